@@ -1,0 +1,1 @@
+"""Container images as modules that a supercomputer's users can load."""

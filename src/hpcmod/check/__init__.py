@@ -1,0 +1,1 @@
+"""Look at a machine or an installation and say what is found."""

@@ -1,0 +1,1 @@
+"""Flags in, one call, one print."""

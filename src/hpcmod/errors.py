@@ -1,0 +1,88 @@
+"""What can go wrong, as one exception type with a message and a cure, and the exit codes: the only list of them.
+
+====  =====================================================
+code  meaning
+====  =====================================================
+0     ok
+1     a check failed
+2     usage, or bad input
+3     not found
+4     verification failed: the bytes are not the ones promised
+5     no space, or over quota
+6     busy: another process holds the lock
+7     the environment lacks something
+8     a remote server failed
+====  =====================================================
+"""
+
+from __future__ import annotations
+
+
+class HpcmodError(Exception):
+    """A fault with its cure; only the command line and the easyblock's one boundary turn it into output.
+
+    Parameters
+    ----------
+    message
+        What went wrong and where, and what was found against what was expected.
+    cure
+        The command or the edit that helps, as a full sentence; empty if none is known.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, cure: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.cure = cure
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.cure}" if self.cure else self.message
+
+
+class CheckFailedError(HpcmodError):
+    """A check of something installed did not pass."""
+
+    exit_code = 1
+
+
+class BadInputError(HpcmodError):
+    """What the user or a file gave is not of the form it must have."""
+
+    exit_code = 2
+
+
+class NotFoundError(HpcmodError):
+    """Something named does not exist in any place looked at."""
+
+    exit_code = 3
+
+
+class VerificationError(HpcmodError):
+    """Bytes differ from what a checksum, a length or a digest promises."""
+
+    exit_code = 4
+
+
+class NoSpaceError(HpcmodError):
+    """The file system is full, or a quota would be passed."""
+
+    exit_code = 5
+
+
+class BusyError(HpcmodError):
+    """Another process holds the lock."""
+
+    exit_code = 6
+
+
+class LackingError(HpcmodError):
+    """This machine lacks something that is needed, or cannot run what is asked."""
+
+    exit_code = 7
+
+
+class RemoteError(HpcmodError):
+    """A server did not give what was asked of it."""
+
+    exit_code = 8

@@ -1,0 +1,1 @@
+"""Get, read and check images."""

@@ -1,0 +1,1 @@
+"""Change a disk, so that nothing half-made is ever visible."""

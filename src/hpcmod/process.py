@@ -1,0 +1,46 @@
+"""The one door to other programs: argv lists in, output out, never a shell string."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hpcmod.errors import LackingError
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A program that ended: its exit status and what it wrote, as text."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def run(argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float | None = None) -> Completed:
+    """Run a program to its end and return what it did; a non-zero status is the caller's to judge.
+
+    Parameters
+    ----------
+    argv
+        Program and arguments; the program is looked up on PATH.
+    env
+        The whole environment of the program; None for our own.
+    timeout
+        Seconds after which the program is killed.
+
+    Raises
+    ------
+    LackingError
+        If the program is not on this machine, or did not end in time.
+    """
+    try:
+        done = subprocess.run(
+            list(argv), env=env, timeout=timeout, capture_output=True, text=True, errors="replace", check=False
+        )
+    except FileNotFoundError as err:
+        raise LackingError(f"{argv[0]}: no such program on this machine", f"Install {argv[0]}, or add it to PATH.") from err
+    except subprocess.TimeoutExpired as err:
+        raise LackingError(f"{argv[0]} did not end within {timeout} s") from err
+    return Completed(done.returncode, done.stdout, done.stderr)
