@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import posixpath
+import re
+from dataclasses import dataclass, field
+
+from hpcmod.model.bind import Bind
+from hpcmod.model.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.site import Site
+from hpcmod.model.spec import COMMAND_NAME, InstallSpec
+
+RUNSCRIPTS_IN_CONTAINER = "/runscripts"
+USER_LAYER_IN_CONTAINER = "/user-software"
+
+WELL_KNOWN_COMMANDS = (
+    "python", "python3", "pip", "pip3", "torchrun", "accelerate", "deepspeed", "ray", "huggingface-cli", "hf",
+    "tensorboard", "jupyter", "ipython", "vllm",
+)  # fmt: skip
+"""Wrapped when the image has them and the easyconfig names none: LUMI's list (PyTorch 2.7.1), and what its users ask for."""
 
 
 @dataclass(frozen=True)
@@ -21,3 +37,136 @@ class RunscriptSettings:
     """Node-local directory for caches."""
     tunables: tuple[tuple[str, str], ...] = ()
     """Defaults (NCCL_*, FI_*, ...), for runs where the module's environment did not reach; a value already set wins."""
+
+
+@dataclass(frozen=True)
+class UserLayer:
+    """The user's own packages on top of the image: a directory of the host, shown in the container."""
+
+    directory: str
+    """On the host; kept by every rebuild."""
+    squashfs: str
+    """Taken instead of the directory where it exists."""
+    venv: str
+    """Path in the container of the virtual environment, e.g. /user-software/venv/pytorch."""
+    python: PythonFacts
+    """The Python the virtual environment stands on."""
+
+
+@dataclass(frozen=True)
+class InstallPlan:
+    """Everything one installation puts on disk and into the environment."""
+
+    spec: InstallSpec
+    site: Site
+    image_mode: str
+    """copy, link or central."""
+    own_sif: str
+    """Path of the installation's own SIF, whether or not there will be one."""
+    sif_places: tuple[str, ...]
+    """Where the module looks for the SIF, in order."""
+    binds: tuple[tuple[Bind, ...], ...]
+    """Each group gives at most one bind: its first whose source exists on the node."""
+    own: tuple[tuple[str, str], ...]
+    """Variables the module sets whatever the user had; given back at unload. The SIF's own are not among them."""
+    defaults: tuple[tuple[tuple[str, ...], str], ...]
+    """Names and value: set, all of them, only where the user has none of them."""
+    container_path: tuple[str, ...]
+    """Prepended to PATH in the container."""
+    commands: tuple[str, ...]
+    runscripts: RunscriptSettings
+    user_layer: UserLayer | None
+    packages: tuple[Package, ...]
+    labels: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def runscripts_directory(self) -> str:
+        """Directory of the run scripts on the host."""
+        return posixpath.join(self.spec.root, "runscripts")
+
+    @property
+    def listed_packages(self) -> tuple[Package, ...]:
+        """Packages whose names Lmod can list: the others would break its `name/version,...` syntax."""
+        return tuple(p for p in self.packages if _LISTABLE.fullmatch(p.name) and _LISTABLE.fullmatch(p.version))
+
+
+_LISTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
+
+
+def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> InstallPlan:
+    """Decide everything about an installation; facts are None where no image could be read."""
+    layer = _make_user_layer(facts, spec)
+    return InstallPlan(
+        spec=spec,
+        site=site,
+        image_mode=site.install_mode if spec.install_mode == "auto" else spec.install_mode,
+        own_sif=posixpath.join(spec.root, spec.image),
+        sif_places=_make_sif_places(site, spec),
+        binds=_make_binds(site, spec, layer),
+        own=_make_own_variables(spec),
+        defaults=(*_make_layer_variables(layer), *(((name,), value) for name, value in site.tunables)),
+        container_path=(RUNSCRIPTS_IN_CONTAINER, *((f"{layer.venv}/bin",) if layer else ())),
+        commands=spec.commands or _choose_commands(facts),
+        runscripts=_make_runscript_settings(site, spec),
+        user_layer=layer,
+        packages=facts.packages if facts else (),
+        labels=facts.labels if facts else (),
+    )
+
+
+def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:
+    return tuple(posixpath.join(directory, spec.image) for directory in (spec.root, *site.central))
+
+
+def _make_user_layer(facts: ImageFacts | None, spec: InstallSpec) -> UserLayer | None:
+    if facts is None or facts.python is None:
+        return None
+    directory = posixpath.join(spec.root, "user-software")
+    venv = f"{USER_LAYER_IN_CONTAINER}/venv/{_plain(spec.name.lower())}"
+    return UserLayer(directory, f"{directory}.squashfs", venv, facts.python)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9._-]", "_", name)
+
+
+def _make_binds(site: Site, spec: InstallSpec, layer: UserLayer | None) -> tuple[tuple[Bind, ...], ...]:
+    runscripts = Bind(posixpath.join(spec.root, "runscripts"), RUNSCRIPTS_IN_CONTAINER)
+    groups = [(bind,) for bind in (*site.binds, *spec.binds, runscripts)]
+    if layer is None:
+        return tuple(groups)
+    packed = Bind(layer.squashfs, USER_LAYER_IN_CONTAINER, "image-src=/")
+    return (*groups, (packed, Bind(layer.directory, USER_LAYER_IN_CONTAINER)))
+
+
+def _make_own_variables(spec: InstallSpec) -> tuple[tuple[str, str], ...]:
+    runscripts = posixpath.join(spec.root, "runscripts")
+    return (("RUNSCRIPTS", runscripts), (f"RUNSCRIPTS{spec.variable}", runscripts), ("CONTAINERROOT", spec.root))
+
+
+def _make_layer_variables(layer: UserLayer | None) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Variables of the user layer; scripts written for LUMI start with `$WITH_VENV`, which PATH has made a no-op."""
+    if layer is None:
+        return ()
+    pairs = (("VIRTUAL_ENV", layer.venv), ("WITH_VENV", "true"), ("WITH_CONDA_VENV", "true"))
+    return tuple(((f"SINGULARITYENV_{name}", f"APPTAINERENV_{name}"), value) for name, value in pairs)
+
+
+def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
+    if facts is None:
+        return ()
+    wanted = set(WELL_KNOWN_COMMANDS)
+    if facts.python:
+        wanted |= {f"python{facts.python.version}", f"pip{facts.python.version}"}
+    return tuple(name for name in facts.commands if name in wanted and COMMAND_NAME.fullmatch(name))
+
+
+def _make_runscript_settings(site: Site, spec: InstallSpec) -> RunscriptSettings:
+    return RunscriptSettings(
+        module=spec.module,
+        sif_variable=f"SIF{spec.variable}",
+        gpu_visibility=site.gpu_visibility,
+        gpus_per_rank=site.gpus_per_rank,
+        cache_root=site.node_local,
+        tunables=site.tunables,
+    )

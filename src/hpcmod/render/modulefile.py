@@ -1,0 +1,110 @@
+"""The modulefile's text, in Lua and in Tcl: description, and the part that sets SIF, binds and variables."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+
+from hpcmod.model.plan import InstallPlan
+from hpcmod.render import quote
+
+SYNTAXES = ("Lua", "Tcl")
+"""EasyBuild's names of the two."""
+
+
+Templates = Mapping[str, str]
+"""Template texts by file name; see hpcmod.resources."""
+
+
+def _render(name: str, syntax: str, templates: Templates, values: Mapping[str, Any]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.DictLoader(templates),
+        autoescape=False,  # noqa: S701 - no HTML; every value goes through the quoting function of its language
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(lua=quote.lua, tcl=quote.tcl)
+    return environment.get_template(f"{name}.{syntax.lower()}.j2").render(values)
+
+
+def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
+    """Render what a modulefile does, in one of SYNTAXES: SIF, binds, run scripts and variables; all undone at unload."""
+    spec = plan.spec
+    values = {
+        "memory": f"_HPCMOD_{spec.variable}",
+        "module": spec.module,
+        "sif_variable": f"SIF{spec.variable}",
+        "sif_places": plan.sif_places,
+        "no_sif": _no_sif_message(plan),
+        "own": plan.own,
+        "defaults": plan.defaults,
+        "binds": plan.binds,
+        "container_path": plan.container_path,
+        "family": plan.site.family,
+    }
+    return _render("module", syntax, templates, values)
+
+
+def _no_sif_message(plan: InstallPlan) -> str:
+    places = "\n".join(f"  {place}" for place in plan.sif_places)
+    return (
+        f"{plan.spec.module}: its image is in none of these places:\n{places}\n"
+        f"Install it again with: eb {plan.spec.easyconfig} --rebuild"
+    )
+
+
+def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, conflict: str) -> str:
+    """Render help, whatis, the installation's root, the conflict and the list of packages, in one of SYNTAXES.
+
+    The text is shown as written, whatever it holds; EasyBuild's own would end at a `]==]` or at an odd brace.
+    """
+    values = {
+        "help": render_help(plan),
+        "whatis": _whatis_lines(plan),
+        "root": plan.spec.root,
+        "conflict": conflict,
+        "packages": [f"{package.name}/{package.version}" for package in plan.listed_packages],
+    }
+    return _render("description", syntax, templates, values)
+
+
+def _whatis_lines(plan: InstallPlan) -> list[str]:
+    lines = [f"Description: {' '.join(plan.spec.description.split())}"]
+    if plan.spec.homepage:
+        lines.append(f"Homepage: {plan.spec.homepage}")
+    if plan.packages:
+        lines.append(f"Packages: {', '.join(f'{p.name}/{p.version}' for p in plan.packages)}")
+    return lines
+
+
+def render_help(plan: InstallPlan) -> str:
+    """Render the text of `module help`."""
+    sections = [
+        ("Description", plan.spec.description.strip()),
+        ("Use", _usage(plan)),
+        ("Commands", _wrap(", ".join((*plan.commands, "start-shell")))),
+        ("Image", "The first of:\n" + "\n".join(plan.sif_places)),
+        ("Python packages in the image", _wrap(", ".join(f"{p.name} {p.version}" for p in plan.packages))),
+        ("Labels of the image", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
+        ("More information", plan.spec.homepage),
+    ]
+    return "\n\n".join(f"{title}\n{'=' * len(title)}\n{text}" for title, text in sections if text)
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, width=100, break_long_words=False, break_on_hyphens=False)
+
+
+def _usage(plan: InstallPlan) -> str:
+    variable = plan.spec.variable
+    return (
+        "singularity exec $SIF conda-python-simple ARGS            one process with the image's Python\n"
+        "srun ... singularity exec $SIF conda-python-distributed ARGS   one rank of a distributed job\n"
+        "start-shell                                               a shell in the container\n"
+        f"$SIF, $SIF{variable}: the image. $RUNSCRIPTS, $RUNSCRIPTS{variable}: the run scripts, /runscripts inside."
+    )
