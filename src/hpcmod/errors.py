@@ -77,7 +77,7 @@ class BusyError(HpcmodError):
 
 
 class LackingError(HpcmodError):
-    """This machine lacks something that is needed, or cannot run what is asked."""
+    """The machine lacks something that is needed, or cannot run what is asked."""
 
     exit_code = 7
 

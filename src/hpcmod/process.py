@@ -40,7 +40,25 @@ def run(argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: f
             list(argv), env=env, timeout=timeout, capture_output=True, text=True, errors="replace", check=False
         )
     except FileNotFoundError as err:
-        raise LackingError(f"{argv[0]}: no such program on this machine", f"Install {argv[0]}, or add it to PATH.") from err
+        raise LackingError(
+            f"{argv[0]}: no such program on this machine", f"Install {argv[0]}, or add it to PATH."
+        ) from err
     except subprocess.TimeoutExpired as err:
         raise LackingError(f"{argv[0]} did not end within {timeout} s") from err
     return Completed(done.returncode, done.stdout, done.stderr)
+
+
+def call(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
+    """Run a program on our own terminal to its end and return its exit status.
+
+    Raises
+    ------
+    LackingError
+        If the program is not on this machine.
+    """
+    try:
+        return subprocess.run(list(argv), env=env, check=False).returncode
+    except FileNotFoundError as err:
+        raise LackingError(
+            f"{argv[0]}: no such program on this machine", f"Install {argv[0]}, or add it to PATH."
+        ) from err

@@ -18,7 +18,7 @@ WELL_KNOWN_COMMANDS = (
     "python", "python3", "pip", "pip3", "torchrun", "accelerate", "deepspeed", "ray", "huggingface-cli", "hf",
     "tensorboard", "jupyter", "ipython", "vllm",
 )  # fmt: skip
-"""Wrapped when the image has them and the easyconfig names none: LUMI's list (PyTorch 2.7.1), and what its users ask for."""
+"""Wrapped when the image has them and the easyconfig names none: LUMI's (PyTorch 2.7.1), and what its users ask for."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RunscriptSettings:
     sif_variable: str
     """Variable that holds the SIF's path outside the container, e.g. SIFPYTORCH."""
     gpu_visibility: tuple[str, ...] = ()
-    """Variables that choose GPUs on this machine, the first one is Slurm's own, e.g. ROCR_VISIBLE_DEVICES; empty: no GPUs."""
+    """Variables that choose GPUs on this machine, Slurm's own first, e.g. ROCR_VISIBLE_DEVICES; empty: no GPUs."""
     gpus_per_rank: str = "one"
     """`one`: each rank sees the GPU of its local rank when Slurm showed it several; `all`: left as Slurm set it."""
     cache_root: str = "/tmp"  # noqa: S108 - a default for node-local caches, keyed by user and job below it

@@ -111,7 +111,7 @@ def _binds(*, required: bool) -> Check:
 
 def _environment(value: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
-        raise ValueError("must be a table of NAME = \"value\"")
+        raise ValueError('must be a table of NAME = "value"')
     for name, text in value.items():
         _check_variable_name(name)
         _text(text)
@@ -154,7 +154,9 @@ def parse_profile(text: str, source: str) -> Profile:
         faults.append("name: is missing")
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
-        raise BadInputError(f"site profile {source}:\n{listed}", "Mend these keys; `hpcmod site show generic` is a model.")
+        raise BadInputError(
+            f"site profile {source}:\n{listed}", "Mend these keys; `hpcmod site show generic` is a model."
+        )
     return Profile(values["name"], source, values.get("extends", ""), values)
 
 

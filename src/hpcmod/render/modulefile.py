@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 
 from hpcmod.model.plan import InstallPlan
-from hpcmod.render import quote
+from hpcmod.render.quote import lua, tcl
 
 SYNTAXES = ("Lua", "Tcl")
 """EasyBuild's names of the two."""
@@ -28,12 +28,12 @@ def _render(name: str, syntax: str, templates: Templates, values: Mapping[str, A
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(lua=quote.lua, tcl=quote.tcl)
+    environment.filters.update(lua=lua, tcl=tcl)
     return environment.get_template(f"{name}.{syntax.lower()}.j2").render(values)
 
 
 def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
-    """Render what a modulefile does, in one of SYNTAXES: SIF, binds, run scripts and variables; all undone at unload."""
+    """Render what a modulefile does, in one of SYNTAXES: SIF, binds and variables, all undone at unload."""
     spec = plan.spec
     values = {
         "memory": f"_HPCMOD_{spec.variable}",

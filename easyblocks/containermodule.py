@@ -1,0 +1,330 @@
+# Copyright 2026 the hpcmod authors
+#
+# This file is part of hpcmod, which is free software: you can redistribute it and/or modify it under the terms of the
+# GNU General Public License as published by the Free Software Foundation, either version 2 of the License, or (at your
+# option) any later version. See the file LICENSE.
+"""
+EasyBuild support for installing a container image (SIF) as a module, implemented as an easyblock
+
+@author: the hpcmod authors
+"""
+
+import os
+import platform
+import stat
+from contextlib import contextmanager
+from pathlib import Path
+
+from easybuild.framework.easyblock import EasyBlock
+from easybuild.framework.easyconfig import CUSTOM
+from easybuild.tools.build_log import EasyBuildError, print_msg, print_warning
+from easybuild.tools.config import build_option, source_paths
+from easybuild.tools.filetools import adjust_permissions, convert_name, det_lock_path, mkdir, remove_dir
+from easybuild.tools.utilities import trace_msg
+
+import hpcmod
+from hpcmod import resources
+from hpcmod.errors import HpcmodError
+from hpcmod.image.contents import read_facts
+from hpcmod.image.integrity import check_sha256, file_sha256
+from hpcmod.image.locate import fetch_image, find_image, parse_checksum
+from hpcmod.image.sif import architecture_name
+from hpcmod.install import runtime, store
+from hpcmod.install.lock import hold
+from hpcmod.machine import load_site
+from hpcmod.model.bind import Bind
+from hpcmod.model.plan import make_plan
+from hpcmod.model.spec import InstallSpec, parse_commands, parse_install_mode
+from hpcmod.progress import ProgressLine
+from hpcmod.render.modulefile import render_body, render_description
+from hpcmod.render.plan import render_plan
+
+
+@contextmanager
+def boundary():
+    """Turn hpcmod's errors into EasyBuild's, with their cure and their exit code."""
+    try:
+        yield
+    except HpcmodError as err:
+        raise EasyBuildError("%s", err, exit_code=err.exit_code) from err
+
+
+class ContainerModule(EasyBlock):
+    """Install a ready container image with run scripts, wrappers and a module that needs nothing but bash."""
+
+    @staticmethod
+    def extra_options(extra_vars=None):
+        """Easyconfig parameters specific to container modules."""
+        extra_vars = EasyBlock.extra_options(extra_vars)
+        extra_vars.update(
+            {
+                "bind_paths": [[], "Bind paths on top of the site's: source[:destination[:options]]", CUSTOM],
+                "install_mode": [
+                    "auto",
+                    "Own copy, hard link, or the site's image in place: "
+                    "'copy', 'link', 'central', or 'auto' for the site's choice",
+                    CUSTOM,
+                ],
+                "site_profile": [
+                    None,
+                    "Name or file of the site profile (default: the one that fits this machine)",
+                    CUSTOM,
+                ],
+                "wrapped_commands": [[], "Commands of the image to put on PATH (default: the well-known ones)", CUSTOM],
+            }
+        )
+        return extra_vars
+
+    def __init__(self, *args, **kwargs):
+        """Derive the image's name; keep of EasyBuild's search paths only bin."""
+        super().__init__(*args, **kwargs)
+        self.image_name = f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"
+        if self.cfg["sources"]:
+            source = self.cfg["sources"][0]
+            self.image_name = source["filename"] if isinstance(source, dict) else source
+        for name in list(self.module_load_environment.vars):
+            self.module_load_environment.remove(name)
+        self.module_load_environment.PATH = ["bin"]
+        self._site = None
+        self._plan = None
+
+    @property
+    def site(self):
+        """The profile of this machine."""
+        if self._site is None:
+            with boundary():
+                self._site = load_site(self.cfg["site_profile"], os.environ)
+        return self._site
+
+    @property
+    def plan(self):
+        """The install plan, made from the image in place if there is one."""
+        if self._plan is None:
+            with boundary():
+                self._plan = self.make_plan()
+        return self._plan
+
+    def make_plan(self, image=None):
+        """Make the install plan from an image, or from the one that is already in place."""
+        spec = self.make_spec()
+        places = make_plan(None, self.site, spec).sif_places
+        image = image or next((place for place in places if os.path.isfile(place)), None)
+        return make_plan(read_facts(image) if image else None, self.site, spec)
+
+    def make_spec(self):
+        """Make the value that says what this easyconfig asks for."""
+        return InstallSpec(
+            name=self.name,
+            module=self.short_mod_name,
+            variable=convert_name(self.name, upper=True),
+            root=self.installdir,
+            image=os.path.basename(self.image_name),
+            easyconfig=os.path.basename(self.cfg.path),
+            description=self.cfg["description"] or "",
+            homepage=self.cfg["homepage"] or "",
+            install_mode=parse_install_mode(self.cfg["install_mode"]),
+            binds=tuple(Bind.parse(text) for text in self.cfg["bind_paths"]),
+            commands=parse_commands(self.cfg["wrapped_commands"]),
+        )
+
+    def run_all_steps(self, *args, **kwargs):
+        """Hold a lock that tells its holder; one of a dead process is cleared, with EasyBuild's own."""
+        if self.dry_run or build_option("ignore_locks"):
+            return super().run_all_steps(*args, **kwargs)
+        lock = Path(det_lock_path(self.installdir.replace("/", "_") + ".hpcmod"))
+        limit = build_option("wait_on_lock_limit")
+        with (
+            boundary(),
+            hold(lock, limit=limit if limit > 0 else None, tell=self.tell, on_stale=self.clear_lock) as waited,
+        ):
+            if waited and not self.wants_again() and self.modules_tool.exist([self.full_mod_name])[0]:
+                self.tell(f"{self.full_mod_name} was installed meanwhile")
+                return True
+            return super().run_all_steps(*args, **kwargs)
+
+    def tell(self, line):
+        """Say something to the user."""
+        print_msg(line, log=self.log, silent=self.silent)
+
+    @staticmethod
+    def wants_again():
+        """Whether the user asked for an installation even where there is one."""
+        return any(build_option(name) for name in ("force", "rebuild", "module_only", "sanity_check_only", "skip"))
+
+    def clear_lock(self):
+        """Remove EasyBuild's own lock, which the same dead process left."""
+        path = det_lock_path(self.installdir.replace("/", "_"))
+        if os.path.exists(path):
+            remove_dir(path)
+
+    def get_checksums_from_json(self, *args, **kwargs):
+        """Under -x EasyBuild would read a checksums.json that it only pretends to have found."""
+        return {} if self.dry_run else super().get_checksums_from_json(*args, **kwargs)
+
+    def fetch_source(self, source, *args, **kwargs):
+        """Find the image where EasyBuild looks for sources and where the site keeps its images, else download it."""
+        spec = {"filename": source} if isinstance(source, str) else dict(source)
+        with boundary():
+            checksum = parse_checksum(kwargs.get("checksum"), spec["filename"])
+            if build_option("enforce_checksums") and checksum is None:
+                raise EasyBuildError("Missing checksum for %s", spec["filename"])
+            path = find_image(spec["filename"], self.source_directories() + list(self.site.central))
+            if path is None and self.dry_run:
+                self.dry_run_msg("  * %s (MISSING)", spec["filename"])
+                path = spec["filename"]
+            elif path is None:
+                urls = (spec.get("source_urls") or []) + list(self.cfg["source_urls"])
+                path = self.download(spec["filename"], urls, checksum)
+        return {
+            "name": os.path.basename(spec["filename"]),
+            "path": str(path),
+            "cmd": None,
+            "checksum": checksum,
+            "finalpath": self.builddir,
+        }
+
+    def source_directories(self):
+        """Directories EasyBuild looks for sources in, in its order: the easyconfig's, the robot's, the source paths."""
+        parents = [os.path.dirname(self.cfg.path), *(self.robot_path or []), *source_paths()]
+        letter = os.path.join(self.name.lower()[0], self.name)
+        return [os.path.join(parent, below) for parent in parents for below in (letter, self.name, "")]
+
+    def download(self, filename, urls, checksum):
+        """Download the image to the first source path."""
+        directory = Path(source_paths()[0], self.name.lower()[0], self.name)
+        looked = self.source_directories() + list(self.site.central)
+        if urls:
+            mkdir(str(directory), parents=True)
+        with ProgressLine(f"downloading {filename}") as progress:
+            return fetch_image(filename, urls, directory, checksum=checksum, looked=looked, progress=progress)
+
+    def fetch_step(self, *args, **kwargs):
+        """Fetch the image without EasyBuild's hashing: the copy hashes, or checksum_step under --fetch."""
+        return super().fetch_step(skip_checksums=True)
+
+    def checksum_step(self, *args, **kwargs):
+        """Verify the image now only if nothing will be installed that would do so while it copies."""
+        if self.dry_run or self.cfg["stop"] != "fetch":
+            return
+        for source in self.src:
+            with boundary():
+                check_sha256(source["path"], expected=self.expected(source), found=file_sha256(source["path"]))
+
+    @staticmethod
+    def expected(source):
+        """The checksum a source must have, none under --ignore-checksums."""
+        return None if build_option("ignore_checksums") else source["checksum"]
+
+    def extract_step(self, *args, **kwargs):
+        """An image is not extracted."""
+
+    def prepare_step(self, *args, **kwargs):
+        """No compiler, so no wrappers for its RPATH."""
+        self.toolchain.options["rpath"] = False
+        super().prepare_step(*args, **kwargs)
+
+    def configure_step(self, *args, **kwargs):
+        """An image is ready as it is."""
+
+    def build_step(self, *args, **kwargs):
+        """An image is ready as it is."""
+
+    def remove_module_file(self, *args, **kwargs):
+        """Keep the module until the new one replaces it: an installation that fails must not take the old one along."""
+
+    def make_installdir(self, *args, **kwargs):
+        """Make the directory, or open it for writing; nothing in it is removed: it holds the user's own packages."""
+        if not os.path.isdir(self.installdir):
+            mkdir(self.installdir, parents=True)
+        elif not self.dry_run:
+            adjust_permissions(self.installdir, stat.S_IWUSR, add=True, recursive=True)
+
+    def install_step(self, *args, **kwargs):
+        """Put the image, the run scripts and the wrappers in place, the record last."""
+        if self.dry_run:
+            for line in render_plan(self.plan):
+                self.dry_run_msg(line)
+            return
+        with boundary():
+            root = Path(self.installdir)
+            store.clear_partials(root)
+            image = self.install_image()
+            self._plan = self.make_plan(image.path)
+            files = store.install_files(self.plan, resources.runscript_templates())
+            store.write_record(self.plan, image, files, hpcmod.__version__)
+
+    def install_image(self):
+        """Put the image in place and say how."""
+        if not self.src:
+            raise EasyBuildError("No image: sources is empty")
+        source = self.src[0]
+        wanted = store.ImageSource(Path(source["path"]), self.expected(source), architecture_name(platform.machine()))
+        with ProgressLine(f"copying {source['name']}") as progress:
+            image = store.install_image(self.make_plan(source["path"]), wanted, prove=self.prove, progress=progress)
+        if source["checksum"] not in (None, image.sha256):
+            print_warning("Ignoring that the checksum of %s is %s", source["path"], image.sha256)
+        self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")
+        return image
+
+    def prove(self, image):
+        """Start an image that is to replace another, if this machine can."""
+        found = runtime.find_runtime(os.environ)
+        if found:
+            runtime.check_starts(image, found, os.environ)
+
+    def sanity_check_rpath(self, *args, **kwargs):
+        """Nothing here was linked by EasyBuild."""
+        return []
+
+    def sanity_check_step(self, *args, **kwargs):
+        """The image is in one of its places and starts through the very module; the run scripts are there."""
+        kwargs.setdefault(
+            "custom_paths",
+            {"files": [self.plan.sif_places, "runscripts/conda-python-simple", "bin/start-shell"], "dirs": []},
+        )
+        kwargs.setdefault("custom_commands", self.start_commands())
+        super().sanity_check_step(*args, **kwargs)
+
+    def start_commands(self):
+        """The command that starts the image, if this machine can."""
+        found = runtime.find_runtime(os.environ)
+        if not found:
+            self.log.warning("no container runtime on this machine: the image was not started")
+            return []
+        return [f'{found} exec "$SIF" true']
+
+    def make_module_description(self):
+        """Help, whatis and packages, each text shown as written."""
+        conflict = os.path.dirname(self.short_mod_name)
+        return render_description(
+            self.plan, self.module_generator.SYNTAX, resources.module_templates(), conflict=conflict
+        )
+
+    def make_module_extra(self, *args, **kwargs):
+        """What every EasyBuild module sets, then image, binds and variables."""
+        return super().make_module_extra(*args, **kwargs) + render_body(
+            self.plan, self.module_generator.SYNTAX, resources.module_templates()
+        )
+
+    def make_module_step(self, fake=False):
+        """Write the module under a name that no tool reads, then rename it: there is never half a module."""
+        if fake or self.dry_run:
+            return super().make_module_step(fake=fake)
+        final = Path(self.mod_filepath)
+        store.clear_partials(final.parent)
+        self.mod_filepath = str(store.partial_path(final))
+        try:
+            modules = super().make_module_step(fake=fake)
+            os.replace(self.mod_filepath, final)
+            trace_msg(f"module file in place @ {final}")
+        finally:
+            Path(self.mod_filepath).unlink(missing_ok=True)
+            self.mod_filepath = str(final)
+        return modules
+
+    def permissions_step(self, *args, **kwargs):
+        """The user's own packages stay the user's to change under --read-only-installdir."""
+        super().permissions_step(*args, **kwargs)
+        layer = os.path.join(self.installdir, "user-software")
+        if os.path.isdir(layer) and not self.dry_run:
+            adjust_permissions(layer, stat.S_IWUSR, add=True, recursive=True)

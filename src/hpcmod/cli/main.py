@@ -1,0 +1,60 @@
+"""The command `hpcmod`: its verbs, and the one place where an error becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+from click.shell_completion import get_completion_class
+
+import hpcmod
+from hpcmod.cli import user
+from hpcmod.errors import HpcmodError
+
+
+class _Group(click.Group):
+    """Prints an HpcmodError as one message with its cure, and exits with its code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HpcmodError as err:
+            click.echo(f"hpcmod: {err.message}", err=True)
+            if err.cure:
+                click.echo(err.cure, err=True)
+            sys.exit(err.exit_code)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(hpcmod.__version__, prog_name="hpcmod")
+def main() -> None:
+    """Container images as modules that a supercomputer's users can load.
+
+    \b
+    Examples:
+      hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
+      hpcmod inspect image.sif
+      eval "$(hpcmod env)"     # make a site's own eb find our easyblocks and easyconfigs
+
+    Exit codes: 0 ok, 1 a check failed, 2 bad input, 3 not found, 4 verification failed, 5 no space, 6 busy,
+    7 the environment lacks something, 8 a remote server failed.
+    """
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for a shell.
+
+    \b
+    Example:
+      hpcmod completion bash > ~/.local/share/bash-completion/completions/hpcmod
+    """
+    kind = get_completion_class(shell)
+    if kind:
+        click.echo(kind(main, {}, "hpcmod", "_HPCMOD_COMPLETE").source())
+
+
+for _command in (user.env, user.inspect, user.install, user.site):
+    main.add_command(_command)

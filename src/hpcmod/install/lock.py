@@ -1,0 +1,188 @@
+"""A lock that says who holds it, so that one whose holder is dead can be told from one to wait for.
+
+The lock is a small file made whole by a hard link (atomic on NFS and Lustre too, where flock may be missing). It names
+host, process and the time that process started. On the holder's host anybody can see whether it still lives; elsewhere
+only its heartbeat tells: the file's time of change, touched every few seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import getpass
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hpcmod.errors import BusyError
+
+HEARTBEAT = 5.0
+"""Seconds between two touches of a held lock."""
+
+SILENCE = 60.0
+"""Seconds without a heartbeat after which another host's lock is no longer waited for."""
+
+POLL = 0.2
+"""Seconds between two looks at a lock that is waited for."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock."""
+
+    host: str
+    pid: int
+    started: str
+    """Start of the process in clock ticks since boot, and the boot's id: a later process of that number differs."""
+    user: str
+    since: str
+
+    @classmethod
+    def me(cls) -> Holder:
+        """Describe this process."""
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        return cls(socket.gethostname(), os.getpid(), _start_of(os.getpid()), _user_name(), since)
+
+    def is_dead(self) -> bool:
+        """Say whether the process is known to be gone; False where that cannot be known from this host."""
+        return self.host == socket.gethostname() and _start_of(self.pid) != self.started
+
+    def __str__(self) -> str:
+        """Name the process for a message."""
+        return f"process {self.pid} of {self.user} on {self.host}, since {self.since}"
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without an entry in passwd
+        return f"user {os.getuid()}"
+
+
+def _start_of(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+    return f"{stat.rpartition(')')[2].split()[19]}@{boot}"
+
+
+def read_holder(path: Path) -> Holder | None:
+    """Read who holds a lock; None if nobody does."""
+    try:
+        return Holder(**json.loads(path.read_text()))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, TypeError) as err:
+        raise BusyError(
+            f"{path} is not one of our locks: {err}", f"Remove it if no installation runs: rm {path}"
+        ) from err
+
+
+@contextlib.contextmanager
+def hold(
+    path: Path, *, limit: float | None, tell: Callable[[str], None], on_stale: Callable[[], None]
+) -> Iterator[bool]:
+    """Hold a lock while the block runs; the value is whether somebody else was waited for.
+
+    Parameters
+    ----------
+    path
+        The lock file; its directory is made if it does not exist.
+    limit
+        Seconds to wait for a holder that lives; None for as long as it takes.
+    tell
+        Called with a line for the user: who is waited for, what was cleared.
+    on_stale
+        Called when a dead process's lock was taken over, to clear what else it left.
+
+    Raises
+    ------
+    BusyError
+        If the lock is not to be had: the limit passed, or its holder on another host has fallen silent.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    waited = _acquire(path, limit, tell, on_stale)
+    stop = threading.Event()
+    heart = threading.Thread(target=_beat, args=(path, stop), daemon=True)
+    heart.start()
+    try:
+        yield waited
+    finally:
+        stop.set()
+        heart.join()
+        path.unlink(missing_ok=True)
+
+
+def _beat(path: Path, stop: threading.Event) -> None:
+    while not stop.wait(HEARTBEAT):
+        with contextlib.suppress(OSError):  # the next beat may get through; silence is judged by others
+            os.utime(path)
+
+
+def _acquire(path: Path, limit: float | None, tell: Callable[[str], None], on_stale: Callable[[], None]) -> bool:
+    deadline = None if limit is None else time.monotonic() + limit
+    told: Holder | None = None
+    while True:
+        with _guard(path):
+            if _take(path):
+                return told is not None
+            holder = read_holder(path)
+            if holder and holder.is_dead():
+                tell(f"clearing the lock of {holder}, which is gone")
+                path.unlink(missing_ok=True)
+                if _take(path):
+                    on_stale()
+                    return told is not None
+                continue
+        if holder and holder != told:
+            _check_heartbeat(path, holder)
+            tell(f"waiting for {holder}")
+            told = holder
+        if deadline is not None and time.monotonic() >= deadline:
+            raise BusyError(f"{path} is held by {holder}", "Wait for it, or give a longer --wait-on-lock-limit.")
+        time.sleep(POLL)
+
+
+@contextlib.contextmanager
+def _guard(path: Path) -> Iterator[None]:
+    """Let one process of this host at a time look and take: only they may clear a lock of this host."""
+    with Path(f"{path}.guard").open("a") as file:
+        with contextlib.suppress(OSError):  # a file system without flock: the hard link alone decides
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _take(path: Path) -> bool:
+    mine = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}")
+    mine.write_text(json.dumps(asdict(Holder.me())))
+    try:
+        os.link(mine, path)
+    except FileExistsError:
+        return False
+    finally:
+        mine.unlink()
+    return True
+
+
+def _check_heartbeat(path: Path, holder: Holder) -> None:
+    """Refuse to wait for another host's process that has been silent; both times are the file server's."""
+    probe = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}.now")
+    probe.touch()
+    try:
+        silence = probe.stat().st_mtime - path.stat().st_mtime
+    except FileNotFoundError:
+        return
+    finally:
+        probe.unlink()
+    if silence > SILENCE and holder.host != socket.gethostname():
+        raise BusyError(
+            f"{path} is held by {holder}, of which nothing was heard for {silence:.0f} s",
+            f"If that process is gone, remove its lock: rm {path}",
+        )

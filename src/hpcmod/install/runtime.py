@@ -1,0 +1,37 @@
+"""The container runtime of this machine: which one, and does it start an image."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from hpcmod.errors import CheckFailedError
+from hpcmod.process import run
+
+RUNTIMES = ("singularity", "apptainer")
+"""In the order the wrappers try them; Apptainer answers to both names."""
+
+
+def find_runtime(environ: Mapping[str, str]) -> str | None:
+    """Find the runtime on PATH; None if this machine has none."""
+    return next((path for name in RUNTIMES if (path := shutil.which(name, path=environ.get("PATH")))), None)
+
+
+def check_starts(image: Path, runtime: str, environ: Mapping[str, str]) -> None:
+    """Start an image and run `true` in it, without the binds and variables of the caller's own environment.
+
+    Raises
+    ------
+    CheckFailedError
+        With what the runtime said.
+    """
+    clean = {name: value for name, value in environ.items() if not name.startswith(("SINGULARITY", "APPTAINER"))}
+    done = run([runtime, "exec", os.fspath(image), "true"], env=clean)
+    if done.status != 0:
+        said = "\n".join(done.stderr.strip().splitlines()[-3:])
+        raise CheckFailedError(
+            f"{image} does not start: {runtime} exec ended with {done.status}\n{said}",
+            f"Try it by hand: {runtime} exec {image} true",
+        )

@@ -1,0 +1,188 @@
+"""Carry out an install plan on disk: every file under a temporary name, then renamed; the record last.
+
+A killed installation leaves temporary files and nothing else, and the next one, which holds the lock, clears them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hpcmod.image.copy import copy_image
+from hpcmod.image.integrity import Progress, check_sha256, file_sha256
+from hpcmod.image.sif import check_sif, read_sif
+from hpcmod.install import user_layer
+from hpcmod.model.plan import InstallPlan
+from hpcmod.render.runscript import RUNSCRIPTS, render_runscript, render_start_shell, render_wrapper
+
+RECORD = "record.json"
+RECORD_VERSION = 1
+_PARTIAL = ".hpcmod-part"
+
+
+@dataclass(frozen=True)
+class InstalledImage:
+    """The image an installation uses, and how it came there."""
+
+    path: str
+    sha256: str
+    size: int
+    source: str
+    method: str
+    """`kept` (same digest as before), `central`, or how it was copied: reflink, hardlink, copy_file_range, stream."""
+    bytes_written: int
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """An image to install: a verified local file to take it from, and what it must be."""
+
+    path: Path
+    checksum: str | None
+    architecture: str
+
+
+def partial_path(final: Path) -> Path:
+    """Name a temporary file beside the final one, hidden, and known to `clear_partials`."""
+    return final.with_name(f".{final.name}{_PARTIAL}-{os.getpid()}")
+
+
+def clear_partials(directory: Path) -> None:
+    """Remove what killed installations left in a directory; only the holder of its lock may."""
+    for path in directory.glob(f".*{_PARTIAL}-*"):
+        path.unlink()
+
+
+def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Put a text in place whole or not at all."""
+    partial = partial_path(path)
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.chmod(mode)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def install_image(
+    plan: InstallPlan,
+    source: ImageSource,
+    *,
+    prove: Callable[[Path], None],
+    progress: Progress | None = None,
+) -> InstalledImage:
+    """Check an image and put it where the plan wants it; what stood there works until the new one is whole.
+
+    Parameters
+    ----------
+    prove
+        Called with the new image under its temporary name when it is to replace another; raises to refuse it.
+
+    Raises
+    ------
+    HpcmodError
+        If the image is not a SIF for this machine, its checksum is another one, or it does not fit on the disk.
+    """
+    check_sif(read_sif(source.path), architecture=source.architecture)
+    own = Path(plan.own_sif)
+    if plan.image_mode == "central":
+        return _use_central(own, source, progress)
+    kept = _find_unchanged(own, source, progress)
+    if kept:
+        return InstalledImage(str(own), kept, own.stat().st_size, str(source.path), "kept", 0)
+    return _copy(own, source, plan.image_mode, prove, progress)
+
+
+def _use_central(own: Path, source: ImageSource, progress: Progress | None) -> InstalledImage:
+    """Use the site's file in place; an own copy of former times goes, for the module would prefer it."""
+    found = file_sha256(source.path, progress)
+    check_sha256(source.path, expected=source.checksum, found=found)
+    own.unlink(missing_ok=True)
+    return InstalledImage(str(source.path), found, source.path.stat().st_size, str(source.path), "central", 0)
+
+
+def _find_unchanged(own: Path, source: ImageSource, progress: Progress | None) -> str | None:
+    """Digest of the own image if it is the one wanted, else None."""
+    if not own.is_file() or own.stat().st_size != source.path.stat().st_size:
+        return None
+    wanted = source.checksum or file_sha256(source.path, progress)
+    return wanted if file_sha256(own, progress) == wanted else None
+
+
+def _copy(
+    own: Path, source: ImageSource, mode: str, prove: Callable[[Path], None], progress: Progress | None
+) -> InstalledImage:
+    partial = partial_path(own)
+    try:
+        result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=progress)
+        if own.exists():
+            prove(partial)
+        size = partial.stat().st_size
+        partial.replace(own)
+    finally:
+        partial.unlink(missing_ok=True)
+    return InstalledImage(str(own), result.sha256, size, str(source.path), result.method, result.bytes_written)
+
+
+def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> tuple[str, ...]:
+    """Write run scripts and wrappers, make the user layer if there is none; return the files, relative to the root."""
+    root = Path(plan.spec.root)
+    written = []
+    for name, text in make_scripts(plan, templates):
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        write_file(path, text, mode=0o755)
+        written.append(name)
+    if plan.user_layer:
+        user_layer.make(plan.user_layer)
+    _remove_disowned(root, set(written))
+    return tuple(written)
+
+
+def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Make every script of the plan: its path relative to the root, and its text."""
+    settings = plan.runscripts
+    for name in RUNSCRIPTS:
+        yield f"runscripts/{name}", render_runscript(name, settings, templates=templates)
+    for command in plan.commands:
+        yield f"bin/{command}", render_wrapper(command, settings, templates=templates)
+    yield "bin/start-shell", render_start_shell(settings, templates=templates)
+
+
+def _remove_disowned(root: Path, owned: set[str]) -> None:
+    """Remove files that an earlier installation wrote and this one does not; nothing that a user put there."""
+    for name in set(read_record(root).get("files", ())) - owned:
+        if Path(name).parts[0] in ("bin", "runscripts") and ".." not in Path(name).parts:
+            (root / name).unlink(missing_ok=True)
+
+
+def read_record(root: Path) -> dict[str, Any]:
+    """Read what was installed; empty if nothing was."""
+    try:
+        record = json.loads((root / RECORD).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def write_record(plan: InstallPlan, image: InstalledImage, files: tuple[str, ...], version: str) -> None:
+    """Say on disk what was installed: the last file of an installation before its modulefile."""
+    record = {
+        "record": RECORD_VERSION,
+        "hpcmod": version,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "module": plan.spec.module,
+        "site": plan.site.name,
+        "image": asdict(image),
+        "files": list(files),
+        "packages": [asdict(package) for package in plan.packages],
+    }
+    write_file(Path(plan.spec.root) / RECORD, json.dumps(record, indent=1) + "\n")

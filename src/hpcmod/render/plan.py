@@ -1,0 +1,27 @@
+"""The install plan as lines for `--dry-run`: what will be on disk, and what the module will do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcmod.model.plan import InstallPlan
+from hpcmod.render.runscript import RUNSCRIPTS
+
+
+def render_plan(plan: InstallPlan) -> Iterator[str]:
+    """Render a plan, one fact a line."""
+    yield f"module {plan.spec.module} (site profile: {plan.site.name})"
+    if plan.image_mode == "central":
+        yield "image: used in place"
+    else:
+        yield f"image: {plan.own_sif} ({plan.image_mode})"
+    yield from (f"image looked for at load: {place}" for place in plan.sif_places)
+    yield from (f"run script: {plan.runscripts_directory}/{name}" for name in RUNSCRIPTS)
+    yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in (*plan.commands, "start-shell"))
+    if plan.user_layer:
+        yield f"user layer: {plan.user_layer.directory}, in the container {plan.user_layer.venv}"
+    yield from (f"bind if it exists: {' else '.join(str(bind) for bind in group)}" for group in plan.binds)
+    yield from (f"set: {name}={value}" for name, value in plan.own)
+    yield from (f"set unless the user did: {names[0]}={value}" for names, value in plan.defaults)
+    yield f"first on PATH in the container: {':'.join(plan.container_path)}"
+    yield f"Python packages listed: {len(plan.packages)}"

@@ -1,0 +1,104 @@
+"""Run scripts and wrappers: templates and settings in, bash out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import jinja2
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.plan import RunscriptSettings
+from hpcmod.render import quote
+
+RUNSCRIPTS = ("conda-python-distributed", "conda-python-simple", "get-master", "run-in-env")
+"""Names of the scripts of the run script directory; the last one is for the wrappers."""
+
+
+class _Literal(str):
+    """Text that a quoting filter made."""
+
+    __slots__ = ()
+
+
+def render_runscript(name: str, settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
+    """Render one of RUNSCRIPTS.
+
+    Parameters
+    ----------
+    templates
+        Text of each file of runscripts/, by file name.
+
+    Raises
+    ------
+    BadInputError
+        If there is no such run script, or a setting cannot be written into one.
+    """
+    if name not in RUNSCRIPTS:
+        raise BadInputError(f"{name!r} is not a run script", f"They are {', '.join(RUNSCRIPTS)}.")
+    return _rendered(name, templates, settings=settings)
+
+
+def render_wrapper(command: str, settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
+    """Render the script that runs a command of the image from outside, bin/<command> of the installation.
+
+    Raises
+    ------
+    BadInputError
+        If the command cannot be the name of a file, or a setting cannot be written into a script.
+    """
+    if command in ("", ".", "..") or "/" in command:
+        raise BadInputError(
+            f"{command!r} is not the name of a command", "Name commands as they are typed, without a path."
+        )
+    return _rendered("wrapper", templates, settings=settings, command=command)
+
+
+def render_start_shell(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
+    """Render bin/start-shell.
+
+    Raises
+    ------
+    BadInputError
+        If a setting cannot be written into a script.
+    """
+    return _rendered("start-shell", templates, settings=settings)
+
+
+def _rendered(name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, command: str = "") -> str:
+    if settings.gpus_per_rank not in ("one", "all"):
+        raise BadInputError(f"gpus_per_rank is {settings.gpus_per_rank!r}", "It can be 'one' or 'all'.")
+    template = _environment(templates).get_template(f"{name}.j2")
+    return template.render(settings=settings, command=command)
+
+
+def _environment(templates: Mapping[str, str]) -> jinja2.Environment:
+    # Bash writes ${#array[@]}, which would open a comment of Jinja2.
+    environment = jinja2.Environment(  # noqa: S701 - the quoting filters are our escaping, and none is left out
+        loader=jinja2.DictLoader(templates),
+        undefined=jinja2.StrictUndefined,
+        finalize=_only_literals,
+        comment_start_string="{##",
+        comment_end_string="##}",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        sh=lambda text: _Literal(quote.sh(text)),
+        sh_comment=lambda text: _Literal(quote.sh_comment(text)),
+        variable=_variable,
+    )
+    return environment
+
+
+def _only_literals(value: object) -> _Literal:
+    if not isinstance(value, _Literal):
+        raise TypeError(f"a template writes {value!r} without a quoting filter")
+    return value
+
+
+def _variable(name: str) -> _Literal:
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+        raise BadInputError(f"{name!r} is not the name of a variable", "Use letters, digits and underscores.")
+    return _Literal(name)

@@ -1,0 +1,75 @@
+"""Shipped data: found in the checkout this file is part of, else beside it in an installation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcmod.errors import NotFoundError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def runscript_templates() -> dict[str, str]:
+    """Read the templates of the run scripts: text by file name.
+
+    Raises
+    ------
+    NotFoundError
+        If this installation of hpcmod has none.
+    """
+    return _texts(_runscripts(_PACKAGE), ".j2")
+
+
+def site_profiles() -> dict[str, str]:
+    """Read the site profiles that come with hpcmod: text by name of the site.
+
+    Raises
+    ------
+    NotFoundError
+        If this installation of hpcmod has none.
+    """
+    return {name[: -len(".toml")]: text for name, text in _texts(_PACKAGE / "sites", ".toml").items()}
+
+
+def _runscripts(package: Path) -> Path:
+    # An editable installation copies no data, so the checkout comes first; src/ and setup.cfg tell it from a
+    # directory that happens to lie there, as `pip install -t` takes any place.
+    root = package.parent.parent
+    in_checkout = package.parent.name == "src" and (root / "setup.cfg").is_file()
+    return (root if in_checkout else package) / "runscripts"
+
+
+def _texts(directory: Path, suffix: str) -> dict[str, str]:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(directory.glob(f"*{suffix}"))}
+    if not texts:
+        raise NotFoundError(
+            f"no file *{suffix} in {directory}", "Install hpcmod again: this installation is not whole."
+        )
+    return texts
+
+
+def module_templates() -> dict[str, str]:
+    """Read the templates of modulefiles: text by file name."""
+    return _texts(_PACKAGE / "render", ".j2")
+
+
+def easyconfigs_directory() -> Path:
+    """Directory of the easyconfigs, for EasyBuild's robot path."""
+    return _of_easybuild("easyconfigs", "easyconfigs")
+
+
+def easyblocks_directory() -> Path:
+    """Directory of the easyblocks, for EasyBuild's --include-easyblocks."""
+    return _of_easybuild("easyblocks", "easyblocks/generic")
+
+
+def import_directory() -> Path:
+    """Directory that a Python needs on its path to import hpcmod."""
+    return _PACKAGE.parent
+
+
+def _of_easybuild(in_checkout: str, installed: str) -> Path:
+    # In an installation they lie beside EasyBuild's own, where every `eb` of that Python looks.
+    if _PACKAGE.parent.name == "src" and (_PACKAGE.parent.parent / "setup.cfg").is_file():
+        return _PACKAGE.parent.parent / in_checkout
+    return _PACKAGE.parent / "easybuild" / installed
