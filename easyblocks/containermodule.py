@@ -24,16 +24,17 @@ from easybuild.tools.utilities import trace_msg
 
 import hpcmod
 from hpcmod import resources
-from hpcmod.errors import HpcmodError
+from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.image.contents import read_facts
 from hpcmod.image.integrity import check_sha256, file_sha256
-from hpcmod.image.locate import fetch_image, find_image, parse_checksum
+from hpcmod.image.locate import fetch_image, find_image, image_urls, nowhere, parse_checksum
 from hpcmod.image.sif import architecture_name
 from hpcmod.install import runtime, store
 from hpcmod.install.lock import hold
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
 from hpcmod.model.plan import make_plan
+from hpcmod.model.reference import ImageReference
 from hpcmod.model.spec import InstallSpec, parse_commands, parse_install_mode
 from hpcmod.progress import ProgressLine
 from hpcmod.render.modulefile import render_body, render_description
@@ -42,11 +43,25 @@ from hpcmod.render.plan import render_plan
 
 @contextmanager
 def boundary():
-    """Turn hpcmod's errors into EasyBuild's, with their cure and their exit code."""
+    """Turn hpcmod's errors, and the system's, into EasyBuild's, with their cure and their exit code."""
     try:
         yield
     except HpcmodError as err:
         raise EasyBuildError("%s", err, exit_code=err.exit_code) from err
+    except OSError as err:
+        fault = explain_os_error(err)
+        raise EasyBuildError("%s", fault, exit_code=fault.exit_code) from err
+
+
+PARAMETERS = {
+    "bind_paths": ([], "Bind paths on top of the site's: source[:destination[:options]]"),
+    "install_mode": (
+        "auto",
+        "The image: 'copy', 'link' (hard link), 'central' (in place), or 'auto', as the site says",
+    ),
+    "site_profile": (None, "Name or file of the site profile (default: the one that fits this machine)"),
+    "wrapped_commands": ([], "Commands of the image to put on PATH (default: the well-known ones)"),
+}
 
 
 class ContainerModule(EasyBlock):
@@ -56,32 +71,16 @@ class ContainerModule(EasyBlock):
     def extra_options(extra_vars=None):
         """Easyconfig parameters specific to container modules."""
         extra_vars = EasyBlock.extra_options(extra_vars)
-        extra_vars.update(
-            {
-                "bind_paths": [[], "Bind paths on top of the site's: source[:destination[:options]]", CUSTOM],
-                "install_mode": [
-                    "auto",
-                    "Own copy, hard link, or the site's image in place: "
-                    "'copy', 'link', 'central', or 'auto' for the site's choice",
-                    CUSTOM,
-                ],
-                "site_profile": [
-                    None,
-                    "Name or file of the site profile (default: the one that fits this machine)",
-                    CUSTOM,
-                ],
-                "wrapped_commands": [[], "Commands of the image to put on PATH (default: the well-known ones)", CUSTOM],
-            }
-        )
+        extra_vars.update({name: [default, text, CUSTOM] for name, (default, text) in PARAMETERS.items()})
         return extra_vars
 
     def __init__(self, *args, **kwargs):
         """Derive the image's name; keep of EasyBuild's search paths only bin."""
         super().__init__(*args, **kwargs)
-        self.image_name = f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"
+        self.image = f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"
         if self.cfg["sources"]:
             source = self.cfg["sources"][0]
-            self.image_name = source["filename"] if isinstance(source, dict) else source
+            self.image = source["filename"] if isinstance(source, dict) else source
         for name in list(self.module_load_environment.vars):
             self.module_load_environment.remove(name)
         self.module_load_environment.PATH = ["bin"]
@@ -118,7 +117,7 @@ class ContainerModule(EasyBlock):
             module=self.short_mod_name,
             variable=convert_name(self.name, upper=True),
             root=self.installdir,
-            image=os.path.basename(self.image_name),
+            image=ImageReference.parse(self.image).file_name,
             easyconfig=os.path.basename(self.cfg.path),
             description=self.cfg["description"] or "",
             homepage=self.cfg["homepage"] or "",
@@ -163,40 +162,35 @@ class ContainerModule(EasyBlock):
 
     def fetch_source(self, source, *args, **kwargs):
         """Find the image where EasyBuild looks for sources and where the site keeps its images, else download it."""
-        spec = {"filename": source} if isinstance(source, str) else dict(source)
+        spec = {"filename": source} if isinstance(source, str) else source
         with boundary():
-            checksum = parse_checksum(kwargs.get("checksum"), spec["filename"])
+            reference = ImageReference.parse(spec["filename"])
+            checksum = parse_checksum(kwargs.get("checksum"), reference.file_name)
             if build_option("enforce_checksums") and checksum is None:
-                raise EasyBuildError("Missing checksum for %s", spec["filename"])
-            path = find_image(spec["filename"], self.source_directories() + list(self.site.central))
-            if path is None and self.dry_run:
-                self.dry_run_msg("  * %s (MISSING)", spec["filename"])
-                path = spec["filename"]
-            elif path is None:
-                urls = (spec.get("source_urls") or []) + list(self.cfg["source_urls"])
-                path = self.download(spec["filename"], urls, checksum)
-        return {
-            "name": os.path.basename(spec["filename"]),
-            "path": str(path),
-            "cmd": None,
-            "checksum": checksum,
-            "finalpath": self.builddir,
-        }
+                raise EasyBuildError("Missing checksum for %s", reference)
+            path = find_image(reference, self.image_directories()) or self.download(reference, spec, checksum)
+        return {"name": reference.file_name, "path": str(path), "cmd": None, "checksum": checksum,
+                "finalpath": self.builddir}  # fmt: skip
 
-    def source_directories(self):
-        """Directories EasyBuild looks for sources in, in its order: the easyconfig's, the robot's, the source paths."""
+    def image_directories(self):
+        """Directories an image may lie in, in EasyBuild's order for sources; then the site's own."""
         parents = [os.path.dirname(self.cfg.path), *(self.robot_path or []), *source_paths()]
         letter = os.path.join(self.name.lower()[0], self.name)
-        return [os.path.join(parent, below) for parent in parents for below in (letter, self.name, "")]
+        found = [os.path.normpath(os.path.join(parent, below)) for parent in parents for below in (letter, self.name, "")]
+        return [*found, *self.site.central]
 
-    def download(self, filename, urls, checksum):
+    def download(self, reference, spec, checksum):
         """Download the image to the first source path."""
-        directory = Path(source_paths()[0], self.name.lower()[0], self.name)
-        looked = self.source_directories() + list(self.site.central)
-        if urls:
-            mkdir(str(directory), parents=True)
-        with ProgressLine(f"downloading {filename}") as progress:
-            return fetch_image(filename, urls, directory, checksum=checksum, looked=looked, progress=progress)
+        urls = image_urls(reference, [*(spec.get("source_urls") or []), *self.cfg["source_urls"]])
+        if self.dry_run:
+            self.dry_run_msg("  * %s (MISSING)", reference)
+            return reference.file_name
+        if not urls:
+            raise nowhere(reference, self.image_directories(), self.cfg["download_instructions"] or "")
+        final = Path(source_paths()[0], self.name.lower()[0], self.name, reference.file_name)
+        mkdir(str(final.parent), parents=True)
+        with ProgressLine(f"downloading {reference.file_name}") as progress:
+            return fetch_image(urls, final, checksum=checksum, progress=progress)
 
     def fetch_step(self, *args, **kwargs):
         """Fetch the image without EasyBuild's hashing: the copy hashes, or checksum_step under --fetch."""
@@ -242,8 +236,9 @@ class ContainerModule(EasyBlock):
     def install_step(self, *args, **kwargs):
         """Put the image, the run scripts and the wrappers in place, the record last."""
         if self.dry_run:
-            for line in render_plan(self.plan):
-                self.dry_run_msg(line)
+            found = self.src[0]["path"] if self.src and os.path.isfile(self.src[0]["path"]) else None
+            for line in render_plan(self.make_plan(found)):
+                self.dry_run_msg("%s", line)
             return
         with boundary():
             root = Path(self.installdir)
@@ -260,7 +255,8 @@ class ContainerModule(EasyBlock):
         source = self.src[0]
         wanted = store.ImageSource(Path(source["path"]), self.expected(source), architecture_name(platform.machine()))
         with ProgressLine(f"copying {source['name']}") as progress:
-            image = store.install_image(self.make_plan(source["path"]), wanted, prove=self.prove, progress=progress)
+            plan = make_plan(None, self.site, self.make_spec())
+            image = store.install_image(plan, wanted, prove=self.prove, progress=progress)
         if source["checksum"] not in (None, image.sha256):
             print_warning("Ignoring that the checksum of %s is %s", source["path"], image.sha256)
         self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")

@@ -17,6 +17,8 @@ code  meaning
 
 from __future__ import annotations
 
+import errno
+
 
 class HpcmodError(Exception):
     """A fault with its cure; only the command line and the easyblock's one boundary turn it into output.
@@ -86,3 +88,14 @@ class RemoteError(HpcmodError):
     """A server did not give what was asked of it."""
 
     exit_code = 8
+
+
+def explain_os_error(err: OSError) -> HpcmodError:
+    """Make an error with a cure from one of the operating system's: a full disk, a quota, or a place not ours."""
+    where = f"{err.filename}: " if err.filename else ""
+    what = f"{where}{err.strerror or err}"
+    if err.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpaceError(what, "Free some space there, or choose another place: eb --installpath=DIRECTORY ...")
+    if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return LackingError(what, "Choose a place you may write to: eb --installpath=DIRECTORY ...")
+    return HpcmodError(what)

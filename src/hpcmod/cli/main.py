@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 
 import hpcmod
 from hpcmod.cli import user
-from hpcmod.errors import HpcmodError
+from hpcmod.errors import HpcmodError, explain_os_error
 
 
 class _Group(click.Group):
@@ -19,7 +19,8 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except HpcmodError as err:
+        except (HpcmodError, OSError) as fault:
+            err = explain_os_error(fault) if isinstance(fault, OSError) else fault
             click.echo(f"hpcmod: {err.message}", err=True)
             if err.cure:
                 click.echo(err.cure, err=True)

@@ -153,8 +153,9 @@ def _acquire(path: Path, limit: float | None, tell: Callable[[str], None], on_st
 @contextlib.contextmanager
 def _guard(path: Path) -> Iterator[None]:
     """Let one process of this host at a time look and take: only they may clear a lock of this host."""
-    with Path(f"{path}.guard").open("a") as file:
-        with contextlib.suppress(OSError):  # a file system without flock: the hard link alone decides
+    with contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError):  # no flock on this file system, or another user's file: the link decides
+            file = opened.enter_context(Path(f"{path}.guard").open("a"))
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

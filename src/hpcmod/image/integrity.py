@@ -1,0 +1,117 @@
+"""Hash what passes: sha256 of streams and files, and how often progress is told."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, VerificationError
+from hpcmod.image.sif import open_image
+
+Progress = Callable[[int, int], None]
+"""Called with bytes done and bytes in all (0 where that is not known)."""
+
+BLOCK = 1 << 20
+"""Bytes a read: large enough that hashing runs without the GIL nearly all the time, small enough for a CPU's cache."""
+
+_TICK = 0.1
+_SHA256 = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
+
+
+class Ticker:
+    """Pass progress on at most ten times a second, and always the end."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._due = 0.0
+
+    def tick(self, done: int) -> None:
+        """Tell that so many bytes are done, if it is time to."""
+        if self._progress is None:
+            return
+        now = time.monotonic()
+        if now >= self._due or done == self._total:
+            self._due = now + _TICK
+            self._progress(done, self._total)
+
+
+def parse_sha256(text: str) -> str:
+    """Turn a sha256, with or without `sha256:` before it, into 64 lower-case hexadecimal digits.
+
+    Raises
+    ------
+    BadInputError
+        If it is not one.
+    """
+    match = _SHA256.fullmatch(text.strip())
+    if match is None:
+        raise BadInputError(
+            f"checksum {text!r}: not a sha256, expected 64 hexadecimal digits, found {len(text.strip())} characters",
+            "Take the sum that `sha256sum FILE` prints.",
+        )
+    return match.group(1).lower()
+
+
+def check_sha256(subject: object, *, expected: str | None, found: str) -> None:
+    """Compare the sum found with the one expected; None expects nothing.
+
+    Parameters
+    ----------
+    subject
+        The file or address the bytes came from, for the message.
+
+    Raises
+    ------
+    VerificationError
+        If they differ.
+    """
+    if expected is None or parse_sha256(expected) == found:
+        return
+    raise VerificationError(
+        f"{subject}: sha256 is {found}, expected {parse_sha256(expected)}",
+        "The file is damaged, or not the one meant. Get it again; if a new file is meant, put its sum in `checksums`.",
+    )
+
+
+def hash_range(sha256: hashlib._Hash, fd: int, start: int, length: int, buffer: bytearray) -> int:
+    """Feed a range of an open file to a hash, through one reused buffer.
+
+    Returns
+    -------
+    int
+        Bytes hashed: fewer than `length` where the file ends before.
+    """
+    view = memoryview(buffer)
+    done = 0
+    while done < length:
+        count = os.preadv(fd, [view[: length - done]], start + done)
+        if count == 0:
+            break
+        sha256.update(view[:count])
+        done += count
+    return done
+
+
+def file_sha256(path: Path | str, progress: Progress | None = None) -> str:
+    """Hash a whole file.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such file.
+    """
+    with open_image(Path(path)) as file:
+        size = os.fstat(file.fileno()).st_size
+        ticker = Ticker(progress, size)
+        sha256 = hashlib.sha256()
+        buffer = bytearray(BLOCK)
+        done = 0
+        while count := hash_range(sha256, file.fileno(), done, BLOCK, buffer):
+            done += count
+            ticker.tick(done)
+    return sha256.hexdigest()

@@ -1,0 +1,297 @@
+"""Read and check the head of a SIF, from the file alone: no runtime is started.
+
+A SIF is little-endian::
+
+    0       launch line [32]  magic [10]  version [3]  architecture [3]  id [16]
+    64      created, modified (Unix s), descriptors free, descriptors in all,
+            descriptor offset and length, data offset and length: eight int64
+    4096    descriptors, 585 bytes each:
+            int32 type, uint8 used, uint32 id, group, link,
+            int64 offset, size, size with padding, created, modified, uid, gid, name [128], extra [384]
+    32176   data objects; a partition starts at a multiple of 4096
+
+The extra part of a partition holds: int32 file system, int32 kind, architecture [3].
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hpcmod.errors import BadInputError, LackingError, NotFoundError, VerificationError
+
+_HEADER = struct.Struct("<32s10s3s3s16s8q")
+_DESCRIPTOR = struct.Struct("<iBIII7q128s384s")
+_PARTITION_EXTRA = struct.Struct("<ii3s")
+_MAGIC = b"SIF_MAGIC\0"
+_MAGIC_AT = 32
+_VERSION = "01"
+_MOST_DESCRIPTORS = 4096  # Apptainer makes room for 48; a damaged count must not make us read gigabytes
+
+_ARCHITECTURES = {
+    "01": "386",
+    "02": "amd64",
+    "03": "arm",
+    "04": "arm64",
+    "05": "ppc64",
+    "06": "ppc64le",
+    "07": "mips",
+    "08": "mipsle",
+    "09": "mips64",
+    "10": "mips64le",
+    "11": "s390x",
+    "12": "riscv64",
+}
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+_TYPES = {
+    0x4001: "definition",
+    0x4002: "environment",
+    0x4003: "labels",
+    0x4004: "partition",
+    0x4005: "signature",
+    0x4006: "json",
+    0x4007: "generic",
+    0x4008: "crypto-message",
+    0x4009: "sbom",
+}
+_FILE_SYSTEMS = {1: "squashfs", 2: "ext3", 3: "archive", 4: "raw", 5: "encrypted squashfs"}
+_PRIMARY = 2
+
+_FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` this is seen while it streams."
+_LOOKS = (
+    (0, b"\x1f\x8b", "gzip-compressed data", "If it is a packed image, unpack it with gunzip first."),
+    (0, b"\x28\xb5\x2f\xfd", "zstd-compressed data", "If it is a packed image, unpack it with unzstd first."),
+    (0, b"\xfd7zXZ\0", "xz-compressed data", "If it is a packed image, unpack it with unxz first."),
+    (0, b"PK\x03\x04", "a zip archive", "Unpack it, and name the .sif file in it."),
+    (0, b"\x7fELF", "a program (ELF)", "Name the image, not the program that runs it."),
+    (0, b"hsqs", "a bare squashfs file system", "Turn it into a SIF: apptainer build NEW.sif THIS_FILE."),
+    (257, b"ustar", "a tar archive, as docker save writes", "Make a SIF: apptainer build NEW.sif docker-archive:FILE."),
+    (0, b"version https://git-lfs", "a git-lfs pointer, not the file itself", "Get the file itself with git lfs pull."),
+)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """One data object of a SIF; offset and size are bytes in the file."""
+
+    kind: str
+    """definition, labels, partition, signature, json, ...; `0x...` for a type not known here."""
+    id: int
+    offset: int
+    size: int
+    name: str
+    file_system: str = ""
+    """Of a partition: squashfs, ext3, encrypted squashfs, ...; empty for other objects."""
+    primary: bool = False
+    """Whether this is the partition that holds the root file system."""
+    architecture: str = ""
+    """GOARCH name of a partition; empty where it is not said."""
+
+
+@dataclass(frozen=True)
+class Sif:
+    """Header and descriptors of a SIF."""
+
+    path: Path
+    size: int
+    """Bytes of the file."""
+    architecture: str
+    """GOARCH name: amd64, arm64, ...; `unknown` where the file does not say."""
+    id: str
+    """The SIF's UUID."""
+    created: int
+    """Unix seconds."""
+    descriptors: tuple[Descriptor, ...]
+    """In the order of the table, used ones only."""
+
+
+def architecture_name(machine: str) -> str:
+    """Give the GOARCH name of what the kernel calls a machine: x86_64 -> amd64; other names stay as they are."""
+    return _MACHINES.get(machine, machine)
+
+
+def read_sif(path: Path | str) -> Sif:
+    """Read header and descriptors of a SIF and check that the file is as long as they promise.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such file.
+    BadInputError
+        If the file is not a SIF; the message says what it looks like.
+    VerificationError
+        If the file ends before its last data object does, or its header is damaged.
+    """
+    path = Path(path)
+    with open_image(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(_HEADER.size)
+        _check_magic(path, file, head)
+        if len(head) < _HEADER.size:
+            raise _truncated(path, _HEADER.size, size)
+        _, _, version, arch, uid, created, _, _, total, table_at, *_ = _HEADER.unpack(head)
+        if _text(version) != _VERSION:
+            raise BadInputError(f"{path}: SIF version {_text(version)!r}, expected {_VERSION!r}")
+        descriptors = _read_descriptors(path, file, size, total, table_at)
+    _check_length(path, size, descriptors)
+    return Sif(path, size, _architecture(arch, descriptors), str(uuid.UUID(bytes=uid)), created, descriptors)
+
+
+def check_sif(sif: Sif, *, architecture: str) -> None:
+    """Check that a machine can run a SIF.
+
+    Parameters
+    ----------
+    architecture
+        Of the machine, as GOARCH or the kernel name it: amd64 or x86_64.
+
+    Raises
+    ------
+    LackingError
+        If the image is for another architecture.
+    BadInputError
+        If it holds no root file system, or one in a form we do not read.
+    """
+    squashfs_partition(sif)
+    machine = architecture_name(architecture)
+    if sif.architecture not in ("unknown", machine):
+        raise LackingError(
+            f"{sif.path}: the image is for {sif.architecture}, this machine is {machine}",
+            f"Take an image that was built for {machine}, or install this one on a machine that is {sif.architecture}.",
+        )
+
+
+def squashfs_partition(sif: Sif) -> Descriptor:
+    """Find the primary partition, which must be squashfs.
+
+    Raises
+    ------
+    BadInputError
+        If there is none, or it holds another file system.
+    """
+    primary = next((one for one in sif.descriptors if one.primary), None)
+    if primary is None:
+        found = ", ".join(one.kind for one in sif.descriptors) or "nothing"
+        raise BadInputError(
+            f"{sif.path}: the SIF has no primary partition, so no root file system; it holds: {found}",
+            "Build or pull the image again; `apptainer sif list FILE` shows what is in it.",
+        )
+    if primary.file_system != "squashfs":
+        raise BadInputError(
+            f"{sif.path}: the root file system is {primary.file_system}, expected squashfs",
+            "Build the image again without encryption and without a writable partition: apptainer build NEW.sif ...",
+        )
+    return primary
+
+
+def open_image(path: Path) -> BinaryIO:
+    """Open an image file for reading.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such file.
+    BadInputError
+        If it is a directory, or not ours to read.
+    """
+    try:
+        return path.open("rb")
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such image") from err
+    except IsADirectoryError as err:
+        raise BadInputError(
+            f"{path}: a directory, expected a SIF", "If it is a sandbox: apptainer build NEW.sif DIRECTORY."
+        ) from err
+    except OSError as err:
+        raise BadInputError(f"{path}: cannot be read: {err.strerror}", f"See its permissions: ls -l {path}") from err
+
+
+def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:
+    if head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC:
+        return
+    start = head + file.read(4096)
+    looks, cure = _look(start)
+    raise BadInputError(f"{path}: not a SIF: it looks like {looks}", cure)
+
+
+def _look(start: bytes) -> tuple[str, str]:
+    """Say what a file that is no SIF looks like, from its first 4 KiB, and what to do then."""
+    if not start:
+        return "an empty file", "Fetch or copy the image again."
+    for offset, magic, looks, cure in _LOOKS:
+        if start[offset:].startswith(magic):
+            return looks, cure
+    if start.lstrip()[:100].lower().startswith((b"<!doctype html", b"<html")):
+        return "a web page", "Open the address in a browser, and take the link of the file itself."
+    if _is_text(start):
+        return f"a text file that begins {_first_line(start)!r}", "Name the image file (.sif) itself."
+    return "bytes of no known form", _FETCH_AGAIN
+
+
+def _is_text(start: bytes) -> bool:
+    return b"\0" not in start and sum(byte < 9 or byte > 126 for byte in start) * 10 < len(start)
+
+
+def _first_line(start: bytes) -> str:
+    return start.lstrip().split(b"\n", 1)[0][:60].decode(errors="replace")
+
+
+def _read_descriptors(path: Path, file: BinaryIO, size: int, total: int, table_at: int) -> tuple[Descriptor, ...]:
+    if not 0 <= total <= _MOST_DESCRIPTORS or table_at < _HEADER.size:
+        raise _damaged(path, f"{total} descriptors at {table_at}")
+    table_end = table_at + total * _DESCRIPTOR.size
+    if table_end > size:
+        raise _truncated(path, table_end, size)
+    file.seek(table_at)
+    table = file.read(total * _DESCRIPTOR.size)
+    return tuple(_make_descriptor(record) for record in _DESCRIPTOR.iter_unpack(table) if record[1])
+
+
+def _make_descriptor(record: tuple[Any, ...]) -> Descriptor:
+    kind, _used, number, _group, _link, offset, size, *_times, name, extra = record
+    file_system, role, arch = _PARTITION_EXTRA.unpack_from(extra)
+    kind_name = _TYPES.get(kind, f"0x{kind & 0xFFFFFFFF:x}")
+    if kind_name != "partition":
+        return Descriptor(kind_name, number, offset, size, _text(name))
+    return Descriptor(
+        kind_name,
+        number,
+        offset,
+        size,
+        _text(name),
+        file_system=_FILE_SYSTEMS.get(file_system, f"file system {file_system}"),
+        primary=role == _PRIMARY,
+        architecture=_ARCHITECTURES.get(_text(arch), ""),
+    )
+
+
+def _architecture(header: bytes, descriptors: tuple[Descriptor, ...]) -> str:
+    """Take the primary partition's word first: a runtime starts that, whatever the header says."""
+    partition = next((one.architecture for one in descriptors if one.primary), "")
+    return partition or _ARCHITECTURES.get(_text(header), "unknown")
+
+
+def _check_length(path: Path, size: int, descriptors: tuple[Descriptor, ...]) -> None:
+    for one in descriptors:
+        if one.offset < 0 or one.size < 0:
+            raise _damaged(path, f"object {one.id} has {one.size} bytes at {one.offset}")
+    promised = max((one.offset + one.size for one in descriptors), default=0)
+    if promised > size:
+        raise _truncated(path, promised, size)
+
+
+def _truncated(path: Path, promised: int, size: int) -> VerificationError:
+    found = f"its header promises {promised} bytes, the file has {size}"
+    return VerificationError(f"{path}: truncated: {found}", _FETCH_AGAIN)
+
+
+def _damaged(path: Path, found: str) -> VerificationError:
+    return VerificationError(f"{path}: the SIF header is damaged: {found}", _FETCH_AGAIN)
+
+
+def _text(field: bytes) -> str:
+    return field.split(b"\0", 1)[0].decode(errors="replace")
