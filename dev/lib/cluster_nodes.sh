@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# cluster_nodes.sh DIR NODES CPUS GPUS: process 1 of a cluster: its network, its daemons, and then it waits.
+set -euo pipefail
+dir=$1 nodes=$2 cpus=$3 gpus=$4
+net=10.77.0
+export SLURM_CONF=$dir/etc/slurm.conf
+
+node_name() { printf 'nid%03d' "$1"; }
+node_address() { printf '%s.%d' "$net" $((10 + $1)); }
+node_range() { if ((nodes == 1)); then node_name 1; else printf 'nid[001-%03d]' "$nodes"; fi; }
+
+start_network() {
+    hostname login
+    ip link set lo up
+    ip link add br0 type bridge
+    ip addr add "$net.1/24" dev br0
+    ip link set br0 up
+}
+
+# Apptainer binds the caller's /etc/hosts, so the names hold inside containers too.
+name_hosts() {
+    local i
+    printf '127.0.0.1 localhost\n%s.1 login\n' "$net" >"$dir/etc/hosts"
+    for ((i = 1; i <= nodes; i++)); do printf '%s %s\n' "$(node_address "$i")" "$(node_name "$i")"; done >>"$dir/etc/hosts"
+    mount --bind "$dir/etc/hosts" /etc/hosts
+}
+
+# A killed job must not leave its segments on the real machine.
+own_shared_memory() { mount -t tmpfs -o mode=1777 tmpfs /dev/shm; }
+
+start_munge() {
+    dd if=/dev/urandom of="$dir/etc/munge.key" bs=128 count=1 status=none
+    chmod 400 "$dir/etc/munge.key"
+    # --force: it dislikes directories that belong to somebody else
+    munged --force --foreground --num-threads=10 --key-file="$dir/etc/munge.key" --socket="$dir/run/munge.socket" \
+        --pid-file="$dir/run/munged.pid" --log-file="$dir/log/munged" --seed-file="$dir/run/munge.seed" &
+    until [[ -S $dir/run/munge.socket ]]; do sleep 0.02; done
+}
+
+# config_overrides: nodes may promise more CPUs and memory than this machine has, as job scripts of big machines ask.
+write_slurm_conf() {
+    cat >"$SLURM_CONF" <<END
+ClusterName=virtual
+SlurmctldHost=login($net.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=$dir/run/munge.socket
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool/%n
+SlurmctldPidFile=$dir/run/slurmctld.pid
+SlurmdPidFile=$dir/run/%n.pid
+SlurmctldLogFile=$dir/log/slurmctld
+SlurmdLogFile=$dir/log/%n
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+MpiDefault=none
+SwitchType=switch/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+ReturnToService=2
+KillWait=2
+InactiveLimit=0
+MailProg=/bin/true
+$(gpu_lines)
+NodeName=$(node_range) CPUs=$cpus RealMemory=512000${gpu_clause:-} State=UNKNOWN
+PartitionName=small Nodes=$(node_range) Default=YES State=UP
+PartitionName=standard Nodes=$(node_range) OverSubscribe=EXCLUSIVE State=UP
+PartitionName=small-g Nodes=$(node_range) State=UP
+PartitionName=standard-g Nodes=$(node_range) OverSubscribe=EXCLUSIVE State=UP
+END
+}
+
+gpu_lines() { ((gpus == 0)) || printf 'GresTypes=gpu\n'; }
+
+# Slurm sets the GPU variables of a job only for files that are devices.
+make_gpus() {
+    local i files=$dir/dev/gpu0
+    : >"$dir/etc/gres.conf"
+    ((gpus > 0)) || return 0
+    for ((i = 0; i < gpus; i++)); do
+        : >"$dir/dev/gpu$i"
+        mount --bind /dev/null "$dir/dev/gpu$i"
+    done
+    ((gpus == 1)) || files="$dir/dev/gpu[0-$((gpus - 1))]"
+    printf 'NodeName=%s Name=gpu File=%s\n' "$(node_range)" "$files" >"$dir/etc/gres.conf"
+    gpu_clause=" Gres=gpu:$gpus"
+}
+
+is_apart() { # is_apart PID: has it left our network and host name?
+    local kind
+    for kind in net uts; do
+        [[ $(readlink "/proc/$1/ns/$kind") != "$(readlink "/proc/self/ns/$kind")" ]] || return 1
+    done
+}
+
+start_node() {
+    local name holder
+    name=$(node_name "$1")
+    unshare --net --uts sleep infinity &
+    holder=$!
+    until is_apart "$holder"; do sleep 0.01; done
+    ip link add "port$1" type veth peer name hsn0 netns "$holder"
+    ip link set "port$1" master br0 up
+    # shellcheck disable=SC2016  # expanded by that sh
+    nsenter --target "$holder" --net --uts sh -e -c \
+        'hostname "$1"; ip link set lo up; ip addr add "$2/24" dev hsn0; ip link set hsn0 up' sh "$name" "$(node_address "$1")"
+    mkdir -p "$dir/spool/$name"
+    nsenter --target "$holder" --net --uts slurmd -D -f "$SLURM_CONF" -N "$name" &
+}
+
+all_idle() { sinfo -h -N -p small -o %t 2>/dev/null | awk -v nodes="$nodes" '$1 == "idle" { n++ } END { exit n != nodes }'; }
+
+start_network
+name_hosts
+own_shared_memory
+start_munge
+make_gpus
+write_slurm_conf
+slurmctld -D -f "$SLURM_CONF" &
+for ((i = 1; i <= nodes; i++)); do start_node "$i"; done
+until all_idle; do sleep 0.05; done
+touch "$dir/ready"
+wait

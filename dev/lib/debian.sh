@@ -1,0 +1,49 @@
+# Single packages from Debian, unpacked under the stack: the system's apt lists and dpkg's database stay as they are.
+# shellcheck shell=bash disable=SC2016  # $(SITE) and its like are apt's
+
+# debian_mirror: where this machine's own apt gets Debian from. Reads one-line and deb822 sources alike.
+debian_mirror() {
+    apt-get indextargets --format '$(SITE) $(ORIGIN) $(LABEL)' 'Created-By: Packages' |
+        awk '$2 == "Debian" && $3 == "Debian" { print $1; exit }'
+}
+
+# apt_config DIR: an apt whose lists and cache are in DIR. /etc/apt/apt.conf.d is still honoured.
+apt_config() {
+    mkdir -p "$1"/{lists/partial,cache/archives/partial}
+    cat >"$1/apt.conf" <<END
+Dir::State::lists "$1/lists";
+Dir::Cache "$1/cache";
+Acquire::Languages "none";
+Acquire::Retries "3";
+APT::Sandbox::User "";
+END
+}
+
+# only_suite DIR MIRROR SUITE: narrow that apt to one suite.
+only_suite() {
+    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n' "$2" "$3" >"$1/sources.list"
+    cat >>"$1/apt.conf" <<END
+Dir::Etc::sourcelist "$1/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+END
+}
+
+# debian_download DIR SUITE PACKAGE...: the .deb files of PACKAGEs, into DIR.
+debian_download() (
+    local dir=$1 suite=$2 mirror
+    shift 2
+    apt_config "$dir"
+    mirror=${DEBIAN_MIRROR:-$(debian_mirror)}
+    if [[ -z $mirror ]]; then # no lists on this machine: read the origins from lists of our own
+        APT_CONFIG=$dir/apt.conf apt-get update -qq
+        mirror=$(APT_CONFIG=$dir/apt.conf debian_mirror)
+    fi
+    [[ -n $mirror ]] || die "no Debian mirror among apt's sources" "set DEBIAN_MIRROR=URL"
+    only_suite "$dir" "$mirror" "$suite"
+    export APT_CONFIG=$dir/apt.conf
+    apt-get update -qq
+    cd "$dir" || exit
+    apt-get download -qq "$@"
+)

@@ -1,0 +1,19 @@
+# The two module tools: Lmod from its Debian package, Environment Modules 5 unpacked beside it.
+# shellcheck shell=bash disable=SC2034,SC2154  # see paths.sh
+
+lmod_root=/usr/share/lmod/lmod
+if [[ -n ${LMOD_CMD:-} ]]; then lmod_root=$(dirname "$(dirname "$LMOD_CMD")"); fi
+lmod_init=$lmod_root/init/bash
+lmod_cmd=$lmod_root/libexec/lmod
+modulecmd=$stack/envmodules/usr/lib/$(uname -m)-linux-gnu/modulecmd.tcl
+
+modules_key() { key_of "$checkout"/dev/lib/{modules,debian}.sh; }
+
+# Debian's lmod and environment-modules exclude each other, and removing one breaks the other's profile file.
+make_modules() {
+    local work=$stack/work/envmodules
+    rm -rf "$work" "$stack/envmodules"
+    debian_download "$work" bookworm environment-modules
+    dpkg-deb -x "$work"/environment-modules_*.deb "$stack/envmodules"
+    rm -rf "$work"
+}

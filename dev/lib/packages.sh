@@ -1,0 +1,70 @@
+# Debian packages: which are missing for a part of the stack, and (for root) putting them in place.
+# shellcheck shell=bash disable=SC2154  # see paths.sh
+
+# ca-certificates must never be in this list: its trigger rebuilds the bundle and drops a CA that was added by hand.
+# Each line: part, package, and what shows that it is there: a program, or a file.
+needs='
+venv      python3-venv    /usr/lib/python3*/ensurepip
+apptainer squashfs-tools  mksquashfs
+apptainer squashfuse      squashfuse
+apptainer fuse3           fusermount3
+apptainer uidmap          newuidmap
+apptainer libseccomp2     /usr/lib/*/libseccomp.so.2
+apptainer libsqlite3-0    /usr/lib/*/libsqlite3.so.0
+modules   lmod            /usr/share/lmod/lmod/init/bash
+modules   tcl             tclsh
+cluster   slurmctld       slurmctld
+cluster   slurmd          slurmd
+cluster   slurm-client    srun
+cluster   munge           munged
+cluster   iproute2        ip
+cluster   procps          ps
+cluster   uidmap          newuidmap
+'
+
+is_there() { # is_there PROGRAM|FILE-PATTERN
+    if [[ $1 == /* ]]; then compgen -G "$1" >/dev/null; else type -P "$1" >/dev/null; fi
+}
+
+# missing_packages PART...: the packages those parts still need, one a line.
+missing_packages() {
+    local part package sign
+    while read -r part package sign; do
+        [[ -n $part && " $* " == *" $part "* ]] || continue
+        is_there "$sign" || printf '%s\n' "$package"
+    done <<<"$needs" | sort -u
+}
+
+require_packages() {
+    local -a missing
+    mapfile -t missing < <(missing_packages "$@")
+    ((${#missing[@]} == 0)) || die "missing on this machine: ${missing[*]}" \
+        "run dev/stack once with sudo, or: apt-get install ${missing[*]}"
+}
+
+# install_packages PART...: root only.
+install_packages() {
+    local -a missing
+    mapfile -t missing < <(missing_packages "$@")
+    ((${#missing[@]})) || return 0
+    type -P apt-get >/dev/null || die "missing on this machine: ${missing[*]}" "install them with this system's package tool"
+    talk "stack: apt-get install ${missing[*]}"
+    apt-get update -qq
+    without_daemons apt_install "${missing[@]}"
+}
+
+# --no-remove: lmod and environment-modules exclude each other; what the machine has is never taken away.
+apt_install() {
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-remove "$@" </dev/null >/dev/null
+}
+
+# without_daemons COMMAND...: Debian would start slurmd and munge; the test cluster runs its own.
+without_daemons() {
+    local policy=/usr/sbin/policy-rc.d status=0
+    if [[ -e $policy ]]; then "$@"; return; fi
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    "$@" || status=$?
+    rm -f "$policy"
+    return "$status"
+}

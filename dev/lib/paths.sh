@@ -1,0 +1,17 @@
+# Where everything of the test stack lies: one directory, named here and nowhere else.
+# shellcheck shell=bash disable=SC2034,SC2154  # read and set by the scripts that source this file
+
+worker=$(id -un) # who does the work; root hands it to an ordinary user, because EasyBuild refuses root
+if ((EUID == 0)); then worker=${SUDO_USER:-hpcmod-dev}; fi
+if [[ $worker == root ]]; then worker=hpcmod-dev; fi
+
+stack=${HPCMOD_DEV_DIR:-/var/tmp/hpcmod-dev-$worker}
+checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+torch=${HPCMOD_TORCH:-2.13.0}
+
+venv=$stack/venv
+tiny_sif=$stack/images/tiny.sif
+torch_sif=$stack/images/hpcmod-pytorch-${torch%%+*}-cpu.sif
+
+# An ordinary user's PATH on Debian lacks sbin, where the daemons of Slurm are.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin

@@ -1,0 +1,16 @@
+# A Python environment with this checkout (editable), EasyBuild and the development tools.
+# shellcheck shell=bash disable=SC2154  # see paths.sh
+
+# Debian's own Python: one from a version manager may lie in a home nobody else can enter.
+system_python=/usr/bin/python3
+
+venv_key() { key_of "$checkout" "$("$system_python" --version)" "$checkout"/{setup.cfg,pyproject.toml,dev/lib/venv.sh}; }
+
+# wheel and setuptools first: EasyBuild has no pyproject.toml, and pip builds such packages the slow way without them.
+make_venv() {
+    "$system_python" -m venv "$venv"
+    venv_pip wheel setuptools
+    venv_pip -e "${checkout}[dev]"
+}
+
+venv_pip() { logged pip "$venv/bin/python" -m pip install --disable-pip-version-check "$@"; }
