@@ -11,6 +11,7 @@ EasyBuild support for installing a container image (SIF) as a module, implemente
 
 import os
 import platform
+import shlex
 import stat
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,11 +54,14 @@ def boundary():
         raise EasyBuildError("%s", fault, exit_code=fault.exit_code) from err
 
 
+AGAIN = ("force", "rebuild", "module_only", "sanity_check_only", "skip")
+"""Options with which a user asks for an installation even where there is one."""
+
 PARAMETERS = {
     "bind_paths": ([], "Bind paths on top of the site's: source[:destination[:options]]"),
     "install_mode": (
         "auto",
-        "The image: 'copy', 'link' (hard link), 'central' (in place), or 'auto', as the site says",
+        "The image: 'copy', 'link' (hard link), 'central' (in place) or 'auto' (as the site says)",
     ),
     "site_profile": (None, "Name or file of the site profile (default: the one that fits this machine)"),
     "wrapped_commands": ([], "Commands of the image to put on PATH (default: the well-known ones)"),
@@ -136,7 +140,7 @@ class ContainerModule(EasyBlock):
             boundary(),
             hold(lock, limit=limit if limit > 0 else None, tell=self.tell, on_stale=self.clear_lock) as waited,
         ):
-            if waited and not self.wants_again() and self.modules_tool.exist([self.full_mod_name])[0]:
+            if waited and not any(map(build_option, AGAIN)) and self.modules_tool.exist([self.full_mod_name])[0]:
                 self.tell(f"{self.full_mod_name} was installed meanwhile")
                 return True
             return super().run_all_steps(*args, **kwargs)
@@ -144,11 +148,6 @@ class ContainerModule(EasyBlock):
     def tell(self, line):
         """Say something to the user."""
         print_msg(line, log=self.log, silent=self.silent)
-
-    @staticmethod
-    def wants_again():
-        """Whether the user asked for an installation even where there is one."""
-        return any(build_option(name) for name in ("force", "rebuild", "module_only", "sanity_check_only", "skip"))
 
     def clear_lock(self):
         """Remove EasyBuild's own lock, which the same dead process left."""
@@ -176,7 +175,9 @@ class ContainerModule(EasyBlock):
         """Directories an image may lie in, in EasyBuild's order for sources; then the site's own."""
         parents = [os.path.dirname(self.cfg.path), *(self.robot_path or []), *source_paths()]
         letter = os.path.join(self.name.lower()[0], self.name)
-        found = [os.path.normpath(os.path.join(parent, below)) for parent in parents for below in (letter, self.name, "")]
+        found = [
+            os.path.normpath(os.path.join(parent, below)) for parent in parents for below in (letter, self.name, "")
+        ]
         return [*found, *self.site.central]
 
     def download(self, reference, spec, checksum):
@@ -241,8 +242,8 @@ class ContainerModule(EasyBlock):
                 self.dry_run_msg("%s", line)
             return
         with boundary():
-            root = Path(self.installdir)
-            store.clear_partials(root)
+            for directory in ("", "bin", "runscripts"):
+                store.clear_partials(Path(self.installdir, directory))
             image = self.install_image()
             self._plan = self.make_plan(image.path)
             files = store.install_files(self.plan, resources.runscript_templates())
@@ -256,17 +257,11 @@ class ContainerModule(EasyBlock):
         wanted = store.ImageSource(Path(source["path"]), self.expected(source), architecture_name(platform.machine()))
         with ProgressLine(f"copying {source['name']}") as progress:
             plan = make_plan(None, self.site, self.make_spec())
-            image = store.install_image(plan, wanted, prove=self.prove, progress=progress)
+            image = store.install_image(plan, wanted, prove=runtime.prover(os.environ), progress=progress)
         if source["checksum"] not in (None, image.sha256):
             print_warning("Ignoring that the checksum of %s is %s", source["path"], image.sha256)
         self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")
         return image
-
-    def prove(self, image):
-        """Start an image that is to replace another, if this machine can."""
-        found = runtime.find_runtime(os.environ)
-        if found:
-            runtime.check_starts(image, found, os.environ)
 
     def sanity_check_rpath(self, *args, **kwargs):
         """Nothing here was linked by EasyBuild."""
@@ -274,40 +269,33 @@ class ContainerModule(EasyBlock):
 
     def sanity_check_step(self, *args, **kwargs):
         """The image is in one of its places and starts through the very module; the run scripts are there."""
-        kwargs.setdefault(
-            "custom_paths",
-            {"files": [self.plan.sif_places, "runscripts/conda-python-simple", "bin/start-shell"], "dirs": []},
-        )
-        kwargs.setdefault("custom_commands", self.start_commands())
-        super().sanity_check_step(*args, **kwargs)
-
-    def start_commands(self):
-        """The command that starts the image, if this machine can."""
+        files = [self.plan.sif_places, "runscripts/conda-python-simple", "bin/start-shell"]
+        kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
         found = runtime.find_runtime(os.environ)
         if not found:
-            self.log.warning("no container runtime on this machine: the image was not started")
-            return []
-        return [f'{found} exec "$SIF" true']
+            print_warning("No container runtime on this machine, so the image was not started")
+        kwargs.setdefault("custom_commands", [f'{shlex.quote(found)} exec "$SIF" true'] if found else [])
+        super().sanity_check_step(*args, **kwargs)
 
     def make_module_description(self):
         """Help, whatis and packages, each text shown as written."""
-        conflict = os.path.dirname(self.short_mod_name)
-        return render_description(
-            self.plan, self.module_generator.SYNTAX, resources.module_templates(), conflict=conflict
-        )
+        return self.render(render_description, conflict=os.path.dirname(self.short_mod_name))
 
     def make_module_extra(self, *args, **kwargs):
         """What every EasyBuild module sets, then image, binds and variables."""
-        return super().make_module_extra(*args, **kwargs) + render_body(
-            self.plan, self.module_generator.SYNTAX, resources.module_templates()
-        )
+        return super().make_module_extra(*args, **kwargs) + self.render(render_body)
+
+    def render(self, part, **kwargs):
+        """Render a part of the module in its syntax."""
+        with boundary():
+            return part(self.plan, self.module_generator.SYNTAX, resources.module_templates(), **kwargs)
 
     def make_module_step(self, fake=False):
         """Write the module under a name that no tool reads, then rename it: there is never half a module."""
         if fake or self.dry_run:
             return super().make_module_step(fake=fake)
         final = Path(self.mod_filepath)
-        store.clear_partials(final.parent)
+        store.clear_partials(final.parent, final.name)
         self.mod_filepath = str(store.partial_path(final))
         try:
             modules = super().make_module_step(fake=fake)

@@ -26,7 +26,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 """What the kernel says when a disk is full or a quota used up."""
 _CANNOT = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY, errno.EBADF)
 _CHUNK = 16 << 20
-_LEAD = 8  # chunks the copy may be ahead of the hash: few enough that the page cache still holds them
+_LEAD = 64  # chunks the copy may be ahead of the hash, 1 GB: still in memory, so the disk is read once
 _MODE = 0o644
 
 
@@ -191,6 +191,7 @@ def _copy_in_kernel(source: int, target: int, size: int, ticker: Ticker, pool: T
         if len(hashing) > _LEAD:
             hashing.popleft().result()
         ticker.tick(done)
+    os.fsync(target)  # here, for the hash of the last chunks runs on meanwhile
     for one in hashing:
         one.result()
     return sha256.hexdigest()

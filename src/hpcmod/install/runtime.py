@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError
@@ -35,3 +35,9 @@ def check_starts(image: Path, runtime: str, environ: Mapping[str, str]) -> None:
             f"{image} does not start: {runtime} exec ended with {done.status}\n{said}",
             f"Try it by hand: {runtime} exec {image} true",
         )
+
+
+def prover(environ: Mapping[str, str]) -> Callable[[Path], None]:
+    """Make the check that an image starts; where this machine has no runtime, one that lets every image pass."""
+    found = find_runtime(environ)
+    return (lambda image: check_starts(image, found, environ)) if found else (lambda image: None)

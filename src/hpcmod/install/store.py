@@ -52,10 +52,11 @@ def partial_path(final: Path) -> Path:
     return final.with_name(f".{final.name}{_PARTIAL}-{os.getpid()}")
 
 
-def clear_partials(directory: Path) -> None:
-    """Remove what killed installations left in a directory; only the holder of its lock may."""
+def clear_partials(directory: Path, name: str | None = None) -> None:
+    """Remove what killed installations left of one file, or of all, in a directory; only the holder of its lock may."""
     for path in directory.glob(f".*{_PARTIAL}-*"):
-        path.unlink()
+        if name is None or path.name.startswith(f".{name}{_PARTIAL}-"):
+            path.unlink()
 
 
 def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:
