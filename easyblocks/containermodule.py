@@ -1,8 +1,7 @@
 # Copyright 2026 the hpcmod authors
 #
-# This file is part of hpcmod, which is free software: you can redistribute it and/or modify it under the terms of the
-# GNU General Public License as published by the Free Software Foundation, either version 2 of the License, or (at your
-# option) any later version. See the file LICENSE.
+# This file is part of hpcmod: free software under the GNU General Public License as published by the Free Software
+# Foundation, version 2 or (at your option) any later version. See the file LICENSE.
 """
 EasyBuild support for installing a container image (SIF) as a module, implemented as an easyblock
 
@@ -59,10 +58,7 @@ AGAIN = ("force", "rebuild", "module_only", "sanity_check_only", "skip")
 
 PARAMETERS = {
     "bind_paths": ([], "Bind paths on top of the site's: source[:destination[:options]]"),
-    "install_mode": (
-        "auto",
-        "The image: 'copy', 'link' (hard link), 'central' (in place) or 'auto' (as the site says)",
-    ),
+    "install_mode": ("auto", "The image: 'copy', 'link' (hard link), 'central' (in place) or 'auto' (the site's way)"),
     "site_profile": (None, "Name or file of the site profile (default: the one that fits this machine)"),
     "wrapped_commands": ([], "Commands of the image to put on PATH (default: the well-known ones)"),
 }
@@ -81,15 +77,12 @@ class ContainerModule(EasyBlock):
     def __init__(self, *args, **kwargs):
         """Derive the image's name; keep of EasyBuild's search paths only bin."""
         super().__init__(*args, **kwargs)
-        self.image = f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"
-        if self.cfg["sources"]:
-            source = self.cfg["sources"][0]
-            self.image = source["filename"] if isinstance(source, dict) else source
+        sources = self.cfg["sources"] or [f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"]
+        self.image = sources[0]["filename"] if isinstance(sources[0], dict) else sources[0]
         for name in list(self.module_load_environment.vars):
             self.module_load_environment.remove(name)
         self.module_load_environment.PATH = ["bin"]
-        self._site = None
-        self._plan = None
+        self._site = self._plan = self._installed = None
 
     @property
     def site(self):
@@ -135,11 +128,9 @@ class ContainerModule(EasyBlock):
         if self.dry_run or build_option("ignore_locks"):
             return super().run_all_steps(*args, **kwargs)
         lock = Path(det_lock_path(self.installdir.replace("/", "_") + ".hpcmod"))
-        limit = build_option("wait_on_lock_limit")
-        with (
-            boundary(),
-            hold(lock, limit=limit if limit > 0 else None, tell=self.tell, on_stale=self.clear_lock) as waited,
-        ):
+        seconds = build_option("wait_on_lock_limit")
+        limit = seconds if seconds > 0 else None
+        with boundary(), hold(lock, limit=limit, tell=self.tell, on_stale=self.clear_lock) as waited:
             if waited and not any(map(build_option, AGAIN)) and self.modules_tool.exist([self.full_mod_name])[0]:
                 self.tell(f"{self.full_mod_name} was installed meanwhile")
                 return True
@@ -168,16 +159,14 @@ class ContainerModule(EasyBlock):
             if build_option("enforce_checksums") and checksum is None:
                 raise EasyBuildError("Missing checksum for %s", reference)
             path = find_image(reference, self.image_directories()) or self.download(reference, spec, checksum)
-        return {"name": reference.file_name, "path": str(path), "cmd": None, "checksum": checksum,
-                "finalpath": self.builddir}  # fmt: skip
+        found = {"name": reference.file_name, "path": str(path), "checksum": checksum}
+        return {**found, "cmd": None, "finalpath": self.builddir}
 
     def image_directories(self):
         """Directories an image may lie in, in EasyBuild's order for sources; then the site's own."""
         parents = [os.path.dirname(self.cfg.path), *(self.robot_path or []), *source_paths()]
-        letter = os.path.join(self.name.lower()[0], self.name)
-        found = [
-            os.path.normpath(os.path.join(parent, below)) for parent in parents for below in (letter, self.name, "")
-        ]
+        below = (os.path.join(self.name.lower()[0], self.name), self.name, "")
+        found = [os.path.normpath(os.path.join(parent, name)) for parent in parents for name in below]
         return [*found, *self.site.central]
 
     def download(self, reference, spec, checksum):
@@ -210,19 +199,15 @@ class ContainerModule(EasyBlock):
         """The checksum a source must have, none under --ignore-checksums."""
         return None if build_option("ignore_checksums") else source["checksum"]
 
-    def extract_step(self, *args, **kwargs):
-        """An image is not extracted."""
-
     def prepare_step(self, *args, **kwargs):
         """No compiler, so no wrappers for its RPATH."""
         self.toolchain.options["rpath"] = False
         super().prepare_step(*args, **kwargs)
 
-    def configure_step(self, *args, **kwargs):
-        """An image is ready as it is."""
-
     def build_step(self, *args, **kwargs):
-        """An image is ready as it is."""
+        """An image is ready as it is: nothing to extract, to configure, or to build."""
+
+    extract_step = configure_step = build_step
 
     def remove_module_file(self, *args, **kwargs):
         """Keep the module until the new one replaces it: an installation that fails must not take the old one along."""
@@ -237,17 +222,16 @@ class ContainerModule(EasyBlock):
     def install_step(self, *args, **kwargs):
         """Put the image, the run scripts and the wrappers in place, the record last."""
         if self.dry_run:
-            found = self.src[0]["path"] if self.src and os.path.isfile(self.src[0]["path"]) else None
-            for line in render_plan(self.make_plan(found)):
+            found = [source["path"] for source in self.src if os.path.isfile(source["path"])]
+            for line in render_plan(self.make_plan(*found)):
                 self.dry_run_msg("%s", line)
             return
         with boundary():
             for directory in ("", "bin", "runscripts"):
                 store.clear_partials(Path(self.installdir, directory))
-            image = self.install_image()
-            self._plan = self.make_plan(image.path)
+            self._installed = self.install_image()
             files = store.install_files(self.plan, resources.runscript_templates())
-            store.write_record(self.plan, image, files, hpcmod.__version__)
+            store.write_record(self.plan, self._installed, files, hpcmod.__version__)
 
     def install_image(self):
         """Put the image in place and say how."""
@@ -255,9 +239,9 @@ class ContainerModule(EasyBlock):
             raise EasyBuildError("No image: sources is empty")
         source = self.src[0]
         wanted = store.ImageSource(Path(source["path"]), self.expected(source), architecture_name(platform.machine()))
+        self._plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes
         with ProgressLine(f"copying {source['name']}") as progress:
-            plan = make_plan(None, self.site, self.make_spec())
-            image = store.install_image(plan, wanted, prove=runtime.prover(os.environ), progress=progress)
+            image = store.install_image(self.plan, wanted, prove=runtime.prover(os.environ), progress=progress)
         if source["checksum"] not in (None, image.sha256):
             print_warning("Ignoring that the checksum of %s is %s", source["path"], image.sha256)
         self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")
@@ -301,6 +285,8 @@ class ContainerModule(EasyBlock):
             modules = super().make_module_step(fake=fake)
             os.replace(self.mod_filepath, final)
             trace_msg(f"module file in place @ {final}")
+            if self._installed and self._installed.method == "central":
+                store.remove_own_copy(self.plan)
         finally:
             Path(self.mod_filepath).unlink(missing_ok=True)
             self.mod_filepath = str(final)

@@ -13,7 +13,8 @@ leave_root() {
     open_fuse
     make_worker
     give_stack_to_worker
-    /usr/bin/python3 "$checkout/dev/lib/copy_checkout.py" "$checkout" "$stack/checkout" "$worker"
+    flock "$stack/copy.lock" \
+        /usr/bin/python3 "$checkout/dev/lib/copy_checkout.py" "$checkout" "$stack/checkout" "$worker"
     run_as_worker "$stack/checkout/dev/$(basename "$0")" "$@"
     exit
 }
@@ -63,6 +64,7 @@ run_as_worker() {
     give_pip_config
     [[ -n $PIP_CONFIG_FILE ]] || unset PIP_CONFIG_FILE
     export HPCMOD_DEV_DIR=$stack
+    PATH=$(tr : '\n' <<<"$PATH" | grep -v "^$HOME/" | paste -sd :) # programs in root's home are out of the worker's reach
     mapfile -d '' -t kept < <(kept_variables)
     cd "$stack/checkout" || exit
     env -i "${kept[@]}" HOME="$(getent passwd "$worker" | cut -d: -f6)" USER="$worker" LOGNAME="$worker" \

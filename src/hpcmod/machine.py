@@ -59,7 +59,10 @@ def _read(choice: str) -> Profile:
             f"there is no site profile {choice!r}: no such file, and the shipped ones are {', '.join(sorted(shipped))}",
             "Name one of these, or a TOML file of your own, in HPCMOD_SITE.",
         )
-    return parse_profile(path.read_text(encoding="utf-8"), str(path))
+    try:
+        return parse_profile(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"site profile {path} is not text in UTF-8: {err}", "Save it as UTF-8.") from err
 
 
 def _with_bases(profile: Profile) -> list[Profile]:

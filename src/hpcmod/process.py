@@ -39,10 +39,8 @@ def run(argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: f
         done = subprocess.run(
             list(argv), env=env, timeout=timeout, capture_output=True, text=True, errors="replace", check=False
         )
-    except FileNotFoundError as err:
-        raise LackingError(
-            f"{argv[0]}: no such program on this machine", f"Install {argv[0]}, or add it to PATH."
-        ) from err
+    except OSError as err:
+        raise _cannot_start(argv[0], err) from err
     except subprocess.TimeoutExpired as err:
         raise LackingError(f"{argv[0]} did not end within {timeout} s") from err
     return Completed(done.returncode, done.stdout, done.stderr)
@@ -58,7 +56,9 @@ def call(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
     """
     try:
         return subprocess.run(list(argv), env=env, check=False).returncode
-    except FileNotFoundError as err:
-        raise LackingError(
-            f"{argv[0]}: no such program on this machine", f"Install {argv[0]}, or add it to PATH."
-        ) from err
+    except OSError as err:
+        raise _cannot_start(argv[0], err) from err
+
+
+def _cannot_start(program: str, err: OSError) -> LackingError:
+    return LackingError(f"{program} cannot be started: {err.strerror}", f"Install {program}, or add it to PATH.")

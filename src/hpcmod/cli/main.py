@@ -57,5 +57,5 @@ def completion(shell: str) -> None:
         click.echo(kind(main, {}, "hpcmod", "_HPCMOD_COMPLETE").source())
 
 
-for _command in (user.env, user.inspect, user.install, user.site):
+for _command in (user.doctor, user.env, user.inspect, user.install, user.site):
     main.add_command(_command)

@@ -1,4 +1,4 @@
-"""The verbs for users: install, inspect, env, site."""
+"""The verbs for users: install, inspect, env, site, doctor."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from hpcmod import machine, resources
+from hpcmod.check.doctor import FAIL, check_machine
 from hpcmod.image.contents import read_facts
 from hpcmod.process import call
 
@@ -118,3 +119,23 @@ def site_show(name: str | None, as_json: bool) -> None:
         return
     for key, value in values.items():
         click.echo(f"{key} = {json.dumps(value)}")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def doctor(as_json: bool) -> None:
+    """Look at this machine, and say what an installation would stumble over.
+
+    \b
+    Example:
+      hpcmod doctor
+    """
+    findings = list(check_machine(os.environ, str(resources.easyconfigs_directory())))
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in findings]}, indent=1))
+    else:
+        for one in findings:
+            click.echo(f"{one.verdict:4} {one.subject}: {one.found}")
+            if one.cure:
+                click.echo(f"     {one.cure}")
+    sys.exit(any(one.verdict == FAIL for one in findings))

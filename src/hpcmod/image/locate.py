@@ -64,13 +64,13 @@ def fetch_image(
     for url in urls:
         partial = final.with_name(f".{final.name}.part")
         try:
-            fetch_file(url, partial, checksum=checksum, progress=progress)
+            fetch_file(url, partial, final=final, checksum=checksum, progress=progress)
         except (NotFoundError, RemoteError) as err:
             if len(urls) == 1:
                 raise
             said.append(f"  {redact(url)}: {err.message}")
             continue
-        return partial.replace(final)
+        return final
     raise RemoteError(f"no address gave {final.name}:\n" + "\n".join(said), "Download it by hand to a source path.")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import getpass
+import glob
 import json
 import os
 import socket
@@ -70,7 +71,9 @@ def _start_of(pid: int) -> str:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-    return f"{stat.rpartition(')')[2].split()[19]}@{boot}"
+    fields = stat.rpartition(")")[2].split()
+    # killed, but its parent has not asked for it yet: it holds nothing any more
+    return "" if fields[0] in "ZX" else f"{fields[19]}@{boot}"
 
 
 def read_holder(path: Path) -> Holder | None:
@@ -127,7 +130,7 @@ def _beat(path: Path, stop: threading.Event) -> None:
 
 
 def _acquire(path: Path, limit: float | None, tell: Callable[[str], None], on_stale: Callable[[], None]) -> bool:
-    deadline = None if limit is None else time.monotonic() + limit
+    began = looked = time.monotonic()
     told: Holder | None = None
     while True:
         with _guard(path):
@@ -141,11 +144,14 @@ def _acquire(path: Path, limit: float | None, tell: Callable[[str], None], on_st
                     on_stale()
                     return told is not None
                 continue
-        if holder and holder != told:
+        now = time.monotonic()
+        if holder and (holder != told or now - looked > SILENCE):  # it may fall silent while it is waited for
             _check_heartbeat(path, holder)
+            looked = now
+        if holder and holder != told:
             tell(f"waiting for {holder}")
             told = holder
-        if deadline is not None and time.monotonic() >= deadline:
+        if holder and limit is not None and now - began >= limit:
             raise BusyError(f"{path} is held by {holder}", "Wait for it, or give a longer --wait-on-lock-limit.")
         time.sleep(POLL)
 
@@ -161,6 +167,7 @@ def _guard(path: Path) -> Iterator[None]:
 
 
 def _take(path: Path) -> bool:
+    _clear_torn(path)
     mine = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}")
     mine.write_text(json.dumps(asdict(Holder.me())))
     try:
@@ -170,6 +177,15 @@ def _take(path: Path) -> bool:
     finally:
         mine.unlink()
     return True
+
+
+def _clear_torn(path: Path) -> None:
+    """Remove the temporary files of processes of this host that were killed while they took the lock."""
+    stem = f"{path.name}.{socket.gethostname()}."
+    for torn in path.parent.glob(f"{glob.escape(stem)}*"):
+        pid = torn.name[len(stem) :].partition(".")[0]
+        if not Path("/proc", pid).exists():
+            torn.unlink(missing_ok=True)
 
 
 def _check_heartbeat(path: Path, holder: Holder) -> None:

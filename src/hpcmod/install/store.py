@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hpcmod.errors import BadInputError
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.sif import check_sif, read_sif
@@ -94,20 +95,39 @@ def install_image(
     """
     check_sif(read_sif(source.path), architecture=source.architecture)
     own = Path(plan.own_sif)
-    if plan.image_mode == "central":
-        return _use_central(own, source, progress)
+    if plan.image_mode == "central" and _is_found_by_module(plan, source.path):
+        return _use_central(own, source, prove, progress)
     kept = _find_unchanged(own, source, progress)
     if kept:
         return InstalledImage(str(own), kept, own.stat().st_size, str(source.path), "kept", 0)
-    return _copy(own, source, plan.image_mode, prove, progress)
+    return _copy(own, source, "link" if plan.image_mode == "link" else "copy", prove, progress)
 
 
-def _use_central(own: Path, source: ImageSource, progress: Progress | None) -> InstalledImage:
-    """Use the site's file in place; an own copy of former times goes, for the module would prefer it."""
+def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
+    """Say whether the module looks where the image lies; one that the easyconfig wants used in place must lie there."""
+    found = any(image.samefile(place) for place in plan.sif_places[1:] if Path(place).exists())
+    if not found and plan.spec.install_mode == "central":
+        raise BadInputError(
+            f"install_mode is central, but {image} lies in none of the site's directories of images",
+            "Use install_mode = 'copy', or name its directory in the site profile: [images] central = [...].",
+        )
+    return found
+
+
+def _use_central(
+    own: Path, source: ImageSource, prove: Callable[[Path], None], progress: Progress | None
+) -> InstalledImage:
+    """Use the site's file in place; an own copy of former times stays until the new module is there."""
     found = file_sha256(source.path, progress)
     check_sha256(source.path, expected=source.checksum, found=found)
-    own.unlink(missing_ok=True)
+    if own.exists():
+        prove(source.path)
     return InstalledImage(str(source.path), found, source.path.stat().st_size, str(source.path), "central", 0)
+
+
+def remove_own_copy(plan: InstallPlan) -> None:
+    """Remove the own copy of a module that uses the site's image, for the module would prefer it."""
+    Path(plan.own_sif).unlink(missing_ok=True)
 
 
 def _find_unchanged(own: Path, source: ImageSource, progress: Progress | None) -> str | None:
@@ -161,7 +181,8 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
 def _remove_disowned(root: Path, owned: set[str]) -> None:
     """Remove files that an earlier installation wrote and this one does not; nothing that a user put there."""
     for name in set(read_record(root).get("files", ())) - owned:
-        if Path(name).parts[0] in ("bin", "runscripts") and ".." not in Path(name).parts:
+        directory, _, file = name.partition("/")
+        if directory in ("bin", "runscripts") and file not in ("", "..") and "/" not in file:
             (root / name).unlink(missing_ok=True)
 
 

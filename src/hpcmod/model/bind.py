@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.text import check_plain
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Bind:
                 f"bind path {text!r}: source and destination must be absolute paths",
                 "Write it as /source, /source:/destination or /source:/destination:ro.",
             )
-        if "," in text or "\n" in text:
-            raise BadInputError(f"bind path {text!r} holds a comma or a newline", "Name one path a bind.")
+        if "," in check_plain(text, "bind path"):
+            raise BadInputError(f"bind path {text!r} holds a comma", "Name one path a bind.")
         return cls(source, destination, options, required)
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.bind import Bind
+from hpcmod.model.text import check_plain
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -63,13 +64,13 @@ Check = Callable[[Any], Any]
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("must be a text that is not empty")
-    return value
+    return check_plain(value, "the text")
 
 
 def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise ValueError("must be a list of texts")
-    return tuple(value)
+    return tuple(_text(item) for item in value)
 
 
 def _path(value: Any) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
 from hpcmod.model.site import INSTALL_MODES
+from hpcmod.model.text import check_plain
 
 COMMAND_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 """A name safe as a file in bin/: no slash, no leading dot or dash."""
@@ -36,6 +37,16 @@ class InstallSpec:
     """Added to the site's."""
     commands: tuple[str, ...] = ()
     """Commands to wrap; empty: the well-known ones that the image has."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would be run or split where it is used: these texts become values of the user's environment."""
+        for what in ("name", "module", "root", "image", "easyconfig"):
+            check_plain(getattr(self, what), what)
+        if ":" in self.root:
+            raise BadInputError(
+                f"the installation's directory {self.root!r} holds a colon, which ends a path in a bind",
+                "Choose another one: eb --installpath=DIRECTORY ...",
+            )
 
 
 def parse_commands(names: Sequence[str]) -> tuple[str, ...]:

@@ -28,8 +28,13 @@ def _render(name: str, syntax: str, templates: Templates, values: Mapping[str, A
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(lua=lua, tcl=tcl)
+    environment.filters.update(lua=lua, tcl=tcl, shown=_shown_by_lmod)
     return environment.get_template(f"{name}.{syntax.lower()}.j2").render(values)
+
+
+def _shown_by_lmod(text: str) -> str:
+    """Break `]===]` by a space of no width: Lmod copies a Tcl file's texts into Lua, where that would end them."""
+    return text.replace("]===]", "]=\u200b==]")
 
 
 def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:

@@ -1,0 +1,111 @@
+"""Look at this machine and say what an installation, or the use of one, would stumble over, each with its cure."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hpcmod.errors import HpcmodError
+from hpcmod.install.runtime import find_runtime
+from hpcmod.machine import load_site
+from hpcmod.process import run
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at."""
+
+    verdict: str
+    """ok, warn (something may surprise) or fail (something will not work)."""
+    subject: str
+    found: str
+    cure: str = ""
+
+
+def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
+    """Look at everything, in the order an installation needs it.
+
+    Parameters
+    ----------
+    environ
+        The environment of the user.
+    easyconfigs
+        Directory of our easyconfigs, which EasyBuild's robot must know.
+    """
+    yield _check_site(environ)
+    yield _check_runtime(environ)
+    yield _check_module_tool(environ)
+    yield from _check_eb(environ)
+    yield from _check_robot_paths(environ, easyconfigs)
+    yield from _check_loaded(environ)
+    yield from _check_bind_pairs(environ)
+
+
+def _check_site(environ: Mapping[str, str]) -> Finding:
+    try:
+        return Finding(OK, "site profile", load_site(None, environ).name)
+    except HpcmodError as err:
+        return Finding(FAIL, "site profile", err.message, err.cure)
+
+
+def _check_runtime(environ: Mapping[str, str]) -> Finding:
+    runtime = find_runtime(environ)
+    if runtime is None:
+        return Finding(
+            FAIL, "runtime", "neither singularity nor apptainer on PATH", "Install Apptainer, or add it to PATH."
+        )
+    return Finding(OK, "runtime", f"{runtime}, {run([runtime, '--version']).stdout.strip()}")
+
+
+def _check_module_tool(environ: Mapping[str, str]) -> Finding:
+    for name in ("LMOD_CMD", "MODULES_CMD"):
+        if environ.get(name):
+            return Finding(OK, "module tool", environ[name])
+    cure = "Start a login shell, or source the initialisation file of Lmod or Environment Modules."
+    return Finding(FAIL, "module tool", "neither LMOD_CMD nor MODULES_CMD is set", cure)
+
+
+def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
+    eb = shutil.which("eb", path=environ.get("PATH"))
+    if eb is None:
+        yield Finding(FAIL, "eb", "not on PATH", "Activate the Python environment that hpcmod is installed in.")
+        return
+    yield Finding(OK, "eb", eb)
+    python = environ.get("EB_PYTHON") or "python3"
+    included = bool(environ.get("EASYBUILD_INCLUDE_EASYBLOCKS"))
+    module = "hpcmod" if included else "easybuild.easyblocks.generic.containermodule"
+    if run([python, "-c", f"import {module}"], env=environ).status == 0:
+        yield Finding(OK, "easyblock", f"{python} imports {module}")
+    else:
+        cure = 'Activate the Python environment that hpcmod is installed in, or: eval "$(hpcmod env)"'
+        yield Finding(FAIL, "easyblock", f"the Python of eb, {python}, cannot import {module}", cure)
+
+
+def _check_robot_paths(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
+    """Find a robot path that leaves out the default ones: an empty element stands for them."""
+    paths = environ.get("EASYBUILD_ROBOT_PATHS")
+    if paths and "" not in paths.split(":") and easyconfigs not in paths.split(":"):
+        cure = f"export EASYBUILD_ROBOT_PATHS={easyconfigs}:{paths}"
+        yield Finding(WARN, "robot paths", f"EASYBUILD_ROBOT_PATHS={paths} hides our easyconfigs", cure)
+
+
+def _check_loaded(environ: Mapping[str, str]) -> Iterator[Finding]:
+    root = environ.get("CONTAINERROOT")
+    if root:
+        yield Finding(
+            WARN, "loaded module", f"{root}: eb does not install a module anew while it is loaded", "module unload it."
+        )
+
+
+def _check_bind_pairs(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Find a pair of variables that differ: Apptainer then drops the SINGULARITY_ one, whole."""
+    for name in ("BIND", "BINDPATH"):
+        legacy, current = environ.get(f"SINGULARITY_{name}"), environ.get(f"APPTAINER_{name}")
+        if legacy and current is not None and legacy != current:
+            found = f"SINGULARITY_{name} and APPTAINER_{name} differ, so Apptainer ignores the former"
+            yield Finding(
+                WARN, "binds", found, f'export SINGULARITY_{name}="$APPTAINER_{name}", or the other way round.'
+            )

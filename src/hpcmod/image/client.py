@@ -1,0 +1,210 @@
+"""Ask web servers for a file or a part of it: status checks, redirects, credentials, and when to try again."""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar, Union
+from urllib.parse import urljoin
+
+import requests
+
+from hpcmod.errors import BadInputError, NotFoundError, RemoteError
+from hpcmod.model.reference import check_address, origin, redact, split_credentials
+
+_TIMEOUT = (15.0, 60.0)  # seconds to connect, and without a byte
+_CHUNK = 128 << 10  # bytes; a connection that breaks loses at most one chunk
+_ATTEMPTS = 5  # in a row that bring nothing new
+_LONGEST_WAIT = 300.0
+_MOST_REDIRECTS = 10
+_AGAIN = (408, 425, 429, 500, 502, 503, 504)
+_GONE = (404, 410)
+_REFUSED = (401, 403, 407)
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
+_HARMLESS = ("user-agent", "accept", "accept-encoding", "connection")
+
+_Auth = Union[tuple[str, str], Callable[[requests.PreparedRequest], requests.PreparedRequest], None]
+_Result = TypeVar("_Result")
+
+
+class Retry(Exception):  # noqa: N818 - a signal to `insist`, never seen outside
+    """What went wrong may go right the next time, after `wait` seconds if the server said so."""
+
+    def __init__(self, reason: str, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server sends: which part of which version of the file."""
+
+    status: int
+    """200: the whole file; 206: a part of it; 416: nothing, for it ends before the part that was asked for."""
+    start: int | None
+    """Byte of the file where the part begins; None where it is no part."""
+    total: int
+    """Bytes of the whole file; 0 where that is not known."""
+    bounded: bool
+    """Whether the end of what is sent can be told from a connection that broke."""
+    validator: str
+    """What the server calls this version of the file; empty if it has no name."""
+    chunks: Iterator[bytes] = field(repr=False)
+    """The bytes, as they come; raises `Retry` where the connection breaks."""
+
+
+class Client:
+    """Asks servers, follows their redirects, and shows credentials only to the server they were given for."""
+
+    def __init__(self, session: requests.Session, *, allow_http: bool = False) -> None:
+        self._session = session
+        self._allow_http = allow_http
+
+    @contextmanager
+    def get(self, url: str, headers: dict[str, str]) -> Iterator[Answer]:
+        """Ask for a file; the answer's bytes can be read until the end of the block.
+
+        Raises
+        ------
+        Retry
+            If the server cannot be reached, or may answer otherwise later.
+        NotFoundError
+            If it has no such file.
+        RemoteError
+            If it refuses, cannot be trusted, or redirects in circles.
+        BadInputError
+            If it redirects to an address that is not fetched.
+        """
+        with closing(self._follow(url, headers)) as response:
+            _check_status(response, url)
+            yield _parse(response)
+
+    def _follow(self, url: str, headers: dict[str, str]) -> requests.Response:
+        """Ask, and ask where the answer points to; the last answer's body is not read yet."""
+        asked: dict[str, str | None] = {"Accept-Encoding": "identity", **headers}
+        here, given = split_credentials(url)
+        auth: _Auth = given
+        for _ in range(_MOST_REDIRECTS):
+            response = self._ask(here, asked, auth)
+            if not response.is_redirect:
+                return response
+            response.close()
+            there = urljoin(here, response.headers["Location"])
+            check_address(there, allow_http=self._allow_http)
+            if origin(there) != origin(here):
+                strangers = {name: None for name in self._session.headers if name.lower() not in _HARMLESS}
+                asked, auth = {**strangers, "Authorization": None, **asked}, _anonymous
+            here, _ = split_credentials(there)
+        raise RemoteError(f"{redact(url)}: more than {_MOST_REDIRECTS} redirects", "Find the file's own address.")
+
+    def _ask(self, url: str, headers: dict[str, str | None], auth: _Auth) -> requests.Response:
+        try:
+            return self._session.get(
+                url, headers=headers, auth=auth, stream=True, allow_redirects=False, timeout=_TIMEOUT
+            )
+        except requests.exceptions.SSLError as err:
+            raise RemoteError(
+                f"{redact(url)}: the server's certificate cannot be verified",
+                "Check the address; for a private authority, set REQUESTS_CA_BUNDLE to its certificate.",
+            ) from err
+        except (requests.ConnectionError, requests.Timeout) as err:
+            raise Retry(f"no connection ({type(err).__name__})") from err
+        except requests.RequestException as err:
+            raise BadInputError(f"{redact(url)}: cannot be fetched ({type(err).__name__})") from err
+
+
+def insist(
+    attempt: Callable[[], _Result], url: str, *, done: Callable[[], int], sleep: Callable[[float], None] = time.sleep
+) -> _Result:
+    """Try until it goes right, or several attempts in a row brought nothing new.
+
+    Parameters
+    ----------
+    attempt
+        Raises `Retry` if it may go right the next time.
+    url
+        For the message.
+    done
+        Tells how many bytes are here after an attempt.
+    sleep
+        Waits so many seconds before the next attempt.
+
+    Raises
+    ------
+    RemoteError
+        If it did not go right.
+    """
+    failures = farthest = 0
+    while True:
+        try:
+            return attempt()
+        except Retry as err:
+            failures = 1 if done() > farthest else failures + 1
+            farthest = max(farthest, done())
+            if failures >= _ATTEMPTS:
+                raise RemoteError(
+                    f"{redact(url)}: {err}, {failures} times in a row; {farthest} bytes are here",
+                    "Run this again later: it goes on from there. See also whether this machine reaches the server.",
+                ) from err
+            sleep(min(_LONGEST_WAIT, 2.0 ** (failures - 1) if err.wait is None else err.wait))
+
+
+def _anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Stand in for credentials where there are to be none, not even those of ~/.netrc."""
+    return request
+
+
+def _check_status(response: requests.Response, url: str) -> None:
+    """Refuse an answer that brings no part of the file."""
+    status, said = response.status_code, f"{redact(url)}: the server answered {response.status_code} {response.reason}"
+    if status in _AGAIN:
+        raise Retry(f"it answered {status} {response.reason}", _retry_after(response))
+    if status in _GONE:
+        raise NotFoundError(said, "Check the address, or look for a newer version of the file.")
+    if status in _REFUSED:
+        raise RemoteError(said, "The file needs a login: put the machine, login and password into ~/.netrc (mode 600).")
+    if status not in (200, 206, 416):
+        raise RemoteError(said, "Open the address in a browser to see what is there.")
+    if response.headers.get("Content-Encoding", "identity").lower() not in ("", "identity"):
+        raise RemoteError(f"{redact(url)}: the server sends the file packed", "Find the file's own address.")
+
+
+def _retry_after(response: requests.Response) -> float | None:
+    """Give the seconds that a server asks to wait, however it writes them."""
+    text = response.headers.get("Retry-After", "")
+    if text.isdecimal():
+        return float(text)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None
+
+
+def _parse(response: requests.Response) -> Answer:
+    length = response.headers.get("Content-Length", "")
+    chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
+    span = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+    start, total = None, 0
+    if response.status_code == 200:
+        total = int(length) if length.isdecimal() else 0
+    elif span:
+        start, total = int(span.group(1)) if span.group(1) else None, int(span.group(2))
+    bounded = length.isdecimal() or chunked
+    return Answer(response.status_code, start, total, bounded, _validator(response), _chunks(response))
+
+
+def _validator(response: requests.Response) -> str:
+    """Give what the server calls this version of the file; a weak ETag does not promise equal bytes."""
+    etag = response.headers.get("ETag", "")
+    return etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified", "")
+
+
+def _chunks(response: requests.Response) -> Iterator[bytes]:
+    try:
+        yield from response.iter_content(_CHUNK)
+    except requests.RequestException as err:
+        raise Retry(f"the connection broke ({type(err).__name__})") from err

@@ -1,0 +1,53 @@
+"""Loading the module, beside an empty module; running a wrapper, beside a bare `apptainer exec`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.bench_install import OURS
+from tests.bench.measure import Row, alternate, must
+from tests.stack import EasyBuild, ModuleTool, Stack
+
+TITLE = "Using the module"
+
+
+def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
+    """Measure with a small image; `megabytes` is not used: the image is not read here."""
+    del megabytes
+    eb = EasyBuild(stack, work, stack.tiny_sif.parent)
+    sha256 = must(["sha256sum", stack.tiny_sif]).stdout.split()[0]
+    recipe = work / "Small-1.eb"
+    recipe.write_text(OURS.format(name="Small", image=stack.tiny_sif.name, sha256=sha256, mode="copy"))
+    done = eb(recipe, "--rebuild")
+    if done.returncode:
+        raise SystemExit(done.stdout)
+    yield from _load(stack, eb, work, rounds)
+    yield from _wrapper(stack, eb, work, rounds)
+
+
+def _load(stack: Stack, eb: EasyBuild, work: Path, rounds: int) -> Iterator[Row]:
+    (work / "modules" / "Empty").mkdir(parents=True, exist_ok=True)
+    (work / "modules" / "Empty" / "1.lua").write_text("-- nothing\n")
+    env = {**stack.environment(work), "MODULEPATH": f"{eb.modules}:{work / 'modules'}"}
+    load = [stack.lmod_cmd, "bash", "load"]
+    took = alternate(10 * rounds, {
+        "ours": lambda: must([*load, "Small"], env=env),
+        "empty": lambda: must([*load, "Empty"], env=env),
+    })  # fmt: skip
+    yield Row("module load", f"{1000 * took['ours']:.1f} ms", f"an empty module {1000 * took['empty']:.1f} ms",
+              f"{took['ours'] / took['empty']:.2f}", "<= 1.10")  # fmt: skip
+
+
+def _wrapper(stack: Stack, eb: EasyBuild, work: Path, rounds: int) -> Iterator[Row]:
+    env = stack.environment(work)
+    loaded = ModuleTool(stack, work, "lmod")("module load Small; env -0", eb.modules).stdout
+    env.update(pair.split("=", 1) for pair in loaded.split("\0") if "=" in pair)
+    root = Path(env["CONTAINERROOT"])
+    took = alternate(5 * rounds, {
+        "wrapper": lambda: must([root / "bin" / "python", "-c", "pass"], env=env),
+        "bare": lambda: must([stack.apptainer, "exec", env["SIF"], "python", "-c", "pass"], env=env),
+    })  # fmt: skip
+    yield Row("wrapper python -c pass", f"{1000 * took['wrapper']:.0f} ms",
+              f"apptainer exec $SIF python -c pass {1000 * took['bare']:.0f} ms",
+              f"{took['wrapper'] / took['bare']:.3f}", "<= 1.05")  # fmt: skip

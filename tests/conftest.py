@@ -1,0 +1,132 @@
+"""Fixtures of all tests: the real tools of dev/stack. In CI and in dev/test a skip is a failure.
+
+stack        where each tool lies (tests/stack.py)
+tiny_sif     a real image without torch: bash, Python, conda's layout
+torch_sif    the image with PyTorch for CPUs
+eb           runs the real EasyBuild with a prefix of its own
+module_env   runs bash snippets with a real `module`; runs the test twice, with Lmod and with Environment Modules 5
+lmod         the same, Lmod only
+cluster      a Slurm cluster of two virtual nodes, one for the whole session
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.stack import (
+    Cluster,
+    EasyBuild,
+    ModuleTool,
+    Stack,
+    find_stack,
+    read_stack,
+    start_cluster,
+    stop_cluster,
+)
+
+TOOLS = ("python", "apptainer", "lmod_init", "modulecmd", "tiny_sif")
+
+
+def why_no_stack(stack: Stack | None) -> str:
+    """Say why tests that need real tools cannot run here; empty if they can."""
+    if os.geteuid() == 0:
+        return "EasyBuild refuses root: run dev/test, which goes on as an ordinary user"
+    if stack is None:
+        return f"no test stack in {find_stack()}: run dev/stack"
+    missing = stack.missing(*TOOLS)
+    return f"the test stack lacks {', '.join(missing)}: run dev/stack" if missing else ""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests marked `stack` where the tools are not there."""
+    if item.get_closest_marker("stack") is None:
+        return
+    reason = why_no_stack(read_stack(find_stack()))
+    if reason:
+        pytest.skip(reason)
+
+
+def nothing_may_skip() -> bool:
+    return bool(os.environ.get("CI") or os.environ.get("HPCMOD_NO_SKIP"))
+
+
+def fail_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip into a failure that names its reason."""
+    if not nothing_may_skip() or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    report.outcome = "failed"
+    report.longrepr = f"skipped where nothing may skip: {reason}"
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    fail_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    fail_skipped(report)
+    return report
+
+
+@pytest.fixture(scope="session")
+def stack() -> Stack:
+    """The real tools; skips with the reason where they are missing."""
+    found = read_stack(find_stack())
+    reason = why_no_stack(found)
+    if found is None or reason:
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="session")
+def tiny_sif(stack: Stack) -> Path:
+    """A 29 MB image in the layout of the big sites' AI containers: real Python, no torch."""
+    return stack.tiny_sif
+
+
+@pytest.fixture(scope="session")
+def torch_sif(stack: Stack) -> Path:
+    """The image with PyTorch for CPUs (gloo)."""
+    if stack.missing("torch_sif"):
+        pytest.skip("no image with torch: run dev/stack torch")
+    return stack.torch_sif
+
+
+@pytest.fixture
+def eb(stack: Stack, tmp_path: Path) -> EasyBuild:
+    """The real `eb`: installs under tmp_path/eb, finds images in tmp_path/central, writes Lua for Lmod.
+
+    For Tcl or Environment Modules: `dataclasses.replace(eb, modules_tool="envmodules", syntax="Tcl")`.
+    """
+    central = tmp_path / "central"
+    central.mkdir()
+    return EasyBuild(stack, tmp_path, central)
+
+
+@pytest.fixture(params=["lmod", "envmodules"])
+def module_env(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> ModuleTool:
+    """Each real module tool in turn: `module_env("module load X; echo $SIF", modulepath).stdout`."""
+    return ModuleTool(stack, tmp_path, request.param)
+
+
+@pytest.fixture
+def lmod(stack: Stack, tmp_path: Path) -> ModuleTool:
+    """Lmod alone, for Lua modulefiles: `lmod("module load X; echo $SIF", eb.modules).stdout`."""
+    return ModuleTool(stack, tmp_path, "lmod")
+
+
+@pytest.fixture(scope="session")
+def cluster(stack: Stack) -> Iterator[Cluster]:
+    """Two virtual nodes with Slurm: `cluster("srun", "-N2", "hostname").stdout`."""
+    started = start_cluster(stack, f"test-{os.getpid()}", "-n", "2", "-c", "4")
+    yield started
+    stop_cluster(started)

@@ -1,0 +1,57 @@
+"""The README's first command: it works, and its log in the tutorial is true."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.transcript import FENCE, tidy, without_times
+from tests.stack import CHECKOUT, Done, Stack, run
+
+DEMO = str(CHECKOUT / "dev" / "demo")
+PAGE = CHECKOUT / "docs" / "tutorial" / "demo.md"
+
+
+@pytest.fixture(scope="module")
+def demo(stack: Stack, torch_sif: Path) -> Done:
+    return run([DEMO], {**os.environ, "HPCMOD_DEV_DIR": str(stack.root)})
+
+
+@pytest.mark.stack
+def test_demo_ends_well(demo: Done) -> None:
+    assert demo.returncode == 0, demo.stdout[-3000:] + demo.stderr[-3000:]
+
+
+@pytest.mark.stack
+def test_all_four_ranks_agree(demo: Done) -> None:
+    ranks = sorted(line for line in demo.stdout.splitlines() if line.startswith("rank "))
+    assert [line.split(",")[0] for line in ranks] == [f"rank {n} of 4 on nid00{n // 2 + 1}" for n in range(4)]
+    assert all("sum 10" in line for line in ranks)
+
+
+@pytest.mark.stack
+def test_the_log_in_the_tutorial_is_what_the_demo_prints(demo: Done, stack: Stack) -> None:
+    shown = FENCE.search(PAGE.read_text())
+    assert shown is not None, f"{PAGE} has no console block"
+    printed = tidy(demo.stdout, str(stack.root))
+    renew = "to renew it: dev/demo | python -m tests.e2e.transcript docs/tutorial/demo.md"
+    assert without_times(shown.group()) == without_times(printed), renew
+
+
+@pytest.mark.stack
+def test_nothing_is_left_running(demo: Done, stack: Stack) -> None:
+    assert not (stack.root / "clusters" / "demo").exists()
+
+
+@pytest.mark.stack
+def test_help_names_every_option(stack: Stack) -> None:
+    assert "--clean" in run([DEMO, "--help"], os.environ).stdout
+
+
+@pytest.mark.stack
+def test_an_unknown_argument_is_refused(stack: Stack) -> None:
+    refused = run([DEMO, "--cleen"], os.environ)
+    assert refused.returncode == 1
+    assert "unknown argument: --cleen" in refused.stderr

@@ -1,0 +1,146 @@
+"""get-master against Slurm's own judge of host lists, `scontrol show hostnames`."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpcmod.resources import runscript_templates
+
+pytestmark = pytest.mark.stack
+
+PROMPT = "scontrol: show hostnames "
+LOOP = r"""
+while IFS= read -r list; do
+  if first_host "$list" 2>/dev/null; then printf '%s\n' "$REPLY"; else echo; fi
+done
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm_conf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As much configuration as scontrol needs to say anything."""
+    file = tmp_path_factory.mktemp("slurm") / "slurm.conf"
+    file.write_text("ClusterName=x\nSlurmctldHost=localhost\n")
+    return file
+
+
+def ask_slurm(lists: list[str], slurm_conf: Path) -> list[str]:
+    """First host of each list, empty where Slurm takes it for no list; all in one session of scontrol."""
+    if shutil.which("scontrol") is None:
+        pytest.skip("no scontrol on this machine")
+    dialogue = "".join(f"show hostnames {hosts}\n" for hosts in lists)
+    # scontrol echoes what it reads, and shortens what is wider than its terminal.
+    env = {"PATH": os.environ["PATH"], "SLURM_CONF": str(slurm_conf), "TERM": "dumb", "COLUMNS": "100000"}
+    done = subprocess.run(["scontrol"], input=dialogue, env=env, capture_output=True, text=True, timeout=60)
+    answers = done.stdout.split(PROMPT)[1:]
+    assert len(answers) == len(lists)
+    return [answer.split("\n")[1].removeprefix("scontrol: ") for answer in answers]
+
+
+def ask_us(lists: list[str]) -> list[str]:
+    """First host of each list, empty where we take it for no list; all in one bash."""
+    script = runscript_templates()["_first-host.bash.j2"] + LOOP
+    given = "".join(f"{hosts}\n" for hosts in lists)
+    done = subprocess.run(["bash", "-uc", script], input=given, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    return done.stdout.split("\n")[:-1]
+
+
+def hosts_at_most(hosts: str) -> int:
+    """How many hosts a list can stand for: Slurm writes them all out."""
+    spans = [(int(first), int(last)) for first, last in re.findall(r"(\d+)-(\d+)", hosts)]
+    return math.prod(max(2, last - first + 1) for first, last in spans)
+
+
+class Writer:
+    """Writes host lists as Slurm and people do, with the odd fault in a range."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)  # noqa: S311 - the same lists in every run
+
+    def number(self) -> str:
+        digits = self.random.choice((1, 1, 2, 3, 6))
+        value = self.random.randrange(10 ** self.random.choice((1, 1, digits)))
+        return f"{value:0{self.random.choice((1, digits))}}"
+
+    def range(self) -> str:
+        if self.random.random() < 0.4:
+            return self.number()
+        first = self.number()
+        if self.random.random() < 0.1:
+            return f"{first}-{self.number()}"
+        return f"{first}-{int(first) + self.random.choice((0, 1, 2, 9, 90)):0{self.random.choice((1, len(first)))}}"
+
+    def bracket(self) -> str:
+        return f"[{','.join(self.range() for _ in range(self.random.choice((1, 1, 1, 2, 3))))}]"
+
+    def host(self) -> str:
+        prefix = "".join(self.random.choice(("nid", "x", "gpu", "c-", "r.", "a_", "7", "0", "")) for _ in range(2))
+        if self.random.random() < 0.3:
+            return f"{prefix}{self.number()}"
+        middles = ("", "-", "n", "node", "s0b", "1")
+        brackets = [self.bracket() for _ in range(self.random.choice((1, 1, 1, 2, 2, 3)))]
+        return prefix + "".join(f"{self.random.choice(middles)}{bracket}" for bracket in brackets)
+
+    def host_list(self) -> str:
+        hosts = [self.host() for _ in range(self.random.choice((1, 1, 2, 3, 5)))]
+        return self.random.choice((",",) * 20 + (",,",)).join(hosts)
+
+    def spoiled(self) -> str:
+        """A list with one to three characters put in, taken out or replaced."""
+        letters = list(self.host_list())
+        for _ in range(self.random.choice((1, 1, 2, 3))):
+            place = self.random.randrange(len(letters) + 1)
+            letters[place : place + self.random.choice((0, 1))] = self.random.choice(("", *"[]-,019ax."))
+        return "".join(letters)
+
+
+def falls(hosts: str) -> bool:
+    """Whether a range runs backwards: Slurm leaves such a host out without a word where it has three brackets."""
+    return any(int(first) > int(last) for first, last in re.findall(r"[\[,](\d+)-(\d+)(?=[\],])", hosts))
+
+
+def is_for_us_alone(hosts: str) -> bool:
+    """Lists on which we differ on purpose: text after a bracket, which Slurm 22.05 cannot expand, is kept."""
+    return re.search(r"\][^\],\[]+(,|$)", hosts) is not None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_scontrol_on_every_list_of_the_grammar(seed: int, slurm_conf: Path) -> None:
+    writer = Writer(seed)
+    # Slurm takes a leading sign for part of a name; a host that starts with one would be an option to every program.
+    lists = [hosts for _ in range(2000) if not re.search(r"(^|,)[-._]", hosts := writer.host_list())]
+    lists = [hosts for hosts in lists if hosts_at_most(hosts) < 5000]
+    theirs, ours = ask_slurm(lists, slurm_conf), ask_us(lists)
+    differing = [each for each in zip(lists, theirs, ours) if each[1] != each[2]]
+    assert [each for each in differing if each[2] or not falls(each[0])] == []
+    assert sum(1 for host in theirs if host) > 1000 and "" in theirs
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_spoiled_list_is_refused_or_means_what_scontrol_says(seed: int, slurm_conf: Path) -> None:
+    writer = Writer(100 + seed)
+    lists = [hosts for _ in range(2000) if (hosts := writer.spoiled()) and hosts_at_most(hosts) < 5000]
+    theirs, ours = ask_slurm(lists, slurm_conf), ask_us(lists)
+    wrong = [each for each in zip(lists, theirs, ours) if each[2] not in ("", each[1]) and not is_for_us_alone(each[0])]
+    assert wrong == []
+
+
+def test_agrees_with_scontrol_on_the_lists_of_the_largest_machine(slurm_conf: Path) -> None:
+    numbers = [f"{number:06}" for number in range(1, 9409)]
+    lists = [
+        "frontier[00001-09408]",
+        f"nid[{','.join(numbers)}]",
+        f"nid[{','.join(f'{first}-{last}' for first, last in zip(numbers[::3], numbers[1::3]))}]",
+        ",".join(f"nid{number}" for number in numbers),
+    ]
+    assert ask_us(lists) == ["frontier00001", "nid000001", "nid000001", "nid000001"]
+    assert ask_slurm(lists[:1], slurm_conf) == ask_us(lists[:1])

@@ -1,0 +1,166 @@
+"""Texts and paths from outside, as hostile as they come: nothing of them is run, and they are shown as written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests import corpus
+from tests.integration.conftest import (
+    LOADERS,
+    SNAPSHOT,
+    TOY_IMAGE,
+    Loader,
+    files_below,
+    installed,
+    modulefiles,
+    unpack,
+    write_easyconfig,
+)
+from tests.stack import EasyBuild, ModuleTool, Stack
+
+pytestmark = pytest.mark.stack
+
+LINES = [
+    "$(touch pwned) `touch pwned` ${IFS}$HOME ; touch pwned & | > pwned",
+    "]] ]=] ]==] [[ --[[ os.execute('touch pwned') ]]--",
+    "[exec touch pwned] { } }{ { $env(HOME) \\[exec touch pwned\\]",
+    "\" ' \\ \\n \\x41 '\"'\"' \"\"\" ''' #",
+    "{{ 7 * 7 }} {# #} %%(name)s $root",
+    "größe 数 \U0001f600 e\u0301",
+]
+"""One line each: shell, Lua, Tcl, quotes, templates (EasyBuild wants `%%` for a percent sign), UTF-8."""
+
+LONG = "very long " * 5000
+
+LABELS = {
+    "org.example.multi-line": "first\ntouch pwned\n$(touch pwned)",
+    "$(touch pwned) ]] \" ' [exec touch pwned] {": "\n".join(LINES),
+    "org.example.long": LONG.strip(),
+    "org.example.control": "\x1b[31mred\x07 \r\x00",
+}
+
+EVERYTHING = 'it\'s "so" $(touch pwned) `touch pwned` [exec touch pwned] ]] ]==] {b} }{ ;&|*?#~=!<>, größe 数 \\'
+"""A directory's name with all that file systems allow, but for what no module tool can carry."""
+
+WITHOUT_LMODS_OWN = EVERYTHING.replace('"', "").replace("\\", "")
+"""Lmod translates `prepend-path` of a modulefile in Tcl into Lua with neither of the two escaped."""
+
+
+@pytest.fixture(scope="session")
+def hostile_sif(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image that runs, with labels and packages of the worst kind."""
+    directory = tmp_path_factory.mktemp("hostile")
+    root = unpack(tiny_sif, directory / "root")
+    (root / ".singularity.d/labels.json").write_text(json.dumps(LABELS))
+    packages = next(root.glob("opt/miniconda3/envs/pytorch/lib/python3*/site-packages"))
+    for number, name in enumerate(["$(touch pwned)", "a]]b", 'q"[exec touch pwned]', "x/1.0,y"]):
+        info = packages / f"evil{number}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0$(touch pwned)\n")
+    body = corpus.pack(root, directory / "body", "-comp", "zstd", "-Xcompression-level", "1").read_bytes()
+    shutil.rmtree(root)
+    return corpus.make_sif(directory / "hostile.sif", body)
+
+
+@pytest.fixture(scope="module", params=list(LOADERS))
+def hostile(
+    request: pytest.FixtureRequest, stack: Stack, hostile_sif: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Loader:
+    """The hostile image, installed in a hostile place with a hostile description, for each module tool and syntax."""
+    tool, syntax = LOADERS[request.param]
+    top = tmp_path_factory.mktemp("top")
+    place = top / (WITHOUT_LMODS_OWN if (tool, syntax) == ("lmod", "Tcl") else EVERYTHING) / ("long" * 20)
+    # not every module tool reads modulefiles from every place
+    variables = {"EASYBUILD_INSTALLPATH_SOFTWARE": str(place)}
+    eb = EasyBuild(stack, top, top / "central", modules_tool=tool, syntax=syntax, variables=variables)
+    eb.central.mkdir()
+    (eb.central / TOY_IMAGE).symlink_to(hostile_sif)
+    installed(eb, write_easyconfig(top, description="\n".join([*LINES, LONG])))
+    return Loader(ModuleTool(stack, top, tool), eb)
+
+
+def assert_nothing_was_run(hostile: Loader) -> None:
+    assert [name for name in files_below(hostile.eb.top) if Path(name).name == "pwned"] == []
+
+
+def shown(hostile: Loader, verb: str) -> str:
+    done = hostile(f"module {verb} Toy")
+    assert done.returncode == 0, done.stderr
+    assert_nothing_was_run(hostile)
+    return done.stdout + done.stderr
+
+
+def test_help_shows_the_description_as_written(hostile: Loader) -> None:
+    text = shown(hostile, "help")
+    for line in [*LINES, LONG.strip()]:
+        assert line.replace("%%", "%") in text
+
+
+def test_help_shows_the_labels_as_written(hostile: Loader) -> None:
+    text = shown(hostile, "help")
+    for key, value in LABELS.items():
+        if key != "org.example.control":
+            assert f"{key}: {value}" in text
+
+
+def test_help_sends_no_control_character_to_the_terminal(hostile: Loader) -> None:
+    text = shown(hostile, "help")
+    assert "org.example.control" in text
+    assert [char for char in text if ord(char) < 32 and char not in "\n\t"] == []
+
+
+def test_whatis_shows_the_description_on_one_line(hostile: Loader) -> None:
+    assert "$(touch pwned) `touch pwned` ${IFS}$HOME ; touch pwned & | > pwned ]] ]=]" in shown(hostile, "whatis")
+
+
+def test_no_package_with_a_hostile_name_is_listed(hostile: Loader) -> None:
+    listed = shown(hostile, "whatis").partition("Packages: ")[2].partition("\n")[0]
+    assert "packaging/" in listed
+    assert "touch" not in listed
+
+
+@pytest.mark.parametrize("verb", ["show", "spider", "avail"])
+def test_looking_at_the_module_runs_nothing(hostile: Loader, verb: str) -> None:
+    if (hostile.tool.name, verb) == ("envmodules", "spider"):
+        verb = "search"
+    assert "Toy" in shown(hostile, verb)
+
+
+def test_the_module_loads_runs_and_unloads_without_a_trace(hostile: Loader) -> None:
+    python = "import sys; print(sys.argv[1:])"
+    done = hostile(
+        f"{SNAPSHOT} snapshot >before; module load Toy; "
+        f"python -c '{python}' 'a b'; start-shell -c 'echo $0 $1' x 'c  d'; "
+        f'singularity exec "$SIF" conda-python-simple -c \'{python}\' e; "$CONTAINERROOT/runscripts/get-master" nid[1-2]; '
+        "module unload Toy; snapshot >after; compare before after"
+    )
+    assert done.stdout == "['a b']\nx c  d\n['e']\nnid1\n"
+    assert_nothing_was_run(hostile)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        pytest.param("co:lon", "holds a colon", id="colon"),
+        pytest.param("line\nend", "holds a control character", id="line end"),
+        pytest.param("ta\tb", "holds a control character", id="tab"),
+    ],
+)
+def test_a_directory_that_cannot_be_bound_or_loaded_is_refused_before_anything_is_written(
+    eb: EasyBuild, toy: Path, tmp_path: Path, name: str, message: str
+) -> None:
+    done = eb(toy, EASYBUILD_INSTALLPATH_SOFTWARE=str(tmp_path / name))
+    assert message in done.stdout
+    assert done.returncode == 2
+    assert modulefiles(eb) == set()
+    assert {path for path in files_below(tmp_path / name) if not path.startswith(".locks/")} == set()
+
+
+def test_a_long_path_is_no_trouble(eb: EasyBuild, toy: Path, tmp_path: Path, lmod: ModuleTool) -> None:
+    place = tmp_path / ("project_" * 12) / ("x" * (130 - len(str(tmp_path)) + 90))
+    installed(eb, toy, EASYBUILD_INSTALLPATH_SOFTWARE=str(place))
+    assert lmod("module load Toy && python -c 'print(1)'", eb.modules).stdout == "1\n"

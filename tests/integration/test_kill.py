@@ -1,0 +1,165 @@
+"""An installation killed at any moment leaves no broken module and loses no old one; the same command again repairs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import (
+    THOROUGH,
+    installed,
+    leftovers,
+    make_images,
+    modulefiles,
+    running_generation,
+    use_image,
+    write_easyconfig,
+)
+from tests.stack import EasyBuild, ModuleTool
+
+pytestmark = pytest.mark.stack
+
+POINTS = 100 if THOROUGH else 12
+MEGABYTES = 500 if THOROUGH else 150
+
+
+@pytest.fixture(scope="module")
+def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two images so large that copying one takes a visible part of an installation."""
+    return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", "two", megabytes=MEGABYTES)
+
+
+def moments(whole: float) -> Iterator[float]:
+    """Give random moments, in seconds, of a run that takes so long as a whole: one in each of equal parts of it."""
+    seed = int(os.environ.get("HPCMOD_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"HPCMOD_SEED={seed}, a whole run took {whole:.2f} s")
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    parts = list(range(POINTS))
+    chance.shuffle(parts)
+    return ((part + chance.random()) * whole / POINTS for part in parts)
+
+
+def kill_at(eb: EasyBuild, seconds: float, *args: str | Path) -> str:
+    """Start `eb ARGS`, kill it and all it started after so many seconds, and return the step it was in."""
+    log = eb.top / "killed.log"
+    argv = [str(eb.stack.python.parent / "eb"), *map(str, args)]
+    with log.open("w") as out:
+        started = subprocess.Popen(
+            argv,
+            env={**eb.environment(), "PYTHONUNBUFFERED": "1"},
+            cwd=eb.top,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            started.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGKILL)
+            started.wait()
+    steps = re.findall(r"^== ([a-z, ]+)\.\.\.$", log.read_text(), re.MULTILINE)
+    return "ended" if started.returncode >= 0 else steps[-1] if steps else "before the first step"
+
+
+def seconds_of(eb: EasyBuild, *args: str | Path) -> float:
+    began = time.monotonic()
+    installed(eb, *args)
+    return time.monotonic() - began
+
+
+def test_a_first_installation_killed_anywhere_leaves_no_broken_module(
+    eb: EasyBuild, images: list[Path], tmp_path: Path, lmod: ModuleTool
+) -> None:
+    easyconfig = write_easyconfig(tmp_path)
+    use_image(eb, images[0])
+    killed_in = Counter[str]()
+    for moment in moments(seconds_of(eb, easyconfig)):
+        shutil.rmtree(eb.prefix)
+        killed_in[kill_at(eb, moment, easyconfig)] += 1
+        assert running_generation(lmod, eb) in ("", "one")
+        installed(eb, easyconfig)
+        assert running_generation(lmod, eb) == "one"
+        assert leftovers(eb) == set()
+    print(killed_in)
+    assert len(killed_in) > 2, "the moments were all alike"
+
+
+def test_a_rebuild_killed_anywhere_leaves_the_old_module_or_the_new_one(
+    eb: EasyBuild, images: list[Path], tmp_path: Path, lmod: ModuleTool
+) -> None:
+    easyconfig = write_easyconfig(tmp_path)
+    use_image(eb, images[1])
+    installed(eb, easyconfig)
+    mine = eb.prefix / "software/Toy/1.0/user-software/mine"
+    mine.write_text("of the user")
+    use_image(eb, images[0])
+    whole = seconds_of(eb, easyconfig, "--rebuild")
+    killed_in = Counter[str]()
+    for number, moment in enumerate(moments(whole)):
+        old, new = (("one", "two"), ("two", "one"))[number % 2]
+        use_image(eb, images[(number + 1) % 2])
+        killed_in[kill_at(eb, moment, easyconfig, "--rebuild")] += 1
+        assert running_generation(lmod, eb) in (old, new)
+        installed(eb, easyconfig, "--rebuild")
+        assert running_generation(lmod, eb) == new
+        assert leftovers(eb) == set()
+        assert mine.read_text() == "of the user"
+    print(killed_in)
+    assert len(killed_in) > 2, "the moments were all alike"
+
+
+def lock_of(eb: EasyBuild) -> Path:
+    """The lock of Toy's installation."""
+    locks = eb.prefix / "software/.locks"
+    locks.mkdir(parents=True)
+    return locks / f"{str(eb.prefix / 'software/Toy/1.0').replace('/', '_')}.hpcmod.lock"
+
+
+def forge(lock: Path, *, host: str, silent: float = 0) -> None:
+    """Write a lock as a process of another boot would have, which has been silent for so many seconds."""
+    holder = {"host": host, "pid": 4242, "started": "1@another-boot", "user": "ada", "since": "2026-11-20 08:00:00"}
+    lock.write_text(json.dumps(holder))
+    then = time.time() - silent
+    os.utime(lock, (then, then))
+
+
+def test_the_lock_of_a_dead_process_is_cleared_with_easybuilds_own(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+    lock = lock_of(eb)
+    forge(lock, host=socket.gethostname())
+    lock.with_name(lock.name.replace(".hpcmod", "")).mkdir()
+    done = installed(eb, toy)
+    assert f"clearing the lock of process 4242 of ada on {socket.gethostname()}, since 2026-11-20" in done.stdout
+    assert leftovers(eb) == set()
+    assert lmod("module load Toy && python -c 'print(1)'", eb.modules).stdout == "1\n"
+
+
+def test_the_lock_of_a_silent_process_elsewhere_is_explained_and_left(eb: EasyBuild, toy: Path) -> None:
+    lock = lock_of(eb)
+    forge(lock, host="another-login-node", silent=3600)
+    done = eb(toy)
+    assert "is held by process 4242 of ada on another-login-node, since 2026-11-20 08:00:00" in done.stdout
+    assert f"If that process is gone, remove its lock: rm {lock}" in done.stdout
+    assert done.returncode == 6
+    assert lock.exists()
+    assert modulefiles(eb) == set()
+
+
+def test_the_lock_of_a_process_elsewhere_is_waited_for_only_as_long_as_asked(eb: EasyBuild, toy: Path) -> None:
+    forge(lock_of(eb), host="another-login-node")
+    done = eb(toy, "--wait-on-lock-limit=1")
+    assert "waiting for process 4242 of ada on another-login-node" in done.stdout
+    assert "--wait-on-lock-limit" in done.stdout.partition("ERROR")[2]
+    assert done.returncode == 6

@@ -1,0 +1,313 @@
+"""What a loaded module sets, and that unloading it gives the user back what was there, to the byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import LUMI_IMAGE, PYTORCH, SNAPSHOT, TOY, Loader, away
+from tests.stack import Done
+
+pytestmark = pytest.mark.stack
+
+ALL_COMBINATIONS = (
+    SNAPSHOT
+    + r"""
+value[0]=unset value[1]= value[2]='/etc:/etc2,/usr//,/var/,/a\,b:/a'
+values() { # 4 digits: what each bind variable is
+    local i=0 name
+    for name in SINGULARITY_BIND SINGULARITY_BINDPATH APPTAINER_BIND APPTAINER_BINDPATH; do
+        unset $name
+        [[ ${1:i:1} == 0 ]] || export $name="${value[${1:i:1}]}"
+        ((++i))
+    done
+}
+others() { # 1 digit: what some of the other variables are
+    unset SIF NCCL_SOCKET_IFNAME SINGULARITYENV_PREPEND_PATH
+    [[ $1 != 1 ]] || export SIF= NCCL_SOCKET_IFNAME= SINGULARITYENV_PREPEND_PATH=
+    [[ $1 != 2 ]] || export SIF='/my sif"x' NCCL_SOCKET_IFNAME=eth7 SINGULARITYENV_PREPEND_PATH=/q::/r/
+}
+check() {
+    snapshot >before
+    module load $MODULE 2>load || { echo "$1: does not load"; cat load; }
+    [[ $SIF == */$IMAGE ]] || echo "$1: SIF=$SIF"
+    [[ $SINGULARITY_BINDPATH == "$APPTAINER_BINDPATH" ]] || echo "$1: BINDPATH differs"
+    [[ ${SINGULARITY_BIND-} == "${APPTAINER_BIND-}" ]] || echo "$1: BIND differs"
+    module unload $MODULE
+    snapshot >after
+    compare before after || echo "that was $1"
+}
+for digits in {0..2}{0..2}{0..2}{0..2}; do
+    values $digits
+    others ${digits:0:1}
+    check $digits
+    ((++count))
+done
+echo "$count combinations"
+"""
+)
+
+
+def complaints(done: Done) -> list[str]:
+    """What the runtime says about its variables; it also talks about optional programs that it misses."""
+    return [line for line in done.stderr.splitlines() if "SINGULARITY" in line or "APPTAINER" in line]
+
+
+def test_every_variable_of_lumis_own_module_is_set(loader: Loader) -> None:
+    root = loader.root(PYTORCH)
+    seen = loader.variables(f"module load {PYTORCH}")
+    venv = "/user-software/venv/pytorch"
+    binds = f"{root}/runscripts:/runscripts,{root}/user-software:/user-software"
+    expected = {
+        "SIF": f"{root}/{LUMI_IMAGE}",
+        "SIFPYTORCH": f"{root}/{LUMI_IMAGE}",
+        "RUNSCRIPTS": f"{root}/runscripts",
+        "RUNSCRIPTSPYTORCH": f"{root}/runscripts",
+        "CONTAINERROOT": str(root),
+        "SINGULARITYENV_PREPEND_PATH": f"/runscripts:{venv}/bin",
+        "SINGULARITYENV_WITH_VENV": "true",
+        "SINGULARITYENV_WITH_CONDA_VENV": "true",
+        "SINGULARITYENV_VIRTUAL_ENV": venv,
+        "NCCL_SOCKET_IFNAME": "hsn",
+        "NCCL_NET_GDR_LEVEL": "3",
+        "EBROOTPYTORCH": str(root),
+        "EBVERSIONPYTORCH": "2.7.1",
+    }
+    assert {name: seen.get(name) for name in expected} == expected
+    assert seen["SINGULARITY_BINDPATH"].endswith(binds)
+    assert "EBDEVELPYTORCH" in seen
+    assert seen["PATH"].startswith(f"{root}/bin:")
+
+
+def test_the_variables_for_apptainer_are_those_for_singularity(loader: Loader) -> None:
+    seen = loader.variables(f"module load {PYTORCH}")
+    ours = {name: value for name, value in seen.items() if name.startswith("SINGULARITY")}
+    assert len(ours) == 5
+    assert {name.replace("SINGULARITY", "APPTAINER", 1): value for name, value in ours.items()} == {
+        name: value for name, value in seen.items() if name.startswith("APPTAINER")
+    }
+
+
+def test_load_and_unload_in_a_fresh_shell_leaves_no_trace(loader: Loader) -> None:
+    done = loader(
+        f"{SNAPSHOT} snapshot >before; module load {PYTORCH}; snapshot >loaded; module unload {PYTORCH}; snapshot >after"
+    )
+    assert done.returncode == 0, done.stderr
+    before, loaded, after = (
+        (loader.tool.home / name).read_bytes().split(b"\0") for name in ("before", "loaded", "after")
+    )
+    assert len(loaded) > len(before) + 15
+    assert before == after
+
+
+def test_load_and_unload_leaves_every_combination_of_bind_variables_as_it_was(loader: Loader) -> None:
+    done = loader(ALL_COMBINATIONS, MODULE=PYTORCH, IMAGE=LUMI_IMAGE)
+    assert (done.stdout, done.stderr) == ("81 combinations\n", "")
+
+
+def test_a_tunable_that_the_user_has_set_is_left_alone(loader: Loader) -> None:
+    seen = loader.variables(f"module load {PYTORCH}", NCCL_SOCKET_IFNAME="eth7", NCCL_NET_GDR_LEVEL="")
+    assert (seen["NCCL_SOCKET_IFNAME"], seen["NCCL_NET_GDR_LEVEL"]) == ("eth7", "")
+    assert seen["SINGULARITYENV_VIRTUAL_ENV"] == "/user-software/venv/pytorch"
+
+
+@pytest.mark.parametrize("name", ["SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV"])
+def test_a_variable_of_the_container_set_under_one_name_is_not_set_under_the_other(loader: Loader, name: str) -> None:
+    seen = loader.variables(f"module load {PYTORCH}", **{name: "of the user"})
+    assert {key: value for key, value in seen.items() if key.endswith("ENV_WITH_VENV")} == {name: "of the user"}
+
+
+USER_BINDS = [
+    pytest.param({}, id="none of the user's"),
+    pytest.param({"SINGULARITY_BIND": "U/a:/a"}, id="SINGULARITY_BIND"),
+    pytest.param({"APPTAINER_BIND": "U/a:/a,U/b:/b/"}, id="APPTAINER_BIND"),
+    pytest.param({"SINGULARITY_BINDPATH": "U/a:/a,U//b/:/b"}, id="SINGULARITY_BINDPATH"),
+    pytest.param(
+        {"APPTAINER_BINDPATH": "U/b:/b", "SINGULARITY_BINDPATH": ""}, id="APPTAINER_BINDPATH and an empty one"
+    ),
+    pytest.param({"SINGULARITY_BIND": "U/a:/a", "APPTAINER_BIND": "U/b:/b"}, id="two that differ"),
+    pytest.param({"SINGULARITY_BINDPATH": "U/a:/a", "APPTAINER_BIND": "U/b:/b"}, id="two of different kinds"),
+    pytest.param({"APPTAINER_BINDPATH": "U/a:/optional"}, id="another source for a destination of the module"),
+    pytest.param({"SINGULARITY_BIND": r"U/with\,comma:/a"}, id="a comma in a path"),
+]
+
+
+@pytest.mark.parametrize("variables", USER_BINDS)
+def test_the_container_sees_the_binds_of_module_and_user_without_a_complaint(
+    loader: Loader, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    for name in ("a", "b", "with,comma"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "of-the-user").touch()
+    given = {name: value.replace("U", str(tmp_path)) for name, value in variables.items()}
+    wanted = {
+        bind.split(":")[1].rstrip("/") for value in variables.values() for bind in value.split(",") if ":" in bind
+    }
+    looks = "; ".join(f"ls {place}/of-the-user" for place in sorted(wanted))
+    ours = "" if "/optional" in wanted else "ls /optional/of-the-site && "
+    done = loader(
+        f"module load {TOY} 2>/dev/null; singularity exec $SIF sh -c '{ours}ls /runscripts/get-master; {looks}'",
+        **given,
+    )
+    assert complaints(done) == []
+    assert {line.rpartition("/")[0] for line in done.stdout.split()} == {"/optional", "/runscripts", *wanted}
+
+
+def test_a_required_bind_that_is_not_on_the_node_is_named_and_left_out(loader: Loader) -> None:
+    binds = loader.eb.top / "binds"
+    done = loader(f"module load {TOY}; echo $SINGULARITY_BINDPATH")
+    assert f"not on this node, so not bound: {binds}/not-on-this-node" in " ".join(done.stderr.split())
+    assert "nowhere" not in done.stdout + done.stderr
+    assert done.stdout.split(",")[:2] == [f"{binds}/required", f"{binds}/optional:/optional"]
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "after"),
+    [
+        pytest.param(None, "$X,/mine:/m", "/mine:/m", id="added to ours"),
+        pytest.param("/old", "$X,/mine:/m", "/old,/mine:/m", id="added to ours and the former"),
+        pytest.param("/old", "/mine,$X", "/mine,/old", id="put before ours"),
+        pytest.param("/old", "/mine", "/mine", id="replaced"),
+    ],
+)
+@pytest.mark.parametrize("name", ["SINGULARITY_BINDPATH", "APPTAINER_BINDPATH"])
+def test_what_the_user_adds_to_the_binds_after_loading_stays_after_unloading(
+    loader: Loader, name: str, before: str | None, change: str, after: str
+) -> None:
+    given = {} if before is None else {name: before}
+    snippet = f'module load {TOY}; export {name}="{change.replace("$X", "$" + name)}"; module unload {TOY}'
+    assert loader.variables(snippet, **given).get(name) == after
+
+
+def test_a_path_that_the_user_adds_after_loading_stays_after_unloading(loader: Loader) -> None:
+    seen = loader.variables(
+        f"module load {TOY}; export SINGULARITYENV_PREPEND_PATH=$SINGULARITYENV_PREPEND_PATH:/mine; module unload {TOY}"
+    )
+    assert seen["SINGULARITYENV_PREPEND_PATH"] == "/mine"
+
+
+def test_a_tunable_that_the_user_changes_after_loading_stays_after_unloading(loader: Loader) -> None:
+    seen = loader.variables(f"module load {PYTORCH}; export NCCL_SOCKET_IFNAME=eth7; module unload {PYTORCH}")
+    assert seen.get("NCCL_SOCKET_IFNAME") == "eth7"
+    assert "NCCL_NET_GDR_LEVEL" not in seen
+
+
+def test_without_the_own_image_the_sites_is_used(loader: Loader) -> None:
+    own, sites = loader.root(TOY) / "toy.sif", loader.eb.top / "site-images/toy.sif"
+    with away(own):
+        done = loader(
+            f"module load {TOY} 2>/dev/null; echo $SIF $SIFTOY; singularity exec $SIF conda-python-simple -c 'print(1)'"
+        )
+    assert done.stdout == f"{sites} {sites}\n1\n"
+
+
+def test_removing_the_image_and_loading_again_turns_to_the_sites(loader: Loader) -> None:
+    own, sites = loader.root(TOY) / "toy.sif", loader.eb.top / "site-images/toy.sif"
+    again = "module reload" if loader.tool.name == "envmodules" else f"module unload {TOY}; module load {TOY}"
+    try:
+        done = loader(f"module load {TOY}; echo $SIF; mv $SIF $SIF.gone; {again}; echo $SIF")
+    finally:
+        own.with_name("toy.sif.gone").rename(own)
+    assert done.stdout.split() == [str(own), str(sites)]
+
+
+def test_without_any_image_the_load_fails_and_names_the_cure(loader: Loader) -> None:
+    own, sites = loader.root(TOY) / "toy.sif", loader.eb.top / "site-images/toy.sif"
+    with away(own), away(sites):
+        done = loader(f"{SNAPSHOT} snapshot >before; module load {TOY}; echo $?; snapshot >after; compare before after")
+    assert done.stdout == "1\n"
+    for part in (str(own), str(sites), "eb Toy-1.0.eb --rebuild"):
+        assert part in done.stderr
+
+
+def test_a_module_whose_image_went_away_unloads_without_a_trace(loader: Loader) -> None:
+    sites = loader.eb.top / "site-images/toy.sif"
+    own = loader.root(TOY) / "toy.sif"
+    with away(sites):
+        try:
+            done = loader(
+                f"{SNAPSHOT} snapshot >before; module load {TOY} 2>/dev/null; mv $SIF $SIF.gone; "
+                f"module unload {TOY} && snapshot >after; compare before after"
+            )
+        finally:
+            own.with_name("toy.sif.gone").rename(own)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("verb", ["show", "help", "whatis"])
+def test_a_module_without_any_image_can_still_be_looked_at(loader: Loader, verb: str) -> None:
+    with away(loader.root(TOY) / "toy.sif"), away(loader.eb.top / "site-images/toy.sif"):
+        done = loader(f"module {verb} {TOY}")
+    assert done.returncode == 0
+    assert "A toy" in done.stdout + done.stderr
+    assert "none of these places" not in " ".join((done.stdout + done.stderr).split()).replace("LmodError", "")
+
+
+def test_help_names_use_packages_and_places_of_the_image(loader: Loader) -> None:
+    done = loader(f"module help {PYTORCH}")
+    text = done.stdout + done.stderr
+    for part in ("PyTorch 2.7.1 for AMD GPUs", "conda-python-distributed ARGS", "packaging", "/appl/local/containers/"):
+        assert part in text
+
+
+def test_show_prints_what_loading_would_set(loader: Loader) -> None:
+    done = loader(f"module show {PYTORCH}")
+    text = done.stdout + done.stderr
+    for part in ("SIFPYTORCH", LUMI_IMAGE, "/runscripts:/user-software/venv/pytorch/bin", "NCCL_SOCKET_IFNAME"):
+        assert part in text
+
+
+def test_whatis_lists_the_packages(loader: Loader) -> None:
+    done = loader(f"module whatis {PYTORCH}")
+    assert "Homepage: https://pytorch.org/" in done.stdout + done.stderr
+    assert "Packages: click/" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("loader", ["lmod-lua", "lmod-tcl"], indirect=True)
+def test_spider_finds_a_module_by_a_package_in_its_image(loader: Loader) -> None:
+    done = loader("module spider packaging")
+    assert PYTORCH in done.stdout + done.stderr
+
+
+SWAPS = [
+    pytest.param({}, id="nothing of the user's"),
+    pytest.param({"SINGULARITY_BIND": "/etc:/etc2", "APPTAINER_BINDPATH": "/usr//"}, id="binds of the user"),
+    pytest.param(
+        {"SIF": "/my.sif", "NCCL_SOCKET_IFNAME": "eth7", "SINGULARITYENV_PREPEND_PATH": "/q"}, id="own values"
+    ),
+    pytest.param({"SIF": "", "SINGULARITY_BINDPATH": "", "APPTAINER_BIND": ""}, id="empty variables"),
+]
+
+
+@pytest.fixture
+def variables_to_keep(request: pytest.FixtureRequest, loader: Loader) -> dict[str, str]:
+    """What the user has set before a swap or a reload."""
+    variables: dict[str, str] = request.param
+    if "" in variables.values() and (loader.tool.name, loader.eb.syntax) == ("lmod", "Tcl"):
+        reason = (
+            "Lmod cannot set a variable while unloading, and a modulefile in Tcl cannot tell the next one of its run"
+        )
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+    return variables
+
+
+@pytest.mark.parametrize("variables_to_keep", SWAPS, indirect=True)
+def test_swapping_and_purging_leaves_no_trace(loader: Loader, variables_to_keep: dict[str, str]) -> None:
+    done = loader(
+        f"{SNAPSHOT} snapshot >before; module load {TOY}; module swap {TOY} {PYTORCH}; echo $SIF ${{SIFTOY-none}}; "
+        "module purge; snapshot >after; compare before after",
+        **variables_to_keep,
+    )
+    assert done.stdout == f"{loader.root(PYTORCH)}/{LUMI_IMAGE} none\n"
+
+
+@pytest.mark.parametrize("variables_to_keep", SWAPS, indirect=True)
+def test_reloading_changes_nothing(loader: Loader, variables_to_keep: dict[str, str]) -> None:
+    again = "module reload" if loader.tool.name == "envmodules" else "module update"
+    done = loader(
+        f"{SNAPSHOT} snapshot >before; module load {TOY}; snapshot >first; {again}; snapshot >second; compare first second; "
+        f"module unload {TOY}; snapshot >after; compare before after",
+        **variables_to_keep,
+    )
+    assert done.stdout == ""

@@ -1,0 +1,91 @@
+"""Install plans for tests of what is rendered from them: an ordinary one a site, and one of hostile texts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from hpcmod.machine import load_site
+from hpcmod.model.bind import Bind
+from hpcmod.model.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.plan import InstallPlan, make_plan
+from hpcmod.model.site import Site
+from hpcmod.model.spec import InstallSpec
+
+FACTS = ImageFacts(
+    architecture="amd64",
+    size=21_000_000_000,
+    python=PythonFacts("/opt/miniconda3/envs/pytorch/bin/python3.12", "3.12", "/opt/miniconda3/envs/pytorch"),
+    packages=(Package("numpy", "2.1.0"), Package("torch", "2.7.1+rocm6.2.4"), Package("torchvision", "0.22.1")),
+    commands=("gcc", "pip", "python", "python3.12", "torchrun"),
+    labels=(("org.opencontainers.image.title", "PyTorch for LUMI"),),
+)
+SPEC = InstallSpec(
+    name="PyTorch",
+    module="PyTorch/2.7.1-rocm-6.2.4-singularity",
+    variable="PYTORCH",
+    root="/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity",
+    image="lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif",
+    easyconfig="PyTorch-2.7.1-rocm-6.2.4-singularity.eb",
+    description="PyTorch 2.7.1 for AMD GPUs",
+    homepage="https://pytorch.org/",
+)
+
+HOSTILE = {
+    "quotes": "a 'b' \"c\" `d`",
+    "command": "$(touch pwned) `touch pwned` ; touch pwned & | > pwned",
+    "variable": "$HOME ${HOME} $env(HOME) $::env(HOME) %(installdir)s",
+    "newlines": "a\nb\r\nc\n\nos.exit(1)\nexit 1\nz",
+    "long bracket": "]] ]==] ]=] --]] [==[ end",
+    "braces": "} } { [exit 1] \\} \\{ }",
+    "backslashes": "\\ \\\\ \\n \\x41 \\101 \\u0041 trailing \\",
+    "jinja": "{{ 7 * 7 }} {% raw %} {# gone #}",
+    "control": "\x01\x1b[31m\x7f\t\x0b1",
+    "utf-8": "Gr\u00fc\u00dfe, \u4f60\u597d, \u202e\u2028",
+    "utf-8 beyond 16 bits": "\U0001f525 fire",
+    "comments": "-- # ; /* \" ' x",
+    "formats": "%s %d %% %n x",
+    "long": "word " * 5000 + "x",
+    "long word": "\u00e9" * 20000,
+}
+"""Texts that a label, a description or a path may hold, by what is hostile in them."""
+
+
+def make_example(site: str, facts: ImageFacts | None = FACTS) -> InstallPlan:
+    """Make the plan of LUMI's PyTorch 2.7.1 on one of the shipped sites."""
+    return make_plan(facts, load_site(site, {}), SPEC)
+
+
+def as_value(text: str) -> str:
+    """Give the text as a path may hold it: no control characters, and no colon, for it ends a path in a bind."""
+    return re.sub(r"[\x01-\x1f\x7f:]", "?", text)
+
+
+def make_plan_of(text: str) -> InstallPlan:
+    """Make a plan in which everything that comes from outside is this text, or holds it where a form is asked for."""
+    value = as_value(text)
+    inline = re.sub("[,:]", "", value)
+    site = Site(
+        name=value,
+        central=(f"/central/{value}",),
+        binds=(Bind.parse(f"/opt/{inline}", required=True), Bind.parse(f"/a/{inline}:/b/{inline}:ro")),
+        tunables=(("NCCL_SOCKET_IFNAME", value),),
+        node_local=f"/tmp/{value}",
+        family=value,
+    )
+    facts = replace(
+        FACTS,
+        packages=(*FACTS.packages, Package(text, text), Package("numpy", text), Package(text, "1")),
+        labels=((text, text), ("maintainer", text)),
+    )
+    spec = replace(
+        SPEC,
+        module=f"PyTorch/{value}",
+        root=f"/software/{value}",
+        image=f"{value}.sif",
+        easyconfig=f"{value}.eb",
+        description=text,
+        homepage=text,
+        binds=(Bind.parse(f"/data/{inline}"),),
+    )
+    return make_plan(facts, site, spec)

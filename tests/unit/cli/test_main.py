@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import hpcmod
+from hpcmod import errors
+from hpcmod.cli import user
+from hpcmod.cli.main import main
+from tests import corpus
+
+
+def commands(group: click.Command = main, prefix: str = "hpcmod") -> list[tuple[str, click.Command]]:
+    """Every verb there is, with what is typed to reach it."""
+    found = [(prefix, group)]
+    for name, command in getattr(group, "commands", {}).items():
+        found += commands(command, f"{prefix} {name}")
+    return found
+
+
+def test_the_version_is_the_packages() -> None:
+    result = CliRunner().invoke(main, ["--version"])
+    assert result.output == f"hpcmod, version {hpcmod.__version__}\n"
+
+
+def test_the_command_is_installed_as_hpcmod() -> None:
+    program = Path(sys.executable).with_name("hpcmod")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"hpcmod, version {hpcmod.__version__}\n"
+
+
+@pytest.mark.parametrize(("line", "command"), commands(), ids=[line for line, _ in commands()])
+def test_every_verb_says_what_it_does_and_shows_an_example(line: str, command: click.Command) -> None:
+    result = CliRunner().invoke(main, [*line.split()[1:], "-h"])
+    assert result.exit_code == 0
+    if isinstance(command, click.Group) and command is not main:
+        assert "Commands:" in result.output
+    else:
+        assert re.search(rf"Examples?:\n +.*{line}", result.output), result.output
+
+
+@pytest.mark.parametrize(("line", "command"), commands(), ids=[line for line, _ in commands()])
+def test_every_flag_says_what_it_does(line: str, command: click.Command) -> None:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{line} {parameter.opts}"
+
+
+def test_the_help_lists_the_exit_codes_there_are() -> None:
+    listed = re.search(r"Exit codes: (.*?)\.\n", CliRunner().invoke(main, ["-h"]).output, re.DOTALL)
+    assert listed is not None
+    codes = [int(code) for code in re.findall(r"(\d) ", listed[1])]
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.HpcmodError)]
+    assert codes == sorted({0} | {kind.exit_code for kind in kinds})
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "words"),
+    [pytest.param(*each, id=each[0].__name__) for each in corpus.BROKEN if each[1] in (2, 4) and "encr" not in each[2]],
+)
+def test_a_fault_is_a_message_with_its_cure_on_stderr_and_the_kinds_exit_code(
+    make: object, code: int, words: str, tmp_path: Path
+) -> None:
+    image = make(tmp_path / "a.sif")  # type: ignore[operator]
+    result = CliRunner().invoke(main, ["inspect", str(image)])
+    assert result.exit_code == code
+    assert result.stdout == ""
+    message, *cure = result.stderr.splitlines()
+    assert message.startswith("hpcmod: ")
+    assert words in message
+    assert cure
+
+
+def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["inspect", str(tmp_path / "a.sif")])
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert str(tmp_path / "a.sif") in result.stderr
+
+
+def test_what_the_system_refuses_is_a_message_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied", "a.sif")
+
+    monkeypatch.setattr(user, "read_facts", refuse)
+    result = CliRunner().invoke(main, ["inspect", "a.sif"])
+    assert (result.exit_code, result.stdout) == (7, "")
+    assert result.stderr.startswith("hpcmod: a.sif: Permission denied\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(["inspect"], id="no image"),
+        pytest.param(["instal"], id="unknown verb"),
+        pytest.param(["install"], id="no easyconfig"),
+        pytest.param(["install", "--no-such-flag", "a.eb"], id="unknown flag"),
+        pytest.param(["completion", "cmd.exe"], id="unknown shell"),
+    ],
+)
+def test_wrong_usage_is_bad_input_and_says_nothing_on_stdout(line: list[str]) -> None:
+    result = CliRunner().invoke(main, line)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Usage: " in result.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert "_HPCMOD_COMPLETE" in result.stdout
+
+
+def test_the_completion_script_is_bash(tmp_path: Path) -> None:
+    script = tmp_path / "hpcmod"
+    script.write_text(CliRunner().invoke(main, ["completion", "bash"]).stdout)
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0

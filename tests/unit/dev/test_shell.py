@@ -1,0 +1,32 @@
+"""The shell scripts of this folder and of CI."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.stack import CHECKOUT, run
+
+SCRIPTS = sorted(path for path in (CHECKOUT / "dev").rglob("*") if path.is_file() and path.suffix in ("", ".sh"))
+CI = CHECKOUT / ".ci" / "run"
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, CI], ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_shellcheck_is_content(script: Path) -> None:
+    done = run(["shellcheck", "--external-sources", str(script)], os.environ)
+    assert done.returncode == 0, done.stdout
+
+
+def commands() -> list[Path]:
+    return [path for path in SCRIPTS if path.parent.name == "dev"]
+
+
+@pytest.mark.parametrize("script", commands(), ids=lambda path: path.name)
+def test_help_shows_how_to_call_it_and_no_shell(script: Path) -> None:
+    done = run([str(script), "--help"], os.environ)
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"dev/{script.name}")
+    assert "shellcheck" not in done.stdout
+    assert "set -euo" not in done.stdout

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import requests
+from file_server import Answer, Server, serve
+
+from hpcmod.errors import BadInputError, NotFoundError, RemoteError
+from hpcmod.image.client import Answer as Answered
+from hpcmod.image.client import Client, Retry, insist
+
+BODY = random.Random(2).randbytes(1_000_000)  # noqa: S311 - noise for a test, the same each time
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serve(BODY) as running:
+        yield running
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def fetch(server: Server, waits: list[float]) -> Any:
+    """Get the served file, insisting; waits are noted, not waited."""
+
+    def call(url: str = server.url, session_factory: Callable[[], requests.Session] = requests.Session) -> bytes:
+        def attempt() -> bytes:
+            with client.get(url, {}) as answer:
+                return b"".join(answer.chunks)
+
+        with closing(session_factory()) as session:
+            client = Client(session)
+            return insist(attempt, url, done=lambda: 0, sleep=waits.append)
+
+    return call
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_file_that_is_not_there_is_not_found_at_once(fetch: Any, server: Server, status: int) -> None:
+    server.answers = [Answer(status)]
+    with pytest.raises(NotFoundError, match=str(status)):
+        fetch()
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_says_how_to_log_in(fetch: Any, server: Server, status: int) -> None:
+    server.answers = [Answer(status)]
+    with pytest.raises(RemoteError, match=str(status)) as caught:
+        fetch()
+    assert ".netrc" in caught.value.cure
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [400, 418, 501])
+def test_other_answers_are_not_asked_for_again(fetch: Any, server: Server, status: int) -> None:
+    server.answers = [Answer(status)]
+    with pytest.raises(RemoteError, match=str(status)):
+        fetch()
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_a_passing_fault_is_waited_out(fetch: Any, server: Server, waits: list[float], status: int) -> None:
+    server.answers = [Answer(status), Answer(status)]
+    assert fetch() == BODY
+    assert waits == [1.0, 2.0]
+
+
+def test_waits_as_long_as_the_server_asks(fetch: Any, server: Server, waits: list[float]) -> None:
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 100))
+    after = ["7", date, "100000", "soon", "Mon, 01 Jan 2001 00:00:00 GMT"]
+    server.answers = [Answer(503, {"Retry-After": value}) for value in after[:4]]
+    fetch()
+    server.answers = [Answer(503, {"Retry-After": after[4]})]
+    fetch()
+    assert waits[0] == 7.0
+    assert 95 < waits[1] <= 100
+    assert waits[2:] == [300.0, 8.0, 0.0]
+
+
+def test_a_server_that_is_not_there_is_tried_several_times(fetch: Any, waits: list[float]) -> None:
+    with serve(b"") as gone:
+        url = gone.url
+    with pytest.raises(RemoteError, match="no connection"):
+        fetch(url)
+    assert waits == [1.0, 2.0, 4.0, 8.0]
+
+
+def test_a_server_without_a_valid_certificate_is_not_tried_again(fetch: Any, waits: list[float]) -> None:
+    class Untrusted(requests.Session):
+        def get(self, *_: Any, **__: Any) -> requests.Response:
+            raise requests.exceptions.SSLError("certificate verify failed")
+
+    with pytest.raises(RemoteError, match="certificate"):
+        fetch("https://host/x.sif", Untrusted)
+    assert waits == []
+
+
+def test_redirects_are_followed_but_credentials_stay(fetch: Any, server: Server) -> None:
+    class Logged(requests.Session):
+        def __init__(self) -> None:
+            super().__init__()
+            self.headers["Private-Token"] = "secret"
+
+    with serve(BODY) as other:
+        server.answers = [Answer(302, {"Location": "/image.sif?x=1"}), Answer(302, {"Location": other.url})]
+        url = server.url.replace("://", "://user:pass%20word@")
+        assert fetch(url, Logged) == BODY
+    assert [("authorization" in asked, "private-token" in asked) for asked in server.asked] == [(True, True)] * 2
+    assert [("authorization" in asked, "private-token" in asked) for asked in other.asked] == [(False, False)]
+
+
+def test_circles_of_redirects_end(fetch: Any, server: Server) -> None:
+    server.answers = [Answer(302, {"Location": server.url}) for _ in range(20)]
+    with pytest.raises(RemoteError, match="more than 10 redirects"):
+        fetch()
+
+
+def test_a_redirect_to_plain_http_elsewhere_is_refused(fetch: Any, server: Server) -> None:
+    server.answers = [Answer(302, {"Location": "http://192.0.2.1/x.sif"})]
+    with pytest.raises(BadInputError, match="plain http"):
+        fetch()
+
+
+def test_a_file_packed_on_the_way_is_refused(fetch: Any, server: Server) -> None:
+    server.answers = [Answer(headers={"Content-Encoding": "gzip"})]
+    with pytest.raises(RemoteError, match="packed"):
+        fetch()
+
+
+def ask(server: Server, headers: dict[str, str] | None = None) -> Answered:
+    """Ask once, and give what the answer says of itself."""
+    with closing(requests.Session()) as session, Client(session).get(server.url, headers or {}) as answer:
+        return replace(answer, chunks=iter(()))
+
+
+@pytest.mark.parametrize(
+    ("answer", "total", "bounded"),
+    [
+        pytest.param(Answer(), len(BODY), True, id="with its length"),
+        pytest.param(Answer(chunked=True), 0, True, id="in chunks"),
+        pytest.param(Answer(length=-1), 0, False, id="until the connection ends"),
+    ],
+)
+def test_says_how_long_the_file_is_and_whether_its_end_can_be_told(
+    server: Server, answer: Answer, total: int, bounded: bool
+) -> None:
+    server.answers = [answer]
+    found = ask(server)
+    assert (found.status, found.start, found.total, found.bounded) == (200, None, total, bounded)
+
+
+def test_says_which_part_it_brings(server: Server) -> None:
+    part, none = ask(server, {"Range": "bytes=400000-"}), ask(server, {"Range": f"bytes={len(BODY)}-"})
+    assert (part.status, part.start, part.total) == (206, 400_000, len(BODY))
+    assert (none.status, none.start, none.total) == (416, None, len(BODY))
+
+
+@pytest.mark.parametrize(
+    ("headers", "validator"),
+    [
+        ({"ETag": '"v2"', "Last-Modified": "today"}, '"v2"'),
+        ({"ETag": 'W/"v2"', "Last-Modified": "today"}, "today"),
+        ({"ETag": 'W/"v2"'}, ""),
+    ],
+)
+def test_a_weak_etag_names_no_version(server: Server, headers: dict[str, str], validator: str) -> None:
+    server.answers = [Answer(headers=headers)]
+    assert ask(server).validator == validator
+
+
+def test_bytes_that_are_new_start_the_count_of_failures_anew(waits: list[float]) -> None:
+    done = iter([1, 1, 2, 2, *[2] * 20])  # asked twice where it is more than before
+
+    def attempt() -> None:
+        raise Retry("no luck")
+
+    with pytest.raises(RemoteError, match="5 times in a row; 2 bytes are here"):
+        insist(attempt, "https://host/x.sif", done=lambda: next(done), sleep=waits.append)
+    assert waits == [1.0, 1.0, 2.0, 4.0, 8.0]

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import CheckFailedError, HpcmodError, LackingError, VerificationError
+from hpcmod.install import store
+from hpcmod.install.store import ImageSource, InstalledImage, install_files, install_image
+from hpcmod.model.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.plan import InstallPlan, make_plan
+from hpcmod.model.site import Site
+from hpcmod.model.spec import InstallSpec
+from hpcmod.resources import runscript_templates
+from tests import corpus
+
+FACTS = ImageFacts(
+    "amd64", 1, PythonFacts("/opt/bin/python3.12", "3.12", "/opt"), (Package("torch", "2.7.1"),), ("python", "torchrun")
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def central(tmp_path: Path) -> Path:
+    central = tmp_path / "central"
+    central.mkdir()
+    return central
+
+
+@pytest.fixture
+def plan(root: Path, central: Path) -> InstallPlan:
+    spec = InstallSpec("PyTorch", "PyTorch/2.7.1", "PYTORCH", str(root), "torch.sif", "PyTorch-2.7.1.eb")
+    return make_plan(FACTS, Site("x1", central=(str(central),)), spec)
+
+
+@pytest.fixture
+def image(central: Path) -> Path:
+    return corpus.make_sif(central / "torch.sif", b"hsqs" + bytes(range(256)) * 64)
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def source(path: Path, **changes: object) -> ImageSource:
+    return replace(ImageSource(path, sha256(path), "amd64"), **changes)
+
+
+def no_proof(path: Path) -> None:
+    raise AssertionError(f"nothing is replaced, so {path} needs no proof")
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def other_image(tmp_path: Path) -> Path:
+    (tmp_path / "new").mkdir()
+    return corpus.make_sif(tmp_path / "new" / "torch.sif", b"hsqs" + bytes(8192))
+
+
+def test_a_first_image_is_copied_and_its_digest_told(plan: InstallPlan, root: Path, image: Path) -> None:
+    done = install_image(plan, source(image), prove=no_proof)
+    assert (done.path, done.sha256, done.source) == (str(root / "torch.sif"), sha256(image), str(image))
+    assert (root / "torch.sif").read_bytes() == image.read_bytes()
+    assert done.size == image.stat().st_size
+    assert names(root) == ["torch.sif"]
+
+
+def test_a_hard_link_writes_nothing(plan: InstallPlan, root: Path, image: Path) -> None:
+    done = install_image(replace(plan, image_mode="link"), source(image), prove=no_proof)
+    assert (done.method, done.bytes_written) == ("hardlink", 0)
+    assert (root / "torch.sif").samefile(image)
+
+
+def test_a_central_image_is_used_in_place_and_the_own_copy_stays_until_the_module_is_there(
+    plan: InstallPlan, root: Path, image: Path
+) -> None:
+    (root / "torch.sif").write_text("former")
+    plan = replace(plan, image_mode="central")
+    proven: list[Path] = []
+    done = install_image(plan, source(image), prove=proven.append)
+    assert (done.method, done.path, done.sha256, done.bytes_written) == ("central", str(image), sha256(image), 0)
+    assert proven == [image]
+    assert names(root) == ["torch.sif"]
+    store.remove_own_copy(plan)
+    assert names(root) == []
+
+
+def test_removing_an_own_copy_that_is_not_there_is_no_fault(plan: InstallPlan, root: Path) -> None:
+    store.remove_own_copy(plan)
+    assert names(root) == []
+
+
+def test_an_image_that_the_module_would_not_find_is_not_used_in_place_and_the_own_copy_stays(
+    plan: InstallPlan, root: Path, tmp_path: Path
+) -> None:
+    (root / "torch.sif").write_text("former")
+    with pytest.raises(HpcmodError):
+        asked = replace(plan, image_mode="central", spec=replace(plan.spec, install_mode="central"))
+        install_image(asked, source(other_image(tmp_path)), prove=lambda _: None)
+    assert (root / "torch.sif").read_text() == "former"
+
+
+def test_a_site_that_uses_images_in_place_has_one_from_elsewhere_copied(
+    plan: InstallPlan, root: Path, tmp_path: Path
+) -> None:
+    image = other_image(tmp_path)
+    done = install_image(replace(plan, image_mode="central"), source(image), prove=lambda _: None)
+    assert done.path == str(root / "torch.sif")
+    assert (root / "torch.sif").read_bytes() == image.read_bytes()
+
+
+def test_a_central_image_with_another_checksum_is_refused_and_the_own_copy_stays(
+    plan: InstallPlan, root: Path, image: Path
+) -> None:
+    (root / "torch.sif").write_text("former")
+    with pytest.raises(VerificationError):
+        install_image(replace(plan, image_mode="central"), source(image, checksum="0" * 64), prove=no_proof)
+    assert (root / "torch.sif").read_text() == "former"
+
+
+@pytest.mark.parametrize("checksum", [True, False], ids=["with a checksum", "without"])
+def test_an_unchanged_image_is_kept_as_the_very_file(
+    plan: InstallPlan, root: Path, image: Path, checksum: bool
+) -> None:
+    install_image(plan, source(image), prove=no_proof)
+    before = (root / "torch.sif").stat()
+    wanted = source(image) if checksum else source(image, checksum=None)
+    done = install_image(plan, wanted, prove=no_proof)
+    assert (done.method, done.bytes_written, done.sha256) == ("kept", 0, sha256(image))
+    after = (root / "torch.sif").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_an_image_of_the_same_size_with_other_bytes_is_replaced(plan: InstallPlan, root: Path, image: Path) -> None:
+    install_image(plan, source(image), prove=no_proof)
+    corpus.flip_byte(root / "torch.sif")
+    done = install_image(plan, source(image), prove=lambda _: None)
+    assert done.method != "kept"
+    assert sha256(root / "torch.sif") == sha256(image)
+
+
+def test_an_image_that_replaces_another_is_proven_under_its_temporary_name_first(
+    plan: InstallPlan, root: Path, image: Path, tmp_path: Path
+) -> None:
+    install_image(plan, source(image), prove=no_proof)
+    new = other_image(tmp_path)
+    seen: list[tuple[bool, bool]] = []
+    install_image(
+        plan,
+        source(new),
+        prove=lambda path: seen.append((sha256(path) == sha256(new), sha256(root / "torch.sif") == sha256(image))),
+    )
+    assert seen == [(True, True)]
+    assert sha256(root / "torch.sif") == sha256(new)
+
+
+def test_an_image_whose_proof_fails_leaves_the_old_one(
+    plan: InstallPlan, root: Path, image: Path, tmp_path: Path
+) -> None:
+    def refuse(path: Path) -> None:
+        raise CheckFailedError(f"{path} does not start")
+
+    install_image(plan, source(image), prove=no_proof)
+    with pytest.raises(CheckFailedError):
+        install_image(plan, source(other_image(tmp_path)), prove=refuse)
+    assert sha256(root / "torch.sif") == sha256(image)
+    assert names(root) == ["torch.sif"]
+
+
+@pytest.mark.parametrize("mode", ["copy", "link", "central"])
+@pytest.mark.parametrize(("make", "code", "words"), corpus.BROKEN, ids=[make.__name__ for make, _, _ in corpus.BROKEN])
+def test_no_broken_image_is_installed_in_any_mode(
+    make: Callable[[Path], Path], code: int, words: str, mode: str, plan: InstallPlan, root: Path, tmp_path: Path
+) -> None:
+    (root / "torch.sif").write_text("old")
+    broken = make(tmp_path / "broken.sif")
+    with pytest.raises(HpcmodError) as caught:
+        install_image(replace(plan, image_mode=mode), source(broken), prove=no_proof)
+    assert (caught.value.exit_code, words in caught.value.message) == (code, True), caught.value.message
+    assert (root / "torch.sif").read_text() == "old"
+    assert names(root) == ["torch.sif"]
+
+
+def test_an_image_for_another_machine_is_refused(plan: InstallPlan, root: Path, image: Path) -> None:
+    with pytest.raises(LackingError, match="amd64"):
+        install_image(plan, source(image, architecture="arm64"), prove=no_proof)
+    assert names(root) == []
+
+
+@pytest.mark.parametrize("mode", ["copy", "link"])
+def test_a_wrong_checksum_leaves_nothing(plan: InstallPlan, root: Path, image: Path, mode: str) -> None:
+    with pytest.raises(VerificationError, match="sha256"):
+        install_image(replace(plan, image_mode=mode), source(image, checksum="0" * 64), prove=no_proof)
+    assert names(root) == []
+
+
+def test_progress_of_a_copy_is_told_to_its_end(plan: InstallPlan, image: Path) -> None:
+    told: list[tuple[int, int]] = []
+    install_image(plan, source(image), prove=no_proof, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (image.stat().st_size, image.stat().st_size)
+
+
+def test_scripts_are_written_executable_and_listed(plan: InstallPlan, root: Path) -> None:
+    written = install_files(plan, runscript_templates())
+    assert {"runscripts/conda-python-simple", "bin/python", "bin/torchrun", "bin/start-shell"} <= set(written)
+    for name in written:
+        assert stat.S_IMODE((root / name).stat().st_mode) == 0o755
+        assert subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
+    assert names(root) == ["bin", "runscripts", "user-software"]
+
+
+def test_files_are_the_listed_ones_and_no_others(plan: InstallPlan, root: Path) -> None:
+    written = install_files(plan, runscript_templates())
+    found = [f"{room}/{name}" for room in ("bin", "runscripts") for name in names(root / room)]
+    assert sorted(written) == sorted(found)
+
+
+def test_files_of_an_earlier_installation_go_and_those_of_the_user_stay(plan: InstallPlan, root: Path) -> None:
+    written = install_files(plan, runscript_templates())
+    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written, "0.1")
+    (root / "bin" / "mine").write_text("keep")
+    install_files(replace(plan, commands=("python",)), runscript_templates())
+    assert names(root / "bin") == ["mine", "python", "start-shell"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "bin/../../outside", "record.json", "user-software/venv", "outside", ""]
+)
+def test_a_record_cannot_have_anything_else_removed(plan: InstallPlan, root: Path, name: str) -> None:
+    (root.parent / "outside").write_text("keep")
+    (root / "outside").write_text("keep")
+    (root / "record.json").write_text(json.dumps({"files": [name]}))
+    install_files(plan, runscript_templates())
+    assert (root.parent / "outside").exists()
+    assert (root / "outside").exists()
+    assert (root / "record.json").exists()
+
+
+def test_the_record_says_what_was_installed(plan: InstallPlan, root: Path) -> None:
+    image = InstalledImage(str(root / "torch.sif"), "ab" * 32, 7, "/central/torch.sif", "reflink", 0)
+    store.write_record(plan, image, ("bin/python",), "0.1.0")
+    record = store.read_record(root)
+    assert (record["record"], record["hpcmod"], record["module"], record["site"]) == (1, "0.1.0", "PyTorch/2.7.1", "x1")
+    assert record["image"]["sha256"] == "ab" * 32
+    assert record["image"]["method"] == "reflink"
+    assert record["files"] == ["bin/python"]
+    assert record["packages"] == [{"name": "torch", "version": "2.7.1"}]
+    assert names(root) == ["record.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "\xff"])
+def test_a_damaged_record_is_no_record(root: Path, text: str) -> None:
+    (root / "record.json").write_bytes(text.encode("latin-1"))
+    assert store.read_record(root) == {}
+
+
+def test_where_nothing_was_installed_there_is_no_record(root: Path) -> None:
+    assert store.read_record(root) == {}
+
+
+def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    store.write_file(root / "a", "old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        store.write_file(root / "a", "new")
+    assert (root / "a").read_text() == "old"
+    assert names(root) == ["a"]
+
+
+def test_what_killed_installations_left_is_cleared_and_nothing_else(root: Path) -> None:
+    for name in ("torch.sif", ".torch.sif.mine", "b"):
+        (root / name).touch()
+    store.partial_path(root / "torch.sif").touch()
+    (root / ".record.json.hpcmod-part-99999").touch()
+    store.clear_partials(root)
+    assert names(root) == [".torch.sif.mine", "b", "torch.sif"]
+
+
+def test_what_was_left_of_one_file_is_cleared_and_not_what_another_process_writes_beside_it(root: Path) -> None:
+    for name in ("2.7.1.lua", "2.7.1.lua.old", "2.7.10.lua"):
+        (root / f".{name}.hpcmod-part-99999").touch()
+    store.clear_partials(root, "2.7.1.lua")
+    assert names(root) == [".2.7.1.lua.old.hpcmod-part-99999", ".2.7.10.lua.hpcmod-part-99999"]

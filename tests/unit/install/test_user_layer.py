@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcmod.install import user_layer
+from hpcmod.model.facts import PythonFacts
+from hpcmod.model.plan import UserLayer
+
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+PACKAGES = Path("lib", f"python{VERSION}", "site-packages")
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """What stands for the image: a prefix with one package of its own."""
+    packages = tmp_path / "it's an image" / PACKAGES
+    packages.mkdir(parents=True)
+    (packages / "only_in_image.py").write_text("where = 'image'\n")
+    (packages / "in_both.py").write_text("where = 'image'\n")
+    return tmp_path / "it's an image"
+
+
+@pytest.fixture
+def layer(tmp_path: Path, image: Path) -> UserLayer:
+    root = tmp_path / "installation"
+    root.mkdir()
+    return UserLayer(
+        directory=str(root / "user-software"),
+        squashfs=str(root / "user-software.squashfs"),
+        venv="/user-software/venv/pytorch",
+        python=PythonFacts(os.path.realpath(sys.executable), VERSION, str(image)),
+    )
+
+
+@pytest.fixture
+def venv(layer: UserLayer) -> Path:
+    """Where the virtual environment will be on the host."""
+    return Path(layer.directory) / "venv" / "pytorch"
+
+
+def python(venv: Path, code: str) -> str:
+    env = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        [venv / "bin" / "python", "-c", code], env=env, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_pythons_of_that_version_take_it_for_a_virtual_environment(layer: UserLayer, venv: Path) -> None:
+    user_layer.make(layer)
+    assert python(venv, "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)") == f"{venv} True\n"
+
+
+def test_the_images_packages_are_seen_and_the_users_come_before_them(layer: UserLayer, venv: Path) -> None:
+    user_layer.make(layer)
+    (venv / PACKAGES / "in_both.py").write_text("where = 'user'\n")
+    code = "import only_in_image, in_both; print(only_in_image.where, in_both.where)"
+    assert python(venv, code) == "image user\n"
+
+
+def test_packages_are_installed_into_it_and_not_into_the_image(layer: UserLayer, venv: Path) -> None:
+    user_layer.make(layer)
+    code = "import sysconfig; print(sysconfig.get_path('purelib'), sysconfig.get_path('scripts'))"
+    assert python(venv, code) == f"{venv / PACKAGES} {venv / 'bin'}\n"
+
+
+@pytest.mark.parametrize("name", ["pip", "pip3"])
+def test_its_pip_is_a_program_of_the_container(layer: UserLayer, venv: Path, name: str) -> None:
+    user_layer.make(layer)
+    script = venv / "bin" / name
+    assert os.access(script, os.X_OK)
+    assert script.read_text().startswith("#!/user-software/venv/pytorch/bin/python\n")
+
+
+@pytest.mark.parametrize("name", ["python", "python3", f"python{VERSION}"])
+def test_every_name_of_python_leads_to_the_images_own(layer: UserLayer, venv: Path, name: str) -> None:
+    user_layer.make(layer)
+    assert os.path.realpath(venv / "bin" / name) == layer.python.executable
+
+
+def test_what_the_user_has_is_left_as_it_is(layer: UserLayer, venv: Path) -> None:
+    venv.mkdir(parents=True)
+    (venv / "mine").write_text("keep")
+    user_layer.make(layer)
+    assert [path.name for path in venv.iterdir()] == ["mine"]
+
+
+def test_none_is_made_beside_a_packed_one(layer: UserLayer) -> None:
+    Path(layer.squashfs).touch()
+    user_layer.make(layer)
+    assert not Path(layer.directory).exists()
+
+
+def test_what_a_killed_installation_left_is_cleared(layer: UserLayer, venv: Path) -> None:
+    left = venv.with_name(".pytorch.part")
+    (left / "bin").mkdir(parents=True)
+    (left / "bin" / "python").symlink_to("gone")
+    user_layer.make(layer)
+    assert [path.name for path in venv.parent.iterdir()] == ["pytorch"]
+    assert python(venv, "print('works')") == "works\n"
+
+
+def test_a_fault_half_way_leaves_no_virtual_environment(
+    layer: UserLayer, venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(OSError, match="no"):
+        user_layer.make(layer)
+    assert not venv.exists()

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.bind import Bind
+from hpcmod.model.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.plan import WELL_KNOWN_COMMANDS, make_plan
+from hpcmod.model.site import Site
+from hpcmod.model.spec import InstallSpec
+
+PYTHON = PythonFacts("/opt/env/bin/python3.12", "3.12", "/opt/env")
+FACTS = ImageFacts(
+    architecture="amd64",
+    size=1 << 20,
+    python=PYTHON,
+    packages=(Package("numpy", "2.1.0"), Package("torch", "2.7.1+rocm6.2.4")),
+    commands=("gcc", "pip3.12", "python", "python3.12", "torchrun"),
+    labels=(("maintainer", "somebody"),),
+)
+SITE = Site(
+    name="x1",
+    central=("/appl/images", "/more/images"),
+    binds=(Bind("/opt/cray", required=True), Bind("/scratch")),
+    tunables=(("NCCL_SOCKET_IFNAME", "hsn"),),
+    gpu_visibility=("ROCR_VISIBLE_DEVICES",),
+    node_local="/local",
+)
+SPEC = InstallSpec(
+    name="PyTorch",
+    module="PyTorch/2.7.1",
+    variable="PYTORCH",
+    root="/home/u/sw/PyTorch/2.7.1",
+    image="torch.sif",
+    easyconfig="PyTorch-2.7.1.eb",
+)
+
+
+def test_the_own_image_is_looked_for_before_the_sites_in_their_order() -> None:
+    plan = make_plan(FACTS, SITE, SPEC)
+    assert plan.own_sif == "/home/u/sw/PyTorch/2.7.1/torch.sif"
+    assert plan.sif_places == (plan.own_sif, "/appl/images/torch.sif", "/more/images/torch.sif")
+
+
+@pytest.mark.parametrize(
+    ("asked", "sites", "mode"),
+    [
+        pytest.param("auto", "copy", "copy", id="the site's choice"),
+        pytest.param("auto", "central", "central", id="the site's other choice"),
+        pytest.param("link", "central", "link", id="the easyconfig's choice wins"),
+    ],
+)
+def test_the_image_mode_is_the_easyconfigs_else_the_sites(asked: str, sites: str, mode: str) -> None:
+    plan = make_plan(FACTS, replace(SITE, install_mode=sites), replace(SPEC, install_mode=asked))
+    assert plan.image_mode == mode
+
+
+def test_binds_are_the_sites_then_the_easyconfigs_then_ours() -> None:
+    plan = make_plan(FACTS, SITE, replace(SPEC, binds=(Bind("/data"),)))
+    assert [str(group[0]) for group in plan.binds] == [
+        "/opt/cray",
+        "/scratch",
+        "/data",
+        "/home/u/sw/PyTorch/2.7.1/runscripts:/runscripts",
+        "/home/u/sw/PyTorch/2.7.1/user-software.squashfs:/user-software:image-src=/",
+    ]
+
+
+def test_a_packed_user_layer_is_bound_instead_of_its_directory() -> None:
+    packed, directory = make_plan(FACTS, SITE, SPEC).binds[-1]
+    assert packed.options == "image-src=/"
+    assert str(directory) == "/home/u/sw/PyTorch/2.7.1/user-software:/user-software"
+
+
+def test_the_user_layer_stands_on_the_images_python_and_is_named_after_the_module() -> None:
+    layer = make_plan(FACTS, SITE, SPEC).user_layer
+    assert layer is not None
+    assert (layer.venv, layer.python) == ("/user-software/venv/pytorch", PYTHON)
+
+
+def test_a_name_with_odd_characters_gives_a_plain_directory_in_the_container() -> None:
+    layer = make_plan(FACTS, SITE, replace(SPEC, name="My AI:Stack")).user_layer
+    assert layer is not None
+    assert layer.venv == "/user-software/venv/my_ai_stack"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [pytest.param(None, id="no image"), pytest.param(replace(FACTS, python=None, commands=()), id="no Python")],
+)
+def test_without_a_python_there_is_no_user_layer_and_nothing_speaks_of_one(facts: ImageFacts | None) -> None:
+    plan = make_plan(facts, SITE, SPEC)
+    assert plan.user_layer is None
+    assert plan.container_path == ("/runscripts",)
+    assert plan.defaults == ((("NCCL_SOCKET_IFNAME",), "hsn"),)
+    assert not any("user-software" in str(bind) for group in plan.binds for bind in group)
+
+
+def test_run_scripts_come_first_on_the_containers_path() -> None:
+    assert make_plan(FACTS, SITE, SPEC).container_path == ("/runscripts", "/user-software/venv/pytorch/bin")
+
+
+def test_variables_name_the_run_scripts_and_the_root() -> None:
+    assert dict(make_plan(FACTS, SITE, replace(SPEC, variable="PYMINTORCH")).own) == {
+        "RUNSCRIPTS": "/home/u/sw/PyTorch/2.7.1/runscripts",
+        "RUNSCRIPTSPYMINTORCH": "/home/u/sw/PyTorch/2.7.1/runscripts",
+        "CONTAINERROOT": "/home/u/sw/PyTorch/2.7.1",
+    }
+
+
+def test_variables_for_the_container_go_by_both_runtimes_names() -> None:
+    defaults = dict(make_plan(FACTS, SITE, SPEC).defaults)
+    assert defaults[("SINGULARITYENV_VIRTUAL_ENV", "APPTAINERENV_VIRTUAL_ENV")] == "/user-software/venv/pytorch"
+    assert ("SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV") in defaults
+
+
+def test_commands_are_the_well_known_ones_that_the_image_has() -> None:
+    assert "gcc" not in WELL_KNOWN_COMMANDS
+    assert make_plan(FACTS, SITE, SPEC).commands == ("pip3.12", "python", "python3.12", "torchrun")
+
+
+def test_commands_of_the_easyconfig_are_taken_as_they_are() -> None:
+    assert make_plan(FACTS, SITE, replace(SPEC, commands=("gcc",))).commands == ("gcc",)
+
+
+def test_packages_whose_names_would_break_lmods_list_are_not_listed() -> None:
+    odd = (Package("a,b", "1"), Package("a", "1 2"), Package('q"', "1"), Package("ok", "1!2.0+local"), Package("", "1"))
+    plan = make_plan(replace(FACTS, packages=odd), SITE, SPEC)
+    assert plan.listed_packages == (Package("ok", "1!2.0+local"),)
+    assert plan.packages == odd
+
+
+def test_run_scripts_are_told_the_sites_facts() -> None:
+    settings = make_plan(FACTS, SITE, SPEC).runscripts
+    assert settings.module == "PyTorch/2.7.1"
+    assert settings.sif_variable == "SIFPYTORCH"
+    assert settings.gpu_visibility == ("ROCR_VISIBLE_DEVICES",)
+    assert settings.cache_root == "/local"
+    assert settings.tunables == (("NCCL_SOCKET_IFNAME", "hsn"),)
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [(field, "/a\ntouch pwned") for field in ("root", "image", "module", "easyconfig", "name")]
+    + [("root", f"/a{control}b") for control in "\r\t\x1b\x7f"],
+    ids=repr,
+)
+def test_control_characters_are_refused_where_a_shell_would_run_what_follows_them(field: str, text: str) -> None:
+    with pytest.raises(BadInputError):
+        make_plan(FACTS, SITE, replace(SPEC, **{field: text}))
+
+
+def test_the_plan_is_a_function_of_its_three_values() -> None:
+    assert make_plan(FACTS, SITE, SPEC) == make_plan(FACTS, SITE, SPEC)

@@ -1,0 +1,171 @@
+help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS            one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS   one rank of a distributed job\nstart-shell                                               a shell in the container\n$SIF, $SIFPYTORCH: the image. $RUNSCRIPTS, $RUNSCRIPTSPYTORCH: the run scripts, /runscripts inside.\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nLabels of the image\n===================\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
+whatis("Description: PyTorch 2.7.1 for AMD GPUs")
+whatis("Homepage: https://pytorch.org/")
+whatis("Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1")
+
+local root = "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
+
+conflict("PyTorch")
+
+if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
+    extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
+end
+
+-- Written by hpcmod. It stands alone: no program is started, no function of a site is called.
+local unloading = mode() == "unload"
+local memory = "_HPCMOD_PYTORCH"
+local state = {}
+for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do
+    state[name] = word
+end
+
+-- A variable that was set and empty: Lmod cannot set one while unloading, so the shell does, unless it is set again by then.
+-- What one run of Lmod loads after that, as in a swap, finds it in this table, which all modulefiles of a run share.
+hpcmod_empty = hpcmod_empty or {}
+local function give_back_empty(name)
+    hpcmod_empty[name] = true
+    local shell = myShellName and myShellName() or "bash"
+    local command = "[ -n \"${" .. name .. "+set}\" ] || export " .. name .. "="
+    if shell == "csh" or shell == "tcsh" then command = "if (! $?" .. name .. ") setenv " .. name .. " ''" end
+    if shell == "fish" then command = "set -q " .. name .. "; or set -gx " .. name .. " ''" end
+    execute{cmd = command, modeA = {"unload"}}
+end
+
+-- Lmod begins the stack of a variable with the user's value, but in one run not again after the stack was emptied: then a
+-- swap or a reload would lose that value. So push it, and leave it there once.
+local function begin_stack(name, stack)
+    pushenv(name, os.getenv(name))
+    setenv(stack, (string.gsub(os.getenv(stack), ":.*", "")))
+end
+
+-- Set a variable while the module is loaded; after that it is, to the byte, what the user had.
+local function keep(name, value)
+    local stack = "__LMOD_STACK_" .. name
+    if not unloading then
+        local had = os.getenv(name) or hpcmod_empty[name] and "" or nil
+        state[name] = had == nil and "unset" or had == "" and "empty" or "value"
+        if mode() == "load" and state[name] == "value" and not os.getenv(stack) then begin_stack(name, stack) end
+        if state[name] == "value" then pushenv(name, value) else setenv(name, value) end
+    elseif state[name] == "value" then
+        local _, depth = string.gsub(os.getenv(stack) or "", ":", "")
+        pushenv(name, value)
+        if depth < 2 then setenv(stack, "") end
+    elseif state[name] then
+        setenv(name, value)
+        if state[name] == "empty" then give_back_empty(name) end
+    end
+end
+
+-- Set variables only where the user has none of them; taken away again only if it was us, and the user changed nothing.
+local function default(names, value)
+    local free = true
+    for _, name in ipairs(names) do free = free and os.getenv(name) == nil end
+    for _, name in ipairs(names) do
+        if not unloading and free then state[name] = "ours" end
+        local unchanged = not unloading or os.getenv(name) == value
+        if state[name] == "ours" and unchanged then setenv(name, value) end
+    end
+end
+
+-- Put entries before what the user has in a pair of lists, and keep the two equal: Apptainer drops one when they differ.
+local function lead(names, entries, separator)
+    local value = table.concat(entries, separator)
+    local note = memory .. "_" .. names[1]
+    local set = unloading and os.getenv(note) or value
+    for _, name in ipairs(names) do
+        if unloading and os.getenv(name) ~= set then
+            for _, entry in ipairs(entries) do prepend_path(name, entry, separator) end
+        else
+            keep(name, value)
+        end
+    end
+    setenv(note, value)
+end
+
+-- The elements of a list, `\,` being no end of one.
+local function split(text, separator)
+    local elements = {}
+    local hidden = string.gsub(text or "", "\\" .. separator, "\1")
+    for element in string.gmatch(hidden, "[^" .. separator .. "]+") do
+        elements[#elements + 1] = (string.gsub(element, "\1", "\\" .. separator))
+    end
+    return elements
+end
+
+local function destination(bind)
+    local source, rest = string.match(bind, "^([^:]*):?([^:]*)")
+    local place = rest ~= "" and rest or source
+    return #place > 1 and (string.gsub(place, "/+$", "")) or place
+end
+
+-- Elements of both names' lists, each destination once, and none that is in taken.
+local function union(names, separator, key, taken)
+    local elements = {}
+    for _, name in ipairs(names) do
+        for _, element in ipairs(split(os.getenv(name), separator)) do
+            if not taken[key(element)] then elements[#elements + 1] = element end
+            taken[key(element)] = true
+        end
+    end
+    return elements
+end
+
+-- The image: the user's own copy, else the site's.
+local places = { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif" }
+local sif
+for _, place in ipairs(places) do
+    if not sif and isFile(place) then sif = place end
+end
+if mode() == "load" and not sif then
+    LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity: its image is in none of these places:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nInstall it again with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild")
+end
+keep("SIF", sif or places[1])
+keep("SIFPYTORCH", sif or places[1])
+keep("RUNSCRIPTS", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
+keep("RUNSCRIPTSPYTORCH", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
+keep("CONTAINERROOT", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity")
+default({ "SINGULARITYENV_VIRTUAL_ENV", "APPTAINERENV_VIRTUAL_ENV" }, "/user-software/venv/pytorch")
+default({ "SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV" }, "true")
+default({ "SINGULARITYENV_WITH_CONDA_VENV", "APPTAINERENV_WITH_CONDA_VENV" }, "true")
+
+-- Binds: Apptainer does not start when a source is missing, so only what exists on this node. The user's come last and win.
+local candidates = {
+    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts:/runscripts", false } },
+    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs:/user-software:image-src=/", false }, { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software:/user-software", false } },
+}
+local bind_names = {"SINGULARITY_BIND", "APPTAINER_BIND"}
+local bindpath_names = {"SINGULARITY_BINDPATH", "APPTAINER_BINDPATH"}
+local ours, missing = {}, {}
+local taken = {}
+local bind_user = unloading and {} or union(bind_names, ",", destination, taken)
+local bindpath_user = unloading and {} or union(bindpath_names, ",", destination, taken)
+for _, group in ipairs(candidates) do
+    local found = false
+    for _, bind in ipairs(group) do
+        local exists = isFile(bind[1]) or isDir(bind[1])
+        if unloading or (exists and not found and not taken[destination(bind[2])]) then
+            ours[#ours + 1] = bind[2]
+            taken[destination(bind[2])] = true
+        end
+        found = found or exists
+        if bind[3] and not exists then missing[#missing + 1] = bind[1] end
+    end
+end
+if mode() == "load" and #missing > 0 then
+    LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": not on this node, so not bound: " .. table.concat(missing, ", "))
+end
+for _, bind in ipairs(bindpath_user) do ours[#ours + 1] = bind end
+lead(bindpath_names, ours, ",")
+if #bind_user > 0 or state["SINGULARITY_BIND"] then lead(bind_names, bind_user, ",") end
+
+local path_names = {"SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH"}
+local path = { "/runscripts", "/user-software/venv/pytorch/bin" }
+local path_user = unloading and {} or union(path_names, ":", function(entry) return entry end, {})
+for _, entry in ipairs(path_user) do path[#path + 1] = entry end
+lead(path_names, path, ":")
+
+local words = {}
+for name, word in pairs(state) do words[#words + 1] = name .. "=" .. word end
+table.sort(words)
+setenv(memory, table.concat(words, " "))
+family("ai_container")

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from hpcmod.render.plan import render_plan
+from tests.plans import make_example
+
+
+@pytest.mark.parametrize("site", ["generic", "lumi"])
+def test_a_plan_is_told_one_fact_a_line(site: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{site}.plan.txt", "".join(f"{line}\n" for line in render_plan(make_example(site))))
+
+
+def test_an_image_that_is_used_in_place_is_not_announced_as_a_file() -> None:
+    lines = list(render_plan(replace(make_example("lumi"), image_mode="central")))
+    assert "image: used in place" in lines
+    assert not any(line.startswith("image: /") for line in lines)
+
+
+def test_without_an_image_nothing_is_said_of_a_user_layer() -> None:
+    assert not any("user" in line.split(":")[0] for line in render_plan(make_example("generic", facts=None)))

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.plan import RunscriptSettings
+from hpcmod.render.runscript import RUNSCRIPTS, render_runscript, render_start_shell, render_wrapper
+from hpcmod.resources import runscript_templates
+
+TEMPLATES = runscript_templates()
+SETTINGS = RunscriptSettings(
+    module="PyTorch/2.7.1-rocm-6.2.4-singularity",
+    sif_variable="SIFPYTORCH",
+    gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    tunables=(("NCCL_SOCKET_IFNAME", "hsn"), ("NCCL_NET_GDR_LEVEL", "3")),
+)
+BARE = RunscriptSettings(module="jax/0.4", sif_variable="SIFJAX")
+HOSTILE = RunscriptSettings(
+    module="x/1\nrm -rf ~ # $(id) `id` 'q' \"d\" }} {% raw %}",
+    sif_variable="SIFX",
+    gpus_per_rank="all",
+    cache_root="/tmp/a b'\"$(id)\n`id`",
+    tunables=(("NCCL_IB_HCA", "mlx5_0:1,'$(touch pwned)'\n\"\\"),),
+)
+ALL_SETTINGS = [
+    pytest.param(SETTINGS, id="LUMI"),
+    pytest.param(BARE, id="no GPUs, no tunables"),
+    pytest.param(HOSTILE, id="hostile"),
+]
+
+
+def all_scripts(settings: RunscriptSettings) -> dict[str, str]:
+    scripts = {name: render_runscript(name, settings, templates=TEMPLATES) for name in RUNSCRIPTS}
+    scripts["start-shell"] = render_start_shell(settings, templates=TEMPLATES)
+    for command in ("python", "it's a $(command)", "-n"):
+        scripts[f"wrapper of {command}"] = render_wrapper(command, settings, templates=TEMPLATES)
+    return scripts
+
+
+@pytest.mark.parametrize("settings", ALL_SETTINGS)
+def test_shellcheck_finds_nothing(settings: RunscriptSettings, tmp_path: Path) -> None:
+    if shutil.which("shellcheck") is None:
+        pytest.skip("no shellcheck on this machine")
+    files = [tmp_path / str(number) for number, _ in enumerate(all_scripts(settings))]
+    for file, text in zip(files, all_scripts(settings).values()):
+        file.write_text(text)
+    # SC1003, SC2016: a \ and a $ in single quotes are meant as they stand.
+    done = subprocess.run(["shellcheck", "--exclude=SC1003,SC2016", *map(str, files)], capture_output=True, text=True)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("settings", ALL_SETTINGS)
+def test_bash_can_parse_every_script(settings: RunscriptSettings) -> None:
+    for text in all_scripts(settings).values():
+        done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", RUNSCRIPTS)
+def test_a_script_says_which_module_it_is_of(name: str) -> None:
+    first, second = render_runscript(name, SETTINGS, templates=TEMPLATES).splitlines()[:2]
+    assert first == "#!/bin/bash -p"
+    assert second.startswith("# ") and "PyTorch/2.7.1-rocm-6.2.4-singularity" in second
+
+
+def test_a_wrapper_says_what_it_wraps_and_that_it_is_one() -> None:
+    second = render_wrapper("torchrun", SETTINGS, templates=TEMPLATES).splitlines()[1]
+    assert second == "# hpcmod wrapper: torchrun of the module PyTorch/2.7.1-rocm-6.2.4-singularity."
+
+
+@pytest.mark.parametrize("settings", ALL_SETTINGS)
+def test_nothing_sleeps_or_starts_a_program_before_it_must(settings: RunscriptSettings) -> None:
+    for text in all_scripts(settings).values():
+        code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+        assert not re.search(r"\bsleep\b|rocm-smi|\bwhoami\b|\bbasename\b", code)
+
+
+def test_no_script_but_the_one_of_the_distributed_job_holds_tunables() -> None:
+    holding = [name for name, text in all_scripts(SETTINGS).items() if "NCCL_" in text]
+    assert holding == ["conda-python-distributed"]
+
+
+def test_the_same_settings_give_the_same_text() -> None:
+    assert all_scripts(SETTINGS) == all_scripts(SETTINGS)
+
+
+def test_refuses_a_run_script_that_is_not_one() -> None:
+    with pytest.raises(BadInputError, match="'wrapper' is not a run script"):
+        render_runscript("wrapper", SETTINGS, templates=TEMPLATES)
+
+
+@pytest.mark.parametrize("command", ["", ".", "..", "/bin/sh", "bin/x", "a\0b"])
+def test_refuses_a_command_that_is_not_the_name_of_a_file(command: str) -> None:
+    with pytest.raises(BadInputError):
+        render_wrapper(command, SETTINGS, templates=TEMPLATES)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(replace(SETTINGS, tunables=(("A=1; rm", "x"),)), id="tunable"),
+        pytest.param(replace(SETTINGS, tunables=(("", "x"),)), id="empty tunable"),
+        pytest.param(replace(SETTINGS, gpu_visibility=("X\n",)), id="visibility"),
+        pytest.param(replace(SETTINGS, gpus_per_rank="two"), id="GPUs of a rank"),
+        pytest.param(replace(SETTINGS, cache_root="/tmp\0"), id="NUL"),
+    ],
+)
+def test_refuses_settings_that_no_script_can_hold(settings: RunscriptSettings) -> None:
+    with pytest.raises(BadInputError):
+        render_runscript("conda-python-distributed", settings, templates=TEMPLATES)
+
+
+def test_refuses_a_variable_of_the_image_that_is_none() -> None:
+    with pytest.raises(BadInputError, match=re.escape("'SIF-X' is not the name of a variable")):
+        render_start_shell(replace(SETTINGS, sif_variable="SIF-X"), templates=TEMPLATES)
+
+
+def test_a_template_cannot_write_a_value_without_quoting_it() -> None:
+    with pytest.raises(TypeError, match="without a quoting filter"):
+        render_start_shell(SETTINGS, templates={"start-shell.j2": "echo {{ settings.module }}\n"})
+
+
+def test_a_template_cannot_name_a_setting_that_does_not_exist() -> None:
+    with pytest.raises(Exception, match="has no attribute 'modul'"):
+        render_start_shell(SETTINGS, templates={"start-shell.j2": "echo {{ settings.modul | sh }}\n"})

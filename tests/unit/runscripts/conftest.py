@@ -1,0 +1,37 @@
+"""Fixtures of the tests that run the rendered scripts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hpcmod.model.plan import RunscriptSettings
+from tests.unit.runscripts.scripts import SYSTEM_PATH, Rank, Scripts, make_program
+
+
+@pytest.fixture
+def settings() -> RunscriptSettings:
+    return RunscriptSettings(
+        module="PyTorch/2.7.1",
+        sif_variable="SIFPYTORCH",
+        gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+        tunables=(("NCCL_SOCKET_IFNAME", "hsn0,hsn1"), ("ODD_ONE", 'it\'s $(id) `id`\n"2"')),
+    )
+
+
+@pytest.fixture
+def scripts(settings: RunscriptSettings, tmp_path: Path) -> Scripts:
+    return Scripts(tmp_path).write(settings)
+
+
+@pytest.fixture
+def python_path(tmp_path: Path) -> str:
+    """A PATH with a python that prints what it is run with."""
+    return f"{make_program(tmp_path / 'python-bin' / 'python').parent}{os.pathsep}{SYSTEM_PATH}"
+
+
+@pytest.fixture
+def rank(scripts: Scripts, python_path: str) -> Rank:
+    return Rank(scripts, python_path)

@@ -1,0 +1,161 @@
+"""The rendered scripts on disk, run by the real bash in an environment that holds nothing but what a test states."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from hpcmod.model.plan import RunscriptSettings
+from hpcmod.render.runscript import RUNSCRIPTS, render_runscript, render_start_shell, render_wrapper
+from hpcmod.resources import runscript_templates
+
+SYSTEM_PATH = "/usr/bin:/bin"
+DISTRIBUTED = "conda-python-distributed"
+RANKS = ("MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK")
+EIGHT = "0,1,2,3,4,5,6,7"
+"""What Slurm shows of a node with eight GPUs."""
+
+FAKE_PYTHON = """#!/bin/bash
+printf 'python=%s\\0' "$0"
+printf 'argument=%s\\0' "$@"
+/usr/bin/env -0
+"""
+
+PATIENT_PROGRAM = f"""#!{sys.executable}
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+print("ready", flush=True)
+time.sleep(20)
+"""
+"""Says that it is ready, and ends with status 5 when asked to."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a script did; of a fake program at its end: arguments and environment."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for line in self.stdout.split("\0") if line]
+
+    @property
+    def arguments(self) -> list[str]:
+        return [line[len("argument=") :] for line in self.stdout.split("\0") if line.startswith("argument=")]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return dict(line.split("=", 1) for line in self.lines if not line.startswith("argument="))
+
+
+@lru_cache
+def rendered(settings: RunscriptSettings, commands: tuple[str, ...]) -> dict[str, str]:
+    """Texts of the scripts of a module, by their place below its root."""
+    templates = runscript_templates()
+    return {
+        **{f"runscripts/{name}": render_runscript(name, settings, templates=templates) for name in RUNSCRIPTS},
+        **{f"bin/{command}": render_wrapper(command, settings, templates=templates) for command in commands},
+        "bin/start-shell": render_start_shell(settings, templates=templates),
+    }
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """A directory with the run scripts, and one with the wrappers, of one module."""
+
+    root: Path
+
+    def write(self, settings: RunscriptSettings, commands: Sequence[str] = ("python", "pip")) -> Scripts:
+        for name, text in rendered(settings, tuple(commands)).items():
+            make_program(self.root / name, text)
+        return self
+
+    def __call__(
+        self,
+        name: str,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        path: str = SYSTEM_PATH,
+        cwd: Path | None = None,
+    ) -> Ran:
+        """Run runscripts/NAME or bin/NAME; its environment is PATH, USER, a cache root and what the test gives."""
+        script = self.root / ("bin" if (self.root / "bin" / name).exists() else "runscripts") / name
+        given = {"PATH": path, "HPCMOD_CACHE_ROOT": str(self.root / "caches"), "USER": "alice", **(env or {})}
+        done = subprocess.run(
+            [str(script), *arguments],
+            env=given,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            stdin=subprocess.DEVNULL,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def make_program(path: Path, text: str = FAKE_PYTHON) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def task(rank: int, layout: tuple[int, ...] = (3, 1), /, **more: str) -> dict[str, str]:
+    """The environment that srun (Slurm 22.05) gives one task; `layout` is the number of tasks on each node."""
+    node, local = [(node, local) for node, tasks in enumerate(layout) for local in range(tasks)][rank]
+    step = {
+        "SLURM_JOB_ID": "4711",
+        "SLURM_STEP_ID": "0",
+        "SLURM_STEPID": "0",
+        "SLURM_PROCID": str(rank),
+        "SLURM_LOCALID": str(local),
+        "SLURM_NODEID": str(node),
+        "SLURM_NTASKS": str(sum(layout)),
+        "SLURM_NPROCS": str(sum(layout)),
+        "SLURM_STEP_NUM_TASKS": str(sum(layout)),
+        "SLURM_STEP_NUM_NODES": str(len(layout)),
+        "SLURM_STEP_TASKS_PER_NODE": ",".join(map(str, layout)),
+        "SLURM_TASKS_PER_NODE": "9(x9)",
+        "SLURM_STEP_NODELIST": "nid[001-002]",
+        "SLURM_JOB_NODELIST": "nid[000-009]",
+        "SLURM_NODELIST": "nid[000-009]",
+        "SLURMD_NODENAME": f"nid{node + 1:03}",
+    }
+    return {**step, **more}
+
+
+BATCH = {
+    "SLURM_JOB_ID": "4711",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "0",
+    "SLURM_NTASKS": "4",
+    "SLURM_NPROCS": "4",
+    "SLURM_TASKS_PER_NODE": "3,1",
+    "SLURM_JOB_NODELIST": "nid[001-002]",
+    "SLURM_NODELIST": "nid[001-002]",
+}
+"""The environment of a batch script of the same job."""
+
+
+class Rank:
+    """Runs one rank; called with what it finds in its environment."""
+
+    def __init__(self, scripts: Scripts, path: str) -> None:
+        self.scripts, self.path = scripts, path
+
+    def __call__(self, env: dict[str, str], *arguments: str) -> Ran:
+        return self.scripts(DISTRIBUTED, *arguments, env=env, path=self.path)
+
+    def sees(self, env: dict[str, str], *names: str) -> tuple[str | None, ...]:
+        """Run and return the values that python sees; None for those that are not set."""
+        ran = self(env, "x.py")
+        assert ran.status == 0, ran.stderr
+        return tuple(ran.environment.get(name) for name in names)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpcmod.resources import runscript_templates
+from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, task
+
+
+def test_caches_are_private_and_of_the_user_the_job_and_the_node(rank: Rank, tmp_path: Path) -> None:
+    (path,) = rank.sees(task(3), "MIOPEN_USER_DB_PATH")
+    assert path == str(tmp_path / "caches" / "alice-hpcmod-4711-nid002" / "miopen")
+    assert Path(path).is_dir() and Path(path).parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_second_rank_finds_the_caches_as_they_are(rank: Rank, tmp_path: Path) -> None:
+    rank(task(0))
+    kept = tmp_path / "caches" / "alice-hpcmod-4711-nid001" / "triton" / "kernel"
+    kept.write_text("compiled")
+    assert rank(task(1)).stderr == "" and kept.read_text() == "compiled"
+
+
+def test_many_ranks_may_start_at_once(scripts: Scripts, python_path: str, tmp_path: Path) -> None:
+    script = str(scripts.root / "runscripts" / DISTRIBUTED)
+    root = {"PATH": python_path, "HPCMOD_CACHE_ROOT": str(tmp_path / "together")}
+    started = [
+        subprocess.Popen(
+            [script], env={**root, **task(number, (16,))}, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        for number in range(16)
+    ]
+    assert [(process.communicate()[1], process.returncode) for process in started] == [("", 0)] * 16
+
+
+@pytest.mark.parametrize("user", ["", "../root", "a b", "$(id)", "a/b", "größe"])
+def test_an_odd_user_name_is_replaced_by_the_number(rank: Rank, user: str, tmp_path: Path) -> None:
+    expected = str(tmp_path / "caches" / f"{os.getuid()}-hpcmod-4711-nid001" / "triton")
+    assert rank.sees(task(0, USER=user, LC_ALL="C"), "TRITON_CACHE_DIR") == (expected,)
+
+
+def test_outside_a_job_there_are_caches_too(rank: Rank, tmp_path: Path) -> None:
+    assert rank.sees({}, "TRITON_CACHE_DIR") == (str(tmp_path / "caches" / "alice-hpcmod-nojob-0" / "triton"),)
+
+
+def test_a_cache_root_with_blanks_and_quotes_is_taken_as_it_is(rank: Rank, tmp_path: Path) -> None:
+    root = tmp_path / "my 'own' $(touch pwned) caches"
+    (path,) = rank.sees(task(0, HPCMOD_CACHE_ROOT=str(root)), "CUDA_CACHE_PATH")
+    assert path == f"{root}/alice-hpcmod-4711-nid001/cuda" and Path(path).is_dir()
+
+
+@pytest.fixture(params=["link", "file"])
+def stolen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """The name of the caches, taken by somebody before us."""
+    (tmp_path / "caches").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    name = tmp_path / "caches" / "alice-hpcmod-4711-nid001"
+    if request.param == "link":
+        name.symlink_to(tmp_path / "elsewhere")
+    else:
+        name.touch()
+    yield name
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_name_that_somebody_took_is_not_used(rank: Rank, stolen: Path, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    ran = rank(task(0, TMPDIR=str(tmp_path / "tmp")))
+    path = Path(ran.environment["TRITON_CACHE_DIR"])
+    assert path.is_dir() and path.parent.parent == tmp_path / "tmp" and path.parent.stat().st_mode & 0o777 == 0o700
+    assert ran.status == 0 and ran.stderr.startswith(f"{DISTRIBUTED}: {stolen} is not a directory of yours")
+
+
+def test_only_one_rank_of_a_node_tells_that_the_caches_moved(rank: Rank, stolen: Path, tmp_path: Path) -> None:
+    assert rank(task(1, TMPDIR=str(tmp_path))).stderr == ""
+
+
+@pytest.fixture
+def directory_of_another_user(tmp_path: Path) -> Path:
+    """The root directory is one, but for root."""
+    if os.geteuid() != 0:
+        return Path("/")
+    os.chown(tmp_path, 12345, 12345)
+    return tmp_path
+
+
+def test_a_directory_of_another_user_is_not_ours(directory_of_another_user: Path) -> None:
+    part = runscript_templates()["_caches.bash.j2"]
+    assert subprocess.run(["bash", "-c", f'{part}\nis_mine "$1"', "bash", directory_of_another_user]).returncode == 1
+
+
+def test_no_place_for_caches_at_all_is_said(rank: Rank, stolen: Path, tmp_path: Path) -> None:
+    ran = rank(task(0, TMPDIR=str(tmp_path / "nowhere")))
+    assert ran.status == 7 and "Set HPCMOD_CACHE_ROOT" in ran.stderr
+
+
+def test_where_the_user_has_all_caches_none_is_made(rank: Rank, tmp_path: Path) -> None:
+    seen = rank(task(0)).environment
+    own = {name: "/mine" for name, value in seen.items() if "-hpcmod-4711-" in value}
+    rank(task(0, HPCMOD_CACHE_ROOT=str(tmp_path / "other"), **own))
+    assert not (tmp_path / "other").exists()

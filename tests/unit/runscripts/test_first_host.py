@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.runscripts.scripts import Scripts
+
+FIRST_HOSTS = [
+    ("nid005023", "nid005023"),
+    ("nid[005023-005026]", "nid005023"),
+    ("nid[005023,005030-005032]", "nid005023"),
+    ("nid005023,nid005030", "nid005023"),
+    ("nid[001-004,7],x1", "nid001"),
+    ("x1,nid[001-004,7]", "x1"),
+    ("nid[007856]", "nid007856"),
+    ("gpu[01-02]-[1-4]", "gpu01-1"),
+    ("rack[1,3]node[2-3]", "rack1node2"),
+    ("c-[1-3]-n[01-02]", "c-1-n01"),
+    ("a[1-2][3-4]", "a13"),
+    ("a[1]b[2],c", "a1b2"),
+    ("node-[001-002]", "node-001"),
+    ("a-b[003,007]", "a-b003"),
+    ("nid[008-011]", "nid008"),
+    ("nid[08-10]", "nid08"),
+    ("nid[9-010]", "nid9"),
+    ("nid[001-2]", "nid001"),
+    ("nid[3-3]", "nid3"),
+    ("a[5,3]", "a5"),
+    ("[1-3]", "1"),
+    ("[001]", "001"),
+    ("001,a", "001"),
+    ("a_b.c-d", "a_b.c-d"),
+    ("a1-2-3,b", "a1-2-3"),
+    ("a,,b", "a"),
+    (",a", "a"),
+    ("a,", "a"),
+    ("a[1-65536]", "a1"),
+]
+
+KEPT_SUFFIXES = [
+    ("n[1-2]-ib", "n1-ib"),
+    ("x1000c[0-1]s[0-3]b0n0", "x1000c0s0b0n0"),
+    ("nid[001-002]x,y", "nid001x"),
+    ("a.b[1-2].c", "a.b1.c"),
+]
+
+NONSENSE = [
+    pytest.param("", id="empty"),
+    pytest.param("   ", id="blanks"),
+    pytest.param(",", id="a comma"),
+    pytest.param("nid[01-1a]", id="a letter in a range"),
+    pytest.param("[a,b]", id="letters for numbers"),
+    pytest.param("nid[5-3]", id="a falling range"),
+    pytest.param("nid[010-9]", id="a falling range with zeros"),
+    pytest.param("a[1-3,2-1]", id="a second range that falls"),
+    pytest.param("a[1-2]b[2-1]", id="a second bracket that falls"),
+    pytest.param("x,a[2-1]", id="a second host that falls"),
+    pytest.param("a[1-65537]", id="a range that Slurm finds too long"),
+    pytest.param("a[1-99999999999999999999]", id="a number no shell can count"),
+    pytest.param("nid[]", id="empty brackets"),
+    pytest.param("nid[1,]", id="a range after the last comma missing"),
+    pytest.param("nid[,1]", id="a range before the first comma missing"),
+    pytest.param("nid[1,,2]", id="a range between commas missing"),
+    pytest.param("nid[1-]", id="a range with no end"),
+    pytest.param("nid[-1]", id="a range with no start"),
+    pytest.param("nid[1-,3]", id="a range with no end before a comma"),
+    pytest.param("nid[1--3]", id="two signs"),
+    pytest.param("nid[1-2-3]", id="a range with three ends"),
+    pytest.param("nid[1", id="never closed"),
+    pytest.param("nid[1],b[", id="never closed later"),
+    pytest.param("nid1]", id="never opened"),
+    pytest.param("a,nid1]", id="never opened later"),
+    pytest.param("nid[1]2]", id="closed twice"),
+    pytest.param("nid[[1]]", id="nested"),
+    pytest.param("nid]1[", id="the wrong way round"),
+    pytest.param("nid[1x2]", id="two dimensions"),
+    pytest.param("nid[+1]", id="a plus"),
+    pytest.param("-", id="a sign"),
+    pytest.param("-n,b", id="an option"),
+    pytest.param("a,-b", id="a later host that is an option"),
+    pytest.param("a b", id="a blank inside"),
+    pytest.param("nid[ 1-2]", id="a blank in a bracket"),
+    pytest.param("a\tb", id="a tab inside"),
+    pytest.param("a\nb", id="two lines"),
+    pytest.param("a\n", id="a line feed at the end"),
+    pytest.param("a\r", id="a carriage return"),
+    pytest.param("a\x1b[1mb", id="an escape sequence"),
+    pytest.param("a\x7f", id="delete"),
+    pytest.param("a;b", id="a semicolon"),
+    pytest.param("$(id)", id="a command"),
+    pytest.param("`id`", id="a command in backticks"),
+    pytest.param("nid[$(touch${IFS}pwned)]", id="a command in brackets"),
+    pytest.param("nid[a[$(id)]-1]", id="an index that would be evaluated"),
+    pytest.param("nid[HOME-1]", id="a variable that would be evaluated"),
+    pytest.param("$HOME", id="a variable"),
+    pytest.param("*", id="a glob"),
+    pytest.param("a?", id="a question mark"),
+    pytest.param("a/b", id="a path"),
+    pytest.param("a\\b", id="a backslash"),
+    pytest.param("'a'", id="quotes"),
+    pytest.param("a=b", id="an assignment"),
+    pytest.param("a:1", id="a port"),
+    pytest.param("a@b", id="a user"),
+    pytest.param("größe", id="letters beyond ASCII"),
+    pytest.param("nid[\u0661-\u0663]", id="digits beyond ASCII"),
+    pytest.param("a|b", id="a pipe"),
+    pytest.param("a&b", id="an ampersand"),
+    pytest.param("a>b", id="a redirection"),
+    pytest.param("%s%n", id="a format"),
+    pytest.param("x" * 50_000 + "[", id="very long"),
+]
+
+
+@pytest.mark.parametrize(("hosts", "first"), FIRST_HOSTS + KEPT_SUFFIXES)
+def test_prints_the_first_host(scripts: Scripts, hosts: str, first: str) -> None:
+    ran = scripts("get-master", hosts)
+    assert (ran.status, ran.stdout, ran.stderr) == (0, f"{first}\n", "")
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "en_US.UTF-8", "xx"])
+def test_any_locale_will_do(scripts: Scripts, locale: str) -> None:
+    ran = scripts("get-master", "rack[1,3]node[2-3]", env={"LC_ALL": locale})
+    assert (ran.status, ran.stdout) == (0, "rack1node2\n")
+
+
+@pytest.mark.parametrize("hosts", NONSENSE)
+def test_refuses_nonsense_with_one_message_and_no_output(scripts: Scripts, hosts: str, tmp_path: Path) -> None:
+    ran = scripts("get-master", hosts, cwd=tmp_path, env={"SLURM_NODELIST": "nid001", "LC_ALL": "C.UTF-8"})
+    assert (ran.status, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("get-master: ") and ran.stderr.count("\n") == 1 and len(ran.stderr) < 600
+    assert ran.stderr.isprintable() or ran.stderr[:-1].isprintable()
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "  \t "])
+def test_blanks_at_the_ends_do_not_matter(scripts: Scripts, blank: str) -> None:
+    assert scripts("get-master", f"{blank}nid[001-002]{blank}").stdout == "nid001\n"
+
+
+@pytest.mark.parametrize(
+    ("env", "first"),
+    [
+        pytest.param(
+            {"SLURM_STEP_NODELIST": "a[1-2]", "SLURM_JOB_NODELIST": "b", "SLURM_NODELIST": "c"}, "a1", id="step first"
+        ),
+        pytest.param({"SLURM_JOB_NODELIST": "b[2]", "SLURM_NODELIST": "c"}, "b2", id="then job"),
+        pytest.param({"SLURM_NODELIST": "c"}, "c", id="then the old name"),
+        pytest.param({"SLURM_STEP_NODELIST": "", "SLURM_JOB_NODELIST": "b"}, "b", id="empty is not there"),
+    ],
+)
+def test_without_an_argument_the_list_is_of_the_step_or_the_job(
+    scripts: Scripts, env: dict[str, str], first: str
+) -> None:
+    assert scripts("get-master", env=env).stdout == f"{first}\n"
+
+
+def test_an_argument_beats_the_environment(scripts: Scripts) -> None:
+    assert scripts("get-master", "a", env={"SLURM_STEP_NODELIST": "b"}).stdout == "a\n"
+
+
+def test_no_list_at_all_is_an_error(scripts: Scripts) -> None:
+    ran = scripts("get-master")
+    assert (ran.status, ran.stdout) == (2, "")
+    assert "SLURM_STEP_NODELIST" in ran.stderr
+
+
+def test_two_lists_are_one_too_many(scripts: Scripts) -> None:
+    ran = scripts("get-master", "nid001", "nid002")
+    assert (ran.status, ran.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_tells_how_to_use_it(scripts: Scripts, option: str) -> None:
+    ran = scripts("get-master", option)
+    assert ran.status == 0 and ran.stdout.startswith("usage: get-master [NODELIST]\n")
+
+
+def test_starts_no_program(scripts: Scripts) -> None:
+    assert scripts("get-master", "nid[001-004,7],x1", path="/nonexistent").stdout == "nid001\n"
+
+
+def test_ignores_what_bash_would_read_first(scripts: Scripts, tmp_path: Path) -> None:
+    (tmp_path / "rc").write_text("echo read; exit 9\n")
+    env = {"BASH_ENV": str(tmp_path / "rc"), "BASH_FUNC_printf%%": "() { echo mine; }", "SHELLOPTS": "xtrace:errexit"}
+    assert scripts("get-master", "a", env=env).stdout == "a\n"
+
+
+def test_takes_the_list_of_the_largest_machine(scripts: Scripts) -> None:
+    hosts = ",".join(f"nid{number:06}" for number in range(1, 9409))
+    assert scripts("get-master", env={"SLURM_NODELIST": hosts}).stdout == "nid000001\n"
+
+
+def test_a_list_is_not_split_where_the_user_set_ifs(scripts: Scripts) -> None:
+    done = subprocess.run(
+        [str(scripts.root / "runscripts" / "get-master"), "n[0-1,4]"], env={"IFS": "0-"}, capture_output=True, text=True
+    )
+    assert done.stdout == "n0\n"

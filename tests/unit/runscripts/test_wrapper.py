@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpcmod.model.plan import RunscriptSettings
+from tests.unit.runscripts.scripts import PATIENT_PROGRAM, SYSTEM_PATH, Scripts, make_program
+
+COMMANDS = [
+    pytest.param("python", (), ["/runscripts/run-in-env", "python"], id="wrapper"),
+    pytest.param("start-shell", (), ["/runscripts/run-in-env", "bash"], id="start-shell"),
+]
+BINDS = ("SINGULARITY_BINDPATH", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "APPTAINER_BIND")
+INSIDE = [
+    pytest.param({"APPTAINER_CONTAINER": "/x.sif"}, id="Apptainer"),
+    pytest.param({"SINGULARITY_CONTAINER": "/x.sif"}, id="Singularity"),
+]
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> dict[str, str]:
+    """What the module sets, and a runtime that prints how it is run."""
+    sif = tmp_path / "images of 'alice'" / "a b.sif"
+    sif.parent.mkdir()
+    sif.touch()
+    runtime = make_program(tmp_path / "runtime" / "singularity")
+    return {
+        "SIFPYTORCH": str(sif),
+        "RUNSCRIPTSPYTORCH": str(tmp_path / "runscripts"),
+        "SINGULARITY_BINDPATH": f"/scratch,{tmp_path}/runscripts:/runscripts",
+        "PATH": f"{tmp_path}/bin:{runtime.parent}:{SYSTEM_PATH}",
+    }
+
+
+@pytest.mark.parametrize(("name", "options", "command"), COMMANDS)
+def test_outside_runs_the_command_in_the_image(
+    scripts: Scripts, outside: dict[str, str], name: str, options: tuple[str, ...], command: list[str]
+) -> None:
+    arguments = ["a b", "", "it's", "$(id)", "*", "-c", "--", "x\ny"]
+    ran = scripts(name, *options, *arguments, env=outside)
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.arguments == ["exec", outside["SIFPYTORCH"], *command, *arguments]
+
+
+@pytest.mark.parametrize("name", ["python", "start-shell"])
+def test_the_exit_status_is_that_of_the_runtime(
+    scripts: Scripts, outside: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    make_program(tmp_path / "runtime" / "singularity", "#!/bin/bash\nexit 43\n")
+    assert scripts(name, env=outside).status == 43
+
+
+def test_the_program_gets_the_signals(scripts: Scripts, outside: dict[str, str], tmp_path: Path) -> None:
+    make_program(tmp_path / "runtime" / "singularity", PATIENT_PROGRAM)
+    process = subprocess.Popen([scripts.root / "bin" / "python"], env=outside, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 5
+
+
+@pytest.mark.parametrize("name", ["python", "start-shell"])
+def test_without_singularity_apptainer_is_taken(
+    scripts: Scripts, outside: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "runtime" / "singularity").rename(tmp_path / "runtime" / "apptainer")
+    assert scripts(name, env=outside).environment["python"] == str(tmp_path / "runtime" / "apptainer")
+
+
+@pytest.mark.parametrize("name", ["python", "start-shell"])
+def test_without_a_runtime_says_so(scripts: Scripts, outside: dict[str, str], name: str) -> None:
+    ran = scripts(name, env={**outside, "PATH": f"{scripts.root}/bin:/nonexistent"})
+    assert (ran.status, ran.stdout) == (7, "")
+    assert ran.stderr.startswith(f"{name}: neither singularity nor apptainer is on PATH")
+
+
+@pytest.mark.parametrize("name", ["python", "start-shell"])
+@pytest.mark.parametrize(
+    ("sif", "message"),
+    [
+        pytest.param(None, "SIFPYTORCH is not set. Load the module first: module load PyTorch/2.7.1", id="not set"),
+        pytest.param("", "SIFPYTORCH is not set.", id="empty"),
+        pytest.param("/nowhere/x.sif", "no image at '/nowhere/x.sif'.", id="gone"),
+        pytest.param("images/x.sif", "no image at 'images/x.sif'.", id="relative"),
+    ],
+)
+def test_without_an_image_names_the_cure(
+    scripts: Scripts, outside: dict[str, str], name: str, sif: str | None, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "x.sif").touch()
+    env = {variable: value for variable, value in outside.items() if variable != "SIFPYTORCH"}
+    ran = scripts(name, env=env if sif is None else {**env, "SIFPYTORCH": sif}, cwd=tmp_path)
+    assert (ran.status, ran.stdout) == (3, "")
+    assert ran.stderr.startswith(f"{name}: {message}") and "module load PyTorch/2.7.1" in ran.stderr
+
+
+@pytest.mark.parametrize("variable", BINDS)
+def test_run_scripts_that_are_bound_are_not_bound_twice(
+    scripts: Scripts, outside: dict[str, str], variable: str
+) -> None:
+    env = {**outside, "SINGULARITY_BINDPATH": "/scratch", variable: "/a,/b/runscripts:/runscripts:ro,/c"}
+    assert scripts("python", env=env).arguments[1] == outside["SIFPYTORCH"]
+
+
+@pytest.mark.parametrize("bound", [pytest.param("/scratch", id="set anew"), pytest.param("", id="emptied")])
+def test_binds_the_run_scripts_where_the_user_set_binds_anew(
+    scripts: Scripts, outside: dict[str, str], bound: str
+) -> None:
+    ran = scripts("python", env={**outside, "SINGULARITY_BINDPATH": bound})
+    assert ran.arguments[:3] == ["exec", "--bind", f"{outside['RUNSCRIPTSPYTORCH']}:/runscripts"]
+
+
+@pytest.mark.parametrize("env", INSIDE)
+def test_inside_runs_the_command_of_the_container(scripts: Scripts, python_path: str, env: dict[str, str]) -> None:
+    ran = scripts("python", "a b", "", env=env, path=f"{scripts.root}/bin:{python_path}")
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.environment["python"] == f"{scripts.root}/python-bin/python" and ran.arguments == ["a b", ""]
+
+
+@pytest.mark.parametrize("env", INSIDE)
+def test_inside_starts_a_plain_shell(scripts: Scripts, env: dict[str, str]) -> None:
+    assert scripts("start-shell", "-c", 'printf %s "$1"', "x", "a b", env=env).stdout == "a b"
+
+
+def test_inside_wrappers_never_call_each_other(scripts: Scripts, settings: RunscriptSettings, tmp_path: Path) -> None:
+    other = Scripts(tmp_path / "other").write(settings)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "python").symlink_to(scripts.root / "bin" / "python")
+    path = f"{scripts.root}/bin:{other.root}/bin:{tmp_path}/links"
+    ran = scripts("python", env={"APPTAINER_CONTAINER": "/x.sif"}, path=path)
+    assert (ran.status, ran.stdout) == (127, "")
+    assert ran.stderr == f"python: no command 'python' in this container: looked on PATH={path}\n"
+
+
+@pytest.mark.parametrize("directory", [".", "", "here"])
+def test_nothing_is_taken_from_where_the_user_stands(
+    scripts: Scripts, outside: dict[str, str], directory: str, tmp_path: Path
+) -> None:
+    for program in ("python", "singularity"):
+        make_program(tmp_path / "here" / program, "#!/bin/bash\necho taken\n")
+    cwd = tmp_path / "here" if directory != "here" else tmp_path
+    inside = scripts("python", env={"APPTAINER_CONTAINER": "/x"}, path=f"{directory}:{scripts.root}/bin", cwd=cwd)
+    assert inside.status == 127
+    assert scripts("python", env={**outside, "PATH": f"{directory}:{outside['PATH']}"}, cwd=cwd).status == 0
+
+
+def test_directories_and_plain_files_on_path_are_passed_over(
+    scripts: Scripts, python_path: str, tmp_path: Path
+) -> None:
+    (tmp_path / "odd" / "python").mkdir(parents=True)
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "python").touch()
+    path = f"{tmp_path}/odd:{tmp_path}/plain:{tmp_path}/*:{python_path}"
+    assert scripts("python", env={"APPTAINER_CONTAINER": "/x"}, path=path).status == 0
+
+
+def test_a_binary_program_is_no_wrapper(scripts: Scripts, tmp_path: Path) -> None:
+    (tmp_path / "binary").mkdir()
+    (tmp_path / "binary" / "pip").symlink_to("/usr/bin/printf")
+    ran = scripts("pip", "%s", "a b", env={"APPTAINER_CONTAINER": "/x"}, path=f"{tmp_path}/binary")
+    assert (ran.stdout, ran.stderr) == ("a b", "")
+
+
+@pytest.mark.parametrize("command", ["a b", "it's", "$(id)", "-n", "größe"])
+def test_odd_names_of_commands_are_taken_as_they_are(
+    settings: RunscriptSettings, outside: dict[str, str], command: str, tmp_path: Path
+) -> None:
+    scripts = Scripts(tmp_path / "odd").write(settings, [command])
+    assert scripts(command, "x", env=outside).arguments[2:] == ["/runscripts/run-in-env", command, "x"]
+    make_program(tmp_path / "image" / command)
+    assert scripts(command, "x", env={"APPTAINER_CONTAINER": "/x"}, path=f"{tmp_path}/image").status == 0
+
+
+def test_nothing_the_user_exported_is_changed(scripts: Scripts, outside: dict[str, str]) -> None:
+    own = dict.fromkeys(("image", "runtime", "binds", "module", "me", "directory", "start", "variable"), "mine")
+    seen = scripts("python", env={**outside, **own}).environment
+    assert {name: seen[name] for name in own} == own and seen["PATH"] == outside["PATH"]

@@ -1,0 +1,291 @@
+"""The rules of the tree, read from the sources: who imports whom, who owns which library, how long things are."""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGE = CHECKOUT / "src" / "hpcmod"
+EASYBLOCKS = CHECKOUT / "easyblocks"
+ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
+
+ORDER = (
+    *("errors", "model", "render", "process", "progress", "resources", "machine"),
+    *("image", "install", "check", "catalogue", "hpcmod", "cli", "easyblocks"),
+)
+"""A room imports only rooms to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""
+
+APART = [({"render"}, {"process", "progress", "resources", "machine"}), ({"cli"}, {"easyblocks"})]
+"""Rooms that stand side by side: neither imports the other."""
+
+DATA = {"sites", "runscripts"}
+"""Folders of data files, which no code imports."""
+
+OWNERS = {
+    "subprocess": ("process",),
+    "requests": ("image",),
+    "urllib.request": (),
+    "urllib3": (),
+    "http": (),
+    "jinja2": ("render",),
+    "click": ("cli",),
+    "rich": ("cli",),
+    "easybuild": ("easyblocks",),
+}
+"""The rooms that may import a library."""
+
+DOORS = {"os": ("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp"), "pty": ("spawn",)}
+"""Functions that start a program past the one door; os.exec* and os.spawn* are added by their beginning."""
+
+PURE_LIBRARIES = {
+    *("__future__", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib", "html", "ipaddress"),
+    *("itertools", "json", "math", "posixpath", "re", "shlex", "string", "sys", "textwrap", "tomli", "tomllib"),
+    *("types", "typing", "urllib.parse"),
+}
+"""What model and render may import besides: nothing that opens a file, reads the environment or asks a clock."""
+
+SOURCES = sorted(PACKAGE.rglob("*.py")) + sorted(EASYBLOCKS.glob("*.py"))
+PURE = sorted(PACKAGE.glob("model/*.py")) + sorted(PACKAGE.glob("render/*.py"))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
+
+
+def room_of(path: Path) -> str:
+    """The room a source file belongs to."""
+    if EASYBLOCKS in path.parents:
+        return "easyblocks"
+    first = path.relative_to(PACKAGE).parts[0]
+    return "hpcmod" if first == "__init__.py" else first.removesuffix(".py")
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), name_of(path))
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Every import of a file, wherever it stands: line, and the dotted name; `from a import b` counts as a.b and a."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}:{node.lineno}: relative import"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def imported_room(dotted: str) -> str | None:
+    """The room of hpcmod that an import names, or None if it is of another package."""
+    if dotted.startswith("easybuild.easyblocks.generic.container"):
+        return "easyblocks"
+    first, *rest = dotted.split(".")
+    if first != "hpcmod":
+        return None
+    is_room = rest and ((PACKAGE / rest[0]).is_dir() or (PACKAGE / f"{rest[0]}.py").is_file())
+    return rest[0] if is_room else "hpcmod"
+
+
+def is_library(dotted: str, library: str) -> bool:
+    """Say whether a dotted name is a library or something in it."""
+    return f"{dotted}.".startswith(f"{library}.")
+
+
+def why_not(room: str, other: str) -> str:
+    """Say why a room may not import another; empty if it may."""
+    if room == other:
+        return ""
+    if other not in ORDER:
+        return f"{other} is no room that code imports"
+    if ORDER.index(other) > ORDER.index(room):
+        return f"{other} is to the right of {room} in {' < '.join(ORDER)}"
+    apart = any((room in one and other in two) or (room in two and other in one) for one, two in APART)
+    return f"{room} and {other} stand side by side" if apart else ""
+
+
+def test_every_room_has_its_place_in_the_order() -> None:
+    rooms = {room_of(path) for path in SOURCES}
+    assert rooms - DATA <= set(ORDER)
+
+
+def test_a_room_imports_only_rooms_to_its_left() -> None:
+    found = [
+        f"{name_of(path)}:{line} imports {dotted}: {reason}"
+        for path in SOURCES
+        for line, dotted in imports_of(path)
+        if (other := imported_room(dotted)) and (reason := why_not(room_of(path), other))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("room", "other"),
+    [
+        *(("errors", "model"), ("model", "render"), ("render", "process"), ("process", "render")),
+        *(("image", "install"), ("cli", "easyblocks"), ("model", "sites"), ("install", "hpcmod")),
+    ],
+)
+def test_the_rule_knows_what_is_wrong(room: str, other: str) -> None:
+    assert why_not(room, other)
+
+
+@pytest.mark.parametrize(("library", "owners"), OWNERS.items(), ids=OWNERS)
+def test_a_library_has_one_owner(library: str, owners: tuple[str, ...]) -> None:
+    found = [
+        f"{name_of(path)}:{line} imports {dotted}; only {' and '.join(owners) or 'nobody'} may"
+        for path in SOURCES
+        for line, dotted in imports_of(path)
+        if is_library(dotted, library) and room_of(path) not in owners
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_no_program_is_started_past_the_one_door() -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno}: {node.value.id}.{node.attr}"
+        for path in SOURCES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if node.attr in DOORS.get(node.value.id, ())
+        or (node.value.id == "os" and node.attr.startswith(("exec", "spawn")))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_model_and_render_import_nothing_that_touches_the_world() -> None:
+    allowed = PURE_LIBRARIES | {"hpcmod"}
+    found = [
+        f"{name_of(path)}:{line} imports {dotted}"
+        for path in PURE
+        for line, dotted in imports_of(path)
+        if not any(is_library(dotted, library) for library in allowed)
+        if not (is_library(dotted, "jinja2") and room_of(path) == "render")
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_model_and_render_open_no_file_and_print_nothing() -> None:
+    calls = {"open", "input", "print", "exec", "eval", "__import__"}
+    loaders = {"FileSystemLoader", "PackageLoader", "ModuleLoader"}
+    found = [
+        f"{name_of(path)}:{node.lineno}: {ast.unparse(node)}"
+        for path in PURE
+        for node in ast.walk(parse(path))
+        if (isinstance(node, ast.Name) and node.id in calls)
+        or (isinstance(node, ast.Attribute) and node.attr in loaders)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_nothing_is_checked_with_assert_which_eb_skips() -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Assert)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_only_the_command_line_prints_and_exits() -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno}: {ast.unparse(node.func)}"
+        for path in SOURCES
+        if room_of(path) != "cli"
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "exit", "quit", "sys.exit", "os._exit")
+    ]
+    assert not found, "\n".join(found)
+
+
+def lengths_of_functions() -> dict[str, int]:
+    """Lines of every function in src without its docstring, by file, line and name."""
+    found = {}
+    for path in SOURCES:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                text = node.body[0]
+                documented = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+                docstring = (text.end_lineno or 0) - text.lineno + 1 if documented else 0
+                lines = (node.end_lineno or 0) - node.lineno + 1 - docstring
+                found[f"{name_of(path)}:{node.lineno} {node.name}"] = lines
+    return found
+
+
+def test_half_of_the_functions_are_short_nine_in_ten_not_long_and_none_endless() -> None:
+    lengths = sorted(lengths_of_functions().values())
+    assert statistics.median(lengths) <= 10
+    assert lengths[len(lengths) * 9 // 10] <= 30
+    assert {name: lines for name, lines in lengths_of_functions().items() if lines > 60} == {}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_file_is_no_longer_than_300_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_file_says_in_its_first_line_what_its_room_is(path: Path) -> None:
+    docstring = ast.get_docstring(parse(path)) or ""
+    first = docstring.splitlines()[0] if docstring else ""
+    assert len(first.split()) >= 3
+    assert len(first) <= 120
+
+
+def test_no_two_files_say_the_same() -> None:
+    firsts = [(ast.get_docstring(parse(path)) or "").splitlines()[0] for path in SOURCES]
+    assert sorted(set(firsts)) == sorted(firsts)
+
+
+@pytest.mark.parametrize("name", ["easyconfigs", "easyblocks", "runscripts"])
+def test_folders_that_land_beside_easybuilds_own_have_no_init_file(name: str) -> None:
+    assert (CHECKOUT / name).is_dir()
+    assert list((CHECKOUT / name).rglob("__init__.py")) == []
+
+
+@pytest.mark.parametrize("word", ["utils", "helpers", "manager"])
+def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
+    assert [name_of(path) for path in SOURCES if word in path.stem] == []
+
+
+def rooms_on_disk() -> set[str]:
+    """Rooms of src/hpcmod as the documentation writes them: a folder with its slash, a file with its suffix."""
+    entries = [path for path in PACKAGE.iterdir() if not path.name.startswith(("_", "."))]
+    return {
+        f"{path.name}/" if path.is_dir() else path.name for path in entries if path.is_dir() or path.suffix == ".py"
+    }
+
+
+def test_the_architecture_page_names_every_room() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    assert {room for room in rooms_on_disk() if f"`{room}`" not in text} == set()
+
+
+def paths_named(text: str) -> list[str]:
+    """Paths in backquotes: with a slash, or ending as a source file does."""
+    return [word for word in re.findall(r"`([^`\s]+)`", text) if "/" in word or word.endswith(".py")]
+
+
+def test_the_architecture_page_names_no_path_that_does_not_exist() -> None:
+    named = paths_named(ARCHITECTURE.read_text(encoding="utf-8"))
+    missing = [path for path in named if not (PACKAGE / path).exists() and not (CHECKOUT / path).exists()]
+    assert named
+    assert missing == []
+
+
+def test_the_architecture_page_names_functions_that_are_where_it_says() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+)` in `([^`]+\.py)`", text)
+    assert len(named) >= 8
+    assert [f"{name} in {path}" for name, path in named if name not in names_defined_in(path)] == []
+
+
+def names_defined_in(path: str) -> set[str]:
+    file = PACKAGE / path if (PACKAGE / path).exists() else CHECKOUT / path
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {node.name for node in ast.walk(parse(file)) if isinstance(node, kinds)}

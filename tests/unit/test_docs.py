@@ -1,0 +1,187 @@
+"""What README and docs say, held against the code: links, commands, flags, keys and codes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from hpcmod import errors, resources
+from hpcmod.cli.main import main
+from hpcmod.errors import HpcmodError
+from hpcmod.model.site import SCHEMA, make_site, parse_profile
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DOCS = CHECKOUT / "docs"
+PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+
+each_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(CHECKOUT)))
+
+
+def page(name: str) -> str:
+    return (CHECKOUT / name).read_text(encoding="utf-8")
+
+
+def anchor_of(heading: str) -> str:
+    """The anchor that a heading gets on the web."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+@each_page
+def test_every_link_leads_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    dead = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            assert link.startswith("https://"), link
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        headings = (
+            re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE) if target.is_file() else []
+        )
+        if not target.exists() or (anchor and anchor not in map(anchor_of, headings)):
+            dead.append(link)
+    assert dead == []
+
+
+def code_of(text: str) -> list[str]:
+    """Lines of code blocks, and what stands in backquotes."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [*"\n".join(blocks).splitlines(), *re.findall(r"`([^`]+)`", prose)]
+
+
+def faults_of(line: str) -> list[str]:
+    """What is wrong with the calls of hpcmod in a line of code."""
+    faults = []
+    for call in re.findall(r"(?:^|\$\(|[|;&] *|^\$ |\b[A-Z_]+=\S+ )hpcmod\b([^|;&)#]*)", line):
+        command: click.Command = main
+        for word in call.split():
+            if word.startswith("-"):
+                options = [
+                    option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+                ]
+                if word.partition("=")[0] not in (*options, "-h", "--help"):
+                    faults.append(f"no flag {word}: {line}")
+            elif isinstance(command, click.Group):
+                if word not in command.commands:
+                    faults.append(f"no verb {word}: {line}")
+                    break
+                command = command.commands[word]
+    return faults
+
+
+@each_page
+def test_every_verb_and_flag_of_hpcmod_exists(path: Path) -> None:
+    assert [fault for line in code_of(path.read_text(encoding="utf-8")) for fault in faults_of(line)] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["hpcmod instal x.eb", "hpcmod install --fast x.eb", 'eval "$(hpcmod envv)"', "A=b hpcmod site sho", "$ hpcmod x"],
+)
+def test_a_wrong_verb_or_flag_would_be_noticed(line: str) -> None:
+    assert faults_of(line)
+
+
+def test_the_pages_show_the_commands_there_are() -> None:
+    shown = " ".join(line for path in PAGES for line in code_of(path.read_text(encoding="utf-8")))
+    assert [name for name in main.commands if f"hpcmod {name}" not in shown] == []
+
+
+@each_page
+def test_every_script_of_the_checkout_that_is_named_exists(path: Path) -> None:
+    named = {
+        word for line in code_of(path.read_text(encoding="utf-8")) for word in re.findall(r"(?<!\S)\./[\w/.-]+", line)
+    }
+    assert [name for name in named if not name.endswith(".toml") and not (CHECKOUT / name).exists()] == []
+
+
+@each_page
+def test_every_path_of_the_checkout_that_is_named_exists(path: Path) -> None:
+    rooms = r"(?:src|easyblocks|easyconfigs|runscripts|tests|dev|docs)/[\w/.*-]*"
+    named = {word for word in re.findall(r"`([^`\s]+)`", path.read_text(encoding="utf-8")) if re.fullmatch(rooms, word)}
+    assert [name for name in named if not list(CHECKOUT.glob(name.rstrip("/")))] == []
+
+
+@each_page
+def test_every_easyconfig_that_is_named_exists(path: Path) -> None:
+    names = {file.name for file in (CHECKOUT / "easyconfigs").rglob("*.eb")}
+    assert set(re.findall(r"\b[A-Z]\w+-[\w.-]+\.eb\b", path.read_text(encoding="utf-8"))) <= names
+
+
+def codes_in(table: str) -> dict[int, str]:
+    return {
+        int(code): meaning.strip() for code, meaning in re.findall(r"^\|? *(\d) *\|? +(.+?)\|?$", table, re.MULTILINE)
+    }
+
+
+def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
+    listed = codes_in(page("docs/reference/exit-codes.md"))
+    assert listed == codes_in(errors.__doc__ or "")
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HpcmodError)]
+    assert set(listed) == {0} | {kind.exit_code for kind in kinds}
+
+
+def test_the_readme_lists_the_same_exit_codes_as_the_help() -> None:
+    listed = re.search(r"0 ok.*?failed\.", page("README.md"), re.DOTALL)
+    helped = re.search(r"0 ok.*?failed\.", main.help or "", re.DOTALL)
+    assert listed is not None
+    assert helped is not None
+    assert listed[0].split() == helped[0].split()
+
+
+def test_every_key_of_a_site_profile_is_explained_and_no_other() -> None:
+    table = page("docs/how-to/site-profile.md").partition("## The keys")[2]
+    assert re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE) == list(SCHEMA)
+
+
+def test_the_site_profile_that_is_shown_is_valid_and_shows_the_right_form() -> None:
+    (text,) = re.findall(r"^```toml\n(.*?)^```", page("docs/how-to/site-profile.md"), re.MULTILINE | re.DOTALL)
+    site = make_site([parse_profile(text, "site-profile.md")])
+    assert (site.name, site.central) == ("ours", ("/apps/containers",))
+
+
+def parameters_of_the_easyblock() -> dict[str, object]:
+    """Name and default of each parameter, from the easyblock's text: unit tests import no EasyBuild."""
+    tree = ast.parse((CHECKOUT / "easyblocks" / "containermodule.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PARAMETERS":
+            return {name: default for name, (default, _) in ast.literal_eval(node.value).items()}
+    raise AssertionError("containermodule.py has no PARAMETERS")
+
+
+def test_every_parameter_of_the_easyblock_is_explained_with_its_default_and_no_other() -> None:
+    text = page("docs/reference/easyconfig-parameters.md").partition("## Those of `ContainerModule`")[2]
+    rows = re.findall(r"^\| `(\w+)` \| `(.+?)` \|", text.partition("## ")[0], re.MULTILINE)
+    assert {name: ast.literal_eval(default) for name, default in rows} == parameters_of_the_easyblock()
+
+
+def test_the_easyconfig_that_is_shown_is_the_one_that_is_there() -> None:
+    (text,) = re.findall(
+        r"^```python\n(.*?)^```", page("docs/reference/easyconfig-parameters.md"), re.MULTILINE | re.DOTALL
+    )
+    shown = CHECKOUT / "easyconfigs" / "p" / "PyTorch" / "PyTorch-2.7.1-rocm-6.2.4-singularity.eb"
+    assert text == shown.read_text(encoding="utf-8")
+
+
+def test_every_run_script_is_named_where_the_module_is_explained() -> None:
+    text = page("docs/reference/module.md")
+    names = [name.removesuffix(".j2") for name in resources.runscript_templates() if not name.startswith("_")]
+    assert [name for name in names if f"`{name}`" not in text and name != "wrapper"] == []
+
+
+def test_the_first_two_commands_of_the_readme_are_demo_and_test() -> None:
+    commands = re.findall(r"^```console\n(.*?)^```", page("README.md"), re.MULTILINE | re.DOTALL)
+    assert commands[0].splitlines() == ["./dev/demo", "./dev/test"]
+
+
+def test_the_index_leads_to_every_page() -> None:
+    linked = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)", page("docs/index.md"))}
+    assert [
+        path.name for path in PAGES if DOCS in path.parents and path not in linked and path.name != "index.md"
+    ] == []

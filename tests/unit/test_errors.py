@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import errno
+import os
+import re
+
+import pytest
+
+from hpcmod import errors
+from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, explain_os_error
+
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HpcmodError)]
+
+
+def test_a_message_and_its_cure_are_shown_together() -> None:
+    err = HpcmodError("a.sif is truncated", "Fetch it again.")
+    assert (err.message, err.cure) == ("a.sif is truncated", "Fetch it again.")
+    assert str(err) == "a.sif is truncated\nFetch it again."
+
+
+def test_without_a_cure_there_is_no_second_line() -> None:
+    assert str(HpcmodError("a.sif is truncated")) == "a.sif is truncated"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_keeps_message_and_cure(kind: type[HpcmodError]) -> None:
+    err = kind("found x", "do y")
+    assert (err.message, err.cure, str(err)) == ("found x", "do y", "found x\ndo y")
+
+
+def test_the_listed_exit_codes_are_those_of_the_kinds_and_zero() -> None:
+    listed = [int(code) for code in re.findall(r"^(\d) ", errors.__doc__ or "", re.MULTILINE)]
+    assert listed == sorted(listed)
+    assert set(listed) == {0} | {kind.exit_code for kind in KINDS}
+
+
+def test_no_two_kinds_share_an_exit_code_but_bad_input_and_the_base() -> None:
+    codes = {kind: kind.exit_code for kind in KINDS if kind is not HpcmodError}
+    assert len(set(codes.values())) == len(codes)
+    assert HpcmodError.exit_code == BadInputError.exit_code
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        pytest.param(errno.ENOSPC, NoSpaceError, id="disk full"),
+        pytest.param(errno.EDQUOT, NoSpaceError, id="quota"),
+        pytest.param(errno.EACCES, LackingError, id="not ours"),
+        pytest.param(errno.EROFS, LackingError, id="read-only"),
+        pytest.param(errno.EIO, HpcmodError, id="anything else"),
+    ],
+)
+def test_what_the_system_says_becomes_an_error_with_the_file_and_its_words(code: int, kind: type[HpcmodError]) -> None:
+    err = explain_os_error(OSError(code, os.strerror(code), "/some/file"))
+    assert type(err) is kind
+    assert err.message == f"/some/file: {os.strerror(code)}"
+    assert bool(err.cure) == (kind is not HpcmodError)
+
+
+def test_what_the_system_says_without_a_file_is_told_without_one() -> None:
+    assert explain_os_error(OSError("odd")).message == "odd"

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpcmod import machine
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.machine import load_site
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def no_profile_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "etc" / "site.toml")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_profile(place: str, name: str, more: str = "") -> Path:
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'name = "{name}"\n{more}')
+        return path
+
+    return write_profile
+
+
+def test_a_machine_nobody_knows_is_generic() -> None:
+    assert load_site(None, {}).name == "generic"
+
+
+def test_a_shipped_profile_is_taken_by_name_and_stands_on_generic() -> None:
+    site = load_site("lumi", {})
+    assert site.name == "lumi"
+    assert site.central[0] == "/appl/local/containers/easybuild-sif-images"
+    assert site.family == load_site("generic", {}).family
+
+
+def test_a_file_is_taken_by_path(write: Write) -> None:
+    assert load_site(str(write("own.toml", "own")), {}).name == "own"
+
+
+def test_the_variable_overrules_the_easyconfig_and_the_users_file(write: Write, tmp_path: Path) -> None:
+    write("config/hpcmod/site.toml", "users")
+    environ = {"HPCMOD_SITE": str(write("own.toml", "own")), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert load_site("lumi", environ).name == "own"
+
+
+def test_an_empty_variable_asks_for_nothing() -> None:
+    assert load_site("lumi", {"HPCMOD_SITE": ""}).name == "lumi"
+
+
+def test_what_is_asked_for_goes_before_the_users_file_and_that_before_the_sites(write: Write, tmp_path: Path) -> None:
+    write("etc/site.toml", "sites")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert load_site(None, environ).name == "sites"
+    write("config/hpcmod/site.toml", "users")
+    assert load_site(None, environ).name == "users"
+    assert load_site("lumi", environ).name == "lumi"
+
+
+def test_the_users_file_is_found_below_home_too(write: Write, tmp_path: Path) -> None:
+    write("home/.config/hpcmod/site.toml", "users")
+    assert load_site(None, {"HOME": str(tmp_path / "home")}).name == "users"
+
+
+def test_a_shipped_profile_is_recognised_by_a_path_that_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shipped = {
+        "absent": f'name = "absent"\n[detect]\npaths = ["{tmp_path}/no"]\n',
+        "here": f'name = "here"\n[detect]\npaths = ["{tmp_path}/no", "{tmp_path}"]\n',
+        "generic": 'name = "generic"\n',
+    }
+    monkeypatch.setattr(machine, "site_profiles", lambda: shipped)
+    assert load_site(None, {}).name == "here"
+
+
+def test_a_profile_may_extend_another_file(write: Write) -> None:
+    base = write("base.toml", "base", '[images]\ncentral = ["/a"]\n[environment]\nA = "1"\n')
+    top = write("top.toml", "top", f'extends = "{base}"\n[environment]\nB = "2"\n')
+    site = load_site(str(top), {})
+    assert (site.name, site.central) == ("top", ("/a",))
+    assert dict(site.tunables) == {"A": "1", "B": "2"}
+
+
+def test_an_unknown_profile_is_not_found_and_the_shipped_ones_are_named() -> None:
+    with pytest.raises(NotFoundError, match=r"'lumii'.*generic.*lumi") as caught:
+        load_site("lumii", {})
+    assert "HPCMOD_SITE" in caught.value.cure
+
+
+def test_a_directory_is_no_profile(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        load_site(str(tmp_path), {})
+
+
+def test_a_profile_that_extends_itself_is_refused(write: Write, tmp_path: Path) -> None:
+    write("a.toml", "a", f'extends = "{tmp_path}/b.toml"\n')
+    write("b.toml", "b", f'extends = "{tmp_path}/a.toml"\n')
+    with pytest.raises(BadInputError, match="extends itself"):
+        load_site(str(tmp_path / "a.toml"), {})
+
+
+def test_a_profile_that_is_no_text_is_a_fault_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_bytes(b'name = "\xff"\n')
+    with pytest.raises(HpcmodError, match=r"own\.toml"):
+        load_site(str(path), {})
+
+
+@pytest.mark.parametrize("name", sorted(machine.site_profiles()))
+def test_every_shipped_profile_is_valid(name: str) -> None:
+    assert load_site(name, {}).description

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import LackingError
+from hpcmod.process import call, run
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_returns_the_status_and_both_outputs_apart() -> None:
+    done = run(python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"))
+    assert (done.status, done.stdout, done.stderr) == (3, "out\n", "err\n")
+
+
+def test_arguments_reach_the_program_as_they_are() -> None:
+    odd = ["a b", "$HOME", "`id`", "*", "'\"", "", "\n"]
+    done = run([*python("import sys; print(sys.argv[1:])"), *odd])
+    assert done.stdout == f"{odd!r}\n"
+
+
+def test_output_that_is_no_text_is_shown_with_marks() -> None:
+    done = run(python("import sys; sys.stdout.buffer.write(b'a\\xffb')"))
+    assert done.stdout == "a\ufffdb"
+
+
+def test_the_environment_given_is_the_whole_one() -> None:
+    done = run(python("import os; print(sorted(n for n in os.environ if n != 'LC_CTYPE'))"), env={"ONLY": "this"})
+    assert done.stdout == "['ONLY']\n"
+
+
+def test_a_program_that_dies_of_a_signal_has_a_negative_status() -> None:
+    assert run(python("import os; os.kill(os.getpid(), 9)")).status == -9
+
+
+@pytest.mark.parametrize("door", [run, call])
+def test_a_missing_program_is_named_with_a_cure(door: object) -> None:
+    with pytest.raises(LackingError, match="no-such-program-anywhere") as caught:
+        door(["no-such-program-anywhere"])  # type: ignore[operator]
+    assert "PATH" in caught.value.cure
+
+
+def test_a_program_that_hangs_is_ended_and_the_limit_is_told() -> None:
+    with pytest.raises(LackingError, match=r"did not end within 0\.2 s"):
+        run(python("import time; time.sleep(60)"), timeout=0.2)
+
+
+def test_call_leaves_the_output_alone_and_returns_the_status(capfd: pytest.CaptureFixture[str]) -> None:
+    assert call(python("print('seen', flush=True); raise SystemExit(4)")) == 4
+    assert capfd.readouterr().out == "seen\n"
+
+
+def test_call_gives_the_program_the_environment(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    code = f"import os; open({str(seen)!r}, 'w').write(os.environ['ONLY'])"
+    assert call(python(code), env={"ONLY": "this"}) == 0
+    assert seen.read_text() == "this"

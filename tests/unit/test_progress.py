@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from hpcmod import progress
+from hpcmod.progress import ProgressLine, render_progress
+
+GB = 1_000_000_000
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "text"),
+    [
+        pytest.param(1.2 * GB, 20.1 * GB, 1.5, "1.2 of 20.1 GB, 6 %, 0.8 GB/s, 24 s left", id="on its way"),
+        pytest.param(0, 20 * GB, 0.0, "0.0 of 20.0 GB, 0 %, 0.0 GB/s", id="first moment"),
+        pytest.param(20 * GB, 20 * GB, 10.0, "20.0 of 20.0 GB, 100 %, 2.0 GB/s, 0 s left", id="done"),
+        pytest.param(3 * GB, 0, 2.0, "3.0 GB, 1.5 GB/s", id="size unknown"),
+        pytest.param(0, 0, 0.0, "0.0 GB, 0.0 GB/s", id="nothing known"),
+    ],
+)
+def test_says_how_far_how_fast_and_how_long(done: int, total: int, seconds: float, text: str) -> None:
+    assert render_progress(done, total, seconds) == text
+
+
+def test_draws_one_line_on_a_terminal_over_and_over_and_takes_it_away(clock: Clock) -> None:
+    stream = Terminal()
+    with ProgressLine("copying a.sif", stream) as line:
+        clock.now += 1
+        line(GB, 4 * GB)
+        clock.now += 1
+        line(2 * GB, 4 * GB)
+    assert stream.getvalue().split("\r") == [
+        "",
+        "copying a.sif: 1.0 of 4.0 GB, 25 %, 1.0 GB/s, 3 s left\x1b[K",
+        "copying a.sif: 2.0 of 4.0 GB, 50 %, 1.0 GB/s, 2 s left\x1b[K",
+        "\x1b[K",
+    ]
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()], ids=["terminal", "log"])
+def test_says_nothing_of_work_that_never_told_progress(stream: io.StringIO) -> None:
+    with ProgressLine("copying", stream):
+        pass
+    assert stream.getvalue() == ""
+
+
+def test_a_log_gets_a_plain_line_every_ten_seconds_and_none_of_short_work(clock: Clock) -> None:
+    stream = io.StringIO()
+    with ProgressLine("copying", stream) as line:
+        for second in range(1, 26):
+            clock.now += 1
+            line(second * GB, 25 * GB)
+    assert stream.getvalue().splitlines() == [
+        "copying: 10.0 of 25.0 GB, 40 %, 1.0 GB/s, 15 s left",
+        "copying: 20.0 of 25.0 GB, 80 %, 1.0 GB/s, 5 s left",
+    ]
+
+
+def test_a_fault_takes_the_line_away_too_and_passes_on() -> None:
+    stream = Terminal()
+    with pytest.raises(ValueError, match="bad"), ProgressLine("copying", stream) as line:
+        line(1, 2)
+        raise ValueError("bad")
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_talk_goes_to_stderr_so_that_stdout_stays_data(capsys: pytest.CaptureFixture[str], clock: Clock) -> None:
+    with ProgressLine("copying") as line:
+        clock.now += 11
+        line(GB, 2 * GB)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("copying: 1.0 of 2.0 GB")

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod import resources
+from hpcmod.errors import NotFoundError
+from hpcmod.render.runscript import RUNSCRIPTS
+
+
+def make_package(package: Path) -> Path:
+    """Make the place of an installed or checked-out hpcmod with one run script of its own beside it."""
+    (package / "runscripts").mkdir(parents=True)
+    (package / "runscripts" / "get-master.j2").write_text("installed")
+    return package
+
+
+def test_finds_a_template_for_every_run_script_of_this_checkout() -> None:
+    assert {f"{name}.j2" for name in (*RUNSCRIPTS, "wrapper", "start-shell")} <= set(resources.runscript_templates())
+
+
+def test_finds_the_site_profiles_by_name() -> None:
+    assert {"generic", "lumi"} <= set(resources.site_profiles())
+
+
+def test_takes_the_run_scripts_of_the_checkout_it_is_part_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "_PACKAGE", make_package(tmp_path / "src" / "hpcmod"))
+    (tmp_path / "setup.cfg").touch()
+    (tmp_path / "runscripts").mkdir()
+    (tmp_path / "runscripts" / "get-master.j2").write_text("of the checkout")
+    assert resources.runscript_templates() == {"get-master.j2": "of the checkout"}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param("lib/python3/site-packages/hpcmod", id="pip install"), pytest.param("src/hpcmod", id="-t src")],
+)
+def test_a_runscripts_directory_that_lies_there_by_chance_is_no_checkout(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = make_package(tmp_path / place)
+    monkeypatch.setattr(resources, "_PACKAGE", package)
+    (package.parent.parent / "runscripts").mkdir()
+    (package.parent.parent / "runscripts" / "get-master.j2").write_text("by chance")
+    assert resources.runscript_templates() == {"get-master.j2": "installed"}
+
+
+def test_an_installation_without_its_data_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "hpcmod")
+    with pytest.raises(NotFoundError, match=str(tmp_path / "hpcmod" / "runscripts")) as caught:
+        resources.runscript_templates()
+    assert caught.value.cure
