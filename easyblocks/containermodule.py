@@ -30,7 +30,7 @@ from hpcmod.image.integrity import check_sha256, file_sha256
 from hpcmod.image.locate import fetch_image, find_image, image_urls, nowhere, parse_checksum
 from hpcmod.image.sif import architecture_name
 from hpcmod.install import runtime, store
-from hpcmod.install.lock import hold
+from hpcmod.install.lock import hold, lock_name
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
 from hpcmod.model.plan import make_plan
@@ -116,6 +116,7 @@ class ContainerModule(EasyBlock):
             root=self.installdir,
             image=ImageReference.parse(self.image).file_name,
             easyconfig=os.path.basename(self.cfg.path),
+            found_at=self.src[0]["path"] if self.src else store.recorded_source(Path(self.installdir)),
             description=self.cfg["description"] or "",
             homepage=self.cfg["homepage"] or "",
             install_mode=parse_install_mode(self.cfg["install_mode"]),
@@ -127,9 +128,8 @@ class ContainerModule(EasyBlock):
         """Hold a lock that tells its holder; one of a dead process is cleared, with EasyBuild's own."""
         if self.dry_run or build_option("ignore_locks"):
             return super().run_all_steps(*args, **kwargs)
-        lock = Path(det_lock_path(self.installdir.replace("/", "_") + ".hpcmod"))
-        seconds = build_option("wait_on_lock_limit")
-        limit = seconds if seconds > 0 else None
+        lock = Path(det_lock_path(lock_name(self.installdir)))
+        limit = max(0, build_option("wait_on_lock_limit")) or None
         with boundary(), hold(lock, limit=limit, tell=self.tell, on_stale=self.clear_lock) as waited:
             if waited and not any(map(build_option, AGAIN)) and self.modules_tool.exist([self.full_mod_name])[0]:
                 self.tell(f"{self.full_mod_name} was installed meanwhile")

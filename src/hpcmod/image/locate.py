@@ -17,7 +17,7 @@ def find_image(reference: ImageReference, directories: Sequence[str]) -> Path | 
         candidates = [Path(reference.text)]
     else:
         candidates = [Path(directory, reference.file_name) for directory in directories]
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path.absolute() for path in candidates if path.is_file()), None)
 
 
 def parse_checksum(value: Any, filename: str) -> str | None:

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import getpass
 import glob
+import hashlib
 import json
 import os
 import socket
@@ -74,6 +75,11 @@ def _start_of(pid: int) -> str:
     fields = stat.rpartition(")")[2].split()
     # killed, but its parent has not asked for it yet: it holds nothing any more
     return "" if fields[0] in "ZX" else f"{fields[19]}@{boot}"
+
+
+def lock_name(directory: str) -> str:
+    """Name the lock of an installation, short whatever the length of its path: there is a limit to names of files."""
+    return f"hpcmod_{Path(directory).parent.name[:60]}_{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"
 
 
 def read_holder(path: Path) -> Holder | None:

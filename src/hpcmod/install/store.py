@@ -105,8 +105,10 @@ def install_image(
 
 def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
     """Say whether the module looks where the image lies; one that the easyconfig wants used in place must lie there."""
-    found = any(image.samefile(place) for place in plan.sif_places[1:] if Path(place).exists())
-    if not found and plan.spec.install_mode == "central":
+    asked = plan.spec.install_mode == "central"
+    places = plan.sif_places[1 : None if asked else 1 + len(plan.site.central)]
+    found = any(image.samefile(place) for place in places if Path(place).exists())
+    if asked and not found:
         raise BadInputError(
             f"install_mode is central, but {image} lies in none of the site's directories of images",
             "Use install_mode = 'copy', or name its directory in the site profile: [images] central = [...].",
@@ -193,6 +195,11 @@ def read_record(root: Path) -> dict[str, Any]:
     except (FileNotFoundError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}
+
+
+def recorded_source(root: Path) -> str:
+    """Give the path that the installed image was taken from; empty if nothing is installed."""
+    return str(read_record(root).get("image", {}).get("source", ""))
 
 
 def write_record(plan: InstallPlan, image: InstalledImage, files: tuple[str, ...], version: str) -> None:

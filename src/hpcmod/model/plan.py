@@ -115,7 +115,8 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
 
 
 def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:
-    return tuple(posixpath.join(directory, spec.image) for directory in (spec.root, *site.central))
+    places = [posixpath.join(directory, spec.image) for directory in (spec.root, *site.central)]
+    return tuple(dict.fromkeys([*places, *filter(None, [spec.found_at])]))
 
 
 def _make_user_layer(facts: ImageFacts | None, spec: InstallSpec) -> UserLayer | None:

@@ -30,6 +30,8 @@ class InstallSpec:
     """File name of the SIF."""
     easyconfig: str
     """File name of the easyconfig, for the cure in messages."""
+    found_at: str = ""
+    """Where the image was found, if it was: the last place the module looks, for a site may keep images there."""
     description: str = ""
     homepage: str = ""
     install_mode: str = "auto"
@@ -40,7 +42,7 @@ class InstallSpec:
 
     def __post_init__(self) -> None:
         """Refuse what would be run or split where it is used: these texts become values of the user's environment."""
-        for what in ("name", "module", "root", "image", "easyconfig"):
+        for what in ("name", "module", "root", "image", "easyconfig", "found_at"):
             check_plain(getattr(self, what), what)
         if ":" in self.root:
             raise BadInputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -35,6 +36,11 @@ def _render(name: str, syntax: str, templates: Templates, values: Mapping[str, A
 def _shown_by_lmod(text: str) -> str:
     """Break `]===]` by a space of no width: Lmod copies a Tcl file's texts into Lua, where that would end them."""
     return text.replace("]===]", "]=\u200b==]")
+
+
+def _visible(text: str) -> str:
+    """Make control characters, and what is no character, a `?`: an image's labels are not to talk to a terminal."""
+    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "?", text)
 
 
 def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
@@ -84,7 +90,7 @@ def _whatis_lines(plan: InstallPlan) -> list[str]:
         lines.append(f"Homepage: {plan.spec.homepage}")
     if plan.packages:
         lines.append(f"Packages: {', '.join(f'{p.name}/{p.version}' for p in plan.packages)}")
-    return lines
+    return [_visible(line) for line in lines]
 
 
 def render_help(plan: InstallPlan) -> str:
@@ -98,7 +104,7 @@ def render_help(plan: InstallPlan) -> str:
         ("Labels of the image", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
         ("More information", plan.spec.homepage),
     ]
-    return "\n\n".join(f"{title}\n{'=' * len(title)}\n{text}" for title, text in sections if text)
+    return _visible("\n\n".join(f"{title}\n{'=' * len(title)}\n{text}" for title, text in sections if text))
 
 
 def _wrap(text: str) -> str:

@@ -98,6 +98,11 @@ def test_without_a_python_there_is_no_user_layer_and_nothing_speaks_of_one(facts
     assert not any("user-software" in str(bind) for group in plan.binds for bind in group)
 
 
+def test_where_the_image_was_found_is_the_last_place_looked_at() -> None:
+    plan = make_plan(FACTS, SITE, replace(SPEC, found_at="/cache/torch.sif"))
+    assert plan.sif_places == (*make_plan(FACTS, SITE, SPEC).sif_places, "/cache/torch.sif")
+
+
 def test_run_scripts_come_first_on_the_containers_path() -> None:
     assert make_plan(FACTS, SITE, SPEC).container_path == ("/runscripts", "/user-software/venv/pytorch/bin")
 
