@@ -10,7 +10,7 @@ from tests.bench.measure import Row, alternate, must, traced_bytes
 from tests.stack import EasyBuild, Stack
 
 TITLE = "Installing an image"
-CALLS = "read,pread64,readv,preadv,write,pwrite64,writev,copy_file_range,sendfile"
+CALLS = "read,pread64,readv,preadv,preadv2,write,pwrite64,writev,pwritev,pwritev2,copy_file_range,sendfile"
 
 OURS = """easyblock = 'ContainerModule'
 name = '{name}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import textwrap
 from collections.abc import Mapping
@@ -21,8 +22,13 @@ Templates = Mapping[str, str]
 
 
 def _render(name: str, syntax: str, templates: Templates, values: Mapping[str, Any]) -> str:
+    return _environment(tuple(templates.items())).get_template(f"{name}.{syntax.lower()}.j2").render(values)
+
+
+@functools.lru_cache(maxsize=1)  # the sanity check renders the same templates as the final module
+def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.DictLoader(templates),
+        loader=jinja2.DictLoader(dict(templates)),
         autoescape=False,  # noqa: S701 - no HTML; every value goes through the quoting function of its language
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -30,7 +36,7 @@ def _render(name: str, syntax: str, templates: Templates, values: Mapping[str, A
         keep_trailing_newline=True,
     )
     environment.filters.update(lua=lua, tcl=tcl, shown=_shown_by_lmod)
-    return environment.get_template(f"{name}.{syntax.lower()}.j2").render(values)
+    return environment
 
 
 def _shown_by_lmod(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -68,14 +69,15 @@ def render_start_shell(settings: RunscriptSettings, *, templates: Mapping[str, s
 def _rendered(name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, command: str = "") -> str:
     if settings.gpus_per_rank not in ("one", "all"):
         raise BadInputError(f"gpus_per_rank is {settings.gpus_per_rank!r}", "It can be 'one' or 'all'.")
-    template = _environment(templates).get_template(f"{name}.j2")
+    template = _environment(tuple(templates.items())).get_template(f"{name}.j2")
     return template.render(settings=settings, command=command)
 
 
-def _environment(templates: Mapping[str, str]) -> jinja2.Environment:
+@functools.lru_cache(maxsize=1)  # an installation renders a dozen scripts from the same templates
+def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
     # Bash writes ${#array[@]}, which would open a comment of Jinja2.
     environment = jinja2.Environment(  # noqa: S701 - the quoting filters are our escaping, and none is left out
-        loader=jinja2.DictLoader(templates),
+        loader=jinja2.DictLoader(dict(templates)),
         undefined=jinja2.StrictUndefined,
         finalize=_only_literals,
         comment_start_string="{##",
