@@ -81,7 +81,6 @@ class ContainerModule(EasyBlock):
         self.image = sources[0]["filename"] if isinstance(sources[0], dict) else sources[0]
         for name in list(self.module_load_environment.vars):
             self.module_load_environment.remove(name)
-        self.module_load_environment.PATH = ["bin"]
         self._site = self._plan = self._installed = None
 
     @property
@@ -266,8 +265,10 @@ class ContainerModule(EasyBlock):
         return self.render(render_description, conflict=os.path.dirname(self.short_mod_name))
 
     def make_module_extra(self, *args, **kwargs):
-        """What every EasyBuild module sets, then image, binds and variables."""
-        return super().make_module_extra(*args, **kwargs) + self.render(render_body)
+        """What every EasyBuild module sets, then PATH, image, binds and variables."""
+        # not through module_load_environment, which takes an installation's directory for a pattern of names
+        path = self.module_generator.prepend_paths("PATH", ["bin"])
+        return super().make_module_extra(*args, **kwargs) + path + self.render(render_body)
 
     def render(self, part, **kwargs):
         """Render a part of the module in its syntax."""

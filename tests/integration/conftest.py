@@ -1,7 +1,7 @@
 """What integration tests share: easyconfigs written on the spot, modules installed once, and looks at a disk.
 
-loader       each pair of module tool and syntax in turn, with two modules installed once for the whole session:
-             PyTorch as it is for LUMI, and Toy for a site whose bind paths and central directory exist here
+loader       each pair of module tool and syntax in turn, with modules installed once for the whole session:
+             PyTorch as it is for LUMI, and Toy 1.0 and 2.0 for a site whose bind paths and central directory exist here
 toy          an easyconfig of Toy 1.0 whose image lies in the central directory of `eb`
 """
 
@@ -126,7 +126,7 @@ def running_generation(lmod: ModuleTool, eb: EasyBuild) -> str:
     if not (eb.modules / "Toy/1.0.lua").exists():
         assert lmod("module load Toy", eb.modules).returncode != 0
         return ""
-    done = lmod("module load Toy && singularity exec $SIF cat /generation && python -c 'print()'", eb.modules)
+    done = lmod("module load Toy && singularity exec $SIF cat /generation && start-shell -c :", eb.modules)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().removeprefix(MARK)
 
@@ -204,7 +204,7 @@ TOY_TUNABLE = "of the site"
 
 @pytest.fixture(scope="session")
 def both_syntaxes(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, EasyBuild]:
-    """PyTorch for LUMI and Toy for a site of our own, installed once with Lua and once with Tcl modulefiles."""
+    """PyTorch for LUMI, and two of Toy for a site of our own, installed once with Lua and once with Tcl modulefiles."""
     found = {}
     for syntax in ("Lua", "Tcl"):
         top = tmp_path_factory.mktemp(f"modules-{syntax.lower()}")
@@ -217,7 +217,7 @@ def both_syntaxes(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPat
         (top / "site-images" / TOY_IMAGE).symlink_to(tiny_sif)
         site = write_site(top, TOY_SITE.format(top=top))
         installed(eb, LUMI_EASYCONFIG, HPCMOD_SITE="lumi")
-        installed(eb, write_easyconfig(top), HPCMOD_SITE=str(site))
+        installed(eb, write_easyconfig(top), write_easyconfig(top, version="2.0"), HPCMOD_SITE=str(site))
         found[syntax] = eb
     return found
 

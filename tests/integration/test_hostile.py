@@ -43,7 +43,7 @@ LABELS = {
     "org.example.control": "\x1b[31mred\x07 \r\x00",
 }
 
-EVERYTHING = 'it\'s "so" $(touch pwned) `touch pwned` [exec touch pwned] ]] ]==] {b} }{ ;&|*?#~=!<>, größe 数 \\'
+EVERYTHING = 'it\'s "so" $(touch pwned) `touch pwned` [exec touch pwned] ]] ]==] {b} }{ ;&|*?#~=!<>,größe 数 \\'
 """A directory's name with all that file systems allow, but for what no module tool can carry."""
 
 WITHOUT_LMODS_OWN = EVERYTHING.replace('"', "").replace("\\", "")
@@ -87,6 +87,13 @@ def assert_nothing_was_run(hostile: Loader) -> None:
     assert [name for name in files_below(hostile.eb.top) if Path(name).name == "pwned"] == []
 
 
+def as_shown(hostile: Loader, text: str) -> str:
+    """Expect of a text what this module tool can show of it."""
+    if (hostile.tool.name, hostile.eb.syntax) == ("lmod", "Tcl"):
+        return text.replace("\U0001f600", "?")  # the Tcl in Lmod has no characters beyond U+FFFF
+    return text
+
+
 def shown(hostile: Loader, verb: str) -> str:
     done = hostile(f"module {verb} Toy")
     assert done.returncode == 0, done.stderr
@@ -97,14 +104,14 @@ def shown(hostile: Loader, verb: str) -> str:
 def test_help_shows_the_description_as_written(hostile: Loader) -> None:
     text = shown(hostile, "help")
     for line in [*LINES, LONG.strip()]:
-        assert line.replace("%%", "%") in text
+        assert as_shown(hostile, line).replace("%%", "%") in text
 
 
 def test_help_shows_the_labels_as_written(hostile: Loader) -> None:
     text = shown(hostile, "help")
     for key, value in LABELS.items():
         if key != "org.example.control":
-            assert f"{key}: {value}" in text
+            assert as_shown(hostile, f"{key}: {value}") in text
 
 
 def test_help_sends_no_control_character_to_the_terminal(hostile: Loader) -> None:
@@ -131,14 +138,15 @@ def test_looking_at_the_module_runs_nothing(hostile: Loader, verb: str) -> None:
 
 
 def test_the_module_loads_runs_and_unloads_without_a_trace(hostile: Loader) -> None:
-    python = "import sys; print(sys.argv[1:])"
+    python = "import sys; print(sys.argv[1:], sys.prefix)"
+    venv = "/user-software/venv/toy"
     done = hostile(
         f"{SNAPSHOT} snapshot >before; module load Toy; "
-        f"python -c '{python}' 'a b'; start-shell -c 'echo $0 $1' x 'c  d'; "
+        f"python -c '{python}' 'a b'; start-shell -c 'echo \"$0 $1 $2\"' x 'c  d' 'e*'; "
         f'singularity exec "$SIF" conda-python-simple -c \'{python}\' e; "$CONTAINERROOT/runscripts/get-master" nid[1-2]; '
         "module unload Toy; snapshot >after; compare before after"
     )
-    assert done.stdout == "['a b']\nx c  d\n['e']\nnid1\n"
+    assert done.stdout == f"['a b'] {venv}\nx c  d e*\n['e'] {venv}\nnid1\n"
     assert_nothing_was_run(hostile)
 
 
@@ -161,6 +169,6 @@ def test_a_directory_that_cannot_be_bound_or_loaded_is_refused_before_anything_i
 
 
 def test_a_long_path_is_no_trouble(eb: EasyBuild, toy: Path, tmp_path: Path, lmod: ModuleTool) -> None:
-    place = tmp_path / ("project_" * 12) / ("x" * (130 - len(str(tmp_path)) + 90))
+    place = tmp_path / ("x" * (230 - len(str(tmp_path))))
     installed(eb, toy, EASYBUILD_INSTALLPATH_SOFTWARE=str(place))
-    assert lmod("module load Toy && python -c 'print(1)'", eb.modules).stdout == "1\n"
+    assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"

@@ -122,5 +122,5 @@ def test_a_broken_image_leaves_the_installed_one_as_it_was(
     assert done.returncode == exit_code
     assert (image.stat().st_ino, image.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert leftovers(good) == set()
-    runs = ModuleTool(stack, tmp_path, "lmod")("module load Toy && python -c 'print(40 + 2)'", good.modules)
-    assert runs.stdout == "42\n"
+    runs = ModuleTool(stack, tmp_path, "lmod")("module load Toy && start-shell -c 'echo $PWD'", good.modules)
+    assert runs.stdout == f"{tmp_path}\n"

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.install.lock import lock_name
 from tests.integration.conftest import (
     THOROUGH,
     installed,
@@ -125,7 +126,7 @@ def lock_of(eb: EasyBuild) -> Path:
     """The lock of Toy's installation."""
     locks = eb.prefix / "software/.locks"
     locks.mkdir(parents=True)
-    return locks / f"{str(eb.prefix / 'software/Toy/1.0').replace('/', '_')}.hpcmod.lock"
+    return locks / f"{lock_name(str(eb.prefix / 'software/Toy/1.0'))}.lock"
 
 
 def forge(lock: Path, *, host: str, silent: float = 0) -> None:
@@ -139,11 +140,12 @@ def forge(lock: Path, *, host: str, silent: float = 0) -> None:
 def test_the_lock_of_a_dead_process_is_cleared_with_easybuilds_own(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
     lock = lock_of(eb)
     forge(lock, host=socket.gethostname())
-    lock.with_name(lock.name.replace(".hpcmod", "")).mkdir()
+    easybuilds = lock.with_name(f"{str(eb.prefix / 'software/Toy/1.0').replace('/', '_')}.lock")
+    easybuilds.mkdir()
     done = installed(eb, toy)
     assert f"clearing the lock of process 4242 of ada on {socket.gethostname()}, since 2026-11-20" in done.stdout
     assert leftovers(eb) == set()
-    assert lmod("module load Toy && python -c 'print(1)'", eb.modules).stdout == "1\n"
+    assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
 
 
 def test_the_lock_of_a_silent_process_elsewhere_is_explained_and_left(eb: EasyBuild, toy: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -65,7 +67,7 @@ def test_every_variable_of_lumis_own_module_is_set(loader: Loader) -> None:
         "RUNSCRIPTS": f"{root}/runscripts",
         "RUNSCRIPTSPYTORCH": f"{root}/runscripts",
         "CONTAINERROOT": str(root),
-        "SINGULARITYENV_PREPEND_PATH": f"/runscripts:{venv}/bin",
+        "SINGULARITYENV_PREPEND_PATH": f"/runscripts:{venv}/bin:/opt/miniconda3/envs/pytorch/bin",
         "SINGULARITYENV_WITH_VENV": "true",
         "SINGULARITYENV_WITH_CONDA_VENV": "true",
         "SINGULARITYENV_VIRTUAL_ENV": venv,
@@ -212,19 +214,23 @@ def test_removing_the_image_and_loading_again_turns_to_the_sites(loader: Loader)
     assert done.stdout.split() == [str(own), str(sites)]
 
 
+@contextmanager
+def only_the_own_image(loader: Loader) -> Iterator[Path]:
+    """Take away the image of the site, and the one that the own copy was made from; give the own."""
+    with away(loader.eb.top / "site-images/toy.sif"), away(loader.eb.central / "toy.sif"):
+        yield loader.root(TOY) / "toy.sif"
+
+
 def test_without_any_image_the_load_fails_and_names_the_cure(loader: Loader) -> None:
-    own, sites = loader.root(TOY) / "toy.sif", loader.eb.top / "site-images/toy.sif"
-    with away(own), away(sites):
+    with only_the_own_image(loader) as own, away(own):
         done = loader(f"{SNAPSHOT} snapshot >before; module load {TOY}; echo $?; snapshot >after; compare before after")
     assert done.stdout == "1\n"
-    for part in (str(own), str(sites), "eb Toy-1.0.eb --rebuild"):
+    for part in (str(own), "/site-images/toy.sif", "/central/toy.sif", "eb Toy-1.0.eb --rebuild"):
         assert part in done.stderr
 
 
 def test_a_module_whose_image_went_away_unloads_without_a_trace(loader: Loader) -> None:
-    sites = loader.eb.top / "site-images/toy.sif"
-    own = loader.root(TOY) / "toy.sif"
-    with away(sites):
+    with only_the_own_image(loader) as own:
         try:
             done = loader(
                 f"{SNAPSHOT} snapshot >before; module load {TOY} 2>/dev/null; mv $SIF $SIF.gone; "
@@ -237,7 +243,7 @@ def test_a_module_whose_image_went_away_unloads_without_a_trace(loader: Loader) 
 
 @pytest.mark.parametrize("verb", ["show", "help", "whatis"])
 def test_a_module_without_any_image_can_still_be_looked_at(loader: Loader, verb: str) -> None:
-    with away(loader.root(TOY) / "toy.sif"), away(loader.eb.top / "site-images/toy.sif"):
+    with only_the_own_image(loader) as own, away(own):
         done = loader(f"module {verb} {TOY}")
     assert done.returncode == 0
     assert "A toy" in done.stdout + done.stderr

@@ -189,7 +189,9 @@ def _read_python(squashfs: Squashfs, prefix: str) -> PythonFacts | None:
         version = _python_version(squashfs, prefix, executable)
         if version:
             versioned = f"{prefix}/bin/python{version}"
-            return PythonFacts(versioned if squashfs.find(versioned) else f"{prefix}/bin/{name}", version, prefix)
+            found = versioned if squashfs.find(versioned) else f"{prefix}/bin/{name}"
+            scripts = any(script.endswith(".sh") for script in squashfs.listdir(f"{prefix}/etc/conda/activate.d"))
+            return PythonFacts(found, version, prefix, scripts)
     return None
 
 

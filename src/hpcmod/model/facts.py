@@ -23,6 +23,8 @@ class PythonFacts:
     """Major and minor, e.g. 3.12."""
     prefix: str
     """sys.prefix of the interpreter, e.g. /opt/miniconda3/envs/pytorch."""
+    activation_scripts: bool = False
+    """Whether conda runs scripts when it activates the environment: then PATH alone does not stand in for that."""
 
 
 @dataclass(frozen=True)

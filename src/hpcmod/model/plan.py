@@ -21,6 +21,10 @@ WELL_KNOWN_COMMANDS = (
 """Wrapped when the image has them and the easyconfig names none: LUMI's (PyTorch 2.7.1), and what its users ask for."""
 
 
+Defaults = tuple[tuple[tuple[str, ...], str], ...]
+"""Names of one variable, and its value."""
+
+
 @dataclass(frozen=True)
 class RunscriptSettings:
     """What the run scripts of one installation are rendered with."""
@@ -37,6 +41,8 @@ class RunscriptSettings:
     """Node-local directory for caches."""
     tunables: tuple[tuple[str, str], ...] = ()
     """Defaults (NCCL_*, FI_*, ...), for runs where the module's environment did not reach; a value already set wins."""
+    python_bin: str = ""
+    """Directory put on the container's PATH instead of activating the image's Python; empty: it must be activated."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class InstallPlan:
     """Each group gives at most one bind: its first whose source exists on the node."""
     own: tuple[tuple[str, str], ...]
     """Variables the module sets whatever the user had; given back at unload. The SIF's own are not among them."""
-    defaults: tuple[tuple[tuple[str, ...], str], ...]
+    defaults: Defaults
     """Names and value: set, all of them, only where the user has none of them."""
     container_path: tuple[str, ...]
     """Prepended to PATH in the container."""
@@ -104,10 +110,10 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
         sif_places=_make_sif_places(site, spec),
         binds=_make_binds(site, spec, layer),
         own=_make_own_variables(spec),
-        defaults=(*_make_layer_variables(layer), *(((name,), value) for name, value in site.tunables)),
-        container_path=(RUNSCRIPTS_IN_CONTAINER, *((f"{layer.venv}/bin",) if layer else ())),
+        defaults=(*_make_layer_variables(layer), *_make_conda_variables(facts), *_make_tunables(site)),
+        container_path=_make_container_path(facts, layer),
         commands=spec.commands or _choose_commands(facts),
-        runscripts=_make_runscript_settings(site, spec),
+        runscripts=_make_runscript_settings(facts, site, spec),
         user_layer=layer,
         packages=facts.packages if facts else (),
         labels=facts.labels if facts else (),
@@ -145,11 +151,44 @@ def _make_own_variables(spec: InstallSpec) -> tuple[tuple[str, str], ...]:
     return (("RUNSCRIPTS", runscripts), (f"RUNSCRIPTS{spec.variable}", runscripts), ("CONTAINERROOT", spec.root))
 
 
-def _make_layer_variables(layer: UserLayer | None) -> tuple[tuple[tuple[str, ...], str], ...]:
+def _make_container_path(facts: ImageFacts | None, layer: UserLayer | None) -> tuple[str, ...]:
+    layer_bin = f"{layer.venv}/bin" if layer else ""
+    return tuple(filter(None, (RUNSCRIPTS_IN_CONTAINER, layer_bin, _python_bin(facts))))
+
+
+def _python_bin(facts: ImageFacts | None) -> str:
+    """Directory of the image's Python, if having it first on PATH is all that activating would do.
+
+    Never the system's own: it would come before what the image has put before it.
+    """
+    python = facts.python if facts else None
+    if python is None or python.activation_scripts or python.prefix in ("/usr", "/usr/local"):
+        return ""
+    return f"{python.prefix}/bin"
+
+
+def _make_conda_variables(facts: ImageFacts | None) -> Defaults:
+    """Variables of an activated conda environment, so that `$WITH_CONDA` finds it active and so do programs."""
+    python = facts.python if facts else None
+    words = dict(facts.environment).get("WITH_CONDA", "").split() if facts else []
+    if python is None or not _python_bin(facts) or words[-1:] != [posixpath.basename(python.prefix)]:
+        return ()
+    return _make_container_variables((("CONDA_PREFIX", python.prefix), ("CONDA_DEFAULT_ENV", words[-1])))
+
+
+def _make_tunables(site: Site) -> Defaults:
+    return tuple(((name,), value) for name, value in site.tunables)
+
+
+def _make_layer_variables(layer: UserLayer | None) -> Defaults:
     """Variables of the user layer; scripts written for LUMI start with `$WITH_VENV`, which PATH has made a no-op."""
     if layer is None:
         return ()
-    pairs = (("VIRTUAL_ENV", layer.venv), ("WITH_VENV", "true"), ("WITH_CONDA_VENV", "true"))
+    return _make_container_variables((("VIRTUAL_ENV", layer.venv), ("WITH_VENV", "true"), ("WITH_CONDA_VENV", "true")))
+
+
+def _make_container_variables(pairs: tuple[tuple[str, str], ...]) -> Defaults:
+    """Make variables of the container by both runtimes' names; the user wins by either."""
     return tuple(((f"SINGULARITYENV_{name}", f"APPTAINERENV_{name}"), value) for name, value in pairs)
 
 
@@ -162,7 +201,7 @@ def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
     return tuple(name for name in facts.commands if name in wanted and COMMAND_NAME.fullmatch(name))
 
 
-def _make_runscript_settings(site: Site, spec: InstallSpec) -> RunscriptSettings:
+def _make_runscript_settings(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> RunscriptSettings:
     return RunscriptSettings(
         module=spec.module,
         sif_variable=f"SIF{spec.variable}",
@@ -170,4 +209,5 @@ def _make_runscript_settings(site: Site, spec: InstallSpec) -> RunscriptSettings
         gpus_per_rank=site.gpus_per_rank,
         cache_root=site.node_local,
         tunables=site.tunables,
+        python_bin=_python_bin(facts),
     )

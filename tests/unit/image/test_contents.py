@@ -220,6 +220,20 @@ def test_a_script_without_end_is_read_in_bounds(tmp_path: Path) -> None:
     assert facts_of(tmp_path, {f"{ENV}/90-environment.sh": "A=1\n" * 500_000}).environment == (("A", "1"),)
 
 
+@pytest.mark.parametrize(
+    ("file", "runs"),
+    [
+        pytest.param("gcc.sh", True, id="a script"),
+        pytest.param("README", False, id="no script"),
+    ],
+)
+def test_scripts_that_conda_would_run_to_activate_the_python_are_noticed(tmp_path: Path, file: str, runs: bool) -> None:
+    place = f"/opt/miniconda3/envs/pytorch/etc/conda/activate.d/{file}"
+    python = read_facts(make_image(tmp_path / "image.sif", {**CONDA_TREE, place: ""})).python
+    assert python is not None
+    assert python.activation_scripts is runs
+
+
 def test_an_image_with_a_damaged_root_file_system_is_refused(tmp_path: Path) -> None:
     path = make_image(tmp_path / "image.sif", CONDA_TREE)
     body_size = path.stat().st_size - corpus.BODY_AT

@@ -20,6 +20,7 @@ FACTS = ImageFacts(
     commands=("gcc", "pip3.12", "python", "python3.12", "torchrun"),
     labels=(("maintainer", "somebody"),),
 )
+WITH_CONDA = (("WITH_CONDA", "source /opt/conda/bin/activate env"),)
 SITE = Site(
     name="x1",
     central=("/appl/images", "/more/images"),
@@ -103,8 +104,34 @@ def test_where_the_image_was_found_is_the_last_place_looked_at() -> None:
     assert plan.sif_places == (*make_plan(FACTS, SITE, SPEC).sif_places, "/cache/torch.sif")
 
 
-def test_run_scripts_come_first_on_the_containers_path() -> None:
-    assert make_plan(FACTS, SITE, SPEC).container_path == ("/runscripts", "/user-software/venv/pytorch/bin")
+def test_run_scripts_come_first_on_the_containers_path_then_the_users_python_then_the_images() -> None:
+    path = make_plan(FACTS, SITE, SPEC).container_path
+    assert path == ("/runscripts", "/user-software/venv/pytorch/bin", "/opt/env/bin")
+
+
+@pytest.mark.parametrize(
+    "python",
+    [
+        pytest.param(replace(PYTHON, activation_scripts=True), id="conda would run scripts"),
+        pytest.param(replace(PYTHON, prefix="/usr"), id="the system's own"),
+    ],
+)
+def test_a_python_that_path_alone_does_not_activate_is_not_put_on_it(python: PythonFacts) -> None:
+    plan = make_plan(replace(FACTS, python=python, environment=WITH_CONDA), SITE, SPEC)
+    assert plan.container_path == ("/runscripts", "/user-software/venv/pytorch/bin")
+    assert plan.runscripts.python_bin == ""
+    assert not any("SINGULARITYENV_CONDA_PREFIX" in names for names, _ in plan.defaults)
+
+
+def test_a_conda_environment_on_the_path_is_said_to_be_active() -> None:
+    plan = make_plan(replace(FACTS, environment=WITH_CONDA), SITE, SPEC)
+    assert (("SINGULARITYENV_CONDA_PREFIX", "APPTAINERENV_CONDA_PREFIX"), "/opt/env") in plan.defaults
+    assert (("SINGULARITYENV_CONDA_DEFAULT_ENV", "APPTAINERENV_CONDA_DEFAULT_ENV"), "env") in plan.defaults
+    assert plan.runscripts.python_bin == "/opt/env/bin"
+
+
+def test_a_python_that_is_not_condas_is_not_said_to_be() -> None:
+    assert not any("SINGULARITYENV_CONDA_PREFIX" in names for names, _ in make_plan(FACTS, SITE, SPEC).defaults)
 
 
 def test_variables_name_the_run_scripts_and_the_root() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,18 @@ def test_outside_runs_the_command_in_the_image(
     ran = scripts(name, *options, *arguments, env=outside)
     assert (ran.status, ran.stderr) == (0, "")
     assert ran.arguments == ["exec", outside["SIFPYTORCH"], *command, *arguments]
+
+
+@pytest.mark.parametrize("runtime", ["SINGULARITY", "APPTAINER"])
+def test_no_shell_is_started_in_the_container_where_the_module_put_the_images_python_on_its_path(
+    settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path, runtime: str
+) -> None:
+    scripts = Scripts(tmp_path).write(replace(settings, python_bin="/opt/env/bin"))
+    variable = f"{runtime}ENV_PREPEND_PATH"
+    ran = scripts("python", "x", env={**outside, variable: "/runscripts:/opt/env/bin"})
+    assert ran.arguments == ["exec", outside["SIFPYTORCH"], "python", "x"]
+    ran = scripts("python", "x", env={**outside, variable: "/runscripts:/of/the/user"})
+    assert ran.arguments == ["exec", outside["SIFPYTORCH"], "/runscripts/run-in-env", "python", "x"]
 
 
 @pytest.mark.parametrize("name", ["python", "start-shell"])

@@ -14,6 +14,21 @@ end
 -- Written by hpcmod. It stands alone: no program is started, no function of a site is called.
 local unloading = mode() == "unload"
 local memory = "_HPCMOD_PYTORCH"
+
+-- Lmod makes room for a second module of a family by loading it, unloading both, and loading it once more. The first time
+-- the variables are still the other's, so nothing is done, and nothing undone.
+local me = "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
+local other = mode() == "load" and os.getenv("_HPCMOD_CONTAINER") or me
+family("ai_container")
+if other ~= me then
+    local its_family, its_name = string.match(other, "^(.*) (%S+)$")
+    if its_family ~= "ai_container" then
+        LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": the container module " .. (its_name or other) .. " is loaded; unload it first")
+    end
+end
+if other ~= me or unloading and not os.getenv(memory) then return end
+setenv("_HPCMOD_CONTAINER", me)
+
 local state = {}
 for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do
     state[name] = word
@@ -159,7 +174,7 @@ lead(bindpath_names, ours, ",")
 if #bind_user > 0 or state["SINGULARITY_BIND"] then lead(bind_names, bind_user, ",") end
 
 local path_names = {"SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH"}
-local path = { "/runscripts", "/user-software/venv/pytorch/bin" }
+local path = { "/runscripts", "/user-software/venv/pytorch/bin", "/opt/miniconda3/envs/pytorch/bin" }
 local path_user = unloading and {} or union(path_names, ":", function(entry) return entry end, {})
 for _, entry in ipairs(path_user) do path[#path + 1] = entry end
 lead(path_names, path, ":")
@@ -168,4 +183,3 @@ local words = {}
 for name, word in pairs(state) do words[#words + 1] = name .. "=" .. word end
 table.sort(words)
 setenv(memory, table.concat(words, " "))
-family("ai_container")

@@ -5,7 +5,9 @@ if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [encoding system] n
         proc $command args [string map [list COMMAND bytes_$command] {
             set texts {}
             foreach text $args {
-                lappend texts [encoding convertfrom utf-8 [encoding convertto [encoding system] $text]]
+                set text [encoding convertfrom utf-8 [encoding convertto [encoding system] $text]]
+                # Tcl 8.6 knows no characters beyond these, and would print halves of them
+                lappend texts [regsub -all {[\ud800-\udfff]+} $text ?]
             }
             uplevel 1 [list COMMAND {*}$texts]
         }]
@@ -233,6 +235,21 @@ proc hpcmod::sif {places} {
     return ""
 }
 
+# Lmod makes room for a second module of a family by loading it, unloading both, and loading it once more. The first time
+# the variables are still the other's, so nothing is done, and nothing undone.
+set hpcmod_me "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
+set hpcmod_other [expr {[module-info mode load] ? [hpcmod::value _HPCMOD_CONTAINER] : ""}]
+if {[info commands family] ne ""} { family "ai_container" }
+if {$hpcmod_other ni [list "" $hpcmod_me]} {
+    if {$hpcmod::lmod && [lrange $hpcmod_other 0 end-1] eq "ai_container"} { return }
+    set hpcmod_said "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: the container module [lindex $hpcmod_other end] is loaded; unload it first"
+    if {$hpcmod::lmod} { error $hpcmod_said }
+    puts stderr $hpcmod_said
+    break
+}
+if {$hpcmod::lmod && $hpcmod::unloading && ![info exists ::env($hpcmod::memory)]} { return }
+setenv _HPCMOD_CONTAINER $hpcmod_me
+
 set hpcmod_places [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif"]
 set hpcmod_sif [hpcmod::sif $hpcmod_places]
 if {$hpcmod_sif eq "" && [module-info mode load]} {
@@ -241,12 +258,6 @@ if {$hpcmod_sif eq "" && [module-info mode load]} {
     break
 }
 if {$hpcmod_sif eq ""} { set hpcmod_sif [lindex $hpcmod_places 0] }
-if {[info commands family] ne ""} {
-    family "ai_container"
-} elseif {[module-info mode load] && [hpcmod::value CONTAINERROOT] ne ""} {
-    puts stderr "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: the container module of [hpcmod::value CONTAINERROOT] is loaded; unload it first"
-    break
-}
 hpcmod::keep SIF $hpcmod_sif
 hpcmod::keep "SIFPYTORCH" $hpcmod_sif
 hpcmod::keep "RUNSCRIPTS" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts"
@@ -261,5 +272,5 @@ hpcmod::binds [list \
     [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts:/runscripts" 0]] \
     [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs:/user-software:image-src=/" 0] [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software:/user-software" 0]] \
 ]
-hpcmod::container_path [list "/runscripts" "/user-software/venv/pytorch/bin"]
+hpcmod::container_path [list "/runscripts" "/user-software/venv/pytorch/bin" "/opt/miniconda3/envs/pytorch/bin"]
 hpcmod::remember

@@ -1,0 +1,309 @@
+"""However hpcmod was installed, a plain `eb X.eb` finds it; wherever an image lies, it is found, fetched or explained."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import (
+    LUMI_EASYCONFIG,
+    LUMI_IMAGE,
+    TOY_IMAGE,
+    installed,
+    leftovers,
+    modulefiles,
+    sha256_of,
+    write_easyconfig,
+    write_site,
+)
+from tests.stack import CHECKOUT, Done, EasyBuild, ModuleTool, Stack, run
+from tests.unit.image.file_server import Answer, Server, serve
+
+pytestmark = pytest.mark.stack
+
+SOURCE = ("src", "easyblocks", "easyconfigs", "runscripts", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+
+
+@dataclass(frozen=True)
+class Venv:
+    """A fresh Python environment that sees EasyBuild and what hpcmod depends on, but no hpcmod."""
+
+    stack: Stack
+    root: Path
+
+    @property
+    def python(self) -> Path:
+        return self.root / "bin/python"
+
+    def environment(self, eb: EasyBuild, **more: str) -> dict[str, str]:
+        """Make the environment of a user of this venv who has configured nothing but where to install to."""
+        env = eb.environment()
+        del env["EASYBUILD_ROBOT_PATHS"]
+        return {**env, "PATH": f"{self.root / 'bin'}:{env['PATH']}", "EB_PYTHON": str(self.python), **more}
+
+    def pip(self, *args: str | Path) -> None:
+        """Run pip for this venv, without a network."""
+        pip = [str(self.stack.python), "-m", "pip", "--python", str(self.python), "--disable-pip-version-check", "install"]
+        done = run([*pip, "--no-index", "--no-deps", "--no-build-isolation", *map(str, args)], self.stack.environment(self.root))
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def eb(self, eb: EasyBuild, *args: str | Path, before: str = ":", **more: str) -> Done:
+        """Run `eb ARGS` with the configuration of nobody, after a line of bash."""
+        script = f'{before}; exec "$@" 2>&1'
+        argv = ["bash", "-c", script, "eb", str(self.stack.python.parent / "eb"), *map(str, args)]
+        return run(argv, self.environment(eb, **more), eb.top)
+
+
+@pytest.fixture(scope="module")
+def libraries(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two directories of Python packages, links all: `full` is the stack's but for hpcmod, `framework` lacks easyblocks."""
+    top = tmp_path_factory.mktemp("libraries")
+    packages = Path(subprocess.check_output([stack.python, "-c", "import click; print(click.__path__[0])"], text=True)).parent
+    for kind, left_out in (("full", ()), ("framework", ("easyblocks",))):
+        (top / kind / "easybuild").mkdir(parents=True)
+        for path in packages.iterdir():
+            if "hpcmod" not in path.name and path.name != "easybuild" and path.suffix != ".pth":
+                (top / kind / path.name).symlink_to(path)
+        for path in (packages / "easybuild").iterdir():
+            if path.name not in left_out:
+                (top / kind / "easybuild" / path.name).symlink_to(path)
+    return top
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what pip installs from: building writes into its directory."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in SOURCE:
+        source = CHECKOUT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(source, copy / name)
+    return copy
+
+
+def make_venv(stack: Stack, root: Path, library: Path) -> Venv:
+    venv = Venv(stack, root)
+    subprocess.run([stack.python, "-m", "venv", "--without-pip", root], check=True)
+    (next(root.glob("lib/python3*/site-packages")) / "libraries.pth").write_text(f"{library}\n")
+    return venv
+
+
+@pytest.fixture(params=["framework", "full"])
+def venv(request: pytest.FixtureRequest, stack: Stack, libraries: Path, tmp_path: Path) -> Venv:
+    """A fresh venv with EasyBuild's framework alone, and one with its easyblocks too."""
+    return make_venv(stack, tmp_path / "venv", libraries / request.param)
+
+
+@pytest.fixture
+def full_venv(stack: Stack, libraries: Path, tmp_path: Path) -> Venv:
+    return make_venv(stack, tmp_path / "venv", libraries / "full")
+
+
+@pytest.fixture
+def lumi_image(eb: EasyBuild, tiny_sif: Path) -> Path:
+    """The image that the easyconfig for LUMI asks for, in the central directory."""
+    image = eb.central / LUMI_IMAGE
+    image.symlink_to(tiny_sif)
+    return image
+
+
+def assert_module_runs(lmod: ModuleTool, eb: EasyBuild, done: Done) -> None:
+    assert done.returncode == 0, done.stdout
+    runs = lmod("module load PyTorch && start-shell -c 'echo from inside'", eb.modules)
+    assert runs.stdout == "from inside\n", runs.stderr
+
+
+def test_without_hpcmod_a_venv_finds_nothing(full_venv: Venv, eb: EasyBuild, lumi_image: Path) -> None:
+    """Else the tests below would prove nothing."""
+    done = full_venv.eb(eb, LUMI_EASYCONFIG.name)
+    assert done.returncode != 0
+    assert LUMI_EASYCONFIG.name in done.stdout
+
+
+def test_after_pip_install_a_plain_eb_finds_easyblock_and_easyconfig(
+    venv: Venv, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
+) -> None:
+    venv.pip(checkout)
+    assert_module_runs(lmod, eb, venv.eb(eb, LUMI_EASYCONFIG.name))
+
+
+def test_after_an_editable_install_eb_needs_only_the_robot_path(
+    full_venv: Venv, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
+) -> None:
+    full_venv.pip("--editable", checkout)
+    done = full_venv.eb(eb, LUMI_EASYCONFIG.name, EASYBUILD_ROBOT_PATHS=f"{checkout}/easyconfigs:")
+    assert_module_runs(lmod, eb, done)
+
+
+def test_an_install_into_a_directory_serves_another_pythons_eb(
+    venv: Venv, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool, tmp_path: Path
+) -> None:
+    venv.pip("--target", tmp_path / "anywhere", checkout)
+    assert_module_runs(lmod, eb, venv.eb(eb, LUMI_EASYCONFIG.name, PYTHONPATH=str(tmp_path / "anywhere")))
+
+
+def test_a_sites_own_eb_serves_after_hpcmod_env(
+    full_venv: Venv, stack: Stack, libraries: Path, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool, tmp_path: Path
+) -> None:
+    users = make_venv(stack, tmp_path / "users", libraries / "full")
+    users.pip(checkout)
+    done = full_venv.eb(eb, LUMI_EASYCONFIG.name, before=f'eval "$({users.root}/bin/hpcmod env)"')
+    assert_module_runs(lmod, eb, done)
+
+
+def test_an_image_that_is_nowhere_is_one_error_with_every_place_and_what_to_do(eb: EasyBuild, tmp_path: Path) -> None:
+    site = write_site(tmp_path, f'[images]\ncentral = ["{tmp_path}/first", "{tmp_path}/second"]\n')
+    easyconfig = write_easyconfig(tmp_path, download_instructions="Ask the operators")
+    done = eb(easyconfig, HPCMOD_SITE=str(site))
+    assert done.returncode == 3
+    parents = [tmp_path, CHECKOUT / "easyconfigs", eb.prefix / "sources", eb.central]
+    searched = [parent / below for parent in parents for below in ("t/Toy", "Toy", "")]
+    for place in (*searched, tmp_path / "first", tmp_path / "second"):
+        assert f"\n  {place / TOY_IMAGE}\n" in done.stdout
+    assert "Ask the operators.\nPut the file into one of them, or name its directory: eb --sourcepath=" in done.stdout
+    assert done.stdout.count("ERROR") == 1
+    assert modulefiles(eb) == set()
+
+
+@pytest.mark.parametrize("place", ["t/Toy", "Toy", "."])
+def test_an_image_is_found_where_easybuild_looks_for_sources(eb: EasyBuild, tiny_sif: Path, tmp_path: Path, place: str) -> None:
+    (eb.central / place).mkdir(parents=True, exist_ok=True)
+    (eb.central / place / TOY_IMAGE).symlink_to(tiny_sif)
+    installed(eb, write_easyconfig(tmp_path), "--fetch")
+
+
+def test_an_image_beside_the_easyconfig_is_found(eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> None:
+    (tmp_path / TOY_IMAGE).symlink_to(tiny_sif)
+    installed(eb, write_easyconfig(tmp_path), "--fetch")
+
+
+def test_an_image_can_be_named_by_its_path(eb: EasyBuild, tiny_sif: Path, tmp_path: Path, lmod: ModuleTool) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/mine.sif").symlink_to(tiny_sif)
+    installed(eb, write_easyconfig(tmp_path, sources=[f"{tmp_path}/elsewhere/mine.sif"]))
+    assert lmod("module load Toy; echo $SIF", eb.modules).stdout == f"{eb.prefix}/software/Toy/1.0/mine.sif\n"
+
+
+@pytest.fixture
+def server(tiny_sif: Path) -> Iterator[Server]:
+    """A web server on this machine that has the image."""
+    with serve(tiny_sif.read_bytes()) as server:
+        server.path = f"/images/{TOY_IMAGE}"
+        yield server
+
+
+def from_server(server: Server, tmp_path: Path, **parameters: object) -> Path:
+    """Write an easyconfig that gets its image from the server."""
+    return write_easyconfig(tmp_path, source_urls=[server.url.rpartition("/")[0]], **parameters)
+
+
+def test_an_image_is_downloaded_verified_and_installed(
+    eb: EasyBuild, server: Server, tiny_sif: Path, tmp_path: Path, lmod: ModuleTool
+) -> None:
+    installed(eb, from_server(server, tmp_path, checksums=[sha256_of(tiny_sif)]), "--enforce-checksums")
+    assert (eb.prefix / f"sources/t/Toy/{TOY_IMAGE}").stat().st_size == tiny_sif.stat().st_size
+    assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
+    assert leftovers(eb) == set()
+    assert len(server.asked) == 1
+
+
+def test_a_download_that_breaks_off_is_gone_on_with(eb: EasyBuild, server: Server, tiny_sif: Path, tmp_path: Path) -> None:
+    server.answers = [Answer(cut_at=10_000_000), Answer(cut_at=5_000_000)]
+    installed(eb, from_server(server, tmp_path, checksums=[sha256_of(tiny_sif)]), "--fetch")
+    assert sha256_of(eb.prefix / f"sources/t/Toy/{TOY_IMAGE}") == sha256_of(tiny_sif)
+    resumed_at = [int(asked[len("bytes=") : -1]) for asked in server.ranges[1:]]
+    assert [place // 1_000_000 for place in resumed_at] == [9, 14]
+
+
+def test_a_download_of_something_else_is_refused_and_not_kept(eb: EasyBuild, server: Server, tmp_path: Path) -> None:
+    done = eb(from_server(server, tmp_path, checksums=["0" * 64]))
+    assert f"expected {'0' * 64}" in done.stdout
+    assert done.returncode == 4
+    assert not (eb.prefix / f"sources/t/Toy/{TOY_IMAGE}").exists()
+    assert modulefiles(eb) == set()
+
+
+def test_an_image_that_the_server_does_not_have_is_not_found(eb: EasyBuild, server: Server, tmp_path: Path) -> None:
+    server.path = "/elsewhere"
+    done = eb(write_easyconfig(tmp_path, source_urls=[f"http://127.0.0.1:{server.port}/images"]))
+    assert f"http://127.0.0.1:{server.port}/images/{TOY_IMAGE}" in done.stdout
+    assert done.returncode == 3
+
+
+def test_a_server_that_refuses_is_a_remote_failure(eb: EasyBuild, server: Server, tmp_path: Path) -> None:
+    server.answers = [Answer(403)] * 9
+    done = eb(from_server(server, tmp_path))
+    assert "403" in done.stdout
+    assert done.returncode == 8
+
+
+@pytest.fixture
+def site_image(tiny_sif: Path, tmp_path: Path) -> Path:
+    """The image in the site's central directory, and nowhere else."""
+    place = tmp_path / "site-images"
+    place.mkdir()
+    return Path(shutil.copy(tiny_sif, place / TOY_IMAGE))
+
+
+def install_from_site(eb: EasyBuild, tmp_path: Path, *args: str, site_mode: str = "copy", mode: str = "auto") -> dict[str, object]:
+    """Install Toy for a site whose central directory has the image; return what the record says of it."""
+    site = write_site(tmp_path, f'[images]\ncentral = ["{tmp_path}/site-images"]\ninstall_mode = "{site_mode}"\n')
+    installed(eb, write_easyconfig(tmp_path, install_mode=mode), *args, HPCMOD_SITE=str(site))
+    record = json.loads((eb.prefix / "software/Toy/1.0/record.json").read_text())
+    image: dict[str, object] = record["image"]
+    return image
+
+
+def sif_of(lmod: ModuleTool, eb: EasyBuild) -> Path:
+    """The image that the module runs."""
+    done = lmod("module load Toy && singularity exec $SIF true && echo $SIF", eb.modules)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+@pytest.mark.parametrize(("site_mode", "mode"), [("copy", "auto"), ("central", "copy")])
+def test_a_central_image_is_copied(
+    eb: EasyBuild, site_image: Path, tmp_path: Path, lmod: ModuleTool, site_mode: str, mode: str
+) -> None:
+    record = install_from_site(eb, tmp_path, site_mode=site_mode, mode=mode)
+    own = sif_of(lmod, eb)
+    assert own.parent == eb.prefix / "software/Toy/1.0"
+    assert own.stat().st_ino != site_image.stat().st_ino
+    assert record["sha256"] == sha256_of(site_image) == sha256_of(own)
+
+
+def test_a_central_image_is_linked(eb: EasyBuild, site_image: Path, tmp_path: Path, lmod: ModuleTool) -> None:
+    record = install_from_site(eb, tmp_path, mode="link")
+    own = sif_of(lmod, eb)
+    assert own.parent == eb.prefix / "software/Toy/1.0"
+    assert own.stat().st_ino == site_image.stat().st_ino
+    assert (record["method"], record["bytes_written"]) == ("hardlink", 0)
+
+
+@pytest.mark.parametrize(("site_mode", "mode"), [("central", "auto"), ("copy", "central")])
+def test_a_central_image_is_used_in_place(
+    eb: EasyBuild, site_image: Path, tmp_path: Path, lmod: ModuleTool, site_mode: str, mode: str
+) -> None:
+    record = install_from_site(eb, tmp_path, site_mode=site_mode, mode=mode)
+    assert sif_of(lmod, eb) == site_image
+    assert list((eb.prefix / "software/Toy/1.0").glob("*.sif")) == []
+    assert (record["method"], record["bytes_written"]) == ("central", 0)
+
+
+def test_a_rebuild_can_give_up_the_own_copy_and_take_one_again(
+    eb: EasyBuild, site_image: Path, tmp_path: Path, lmod: ModuleTool
+) -> None:
+    install_from_site(eb, tmp_path, mode="copy")
+    install_from_site(eb, tmp_path, "--rebuild", mode="central")
+    assert sif_of(lmod, eb) == site_image
+    assert list((eb.prefix / "software/Toy/1.0").glob("*.sif")) == []
+    install_from_site(eb, tmp_path, "--rebuild", mode="copy")
+    assert sif_of(lmod, eb).parent == eb.prefix / "software/Toy/1.0"

@@ -1,0 +1,72 @@
+"""Two container modules at once: one of them is there, whole, and never half of each."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import PYTORCH, SNAPSHOT, TOY, Loader
+
+pytestmark = pytest.mark.stack
+
+OTHER_TOY = "Toy/2.0"
+
+LOAD_BOTH = (
+    SNAPSHOT
+    + r"""
+snapshot >none
+module load $FIRST 2>/dev/null;  snapshot >first;  module unload $FIRST
+module load $SECOND 2>/dev/null; snapshot >second; module unload $SECOND
+load_both 2>said
+snapshot >both
+cmp -s both first && echo first
+cmp -s both second && echo second
+singularity exec $SIF true 2>/dev/null && echo runs
+module purge
+snapshot >after
+compare none after
+"""
+)
+
+PAIRS = [
+    pytest.param(PYTORCH, TOY, id="of two names"),
+    pytest.param(TOY, PYTORCH, id="of two names, the other first"),
+    pytest.param(TOY, OTHER_TOY, id="two versions of one name"),
+]
+
+
+USERS = [
+    pytest.param({}, id="bare"),
+    pytest.param({"SINGULARITY_BIND": "/etc:/etc2", "SIF": "/my.sif"}, id="with variables"),
+    pytest.param({"LMOD_AUTO_SWAP": "no"}, id="where Lmod may not swap"),
+]
+
+
+@pytest.mark.parametrize("variables", USERS)
+@pytest.mark.parametrize(
+    "load_both", ["module load $FIRST && module load $SECOND", "module load $FIRST $SECOND"], ids=["in turn", "at once"]
+)
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_of_two_container_modules_one_is_there_whole(
+    loader: Loader, first: str, second: str, load_both: str, variables: dict[str, str]
+) -> None:
+    done = loader(f"load_both() {{ {load_both}; }}\n{LOAD_BOTH}", FIRST=first, SECOND=second, **variables)
+    assert done.stdout.split() in (["first", "runs"], ["second", "runs"]), done.stdout
+    said = (loader.tool.home / "said").read_text()
+    assert first in said
+    assert second in said
+
+
+def test_modules_of_two_families_are_kept_apart_too(loader: Loader, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(loader.eb.modules, tmp_path / "modules"))
+    for modulefile in (copy / "Toy").iterdir():
+        modulefile.write_text(modulefile.read_text().replace("ai_container", "of_another_time"))
+    done = loader.tool(
+        f"{SNAPSHOT} module load {PYTORCH} 2>/dev/null; snapshot >one; module load {TOY}; echo $?; snapshot >both; "
+        "compare one both",
+        copy,
+    )
+    assert done.stdout == "1\n"
+    assert f"the container module {PYTORCH} is loaded; unload it first" in " ".join(done.stderr.split())

@@ -1,0 +1,233 @@
+"""Each option of EasyBuild does what its users know from it: exit code, what is on disk, and that the module loads."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import (
+    TOY_IMAGE,
+    files_below,
+    installed,
+    leftovers,
+    modulefiles,
+    sha256_of,
+    use_image,
+    write_easyconfig,
+)
+from tests.stack import EasyBuild, ModuleTool
+
+pytestmark = pytest.mark.stack
+
+
+def root_of(eb: EasyBuild) -> Path:
+    return eb.prefix / "software/Toy/1.0"
+
+
+def packages_of_user(eb: EasyBuild) -> Path:
+    """Where pip puts what the user adds to the image."""
+    return next(root_of(eb).glob("user-software/venv/toy/lib/python3*/site-packages"))
+
+
+def assert_runs(lmod: ModuleTool, eb: EasyBuild, module: str = "Toy") -> None:
+    done = lmod(f"module load {module} && start-shell -c 'echo from inside'", eb.modules)
+    assert done.stdout == "from inside\n", done.stderr
+
+
+def test_fetch_verifies_and_installs_nothing(eb: EasyBuild, toy: Path, tiny_sif: Path, tmp_path: Path) -> None:
+    installed(eb, write_easyconfig(tmp_path, checksums=[sha256_of(tiny_sif)]), "--fetch")
+    assert modulefiles(eb) == set()
+    assert not root_of(eb).exists() or files_below(root_of(eb)) == set()
+
+
+def test_fetch_refuses_another_checksum(eb: EasyBuild, toy: Path, tmp_path: Path) -> None:
+    done = eb(write_easyconfig(tmp_path, checksums=["0" * 64]), "--fetch")
+    assert f"expected {'0' * 64}" in done.stdout
+    assert done.returncode == 4
+
+
+def test_an_installed_module_is_skipped(eb: EasyBuild, toy: Path) -> None:
+    installed(eb, toy)
+    assert "already installed (module found), skipping" in installed(eb, toy).stdout
+
+
+def test_module_only_writes_the_module_again_and_nothing_else(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+    installed(eb, toy)
+    before = {name: (root_of(eb) / name).stat().st_mtime_ns for name in (TOY_IMAGE, "bin/python", "record.json")}
+    (eb.modules / "Toy/1.0.lua").unlink()
+    installed(eb, toy, "--module-only")
+    assert {name: (root_of(eb) / name).stat().st_mtime_ns for name in before} == before
+    assert_runs(lmod, eb)
+
+
+def test_module_only_by_force_keeps_a_backup_of_the_former_module(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+    installed(eb, toy)
+    former = (eb.modules / "Toy/1.0.lua").read_text()
+    (eb.modules / "Toy/1.0.lua").write_text(former + "-- changed by hand\n")
+    installed(eb, toy, "--module-only", "--force")
+    assert (eb.modules / "Toy/1.0.lua").read_text() == former
+    assert len(list((eb.modules / "Toy").glob("1.0.bak_*"))) == 1
+    assert_runs(lmod, eb)
+
+
+def test_module_only_without_an_installation_writes_no_module(eb: EasyBuild, toy: Path) -> None:
+    done = eb(toy, "--module-only")
+    assert done.returncode != 0
+    assert modulefiles(eb) == set()
+
+
+def test_skip_takes_what_is_installed(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+    installed(eb, toy)
+    before = (root_of(eb) / TOY_IMAGE).stat().st_ino
+    installed(eb, toy, "--skip", "--rebuild")
+    assert (root_of(eb) / TOY_IMAGE).stat().st_ino == before
+    assert_runs(lmod, eb)
+
+
+@pytest.mark.parametrize("again", ["--rebuild", "--force"])
+def test_installing_again_keeps_the_users_packages_and_the_unchanged_image(
+    eb: EasyBuild, toy: Path, lmod: ModuleTool, again: str
+) -> None:
+    installed(eb, toy)
+    (packages_of_user(eb) / "mine.py").write_text("answer = 42\n")
+    (root_of(eb) / "runscripts/get-master").unlink()
+    before = (root_of(eb) / TOY_IMAGE).stat()
+    done = installed(eb, toy, again)
+    after = (root_of(eb) / TOY_IMAGE).stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert f"image {root_of(eb) / TOY_IMAGE}: kept" in done.stdout
+    assert (root_of(eb) / "runscripts/get-master").exists()
+    runs = lmod("module load Toy && python -c 'import mine; print(mine.answer)'", eb.modules)
+    assert runs.stdout == "42\n", runs.stderr
+
+
+def test_a_rebuild_takes_away_the_files_it_no_longer_owns_and_no_others(eb: EasyBuild, toy: Path, tmp_path: Path) -> None:
+    installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python", "pip"]))
+    (root_of(eb) / "bin/mine").write_text("of the user")
+    installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python"]), "--rebuild")
+    assert files_below(root_of(eb) / "bin") == {"python", "start-shell", "mine"}
+
+
+def test_the_former_module_works_until_the_new_one_is_whole(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+    installed(eb, toy)
+    for step in ("ready", "install", "sanitycheck"):
+        installed(eb, toy, "--rebuild", f"--stop={step}")
+        assert_runs(lmod, eb)
+
+
+def test_sanity_check_only_passes_for_what_works_and_fails_for_what_does_not(eb: EasyBuild, toy: Path) -> None:
+    installed(eb, toy)
+    before = {name: (root_of(eb) / name).lstat().st_mtime_ns for name in files_below(root_of(eb))}
+    installed(eb, toy, "--sanity-check-only")
+    assert {name: (root_of(eb) / name).lstat().st_mtime_ns for name in before} == before
+    (root_of(eb) / "runscripts/conda-python-simple").unlink()
+    assert eb(toy, "--sanity-check-only").returncode != 0
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(eb: EasyBuild, toy: Path) -> None:
+    done = installed(eb, toy, "-x")
+    root = root_of(eb)
+    for line in (
+        f"image: {root / TOY_IMAGE} (copy)",
+        f"run script: {root}/runscripts/conda-python-distributed",
+        f"wrapper: {root}/bin/python",
+        f"bind if it exists: {root}/runscripts:/runscripts",
+        "Python packages listed: 3",
+    ):
+        assert f"{line}\n" in done.stdout
+    assert "ERROR" not in done.stdout
+    assert files_below(eb.prefix) == set()
+
+
+def test_a_dry_run_without_an_image_says_so(eb: EasyBuild, tmp_path: Path) -> None:
+    done = installed(eb, write_easyconfig(tmp_path), "-x")
+    assert f"* {TOY_IMAGE} (MISSING)" in done.stdout
+    assert files_below(eb.prefix) == set()
+
+
+def test_an_injected_checksum_is_that_of_the_image_and_is_enforced(
+    eb: EasyBuild, toy: Path, tiny_sif: Path, lmod: ModuleTool
+) -> None:
+    installed(eb, toy, "--inject-checksums")
+    assert sha256_of(tiny_sif) in toy.read_text()
+    installed(eb, toy, "--enforce-checksums")
+    assert_runs(lmod, eb)
+
+
+def test_enforcing_checksums_refuses_an_easyconfig_without_one(eb: EasyBuild, toy: Path) -> None:
+    done = eb(toy, "--enforce-checksums")
+    assert f"Missing checksum for {TOY_IMAGE}" in done.stdout
+    assert done.returncode != 0
+    assert modulefiles(eb) == set()
+
+
+def test_ignoring_checksums_installs_and_says_which_one_it_is(
+    eb: EasyBuild, toy: Path, tiny_sif: Path, tmp_path: Path, lmod: ModuleTool
+) -> None:
+    done = installed(eb, write_easyconfig(tmp_path, checksums=["0" * 64]), "--ignore-checksums")
+    assert re.search(f"Ignoring that the checksum of .*{TOY_IMAGE} is {sha256_of(tiny_sif)}", done.stdout)
+    assert_runs(lmod, eb)
+
+
+def test_a_read_only_installation_stays_the_users_to_add_packages_to_and_can_be_rebuilt(
+    eb: EasyBuild, toy: Path, lmod: ModuleTool
+) -> None:
+    installed(eb, toy, "--read-only-installdir")
+    for name in (TOY_IMAGE, "bin/python", "bin", "record.json"):
+        assert not (root_of(eb) / name).stat().st_mode & stat.S_IWUSR, name
+    (packages_of_user(eb) / "mine.py").write_text("answer = 42\n")
+    assert_runs(lmod, eb)
+    installed(eb, toy, "--rebuild", "--read-only-installdir")
+    assert lmod("module load Toy && python -c 'import mine; print(mine.answer)'", eb.modules).stdout == "42\n"
+
+
+def test_a_parameter_can_be_amended(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+    installed(eb, toy, "--try-amend=bind_paths=/etc:/etc-of-the-host,/usr/lib:/lib-of-the-host")
+    done = lmod("module load Toy && singularity exec $SIF ls /etc-of-the-host/passwd /lib-of-the-host/os-release", eb.modules)
+    assert done.stdout.split() == ["/etc-of-the-host/passwd", "/lib-of-the-host/os-release"]
+
+
+def test_a_hidden_module_is_not_listed_and_loads_by_its_name(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+    installed(eb, toy, "--hidden")
+    assert "Toy" not in lmod("module -t avail 2>&1", eb.modules).stdout
+    assert_runs(lmod, eb, "Toy/.1.0")
+
+
+@pytest.mark.parametrize(("syntax", "file"), [("Lua", "Toy/1.0.lua"), ("Tcl", "Toy/1.0")])
+def test_the_syntax_of_the_module_is_as_asked(
+    eb: EasyBuild, toy: Path, lmod: ModuleTool, syntax: str, file: str
+) -> None:
+    other = {"Lua": "Tcl", "Tcl": "Lua"}[syntax]
+    installed(eb, toy, f"--module-syntax={syntax}", EASYBUILD_MODULE_SYNTAX=other)
+    assert {name for name in modulefiles(eb) if name.startswith("Toy/")} == {file}
+    assert_runs(lmod, eb)
+
+
+def test_a_module_can_be_the_default(eb: EasyBuild, toy: Path, tmp_path: Path, lmod: ModuleTool) -> None:
+    installed(eb, toy, "--set-default-module")
+    installed(eb, write_easyconfig(tmp_path, version="2.0"))
+    assert os.readlink(eb.modules / "Toy/default") == "1.0.lua"
+    assert lmod("module load Toy; echo $EBVERSIONTOY", eb.modules).stdout == "1.0\n"
+
+
+def test_a_module_installed_over_a_loaded_one_is_explained(eb: EasyBuild, toy: Path) -> None:
+    installed(eb, toy)
+    done = eb(toy, "--rebuild", EBROOTTOY=str(root_of(eb)))
+    assert done.returncode != 0
+    assert "EBROOTTOY" in done.stdout
+
+
+def test_a_changed_image_replaces_the_former_one(eb: EasyBuild, toy: Path, tiny_sif: Path, tmp_path: Path, lmod: ModuleTool) -> None:
+    installed(eb, toy)
+    changed = tmp_path / "changed.sif"
+    changed.write_bytes(tiny_sif.read_bytes() + b"more")
+    use_image(eb, changed)
+    done = installed(eb, toy, "--rebuild")
+    assert f"sha256 {sha256_of(changed)}" in done.stdout
+    assert sha256_of(root_of(eb) / TOY_IMAGE) == sha256_of(changed)
+    assert leftovers(eb) == set()
+    assert_runs(lmod, eb)
