@@ -53,8 +53,7 @@ def boundary():
         raise EasyBuildError("%s", fault, exit_code=fault.exit_code) from err
 
 
-AGAIN = ("force", "rebuild", "module_only", "sanity_check_only", "skip")
-"""Options with which a user asks for an installation even where there is one."""
+AGAIN = ("force", "rebuild", "module_only", "sanity_check_only", "skip")  # ask for one even where there is one
 
 PARAMETERS = {
     "bind_paths": ([], "Bind paths on top of the site's: source[:destination[:options]]"),

@@ -49,8 +49,19 @@ class Venv:
 
     def pip(self, *args: str | Path) -> None:
         """Run pip for this venv, without a network."""
-        pip = [str(self.stack.python), "-m", "pip", "--python", str(self.python), "--disable-pip-version-check", "install"]
-        done = run([*pip, "--no-index", "--no-deps", "--no-build-isolation", *map(str, args)], self.stack.environment(self.root))
+        pip = [
+            str(self.stack.python),
+            "-m",
+            "pip",
+            "--python",
+            str(self.python),
+            "--disable-pip-version-check",
+            "install",
+        ]
+        done = run(
+            [*pip, "--no-index", "--no-deps", "--no-build-isolation", *map(str, args)],
+            self.stack.environment(self.root),
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
     def eb(self, eb: EasyBuild, *args: str | Path, before: str = ":", **more: str) -> Done:
@@ -64,7 +75,9 @@ class Venv:
 def libraries(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two directories of Python packages, links all: `full` is the stack's but for hpcmod, `framework` lacks easyblocks."""
     top = tmp_path_factory.mktemp("libraries")
-    packages = Path(subprocess.check_output([stack.python, "-c", "import click; print(click.__path__[0])"], text=True)).parent
+    packages = Path(
+        subprocess.check_output([stack.python, "-c", "import click; print(click.__path__[0])"], text=True)
+    ).parent
     for kind, left_out in (("full", ()), ("framework", ("easyblocks",))):
         (top / kind / "easybuild").mkdir(parents=True)
         for path in packages.iterdir():
@@ -151,7 +164,14 @@ def test_an_install_into_a_directory_serves_another_pythons_eb(
 
 
 def test_a_sites_own_eb_serves_after_hpcmod_env(
-    full_venv: Venv, stack: Stack, libraries: Path, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool, tmp_path: Path
+    full_venv: Venv,
+    stack: Stack,
+    libraries: Path,
+    checkout: Path,
+    eb: EasyBuild,
+    lumi_image: Path,
+    lmod: ModuleTool,
+    tmp_path: Path,
 ) -> None:
     users = make_venv(stack, tmp_path / "users", libraries / "full")
     users.pip(checkout)
@@ -174,7 +194,9 @@ def test_an_image_that_is_nowhere_is_one_error_with_every_place_and_what_to_do(e
 
 
 @pytest.mark.parametrize("place", ["t/Toy", "Toy", "."])
-def test_an_image_is_found_where_easybuild_looks_for_sources(eb: EasyBuild, tiny_sif: Path, tmp_path: Path, place: str) -> None:
+def test_an_image_is_found_where_easybuild_looks_for_sources(
+    eb: EasyBuild, tiny_sif: Path, tmp_path: Path, place: str
+) -> None:
     (eb.central / place).mkdir(parents=True, exist_ok=True)
     (eb.central / place / TOY_IMAGE).symlink_to(tiny_sif)
     installed(eb, write_easyconfig(tmp_path), "--fetch")
@@ -215,7 +237,9 @@ def test_an_image_is_downloaded_verified_and_installed(
     assert len(server.asked) == 1
 
 
-def test_a_download_that_breaks_off_is_gone_on_with(eb: EasyBuild, server: Server, tiny_sif: Path, tmp_path: Path) -> None:
+def test_a_download_that_breaks_off_is_gone_on_with(
+    eb: EasyBuild, server: Server, tiny_sif: Path, tmp_path: Path
+) -> None:
     server.answers = [Answer(cut_at=10_000_000), Answer(cut_at=5_000_000)]
     installed(eb, from_server(server, tmp_path, checksums=[sha256_of(tiny_sif)]), "--fetch")
     assert sha256_of(eb.prefix / f"sources/t/Toy/{TOY_IMAGE}") == sha256_of(tiny_sif)
@@ -253,7 +277,9 @@ def site_image(tiny_sif: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(tiny_sif, place / TOY_IMAGE))
 
 
-def install_from_site(eb: EasyBuild, tmp_path: Path, *args: str, site_mode: str = "copy", mode: str = "auto") -> dict[str, object]:
+def install_from_site(
+    eb: EasyBuild, tmp_path: Path, *args: str, site_mode: str = "copy", mode: str = "auto"
+) -> dict[str, object]:
     """Install Toy for a site whose central directory has the image; return what the record says of it."""
     site = write_site(tmp_path, f'[images]\ncentral = ["{tmp_path}/site-images"]\ninstall_mode = "{site_mode}"\n')
     installed(eb, write_easyconfig(tmp_path, install_mode=mode), *args, HPCMOD_SITE=str(site))

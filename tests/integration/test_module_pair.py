@@ -21,9 +21,8 @@ module load $FIRST 2>/dev/null;  snapshot >first;  module unload $FIRST
 module load $SECOND 2>/dev/null; snapshot >second; module unload $SECOND
 load_both 2>said
 snapshot >both
-cmp -s both first && echo first
-cmp -s both second && echo second
-singularity exec $SIF true 2>/dev/null && echo runs
+for state in none first second; do cmp -s both $state && echo $state; done
+[[ -z $CONTAINERROOT ]] || { singularity exec $SIF true 2>/dev/null && echo runs; }
 module purge
 snapshot >after
 compare none after
@@ -52,8 +51,10 @@ USERS = [
 def test_of_two_container_modules_one_is_there_whole(
     loader: Loader, first: str, second: str, load_both: str, variables: dict[str, str]
 ) -> None:
+    # where it may not swap, Lmod loads none of two modules of one command
+    may_be_none = [["none"]] if "LMOD_AUTO_SWAP" in variables else []
     done = loader(f"load_both() {{ {load_both}; }}\n{LOAD_BOTH}", FIRST=first, SECOND=second, **variables)
-    assert done.stdout.split() in (["first", "runs"], ["second", "runs"]), done.stdout
+    assert done.stdout.split() in [["first", "runs"], ["second", "runs"], *may_be_none], done.stdout
     said = (loader.tool.home / "said").read_text()
     assert first in said
     assert second in said

@@ -105,7 +105,9 @@ def test_installing_again_keeps_the_users_packages_and_the_unchanged_image(
     assert runs.stdout == "42\n", runs.stderr
 
 
-def test_a_rebuild_takes_away_the_files_it_no_longer_owns_and_no_others(eb: EasyBuild, toy: Path, tmp_path: Path) -> None:
+def test_a_rebuild_takes_away_the_files_it_no_longer_owns_and_no_others(
+    eb: EasyBuild, toy: Path, tmp_path: Path
+) -> None:
     installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python", "pip"]))
     (root_of(eb) / "bin/mine").write_text("of the user")
     installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python"]), "--rebuild")
@@ -187,7 +189,9 @@ def test_a_read_only_installation_stays_the_users_to_add_packages_to_and_can_be_
 
 def test_a_parameter_can_be_amended(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
     installed(eb, toy, "--try-amend=bind_paths=/etc:/etc-of-the-host,/usr/lib:/lib-of-the-host")
-    done = lmod("module load Toy && singularity exec $SIF ls /etc-of-the-host/passwd /lib-of-the-host/os-release", eb.modules)
+    done = lmod(
+        "module load Toy && singularity exec $SIF ls /etc-of-the-host/passwd /lib-of-the-host/os-release", eb.modules
+    )
     assert done.stdout.split() == ["/etc-of-the-host/passwd", "/lib-of-the-host/os-release"]
 
 
@@ -221,7 +225,9 @@ def test_a_module_installed_over_a_loaded_one_is_explained(eb: EasyBuild, toy: P
     assert "EBROOTTOY" in done.stdout
 
 
-def test_a_changed_image_replaces_the_former_one(eb: EasyBuild, toy: Path, tiny_sif: Path, tmp_path: Path, lmod: ModuleTool) -> None:
+def test_a_changed_image_replaces_the_former_one(
+    eb: EasyBuild, toy: Path, tiny_sif: Path, tmp_path: Path, lmod: ModuleTool
+) -> None:
     installed(eb, toy)
     changed = tmp_path / "changed.sif"
     changed.write_bytes(tiny_sif.read_bytes() + b"more")

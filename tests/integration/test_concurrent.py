@@ -1,0 +1,54 @@
+"""Many users' `eb` at once for one module: one installs it, and all end well."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import TOY_IMAGE, leftovers, make_images, running_generation, use_image
+from tests.stack import EasyBuild, ModuleTool
+
+pytestmark = pytest.mark.stack
+
+AT_ONCE = 8
+
+
+@pytest.fixture(scope="module")
+def large_image(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image whose copy takes long enough for all to be under way before the first is done."""
+    return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", megabytes=100)[0]
+
+
+def start(eb: EasyBuild, number: int, *args: str | Path) -> subprocess.Popen[str]:
+    argv = [str(eb.stack.python.parent / "eb"), *map(str, args)]
+    env = {**eb.environment(), "EASYBUILD_TMPDIR": str(eb.top / f"tmp{number}")}
+    return subprocess.Popen(argv, env=env, cwd=eb.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_of_eight_at_once_one_installs_and_all_end_well(
+    eb: EasyBuild, toy: Path, large_image: Path, lmod: ModuleTool
+) -> None:
+    use_image(eb, large_image)
+    started = [start(eb, number, toy) for number in range(AT_ONCE)]
+    said = [process.communicate()[0] for process in started]
+    assert [process.returncode for process in started] == [0] * AT_ONCE, "\n".join(said)
+    copies = [line for text in said for line in re.findall(rf"image .*{TOY_IMAGE}: (\w+)", text)]
+    assert len(copies) == 1
+    for text in said:
+        assert any(words in text for words in ("COMPLETED", "was installed meanwhile", "already installed"))
+    assert sum("waiting for process" in text for text in said) > 0
+    assert running_generation(lmod, eb) == "one"
+    assert leftovers(eb) == set()
+
+
+def test_of_several_rebuilds_at_once_each_ends_well(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+    assert eb(toy).returncode == 0
+    started = [start(eb, number, toy, "--rebuild") for number in range(3)]
+    said = [process.communicate()[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], "\n".join(said)
+    assert all("COMPLETED" in text for text in said)
+    assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
+    assert leftovers(eb) == set()

@@ -1,0 +1,163 @@
+"""The wrappers, start-shell and the run scripts, through the real runtime: like the program itself, inside and outside."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import TOY, Loader
+from tests.stack import Done
+
+pytestmark = [pytest.mark.stack, pytest.mark.parametrize("loader", ["lmod-lua"], indirect=True)]
+
+ARGUMENTS = [
+    "a b",
+    "",
+    "-n",
+    "--",
+    "it's",
+    'a "quote"',
+    "line\nend\n",
+    "*",
+    "?[a-z]{x,y}~",
+    "$HOME `id` $(id) ${IFS}",
+    "\\ \\n",
+    "größe 数",
+    ";&|<>#!",
+    "\t",
+]
+
+TELL_ARGUMENTS = "import json, sys; print(json.dumps(sys.argv[1:]))"
+
+
+def loaded(loader: Loader, snippet: str, **env: str) -> Done:
+    """Run a snippet with the module loaded; the message about Toy's missing bind is left out."""
+    return loader(f"module load {TOY} 2>/dev/null\n{snippet}", **env)
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 42, 126, 127, 255])
+def test_the_exit_code_of_the_program_is_the_wrappers(loader: Loader, status: int) -> None:
+    assert loaded(loader, f"python -c 'raise SystemExit({status})'").returncode == status
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("python -c", id="wrapper"),
+        pytest.param("singularity exec $SIF python -c", id="python inside"),
+        pytest.param("singularity exec $SIF conda-python-simple -c", id="conda-python-simple"),
+        pytest.param("singularity exec $SIF conda-python-distributed -c", id="conda-python-distributed"),
+        pytest.param("singularity exec --bind $CONTAINERROOT $SIF $CONTAINERROOT/bin/python -c", id="wrapper inside"),
+        pytest.param("start-shell -c 'exec python -c \"$@\"' x", id="start-shell"),
+        pytest.param(
+            "singularity exec --bind $CONTAINERROOT $SIF $CONTAINERROOT/bin/start-shell -c 'exec python -c \"$@\"' x",
+            id="start-shell inside",
+        ),
+    ],
+)
+def test_arguments_arrive_unchanged(loader: Loader, command: str) -> None:
+    arguments = " ".join(map(shlex.quote, ARGUMENTS))
+    done = loaded(loader, f"{command} {shlex.quote(TELL_ARGUMENTS)} {arguments}")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ARGUMENTS
+
+
+def test_the_wrapper_runs_the_python_that_the_image_is_made_for(loader: Loader) -> None:
+    done = loaded(loader, "python -c 'import sys, packaging; print(sys.prefix); print(packaging.__file__)'")
+    assert done.stdout.splitlines()[0] == "/user-software/venv/toy"
+    assert done.stdout.splitlines()[1].startswith("/opt/miniconda3/envs/pytorch/lib/python3")
+
+
+def test_stdin_and_both_outputs_are_the_programs(loader: Loader) -> None:
+    program = "import sys; print(input()); print('said', file=sys.stderr)"
+    done = loaded(loader, f'echo given | python -c "{program}"')
+    assert done.stdout == "given\n"
+    assert "said" in done.stderr.splitlines()
+
+
+def test_nothing_is_left_between_the_caller_and_the_runtime(loader: Loader) -> None:
+    program = 'open("ready", "w").close(); open("go").read()'
+    snippet = f"mkfifo ready go; python -c '{program}' & read -r <ready; cat /proc/$!/comm; : >go; wait $!"
+    assert loaded(loader, snippet).stdout == "starter\n"
+
+
+def test_a_signal_reaches_the_program_and_its_exit_code_comes_back(loader: Loader, tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (print('caught', flush=True), sys.exit(7)))\n"
+        "pathlib.Path('ready').touch()\n"
+        "time.sleep(60)\n"
+    )
+    snippet = "python waits.py & until [[ -e ready ]]; do sleep 0.05; done; kill -TERM $!; wait $!; echo $?"
+    assert loaded(loader, snippet).stdout == "caught\n7\n"
+
+
+def test_without_the_module_a_wrapper_names_the_cure(loader: Loader) -> None:
+    done = loader(f"{loader.root(TOY)}/bin/python -c 1")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"python: SIFTOY is not set. Load the module first: module load {TOY}\n"
+
+
+def test_without_the_image_a_wrapper_names_the_cure(loader: Loader) -> None:
+    done = loaded(loader, "export SIFTOY=$SIFTOY.gone; python -c 1")
+    assert done.returncode == 3
+    assert f"toy.sif.gone'. Load the module again: module load {TOY}" in done.stderr
+
+
+def test_without_a_runtime_a_wrapper_says_so(loader: Loader) -> None:
+    done = loaded(loader, f"PATH=/nonexistent {loader.root(TOY)}/bin/python -c 1")
+    assert done.returncode == 7
+    assert "neither singularity nor apptainer is on PATH" in done.stderr
+
+
+def test_a_wrapper_works_though_the_bind_variables_were_set_anew(loader: Loader) -> None:
+    done = loaded(loader, "export SINGULARITY_BINDPATH=/etc APPTAINER_BINDPATH=/etc; python -c 'print(1)'")
+    assert done.stdout == "1\n", done.stderr
+
+
+def test_wrappers_call_wrappers_within_the_container(loader: Loader) -> None:
+    program = "import subprocess; print(subprocess.run(['python3', '-c', 'print(6 * 7)'], capture_output=True, text=True).stdout)"
+    assert loaded(loader, f'python -c "{program}"').stdout.split() == ["42"]
+
+
+def test_pip_installs_into_the_users_layer(loader: Loader, tmp_path: Path) -> None:
+    wheel = tmp_path / "mine-1.0-py3-none-any.whl"
+    make_wheel(wheel)
+    done = loaded(
+        loader,
+        f"pip install -q --no-index {wheel} && python -c 'import mine; print(mine.__file__)'; pip uninstall -q -y mine",
+    )
+    assert done.stdout.startswith("/user-software/venv/toy/lib/python3"), done.stderr
+
+
+def make_wheel(path: Path) -> None:
+    """Write the smallest wheel that pip installs: one module, mine.py."""
+    info = "mine-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("mine.py", "")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def test_start_shell_reads_commands_from_stdin(loader: Loader) -> None:
+    done = loaded(loader, "start-shell <<<'echo $WITH_CONDA; type -P python'")
+    assert done.stdout.splitlines()[-1] == "/user-software/venv/toy/bin/python"
+
+
+def test_a_process_outside_slurm_is_the_only_rank(loader: Loader) -> None:
+    program = "import os; print(*(os.environ[n] for n in ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'MASTER_ADDR')))"
+    done = loaded(loader, f'singularity exec $SIF conda-python-distributed -c "{program}"')
+    assert done.stdout == "0 1 0 127.0.0.1\n"
+
+
+def test_get_master_is_on_path_inside_and_runs_outside(loader: Loader) -> None:
+    done = loaded(
+        loader, "singularity exec $SIF get-master 'nid[07-9]'; $RUNSCRIPTS/get-master a1,b2; $RUNSCRIPTS/get-master ']'"
+    )
+    assert done.stdout == "nid07\na1\n"
+    assert done.returncode == 2
