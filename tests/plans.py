@@ -61,6 +61,11 @@ def as_value(text: str) -> str:
     return re.sub(r"[\x01-\x1f\x7f:]", "?", text)
 
 
+def as_shown(text: str) -> str:
+    """Give the text as help shows it: an image's labels are not to talk to a terminal."""
+    return re.sub(r"[\x01-\x08\x0b-\x1f\x7f]", "?", text)
+
+
 def make_plan_of(text: str) -> InstallPlan:
     """Make a plan in which everything that comes from outside is this text, or holds it where a form is asked for."""
     value = as_value(text)

@@ -248,7 +248,7 @@ if {$hpcmod_other ni [list "" $hpcmod_me]} {
     break
 }
 if {$hpcmod::lmod && $hpcmod::unloading && ![info exists ::env($hpcmod::memory)]} { return }
-setenv _HPCMOD_CONTAINER $hpcmod_me
+setenv _HPCMOD_CONTAINER [expr {$hpcmod::unloading ? "" : $hpcmod_me}]
 
 set hpcmod_places [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif" "/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif" "/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif"]
 set hpcmod_sif [hpcmod::sif $hpcmod_places]
