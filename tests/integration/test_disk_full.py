@@ -1,8 +1,7 @@
-"""A disk that fills up at any point: a clear error, nothing half, the old module untouched, and room made is all it takes."""
+"""A disk that is full at any point: a clear error, nothing half, the old module untouched, and room is all it takes."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import TOY_IMAGE, make_images, sha256_of, use_image, write_easyconfig
+from tests.integration.conftest import GUARD, make_images, use_image, write_easyconfig
 from tests.stack import Done, EasyBuild, ModuleTool, run
 
 pytestmark = pytest.mark.stack
@@ -61,7 +60,8 @@ class SmallDisk:
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     place = tmp_path / "disk"
     place.mkdir()
-    script = 'mount -t tmpfs -o size=1G disk "$1" && echo mounted && read -r'
+    # a byte is in use from the start, for a size of 0 would be no limit
+    script = 'mount -t tmpfs -o size=1G disk "$1" && echo >"$1/in-use" && echo mounted && read -r'
     argv = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", script, "disk", str(place)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -105,7 +105,9 @@ class Trial:
         return set(done.stdout.split("\n")) - {""}
 
     def leftovers(self) -> set[str]:
-        return {name for name in self.files() if "hpcmod-part" in name or name.endswith(".lock")}
+        return {
+            name for name in self.files() if "hpcmod-part" in name or ("/.locks/" in name and not name.endswith(GUARD))
+        }
 
 
 @pytest.fixture
@@ -114,33 +116,67 @@ def trial(eb: EasyBuild, lmod: ModuleTool, disk: SmallDisk, images: list[Path], 
     return Trial(eb, lmod, disk, write_easyconfig(tmp_path))
 
 
-def test_x(trial, images):
-    S = images[0].stat().st_size
-    d = trial.install()
-    print(d.returncode, d.stdout[-300:])
-    print(trial.generation(), trial.disk.size() - trial.disk.free() - S)
-    print(trial.files())
-    for spare in (
-        -S,
-        -1 << 20,
-        0,
-        4096,
-        16384,
-        32 << 10,
-        64 << 10,
-        96 << 10,
-        128 << 10,
-        160 << 10,
-        192 << 10,
-        224 << 10,
-        256 << 10,
-        320 << 10,
-        400 << 10,
-    ):
-        trial.disk("bash", "-c", f"rm -rf {trial.disk.place}/*; rm -rf {trial.disk.place}/.[a-z]*")
-        trial.disk.leave_free(S + spare or 65536)
-        d = trial.install()
-        e = [l for l in d.stdout.splitlines() if "ERROR" in l or "Error" in l or "pace" in l]
-        print("=====", spare, d.returncode, "\n".join(e)[:900])
-        print("GEN", trial.generation(), trial.leftovers(), len(trial.files()))
-    assert 0
+@pytest.mark.parametrize(
+    ("share", "more"),
+    [
+        pytest.param(0.0, 0, id="nothing fits"),
+        pytest.param(0.5, 0, id="half of the image fits"),
+        pytest.param(1.0, -4 * KIB, id="the image but for a page"),
+        pytest.param(1.0, 8 * KIB, id="the image and few scripts"),
+        pytest.param(1.0, 40 * KIB, id="the image and most scripts"),
+    ],
+)
+def test_a_first_installation_that_does_not_fit_leaves_nothing_to_load(
+    trial: Trial, images: list[Path], share: float, more: int
+) -> None:
+    trial.disk.leave_free(round_to_page(images[0].stat().st_size * share) + more)
+    done = trial.install()
+    assert done.returncode == 5
+    assert str(trial.disk.place) in error_of(done)
+    assert "no space" in error_of(done).lower()
+    assert trial.generation() == ""
+    assert trial.leftovers() == set()
+    trial.disk.leave_free(images[0].stat().st_size + MIB)
+    assert trial.install().returncode == 0
+    assert trial.generation() == "one"
+
+
+def test_a_disk_too_full_for_easybuilds_own_files_leaves_nothing_half(trial: Trial, images: list[Path]) -> None:
+    trial.disk.leave_free(round_to_page(images[0].stat().st_size) + 112 * KIB)
+    done = trial.install()
+    assert done.returncode != 0
+    assert "No space left on device" in error_of(done)
+    assert trial.generation() in ("", "one")
+    assert trial.leftovers() == set()
+
+
+@pytest.mark.parametrize(
+    ("number", "share"),
+    [
+        pytest.param(0, 0.0, id="the same image and nothing fits"),
+        pytest.param(1, 0.0, id="nothing fits"),
+        pytest.param(1, 0.5, id="half of the image fits"),
+        pytest.param(1, 0.9999, id="nearly all of the image fits"),
+    ],
+)
+def test_a_rebuild_that_does_not_fit_leaves_the_old_module(
+    trial: Trial, images: list[Path], number: int, share: float
+) -> None:
+    assert trial.install().returncode == 0
+    before = trial.files()
+    trial.disk.leave_free(round_to_page(images[1].stat().st_size * share))
+    use_image(trial.eb, images[number])
+    done = trial.install("--rebuild")
+    assert done.returncode == 5
+    assert "no space" in error_of(done).lower()
+    assert trial.generation() == "one"
+    assert trial.files() == before
+
+
+def error_of(done: Done) -> str:
+    """The error message in what `eb` said."""
+    return done.stdout.partition("ERROR:")[2].partition("\n\n")[0]
+
+
+def round_to_page(size: float) -> int:
+    return int(size) // (4 * KIB) * 4 * KIB

@@ -143,7 +143,8 @@ def test_the_module_loads_runs_and_unloads_without_a_trace(hostile: Loader) -> N
     done = hostile(
         f"{SNAPSHOT} snapshot >before; module load Toy; "
         f"python -c '{python}' 'a b'; start-shell -c 'echo \"$0 $1 $2\"' x 'c  d' 'e*'; "
-        f'singularity exec "$SIF" conda-python-simple -c \'{python}\' e; "$CONTAINERROOT/runscripts/get-master" nid[1-2]; '
+        f"singularity exec \"$SIF\" conda-python-simple -c '{python}' e; "
+        '"$CONTAINERROOT/runscripts/get-master" nid[1-2]; '
         "module unload Toy; snapshot >after; compare before after"
     )
     assert done.stdout == f"['a b'] {venv}\nx c  d e*\n['e'] {venv}\nnid1\n"

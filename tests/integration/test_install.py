@@ -1,4 +1,4 @@
-"""However hpcmod was installed, a plain `eb X.eb` finds it; wherever an image lies, it is found, fetched or explained."""
+"""However hpcmod was installed, `eb X.eb` finds it; wherever an image lies, it is found, fetched or explained."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Venv:
 
 @pytest.fixture(scope="module")
 def libraries(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two directories of Python packages, links all: `full` is the stack's but for hpcmod, `framework` lacks easyblocks."""
+    """Directories of links to Python packages: `full` is the stack's but for hpcmod, `framework` lacks easyblocks."""
     top = tmp_path_factory.mktemp("libraries")
     packages = Path(
         subprocess.check_output([stack.python, "-c", "import click; print(click.__path__[0])"], text=True)

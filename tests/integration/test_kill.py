@@ -1,4 +1,4 @@
-"""An installation killed at any moment leaves no broken module and loses no old one; the same command again repairs it."""
+"""An installation killed at any moment leaves no broken module and loses no old one; the same command repairs it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_first_installation_killed_anywhere_leaves_no_broken_module(
         assert running_generation(lmod, eb) == "one"
         assert leftovers(eb) == set()
     print(killed_in)
-    assert len(killed_in) > 2, "the moments were all alike"
+    assert killed_in["ended"] < POINTS // 2, "most ended before their moment came"
 
 
 def test_a_rebuild_killed_anywhere_leaves_the_old_module_or_the_new_one(
@@ -119,7 +119,7 @@ def test_a_rebuild_killed_anywhere_leaves_the_old_module_or_the_new_one(
         assert leftovers(eb) == set()
         assert mine.read_text() == "of the user"
     print(killed_in)
-    assert len(killed_in) > 2, "the moments were all alike"
+    assert killed_in["ended"] < POINTS // 2, "most ended before their moment came"
 
 
 def lock_of(eb: EasyBuild) -> Path:

@@ -94,7 +94,8 @@ def test_the_variables_for_apptainer_are_those_for_singularity(loader: Loader) -
 
 def test_load_and_unload_in_a_fresh_shell_leaves_no_trace(loader: Loader) -> None:
     done = loader(
-        f"{SNAPSHOT} snapshot >before; module load {PYTORCH}; snapshot >loaded; module unload {PYTORCH}; snapshot >after"
+        f"{SNAPSHOT} snapshot >before; module load {PYTORCH}; snapshot >loaded; "
+        f"module unload {PYTORCH}; snapshot >after"
     )
     assert done.returncode == 0, done.stderr
     before, loaded, after = (
@@ -313,8 +314,8 @@ def test_swapping_and_purging_leaves_no_trace(loader: Loader, variables_to_keep:
 def test_reloading_changes_nothing(loader: Loader, variables_to_keep: dict[str, str]) -> None:
     again = "module reload" if loader.tool.name == "envmodules" else "module update"
     done = loader(
-        f"{SNAPSHOT} snapshot >before; module load {TOY}; snapshot >first; {again}; snapshot >second; compare first second; "
-        f"module unload {TOY}; snapshot >after; compare before after",
+        f"{SNAPSHOT} snapshot >before; module load {TOY}; snapshot >first; {again}; snapshot >second; "
+        f"compare first second; module unload {TOY}; snapshot >after; compare before after",
         **variables_to_keep,
     )
     assert done.stdout == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import PYTORCH, SNAPSHOT, TOY, Loader
+from tests.integration.conftest import LUMI_IMAGE, PYTORCH, SNAPSHOT, TOY, Loader, away
 
 pytestmark = pytest.mark.stack
 
@@ -71,3 +71,12 @@ def test_modules_of_two_families_are_kept_apart_too(loader: Loader, tmp_path: Pa
     )
     assert done.stdout == "1\n"
     assert f"the container module {PYTORCH} is loaded; unload it first" in " ".join(done.stderr.split())
+
+
+def test_a_second_module_without_an_image_leaves_the_first(loader: Loader) -> None:
+    with away(loader.root(PYTORCH) / LUMI_IMAGE), away(loader.eb.central / LUMI_IMAGE):
+        done = loader(
+            f"{SNAPSHOT} module load {TOY} 2>/dev/null; snapshot >one; module load {PYTORCH}; echo $?; snapshot >both; "
+            "compare one both"
+        )
+    assert done.stdout == "1\n"

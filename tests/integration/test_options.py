@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from pathlib import Path
@@ -214,7 +213,7 @@ def test_the_syntax_of_the_module_is_as_asked(
 def test_a_module_can_be_the_default(eb: EasyBuild, toy: Path, tmp_path: Path, lmod: ModuleTool) -> None:
     installed(eb, toy, "--set-default-module")
     installed(eb, write_easyconfig(tmp_path, version="2.0"))
-    assert os.readlink(eb.modules / "Toy/default") == "1.0.lua"
+    assert (eb.modules / "Toy/default").readlink() == Path("1.0.lua")
     assert lmod("module load Toy; echo $EBVERSIONTOY", eb.modules).stdout == "1.0\n"
 
 

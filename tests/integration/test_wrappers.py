@@ -1,4 +1,4 @@
-"""The wrappers, start-shell and the run scripts, through the real runtime: like the program itself, inside and outside."""
+"""Wrappers, start-shell and run scripts, through the real runtime: like the program itself, inside and outside."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_wrapper_works_though_the_bind_variables_were_set_anew(loader: Loader)
 
 
 def test_wrappers_call_wrappers_within_the_container(loader: Loader) -> None:
-    program = "import subprocess; print(subprocess.run(['python3', '-c', 'print(6 * 7)'], capture_output=True, text=True).stdout)"
+    program = "import subprocess; print(subprocess.check_output(['python3', '-c', 'print(6 * 7)'], text=True))"
     assert loaded(loader, f'python -c "{program}"').stdout.split() == ["42"]
 
 

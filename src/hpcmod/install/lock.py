@@ -175,13 +175,16 @@ def _guard(path: Path) -> Iterator[None]:
 def _take(path: Path) -> bool:
     _clear_torn(path)
     mine = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}")
-    mine.write_text(json.dumps(asdict(Holder.me())))
     try:
+        mine.write_text(json.dumps(asdict(Holder.me())))
         os.link(mine, path)
     except FileExistsError:
         return False
+    except OSError as err:
+        err.filename = err.filename or str(mine)  # a full disk is met while writing, which knows no name
+        raise
     finally:
-        mine.unlink()
+        mine.unlink(missing_ok=True)
     return True
 
 

@@ -70,6 +70,9 @@ def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:
             os.fsync(file.fileno())
         partial.chmod(mode)
         partial.replace(path)
+    except OSError as err:
+        err.filename = err.filename or str(path)  # a full disk is met while writing, which knows no name
+        raise
     finally:
         partial.unlink(missing_ok=True)
 
