@@ -19,6 +19,7 @@ from tests.integration.conftest import (
     modulefiles,
     unpack,
     write_easyconfig,
+    write_site,
 )
 from tests.stack import EasyBuild, ModuleTool, Stack
 
@@ -42,6 +43,9 @@ LABELS = {
     "org.example.long": LONG.strip(),
     "org.example.control": "\x1b[31mred\x07 \r\x00",
 }
+
+TUNABLE = " ".join(LINES).replace("\U0001f600", "")
+"""A value that the site profile sets; see `as_shown`."""
 
 EVERYTHING = 'it\'s "so" $(touch pwned) `touch pwned` [exec touch pwned] ]] ]==] {b} }{ ;&|*?#~=!<>,größe 数 \\'
 """A directory's name with all that file systems allow, but for what no module tool can carry."""
@@ -79,7 +83,8 @@ def hostile(
     eb = EasyBuild(stack, top, top / "central", modules_tool=tool, syntax=syntax, variables=variables)
     eb.central.mkdir()
     (eb.central / TOY_IMAGE).symlink_to(hostile_sif)
-    installed(eb, write_easyconfig(top, description="\n".join([*LINES, LONG])))
+    site = write_site(top, f"[environment]\nTOY_TUNABLE = {json.dumps(TUNABLE, ensure_ascii=False)}\n")
+    installed(eb, write_easyconfig(top, description="\n".join([*LINES, LONG])), HPCMOD_SITE=str(site))
     return Loader(ModuleTool(stack, top, tool), eb)
 
 
@@ -148,6 +153,19 @@ def test_the_module_loads_runs_and_unloads_without_a_trace(hostile: Loader) -> N
         "module unload Toy; snapshot >after; compare before after"
     )
     assert done.stdout == f"['a b'] {venv}\nx c  d e*\n['e'] {venv}\nnid1\n"
+    assert_nothing_was_run(hostile)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("python3", id="from the module"),
+        pytest.param('singularity exec --cleanenv "$SIF" conda-python-distributed', id="from the run script"),
+    ],
+)
+def test_a_tunable_of_the_site_arrives_as_written(hostile: Loader, command: str) -> None:
+    done = hostile(f"module load Toy; {command} -c 'import os; print(os.environ[\"TOY_TUNABLE\"])'")
+    assert done.stdout == f"{TUNABLE}\n", done.stderr
     assert_nothing_was_run(hostile)
 
 
