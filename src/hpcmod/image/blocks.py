@@ -66,26 +66,7 @@ class Superblock:
 
 
 class Blocks:
-    """The blocks of a squashfs in an open file.
-
-    Parameters
-    ----------
-    file
-        Open for reading; it stays the caller's to close.
-    offset
-        Where the squashfs begins, in bytes.
-    size
-        Bytes that belong to it.
-
-    Raises
-    ------
-    BadInputError
-        If there is no squashfs 4.0.
-    VerificationError
-        From here and from every method: if what is read is damaged.
-    LackingError
-        If it is compressed in a way that this Python cannot unpack.
-    """
+    """The blocks of a squashfs in an open file; parameters and errors are those of `squashfs.Squashfs`."""
 
     def __init__(self, file: BinaryIO, offset: int, size: int) -> None:
         self.name = file.name

@@ -56,9 +56,8 @@ def fetch_file(
         https; http only to this machine itself, or where `allow_http` says so. A user and password in it go to that
         server only, and into no message.
     partial
-        Temporary name, the same each time. When the fetch is interrupted it stays, with a
-        note beside it of what it is part of, and the next fetch of the same address goes on from there. It goes when
-        what was fetched proves wrong, or when the disk is full.
+        Temporary name, the same each time. An interrupted fetch leaves it, with a note beside it, and the next one of
+        that address goes on from there. It goes when what was fetched proves wrong, or when the disk is full.
     final
         Name in the same directory that the file gets once it is verified, while no other process may fetch to the same
         temporary name; without it, the file stays at its temporary name.
@@ -83,12 +82,8 @@ def fetch_file(
         If the server has no such file.
     RemoteError
         If the server refuses, or did not send the whole file in several attempts.
-    VerificationError
-        If the sha256 is another one.
-    NoSpaceError
-        If the file does not fit.
-    LackingError
-        If the temporary name cannot be written, or the final one not be given.
+    HpcmodError
+        If the sha256 is another one, the file does not fit, or a name cannot be written.
     """
     check_address(url, allow_http=allow_http)
     expected = parse_sha256(checksum) if checksum is not None else None
