@@ -68,8 +68,10 @@ def import_directory() -> Path:
     return _PACKAGE.parent
 
 
+def is_checkout() -> bool:
+    """Say whether this is a checkout; an installation has the easyblocks where any `eb` with it on its path looks."""
+    return _PACKAGE.parent.name == "src" and (_PACKAGE.parent.parent / "setup.cfg").is_file()
+
+
 def _of_easybuild(in_checkout: str, installed: str) -> Path:
-    # In an installation they lie beside EasyBuild's own, where every `eb` of that Python looks.
-    if _PACKAGE.parent.name == "src" and (_PACKAGE.parent.parent / "setup.cfg").is_file():
-        return _PACKAGE.parent.parent / in_checkout
-    return _PACKAGE.parent / "easybuild" / installed
+    return _PACKAGE.parent.parent / in_checkout if is_checkout() else _PACKAGE.parent / "easybuild" / installed

@@ -163,8 +163,16 @@ def test_an_install_into_a_directory_serves_another_pythons_eb(
     assert_module_runs(lmod, eb, venv.eb(eb, LUMI_EASYCONFIG.name, PYTHONPATH=str(tmp_path / "anywhere")))
 
 
+def test_hpcmod_install_needs_no_configuration(
+    venv: Venv, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
+) -> None:
+    venv.pip(checkout)
+    done = run([str(venv.root / "bin/hpcmod"), "install", LUMI_EASYCONFIG.name], venv.environment(eb), eb.top)
+    assert_module_runs(lmod, eb, done)
+
+
 def test_a_sites_own_eb_serves_after_hpcmod_env(
-    full_venv: Venv,
+    venv: Venv,
     stack: Stack,
     libraries: Path,
     checkout: Path,
@@ -175,7 +183,7 @@ def test_a_sites_own_eb_serves_after_hpcmod_env(
 ) -> None:
     users = make_venv(stack, tmp_path / "users", libraries / "full")
     users.pip(checkout)
-    done = full_venv.eb(eb, LUMI_EASYCONFIG.name, before=f'eval "$({users.root}/bin/hpcmod env)"')
+    done = venv.eb(eb, LUMI_EASYCONFIG.name, before=f'eval "$({users.root}/bin/hpcmod env)"')
     assert_module_runs(lmod, eb, done)
 
 

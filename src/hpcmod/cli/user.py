@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -33,7 +34,11 @@ def install(easyconfigs: tuple[str, ...], dry_run: bool, rebuild: bool, site: st
       hpcmod install --dry-run --site lumi PyTorch-2.7.1-rocm-6.2.4-singularity.eb
     """
     flags = ["--extended-dry-run"] * dry_run + ["--rebuild"] * rebuild
-    environ = {**os.environ, **_eb_environment()}
+    ours = {"EB_PYTHON": sys.executable, **_eb_environment()}
+    if find_spec("easybuild.easyblocks.generic.containermodule"):
+        # not needed, and EasyBuild takes it only where easybuild-easyblocks is installed as well
+        ours.pop("EASYBUILD_INCLUDE_EASYBLOCKS", None)
+    environ = {**os.environ, **ours}
     if site:
         environ["HPCMOD_SITE"] = site
     sys.exit(call(["eb", *easyconfigs, *flags], env=environ))
@@ -44,10 +49,10 @@ def _eb_environment() -> dict[str, str]:
     robot = os.environ.get("EASYBUILD_ROBOT_PATHS", "")
     path = os.environ.get("PYTHONPATH", "")
     ours = str(resources.easyconfigs_directory())
+    include = {"EASYBUILD_INCLUDE_EASYBLOCKS": f"{resources.easyblocks_directory()}/container*.py"}
     return {
-        "EASYBUILD_INCLUDE_EASYBLOCKS": f"{resources.easyblocks_directory()}/container*.py",
+        **(include if resources.is_checkout() else {}),
         "EASYBUILD_ROBOT_PATHS": robot if ours in robot.split(":") else f"{ours}:{robot}",
-        "EB_PYTHON": sys.executable,
         "PYTHONPATH": ":".join(dict.fromkeys([str(resources.import_directory()), *filter(None, path.split(":"))])),
     }
 
@@ -61,8 +66,7 @@ def env() -> None:
       eval "$(hpcmod env)"; eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb
     """
     for name, value in _eb_environment().items():
-        if name != "EB_PYTHON":
-            click.echo(f"export {name}={shlex.quote(value)}")
+        click.echo(f"export {name}={shlex.quote(value)}")
 
 
 @click.command()
