@@ -22,11 +22,14 @@ class Row:
     aim: str = ""
 
 
-def alternate(rounds: int, work: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Run each piece of work once a round, in turn; return the median wall seconds of each."""
+def alternate(
+    rounds: int, work: Mapping[str, Callable[[], object]], *, before: Callable[[], object] = lambda: None
+) -> dict[str, float]:
+    """Run each piece of work once a round, in turn; return each one's median seconds. `before` each, untimed."""
     taken: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(rounds):
         for name, do in work.items():
+            before()
             began = time.perf_counter()
             do()
             taken[name].append(time.perf_counter() - began)
