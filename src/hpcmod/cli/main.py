@@ -19,6 +19,8 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:  # `hpcmod ... | head`: click ends in silence, as others do
+            raise
         except (HpcmodError, OSError) as fault:
             err = explain_os_error(fault) if isinstance(fault, OSError) else fault
             click.echo(f"hpcmod: {err.message}", err=True)

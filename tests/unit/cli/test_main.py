@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -120,3 +121,13 @@ def test_the_completion_script_is_bash(tmp_path: Path) -> None:
     script = tmp_path / "hpcmod"
     script.write_text(CliRunner().invoke(main, ["completion", "bash"]).stdout)
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+
+
+def test_a_reader_that_stops_reading_is_no_fault_to_speak_of() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = "from hpcmod.cli.main import main; main()"
+    argv = [sys.executable, "-c", program, "site", "show", "lumi"]
+    done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.stderr, done.returncode) == ("", 1)
