@@ -32,11 +32,7 @@ def site_profiles() -> dict[str, str]:
 
 
 def _runscripts(package: Path) -> Path:
-    # An editable installation copies no data, so the checkout comes first; src/ and setup.cfg tell it from a
-    # directory that happens to lie there, as `pip install -t` takes any place.
-    root = package.parent.parent
-    in_checkout = package.parent.name == "src" and (root / "setup.cfg").is_file()
-    return (root if in_checkout else package) / "runscripts"
+    return (package.parent.parent if is_checkout(package) else package) / "runscripts"
 
 
 def _texts(directory: Path, suffix: str) -> dict[str, str]:
@@ -68,9 +64,15 @@ def import_directory() -> Path:
     return _PACKAGE.parent
 
 
-def is_checkout() -> bool:
-    """Say whether this is a checkout; an installation has the easyblocks where any `eb` with it on its path looks."""
-    return _PACKAGE.parent.name == "src" and (_PACKAGE.parent.parent / "setup.cfg").is_file()
+def is_checkout(package: Path = _PACKAGE) -> bool:
+    """Say whether this is a checkout; an installation has the easyblocks where any `eb` with it on its path looks.
+
+    Notes
+    -----
+    An editable installation copies no data, so a checkout comes first; src/ and setup.cfg tell it from a directory that
+    happens to lie there, as `pip install -t` takes any place.
+    """
+    return package.parent.name == "src" and (package.parent.parent / "setup.cfg").is_file()
 
 
 def _of_easybuild(in_checkout: str, installed: str) -> Path:
