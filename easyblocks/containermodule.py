@@ -30,7 +30,7 @@ from hpcmod.image.integrity import check_sha256, file_sha256
 from hpcmod.image.locate import fetch_image, find_image, image_urls, nowhere, parse_checksum
 from hpcmod.image.sif import architecture_name
 from hpcmod.install import runtime, store
-from hpcmod.install.lock import hold, lock_name
+from hpcmod.lock import hold, lock_name
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
 from hpcmod.model.plan import make_plan

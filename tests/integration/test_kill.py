@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.install.lock import lock_name
+from hpcmod.lock import lock_name
 from tests.integration.conftest import (
     THOROUGH,
     installed,

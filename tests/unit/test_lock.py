@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod import lock
 from hpcmod.errors import BusyError
-from hpcmod.install import lock
-from hpcmod.install.lock import Holder, hold, read_holder
+from hpcmod.lock import Holder, hold, read_holder
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from hpcmod.install.lock import hold
+from hpcmod.lock import hold
 with hold(Path(sys.argv[1]), limit=None, tell=print, on_stale=lambda: None):
     print("inside", flush=True)
     time.sleep(float(sys.argv[2]))
@@ -32,7 +32,7 @@ with hold(Path(sys.argv[1]), limit=None, tell=print, on_stale=lambda: None):
 CONTEND = """
 import os, sys
 from pathlib import Path
-from hpcmod.install.lock import hold
+from hpcmod.lock import hold
 path, inside, dies = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "dies"
 for turn in range(3):
     with hold(path, limit=None, tell=lambda line: None, on_stale=inside.unlink):
