@@ -12,6 +12,8 @@ code  meaning
 6     busy: another process holds the lock
 7     the environment lacks something
 8     a remote server failed
+9     not trusted: no digest, checksum or signature where the site's policy wants one
+10    not trusted: signed by none of the keys that the site's policy names
 ====  =====================================================
 """
 
@@ -88,6 +90,18 @@ class RemoteError(HpcmodError):
     """A server did not give what was asked of it."""
 
     exit_code = 8
+
+
+class UntrustedError(HpcmodError):
+    """The site's policy wants a digest, a checksum or a signature, and there is none."""
+
+    exit_code = 9
+
+
+class UnknownKeyError(HpcmodError):
+    """An image is signed, but by no key that the site's policy names."""
+
+    exit_code = 10
 
 
 def explain_os_error(err: OSError) -> HpcmodError:

@@ -32,6 +32,8 @@ SILENCE = 60.0
 POLL = 0.2
 """Seconds between two looks at a lock that is waited for."""
 
+_LONG = 120  # bytes of a name; with a host's 64 and two numbers it stays below the 255 that Linux takes
+
 
 @dataclass(frozen=True)
 class Holder:
@@ -96,7 +98,12 @@ def read_holder(path: Path) -> Holder | None:
 
 @contextlib.contextmanager
 def hold(
-    path: Path, *, limit: float | None, tell: Callable[[str], None], on_stale: Callable[[], None]
+    path: Path,
+    *,
+    limit: float | None,
+    tell: Callable[[str], None],
+    on_stale: Callable[[], None],
+    on_wait: Callable[[], None] = lambda: None,
 ) -> Iterator[bool]:
     """Hold a lock while the block runs; the value is whether somebody else was waited for.
 
@@ -110,6 +117,8 @@ def hold(
         Called with a line for the user: who is waited for, what was cleared.
     on_stale
         Called when a dead process's lock was taken over, to clear what else it left.
+    on_wait
+        Called every `POLL` seconds while somebody is waited for; what it raises ends the waiting.
 
     Raises
     ------
@@ -117,7 +126,7 @@ def hold(
         If the lock is not to be had: the limit passed, or its holder on another host has fallen silent.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    waited = _acquire(path, limit, tell, on_stale)
+    waited = _acquire(path, limit, tell, on_stale, on_wait)
     stop = threading.Event()
     heart = threading.Thread(target=_beat, args=(path, stop), daemon=True)
     heart.start()
@@ -135,7 +144,13 @@ def _beat(path: Path, stop: threading.Event) -> None:
             os.utime(path)
 
 
-def _acquire(path: Path, limit: float | None, tell: Callable[[str], None], on_stale: Callable[[], None]) -> bool:
+def _acquire(
+    path: Path,
+    limit: float | None,
+    tell: Callable[[str], None],
+    on_stale: Callable[[], None],
+    on_wait: Callable[[], None],
+) -> bool:
     began = looked = time.monotonic()
     told: Holder | None = None
     while True:
@@ -159,24 +174,58 @@ def _acquire(path: Path, limit: float | None, tell: Callable[[str], None], on_st
             told = holder
         if holder and limit is not None and now - began >= limit:
             raise BusyError(f"{path} is held by {holder}", "Wait for it, or give a longer --wait-on-lock-limit.")
+        on_wait()
         time.sleep(POLL)
 
 
+def tidy(path: Path) -> None:
+    """Remove what a lock leaves beside itself, which others may be waiting at: they open it anew."""
+    guard = _beside(path, "guard")
+    with _guard(path) as alone:
+        if alone:
+            guard.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
-def _guard(path: Path) -> Iterator[None]:
-    """Let one process of this host at a time look and take: only they may clear a lock of this host."""
+def _guard(path: Path) -> Iterator[bool]:
+    """Let one process of this host at a time look and take: only they may clear a lock of this host.
+
+    The value is False where none can be kept out: no flock on this file system, or another user's file. There the link
+    alone decides.
+    """
+    guard, alone = _beside(path, "guard"), False
     with contextlib.ExitStack() as opened:
-        with contextlib.suppress(OSError):  # no flock on this file system, or another user's file: the link decides
-            file = opened.enter_context(Path(f"{path}.guard").open("a"))
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        with contextlib.suppress(OSError):
+            while not alone:
+                opened.close()
+                file = opened.enter_context(guard.open("a"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+                alone = _is_still(guard, file.fileno())
+        yield alone
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Say whether a path is still that of an open file: whoever held it before may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    """Name a file beside a lock: with the lock's name in it, or, where that is long, with what stands for it."""
+    name = path.name
+    if len(os.fsencode(name)) > _LONG:
+        name = f".{hashlib.sha256(os.fsencode(name)).hexdigest()}"
+    return path.with_name(f"{name}.{suffix}")
 
 
 def _take(path: Path) -> bool:
     _clear_torn(path)
-    mine = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}")
+    mine = _beside(path, f"{socket.gethostname()}.{os.getpid()}.{threading.get_native_id()}")
     try:
         mine.write_text(json.dumps(asdict(Holder.me())))
+        mine.chmod(0o644)  # whatever the umask: others are to see whom they wait for
         os.link(mine, path)
     except FileExistsError:
         return False
@@ -190,7 +239,7 @@ def _take(path: Path) -> bool:
 
 def _clear_torn(path: Path) -> None:
     """Remove the temporary files of processes of this host that were killed while they took the lock."""
-    stem = f"{path.name}.{socket.gethostname()}."
+    stem = _beside(path, f"{socket.gethostname()}.").name
     for torn in path.parent.glob(f"{glob.escape(stem)}*"):
         pid = torn.name[len(stem) :].partition(".")[0]
         if not Path("/proc", pid).exists():
@@ -199,14 +248,14 @@ def _clear_torn(path: Path) -> None:
 
 def _check_heartbeat(path: Path, holder: Holder) -> None:
     """Refuse to wait for another host's process that has been silent; both times are the file server's."""
-    probe = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}.now")
+    probe = _beside(path, f"{socket.gethostname()}.{os.getpid()}.now")
     probe.touch()
     try:
         silence = probe.stat().st_mtime - path.stat().st_mtime
     except FileNotFoundError:
         return
     finally:
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another thread of this process may have had the same
     if silence > SILENCE and holder.host != socket.gethostname():
         raise BusyError(
             f"{path} is held by {holder}, of which nothing was heard for {silence:.0f} s",

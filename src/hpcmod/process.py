@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from hpcmod.errors import LackingError
 
@@ -18,7 +20,13 @@ class Completed:
     stderr: str
 
 
-def run(argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float | None = None) -> Completed:
+def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    timeout: float | None = None,
+) -> Completed:
     """Run a program to its end and return what it did; a non-zero status is the caller's to judge.
 
     Parameters
@@ -27,6 +35,8 @@ def run(argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: f
         Program and arguments; the program is looked up on PATH.
     env
         The whole environment of the program; None for our own.
+    stdin
+        What the program reads on its standard input; None for our own input.
     timeout
         Seconds after which the program is killed.
 
@@ -37,7 +47,14 @@ def run(argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: f
     """
     try:
         done = subprocess.run(
-            list(argv), env=env, timeout=timeout, capture_output=True, text=True, errors="replace", check=False
+            list(argv),
+            env=env,
+            input=stdin,
+            timeout=timeout,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except OSError as err:
         raise _cannot_start(argv[0], err) from err
@@ -56,6 +73,20 @@ def call(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
     """
     try:
         return subprocess.run(list(argv), env=env, check=False).returncode
+    except OSError as err:
+        raise _cannot_start(argv[0], err) from err
+
+
+def become(argv: Sequence[str]) -> NoReturn:
+    """Run a program in place of this one, so that signals and the terminal are its own.
+
+    Raises
+    ------
+    LackingError
+        If the program is not on this machine.
+    """
+    try:
+        os.execvp(argv[0], list(argv))  # noqa: S606 - argv, no shell
     except OSError as err:
         raise _cannot_start(argv[0], err) from err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from types import TracebackType
@@ -19,6 +20,8 @@ class ProgressLine:
         self._terminal = self._stream.isatty()
         self._began = self._shown = time.monotonic()
         self._drew = False
+        self._before = -1
+        self._detail = ""
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -30,21 +33,32 @@ class ProgressLine:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
+    def note(self, detail: str) -> None:
+        """Say more of how far it is, e.g. of each part; shown with the next call, as far as the line is wide."""
+        self._detail = detail
+
     def __call__(self, done: int, total: int) -> None:
-        """Show how far it is."""
-        now = time.monotonic()
+        """Show how far it is; the rate is the one since the first call, for bytes may have been there before."""
+        now, began, before = time.monotonic(), self._began, self._before
+        if before < 0:
+            self._began, self._before = now, done
         if not self._terminal and now - self._shown < _QUIET:
             return
         self._shown = now
         self._drew = True
-        text = f"{self._label}: {render_progress(done, total, now - self._began)}"
-        self._stream.write(f"\r{text}\x1b[K" if self._terminal else f"{text}\n")
+        text = f"{self._label}: {render_progress(done, total, now - began, before=max(0, before))}"
+        text += f" ({self._detail})" if self._detail else ""
+        width = shutil.get_terminal_size().columns - 1
+        self._stream.write(f"\r{text[:width]}\x1b[K" if self._terminal else f"{text}\n")
         self._stream.flush()
 
 
-def render_progress(done: int, total: int, seconds: float) -> str:
-    """Render bytes done of bytes in all after so many seconds, e.g. `1.2 of 20.1 GB, 6 %, 0.8 GB/s, 24 s left`."""
-    rate = done / seconds if seconds > 0 else 0.0
+def render_progress(done: int, total: int, seconds: float, *, before: int = 0) -> str:
+    """Render bytes done of bytes in all after so many seconds, e.g. `1.2 of 20.1 GB, 6 %, 0.8 GB/s, 24 s left`.
+
+    `before` is how many were done before those seconds began.
+    """
+    rate = max(0, done - before) / seconds if seconds > 0 else 0.0
     left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
     share = f" of {total / 1e9:.1f} GB, {100 * done / total:.0f} %" if total else " GB"
     return f"{done / 1e9:.1f}{share}, {rate / 1e9:.1f} GB/s{left}"

@@ -29,7 +29,7 @@ def test_every_kind_keeps_message_and_cure(kind: type[HpcmodError]) -> None:
 
 
 def test_the_listed_exit_codes_are_those_of_the_kinds_and_zero() -> None:
-    listed = [int(code) for code in re.findall(r"^(\d) ", errors.__doc__ or "", re.MULTILINE)]
+    listed = [int(code) for code in re.findall(r"^(\d+) ", errors.__doc__ or "", re.MULTILINE)]
     assert listed == sorted(listed)
     assert set(listed) == {0} | {kind.exit_code for kind in KINDS}
 

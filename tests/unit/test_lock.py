@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -15,7 +16,7 @@ import pytest
 
 from hpcmod import lock
 from hpcmod.errors import BusyError
-from hpcmod.lock import Holder, hold, read_holder
+from hpcmod.lock import Holder, hold, read_holder, tidy
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -144,6 +145,32 @@ def test_a_live_holder_is_waited_for_and_told_once(path: Path, start: Start) -> 
     assert re.fullmatch(rf"waiting for process {process.pid} of \S+ on \S+, since .+", told[0])
 
 
+def test_who_waits_can_look_around_and_give_up(path: Path, start: Start) -> None:
+    start()
+    looks: list[None] = []
+
+    def look() -> None:
+        looks.append(None)
+        if len(looks) == 3:
+            raise KeyError("enough")
+
+    with (
+        pytest.raises(KeyError),
+        hold(path, limit=None, tell=lambda _: None, on_stale=never, on_wait=look),
+    ):
+        pytest.fail("it is held by another")
+    assert len(looks) == 3
+
+
+def test_a_lock_can_be_read_by_others_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
+            assert path.stat().st_mode & 0o777 == 0o644
+    finally:
+        os.umask(before)
+
+
 def test_the_limit_ends_the_wait_with_who_holds_the_lock(path: Path, start: Start) -> None:
     process = start()
     with (
@@ -249,3 +276,57 @@ def test_nothing_stays_beside_the_lock_but_its_guard(path: Path) -> None:
     with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
         pass
     assert [file.name for file in path.parent.iterdir()] == ["a.lock.guard"]
+
+
+def test_a_lock_with_a_name_as_long_as_linux_takes_can_be_held_waited_for_and_tidied(path: Path) -> None:
+    longest = path.with_name("l" * 255)
+    with (
+        hold(longest, limit=0.0, tell=pytest.fail, on_stale=never),
+        pytest.raises(BusyError),
+        hold(longest, limit=0.0, tell=lambda line: None, on_stale=never),
+    ):
+        pytest.fail("two inside")
+    tidy(longest)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_tidying_leaves_a_lock_that_is_held_and_takes_its_guard(path: Path) -> None:
+    with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
+        tidy(path)
+        assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
+
+
+def test_whoever_waits_at_a_guard_that_is_removed_meanwhile_goes_to_the_new_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One looks at a dead process's lock when another tidies up and a third comes: it must wait for the first."""
+    plant(path, host=socket.gethostname(), pid=999_999_999)
+    looks, go, inside, most = threading.Event(), threading.Event(), [], []
+    is_dead = Holder.is_dead
+
+    def slow(holder: Holder) -> bool:
+        dead = is_dead(holder)
+        if dead and threading.current_thread().name == "first":
+            looks.set()
+            go.wait(30)
+        return dead
+
+    def work() -> None:
+        with hold(path, limit=30, tell=lambda line: None, on_stale=lambda: None):
+            inside.append(threading.current_thread().name)
+            most.append(len(inside))
+            time.sleep(0.3)
+            inside.remove(threading.current_thread().name)
+
+    monkeypatch.setattr(Holder, "is_dead", slow)
+    threads = [threading.Thread(target=work, name=name) for name in ("first", "third")]
+    threads[0].start()
+    looks.wait(30)
+    second = threading.Thread(target=tidy, args=(path,))
+    second.start()
+    threads[1].start()
+    time.sleep(0.2)
+    go.set()
+    for thread in (*threads, second):
+        thread.join(30)
+    assert most == [1, 1]

@@ -34,6 +34,10 @@ def test_the_environment_given_is_the_whole_one() -> None:
     assert done.stdout == "['ONLY']\n"
 
 
+def test_a_program_reads_the_input_that_is_given() -> None:
+    assert run(["cat"], stdin="some\ntext").stdout == "some\ntext"
+
+
 def test_a_program_that_dies_of_a_signal_has_a_negative_status() -> None:
     assert run(python("import os; os.kill(os.getpid(), 9)")).status == -9
 

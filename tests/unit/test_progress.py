@@ -93,3 +93,23 @@ def test_talk_goes_to_stderr_so_that_stdout_stays_data(capsys: pytest.CaptureFix
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("copying: 1.0 of 2.0 GB")
+
+
+def test_bytes_that_were_there_before_say_nothing_of_the_rate(clock: Clock) -> None:
+    stream = Terminal()
+    with ProgressLine("fetching", stream) as line:
+        line(10 * GB, 20 * GB)
+        clock.now += 2
+        line(11 * GB, 20 * GB)
+    assert "11.0 of 20.0 GB, 55 %, 0.5 GB/s, 18 s left" in stream.getvalue()
+
+
+def test_more_is_said_of_each_part_as_far_as_the_line_is_wide(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    stream = Terminal()
+    with ProgressLine("fetching", stream) as line:
+        clock.now += 1
+        line.note("2 of 6 whole; 3f1ac2 45 %, 09bb10 3 %")
+        line(GB, 4 * GB)
+    shown = stream.getvalue().split("\r")[1]
+    assert shown == "fetching: 1.0 of 4.0 GB, 25 %, 1.0 GB/s, 3 s left (2 of 6 w"[:59] + "\x1b[K"
