@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from hpcmod.image.sif import open_image, read_sif, squashfs_partition
-from hpcmod.image.squashfs import Squashfs
+from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 
 _TEXT_LIMIT = 1 << 20
@@ -24,6 +24,7 @@ _CONDA_ROOTS = ("/opt/miniconda3", "/opt/miniforge3", "/opt/conda")
 _SYSTEM_PREFIXES = ("/usr/local", "/usr", "")
 
 _ASSIGNMENT = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
+_ASSIGNED = re.compile(r"(?:^|[\s;&(])([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
 _LITERAL = r"""(?:'[^']*'|"(?:[^"\\$`]|\\.)*"|\\.|[^\s'"\\$`;&|<>()~{}])*"""
 _VALUE = re.compile(_LITERAL, re.DOTALL)
 _DEFAULT = re.compile(rf'"?\$\{{([A-Za-z_][A-Za-z0-9_]*):?-({_LITERAL})\}}"?', re.DOTALL)
@@ -68,6 +69,7 @@ def read_facts(path: Path | str) -> ImageFacts:
             commands=_read_commands(squashfs, python) if python else (),
             labels=_read_labels(squashfs),
             environment=tuple(environment.items()),
+            assigned=_read_assigned(squashfs),
         )
 
 
@@ -104,6 +106,12 @@ def _read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
             elif not (is_default and variable in environment):
                 environment[variable] = value
     return environment, search_path
+
+
+def _read_assigned(squashfs: Squashfs) -> tuple[str, ...]:
+    """Give every name that the image's scripts may assign, in whatever way."""
+    scripts = (_read_text(squashfs, f"{_ENVIRONMENT}/{name}") for name in squashfs.listdir(_ENVIRONMENT))
+    return tuple(sorted({name for script in scripts for name in _ASSIGNED.findall(script)}))
 
 
 def _assignments(script: str) -> Iterator[tuple[str, str | None, str, bool]]:

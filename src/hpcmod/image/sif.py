@@ -1,66 +1,30 @@
-"""Read and check the head of a SIF, from the file alone: no runtime is started.
-
-A SIF is little-endian::
-
-    0       launch line [32]  magic [10]  version [3]  architecture [3]  id [16]
-    64      created, modified (Unix s), descriptors free, descriptors in all,
-            descriptor offset and length, data offset and length: eight int64
-    4096    descriptors, 585 bytes each:
-            int32 type, uint8 used, uint32 id, group, link,
-            int64 offset, size, size with padding, created, modified, uid, gid, name [128], extra [384]
-    32176   data objects; a partition starts at a multiple of 4096
-
-The extra part of a partition holds: int32 file system, int32 kind, architecture [3].
-"""
+"""Read and check the head of a SIF, from the file alone: no runtime is started; sif_format.py draws the format."""
 
 from __future__ import annotations
 
 import os
-import struct
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from hpcmod.errors import BadInputError, LackingError, NotFoundError, VerificationError
+from hpcmod.image.sif_format import (
+    ARCHITECTURES,
+    DESCRIPTOR,
+    FILE_SYSTEMS,
+    HEADER,
+    MAGIC,
+    PARTITION_EXTRA,
+    PRIMARY,
+    TYPES,
+    VERSION,
+)
 
-_HEADER = struct.Struct("<32s10s3s3s16s8q")
-_DESCRIPTOR = struct.Struct("<iBIII7q128s384s")
-_PARTITION_EXTRA = struct.Struct("<ii3s")
-_MAGIC = b"SIF_MAGIC\0"
 _MAGIC_AT = 32
-_VERSION = "01"
 _MOST_DESCRIPTORS = 4096  # Apptainer makes room for 48; a damaged count must not make us read gigabytes
 
-_ARCHITECTURES = {
-    "01": "386",
-    "02": "amd64",
-    "03": "arm",
-    "04": "arm64",
-    "05": "ppc64",
-    "06": "ppc64le",
-    "07": "mips",
-    "08": "mipsle",
-    "09": "mips64",
-    "10": "mips64le",
-    "11": "s390x",
-    "12": "riscv64",
-}
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-_TYPES = {
-    0x4001: "definition",
-    0x4002: "environment",
-    0x4003: "labels",
-    0x4004: "partition",
-    0x4005: "signature",
-    0x4006: "json",
-    0x4007: "generic",
-    0x4008: "crypto-message",
-    0x4009: "sbom",
-}
-_FILE_SYSTEMS = {1: "squashfs", 2: "ext3", 3: "archive", 4: "raw", 5: "encrypted squashfs"}
-_PRIMARY = 2
-
 _FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` this is seen while it streams."
 _LOOKS = (
     (0, b"\x1f\x8b", "gzip-compressed data", "If it is a packed image, unpack it with gunzip first."),
@@ -114,8 +78,13 @@ def architecture_name(machine: str) -> str:
     return _MACHINES.get(machine, machine)
 
 
-def read_sif(path: Path | str) -> Sif:
+def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
     """Read header and descriptors of a SIF and check that the file is as long as they promise.
+
+    Parameters
+    ----------
+    shown
+        Its name in messages and in the value, if that is another one, for the file is under a temporary name still.
 
     Raises
     ------
@@ -126,16 +95,16 @@ def read_sif(path: Path | str) -> Sif:
     VerificationError
         If the file ends before its last data object does, or its header is damaged.
     """
-    path = Path(path)
-    with open_image(path) as file:
+    with open_image(Path(path)) as file:
+        path = shown or Path(path)
         size = os.fstat(file.fileno()).st_size
-        head = file.read(_HEADER.size)
+        head = file.read(HEADER.size)
         _check_magic(path, file, head)
-        if len(head) < _HEADER.size:
-            raise _truncated(path, _HEADER.size, size)
-        _, _, version, arch, uid, created, _, _, total, table_at, *_ = _HEADER.unpack(head)
-        if _text(version) != _VERSION:
-            raise BadInputError(f"{path}: SIF version {_text(version)!r}, expected {_VERSION!r}")
+        if len(head) < HEADER.size:
+            raise _truncated(path, HEADER.size, size)
+        _, _, version, arch, uid, created, _, _, total, table_at, *_ = HEADER.unpack(head)
+        if _text(version) != VERSION:
+            raise BadInputError(f"{path}: SIF version {_text(version)!r}, expected {VERSION!r}")
         descriptors = _read_descriptors(path, file, size, total, table_at)
     _check_length(path, size, descriptors)
     return Sif(path, size, _architecture(arch, descriptors), str(uuid.UUID(bytes=uid)), created, descriptors)
@@ -211,7 +180,7 @@ def open_image(path: Path) -> BinaryIO:
 
 
 def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:
-    if head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC:
+    if head[_MAGIC_AT : _MAGIC_AT + len(MAGIC)] == MAGIC:
         return
     start = head + file.read(4096)
     looks, cure = _look(start)
@@ -241,20 +210,20 @@ def _first_line(start: bytes) -> str:
 
 
 def _read_descriptors(path: Path, file: BinaryIO, size: int, total: int, table_at: int) -> tuple[Descriptor, ...]:
-    if not 0 <= total <= _MOST_DESCRIPTORS or table_at < _HEADER.size:
+    if not 0 <= total <= _MOST_DESCRIPTORS or table_at < HEADER.size:
         raise _damaged(path, f"{total} descriptors at {table_at}")
-    table_end = table_at + total * _DESCRIPTOR.size
+    table_end = table_at + total * DESCRIPTOR.size
     if table_end > size:
         raise _truncated(path, table_end, size)
     file.seek(table_at)
-    table = file.read(total * _DESCRIPTOR.size)
-    return tuple(_make_descriptor(record) for record in _DESCRIPTOR.iter_unpack(table) if record[1])
+    table = file.read(total * DESCRIPTOR.size)
+    return tuple(_make_descriptor(record) for record in DESCRIPTOR.iter_unpack(table) if record[1])
 
 
 def _make_descriptor(record: tuple[Any, ...]) -> Descriptor:
     kind, _used, number, _group, _link, offset, size, *_times, name, extra = record
-    file_system, role, arch = _PARTITION_EXTRA.unpack_from(extra)
-    kind_name = _TYPES.get(kind, f"0x{kind & 0xFFFFFFFF:x}")
+    file_system, role, arch = PARTITION_EXTRA.unpack_from(extra)
+    kind_name = TYPES.get(kind, f"0x{kind & 0xFFFFFFFF:x}")
     if kind_name != "partition":
         return Descriptor(kind_name, number, offset, size, _text(name))
     return Descriptor(
@@ -263,16 +232,16 @@ def _make_descriptor(record: tuple[Any, ...]) -> Descriptor:
         offset,
         size,
         _text(name),
-        file_system=_FILE_SYSTEMS.get(file_system, f"file system {file_system}"),
-        primary=role == _PRIMARY,
-        architecture=_ARCHITECTURES.get(_text(arch), ""),
+        file_system=FILE_SYSTEMS.get(file_system, f"file system {file_system}"),
+        primary=role == PRIMARY,
+        architecture=ARCHITECTURES.get(_text(arch), ""),
     )
 
 
 def _architecture(header: bytes, descriptors: tuple[Descriptor, ...]) -> str:
     """Take the primary partition's word first: a runtime starts that, whatever the header says."""
     partition = next((one.architecture for one in descriptors if one.primary), "")
-    return partition or _ARCHITECTURES.get(_text(header), "unknown")
+    return partition or ARCHITECTURES.get(_text(header), "unknown")
 
 
 def _check_length(path: Path, size: int, descriptors: tuple[Descriptor, ...]) -> None:

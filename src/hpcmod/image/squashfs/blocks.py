@@ -1,40 +1,30 @@
-"""Read and unpack the blocks of a squashfs 4.0: its superblock, data, fragments, and the metadata in which tables lie.
-
-All numbers are little-endian; all places count from the start of the squashfs::
-
-    0             superblock, 96 bytes
-    ...           data blocks and fragment blocks, each compressed on its own
-    inode table   metadata blocks: uint16 (bit 15: stored as is; else: bytes that follow), unpacked at most 8 KiB
-    directories   metadata blocks
-    fragments     uint64 places of metadata blocks with 512 records each
-"""
+"""Read and unpack the blocks of a squashfs 4.0: superblock, data, fragments, and the metadata in which tables lie."""
 
 from __future__ import annotations
 
 import importlib
 import lzma
 import os
-import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from hpcmod.errors import BadInputError, LackingError, VerificationError
+from hpcmod.image.squashfs.format import (
+    FRAGMENT,
+    MAGIC,
+    METADATA_SIZE,
+    STORED_BLOCK,
+    STORED_METADATA,
+    SUPERBLOCK,
+    UINT16,
+    UINT32,
+    UINT64,
+)
 
-NO_FRAGMENT = 0xFFFFFFFF
-"""The fragment of a file that has none."""
-
-_SUPERBLOCK = struct.Struct("<IIIIIHHHHHHQQQQQQQQ")
-_MAGIC = 0x73717368
-_METADATA_SIZE = 8192
-_STORED_METADATA = 0x8000
-_STORED_BLOCK = 1 << 24
 _FRAGMENTS_A_BLOCK = 512
 _LARGEST_BLOCK = 1 << 20  # the format's own limit
-
-_FRAGMENT = struct.Struct("<QII")
-_UINT16, _UINT32, _UINT64 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
 
 _Codec = tuple[Callable[[bytes, int], bytes], type[Exception]]
 """Turns packed bytes, and the most that may come out, into what comes out; and what it raises at damage."""
@@ -90,10 +80,10 @@ class Blocks:
         """
         at, left = start, length
         while left:
-            (word,) = _UINT32.unpack(sizes.take(_UINT32.size))
+            (word,) = UINT32.unpack(sizes.take(UINT32.size))
             data = self._block(at, word, min(left, self.superblock.block_size))
             yield data
-            at += word % _STORED_BLOCK
+            at += word % STORED_BLOCK
             left -= len(data)
 
     def tail(self, fragment: int, offset: int, length: int) -> bytes:
@@ -106,13 +96,13 @@ class Blocks:
     def metadata(self, at: int) -> tuple[bytes, int]:
         """Read the metadata block at a place; give what it unpacks to and the place of the next."""
         if at not in self._metadata_cache:
-            (word,) = _UINT16.unpack(self._read(at, 2))
-            size = word % _STORED_METADATA
-            if not 0 < size <= _METADATA_SIZE:
+            (word,) = UINT16.unpack(self._read(at, 2))
+            size = word % STORED_METADATA
+            if not 0 < size <= METADATA_SIZE:
                 raise self.damaged(at, f"a metadata block of {size} bytes")
             data = self._read(at + 2, size)
-            if not word & _STORED_METADATA:
-                data = self._unpack_at(at, data, _METADATA_SIZE)
+            if not word & STORED_METADATA:
+                data = self._unpack_at(at, data, METADATA_SIZE)
             if not data:
                 raise self.damaged(at, "an empty metadata block")
             make_room(self._metadata_cache, 1024)
@@ -127,9 +117,9 @@ class Blocks:
         )
 
     def _superblock(self) -> Superblock:
-        fields = _SUPERBLOCK.unpack(self._read(0, _SUPERBLOCK.size))
+        fields = SUPERBLOCK.unpack(self._read(0, SUPERBLOCK.size))
         magic, _, _, block_size, fragments, codec, block_log, _, _, major, minor, root, used, *places = fields
-        if (magic, major, minor) != (_MAGIC, 4, 0):
+        if (magic, major, minor) != (MAGIC, 4, 0):
             raise BadInputError(f"{self.name}: at byte {self._offset}: no squashfs 4.0")
         if block_size != 1 << min(block_log, 32) or not 4096 <= block_size <= _LARGEST_BLOCK or used > self._size:
             raise self.damaged(0, f"block size {block_size}, {used} bytes used of {self._size}")
@@ -150,19 +140,19 @@ class Blocks:
             raise self.damaged(table_at, f"fragment {number} of {fragments}")
         if number not in self._fragment_cache:
             table, index = divmod(number, _FRAGMENTS_A_BLOCK)
-            (place,) = _UINT64.unpack(self._read(table_at + table * _UINT64.size, _UINT64.size))
-            at, word, _ = _FRAGMENT.unpack(Cursor(self, place, index * _FRAGMENT.size).take(_FRAGMENT.size))
+            (place,) = UINT64.unpack(self._read(table_at + table * UINT64.size, UINT64.size))
+            at, word, _ = FRAGMENT.unpack(Cursor(self, place, index * FRAGMENT.size).take(FRAGMENT.size))
             make_room(self._fragment_cache, 16)
             self._fragment_cache[number] = self._unpacked(at, word, self.superblock.block_size)
         return self._fragment_cache[number]
 
     def _unpacked(self, at: int, word: int, most: int) -> bytes:
         """Read a data or fragment block; bit 24 of its size says that it is stored as it is."""
-        size = word % _STORED_BLOCK
+        size = word % STORED_BLOCK
         if size > self.superblock.block_size:
             raise self.damaged(at, f"a block of {size} packed bytes")
         data = self._read(at, size)
-        return data[:most] if word & _STORED_BLOCK else self._unpack_at(at, data, most)
+        return data[:most] if word & STORED_BLOCK else self._unpack_at(at, data, most)
 
     def _unpack_at(self, at: int, data: bytes, most: int) -> bytes:
         try:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, LackingError, VerificationError
-from hpcmod.image.blocks import Blocks, Cursor
-from hpcmod.image.squashfs import Squashfs
+from hpcmod.image.squashfs.blocks import Blocks, Cursor
+from hpcmod.image.squashfs.reader import Squashfs
 from tests.corpus import HAS_MKSQUASHFS, Node, make_squashfs
 
 NEEDS_MKSQUASHFS = pytest.mark.skipif(not HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")

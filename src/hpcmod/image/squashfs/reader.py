@@ -3,7 +3,6 @@
 Ours, because the readers on the registry either scan the whole tree before they answer (200,000 files in a LUMI image)
 and fail on extended attributes behind an offset, or have a licence that cannot be joined with EasyBuild's.
 
-A reference into a table is the place of a metadata block and an offset in what that unpacks to.
 Extended attributes, owners and times are not read.
 """
 
@@ -17,11 +16,16 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from hpcmod.errors import NotFoundError
-from hpcmod.image.blocks import NO_FRAGMENT, Blocks, Cursor, make_room
+from hpcmod.image.squashfs.blocks import Blocks, Cursor, make_room
+from hpcmod.image.squashfs.format import (
+    ENTRY,
+    LARGEST_RUN,
+    NO_FRAGMENT,
+    RUN,
+)
 
 _LARGEST_DIRECTORY = 64 << 20  # two million names; a damaged size must not keep us busy for long
 _LARGEST_TARGET = 65536
-_LARGEST_RUN = 256
 _MOST_LINKS = 40  # as the kernel follows
 
 _INODE = struct.Struct("<HHHHII")
@@ -30,8 +34,6 @@ _LONG_DIRECTORY = struct.Struct("<IIIIHHI")
 _FILE = struct.Struct("<IIII")
 _LONG_FILE = struct.Struct("<QQQIIII")
 _LINK = struct.Struct("<II")
-_RUN = struct.Struct("<IIi")
-_ENTRY = struct.Struct("<HhHH")
 
 _KINDS = ("directory", "file", "link", "block device", "character device", "fifo", "socket")
 
@@ -197,14 +199,14 @@ class Squashfs:
         at = 0
         try:
             while at < length:
-                count, block, _ = _RUN.unpack_from(data, at)
-                at += _RUN.size
-                if count >= _LARGEST_RUN:
+                count, block, _ = RUN.unpack_from(data, at)
+                at += RUN.size
+                if count >= LARGEST_RUN:
                     raise self._blocks.damaged(cursor.at, f"a run of {count} names")
                 for _ in range(count + 1):
-                    offset, _, _, size = _ENTRY.unpack_from(data, at)
-                    name = data[at + _ENTRY.size : at + _ENTRY.size + size + 1]
-                    at += _ENTRY.size + len(name)
+                    offset, _, _, size = ENTRY.unpack_from(data, at)
+                    name = data[at + ENTRY.size : at + ENTRY.size + size + 1]
+                    at += ENTRY.size + len(name)
                     yield self._name(name, cursor), block << 16 | offset
         except struct.error as err:
             raise self._blocks.damaged(cursor.at, "a directory ends within a name") from err

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpcmod.errors import HpcmodError, NotFoundError
-from hpcmod.image.squashfs import Squashfs
+from hpcmod.image.squashfs.reader import Squashfs
 from tests.corpus import HAS_MKSQUASHFS, Link, Node, Program, make_squashfs, pack
 
 pytestmark = pytest.mark.skipif(not HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")

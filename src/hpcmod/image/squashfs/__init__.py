@@ -1,0 +1,1 @@
+"""Read and write squashfs, the file system within a SIF."""

@@ -1,0 +1,110 @@
+"""The compressors a squashfs may be written with: C libraries that let other threads run while they work."""
+
+from __future__ import annotations
+
+import importlib
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from hpcmod.errors import BadInputError, LackingError
+
+Bytes = Union[bytes, bytearray, memoryview]
+
+_Pack = Callable[[Sequence[Bytes]], Sequence[Any]]
+
+_GZIP, _LZ4, _ZSTD = 1, 5, 6  # numbers in the superblock
+_GZIP_DEFAULT, _ZSTD_DEFAULT = 9, 15  # levels that squashfs takes for granted where no options are written
+_LZ4_VERSION = 1
+_LZ4_HIGH = 1  # flag: packed by lz4's slow compressor
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A compressor at one level.
+
+    The same input gives the same output with the same version of the library, in any thread and in any batch.
+    """
+
+    name: str
+    level: int
+    number: int
+    """In the superblock."""
+    options: bytes
+    """What the superblock's options must say of it; empty if nothing."""
+    pack: _Pack
+    """Compresses each block of a batch on its own; what it gives may be longer than the block. From many threads."""
+
+    def compress(self, block: Bytes) -> bytes:
+        """Compress one block."""
+        return bytes(self.pack([block])[0])
+
+
+def codec(name: str, level: int | None = None) -> Codec:
+    """Give the compressor of this name: zstd (level 1-22, default 3), gzip (1-12, 6), lz4 (0 fast, 1-12; 0) or none.
+
+    Raises
+    ------
+    BadInputError
+        If there is no such compressor or level.
+    LackingError
+        If its Python package is not installed.
+    """
+    if name not in _CODECS:
+        raise BadInputError(f"no compressor {name!r}", f"Choose one of {', '.join(_CODECS)}.")
+    make, levels, default = _CODECS[name]
+    chosen = default if level is None else level
+    if chosen not in levels:
+        raise BadInputError(f"{name} has no level {chosen}", f"Choose one from {levels[0]} to {levels[-1]}.")
+    try:
+        return make(chosen)
+    except ImportError as err:
+        package = err.name.split(".")[0] if err.name else name
+        raise LackingError(
+            f"writing {name} needs the Python package {package}", f"python3 -m pip install {package}"
+        ) from err
+
+
+def _zstd(level: int) -> Codec:
+    library = importlib.import_module("zstandard")
+    own = threading.local()  # a compressor serves one thread at a time
+
+    def pack(blocks: Sequence[Bytes]) -> Sequence[Any]:
+        if not hasattr(own, "compressor"):
+            own.compressor = library.ZstdCompressor(level=level)
+        if blocks and hasattr(own.compressor, "multi_compress_to_buffer"):  # it refuses to do nothing
+            return own.compressor.multi_compress_to_buffer(list(blocks))  # type: ignore[no-any-return]
+        return [own.compressor.compress(block) for block in blocks]
+
+    options = b"" if level == _ZSTD_DEFAULT else struct.pack("<I", level)
+    return Codec("zstd", level, _ZSTD, options, pack)
+
+
+def _gzip(level: int) -> Codec:
+    compress = importlib.import_module("deflate").zlib_compress
+    said = min(level, 9)  # unsquashfs knows no other; nobody needs the level to unpack
+    options = b"" if said == _GZIP_DEFAULT else struct.pack("<IHH", said, 15, 0)
+    return Codec("gzip", level, _GZIP, options, lambda blocks: [compress(block, level) for block in blocks])
+
+
+def _lz4(level: int) -> Codec:
+    compress = importlib.import_module("lz4.block").compress
+    how: dict[str, Any] = {"mode": "high_compression", "compression": level} if level else {"mode": "default"}
+    options = struct.pack("<II", _LZ4_VERSION, _LZ4_HIGH if level else 0)  # the kernel refuses lz4 without them
+    return Codec(
+        "lz4", level, _LZ4, options, lambda blocks: [compress(block, store_size=False, **how) for block in blocks]
+    )
+
+
+def _none(level: int) -> Codec:
+    return Codec("none", level, _GZIP, b"", lambda blocks: blocks)  # a squashfs must name one; every reader has gzip
+
+
+_CODECS: dict[str, tuple[Callable[[int], Codec], range, int]] = {
+    "zstd": (_zstd, range(1, 23), 3),
+    "gzip": (_gzip, range(1, 13), 6),
+    "lz4": (_lz4, range(13), 0),
+    "none": (_none, range(1), 0),
+}

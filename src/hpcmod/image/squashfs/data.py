@@ -1,0 +1,139 @@
+"""Compress the blocks of a squashfs on all cores and write them in the order in which they came.
+
+Blocks go to the compressors in batches, so that Python's lock is taken once a batch and not once a block. Only so many
+batches are under way at a time; beyond that the oldest is waited for and written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, BinaryIO
+
+from hpcmod.image.squashfs.codecs import Bytes, Codec
+from hpcmod.image.squashfs.format import STORED_BLOCK
+from hpcmod.image.squashfs.tree import FileData
+
+_BATCH = 1 << 20
+_MOST_THREADS = 16  # one reader cannot feed more, and a login node is not ours alone
+_COMPARED = 1 << 20
+_MOST_ALIKE = 4  # files that a new one is compared with: thousands that only look alike must not cost more
+_SAMPLED = 64
+_END = -1
+
+
+class BlockStream:
+    """Write blocks behind one another; `close` it, also after an error.
+
+    Parameters
+    ----------
+    file
+        Open for reading and writing, at the place where the first block is to lie.
+    at
+        What that place is called in the squashfs.
+    threads
+        How many compress; default: one a core this process may use, at most 16.
+    """
+
+    def __init__(self, file: BinaryIO, at: int, codec: Codec, *, threads: int | None = None) -> None:
+        self.at = at
+        """Place of the next block."""
+        self._file, self._base, self._codec = file, file.tell() - at, codec
+        count = threads or min(len(os.sched_getaffinity(0)), _MOST_THREADS)
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="squashfs")
+        self._most_pending = 2 * count + 2
+        self._pending: deque[tuple[Future[Sequence[Any]], _Batch]] = deque()
+        self._batch = _Batch()
+        self._sample = 0  # hash of the last bytes of each packed block of the file that is being written
+        self._written: dict[tuple[int, int, int], list[FileData]] = {}
+
+    def add(self, block: Bytes, owner: FileData, index: int) -> None:
+        """Take a block; when it is written, its word is put at this index of its owner's `sizes`."""
+        self._batch.blocks.append(block)
+        self._batch.owners.append((owner, index))
+        self._batch.size += len(block)
+        if self._batch.size >= _BATCH:
+            self._submit()
+
+    def end(self, owner: FileData) -> None:
+        """Say that a file has all its blocks; if one like it has been written, its own are given up again."""
+        self._batch.owners.append((owner, _END))
+
+    def drain(self) -> None:
+        """Write all that is still under way."""
+        self._submit()
+        while self._pending:
+            self._write_oldest()
+
+    def close(self) -> None:
+        """Stop the compressors."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _submit(self) -> None:
+        batch, self._batch = self._batch, _Batch()
+        if not batch.owners:
+            return
+        self._pending.append((self._pool.submit(self._codec.pack, batch.blocks), batch))
+        while len(self._pending) > self._most_pending:
+            self._write_oldest()
+
+    def _write_oldest(self) -> None:
+        future, batch = self._pending.popleft()
+        pairs = iter(zip(future.result(), batch.blocks))
+        for owner, index in batch.owners:
+            if index == _END:
+                self._end(owner)
+                continue
+            packed, block = next(pairs)
+            if len(packed) < len(block):
+                self._write(packed, len(packed), owner, index)
+            else:
+                self._write(block, len(block) | STORED_BLOCK, owner, index)
+
+    def _write(self, data: Bytes, word: int, owner: FileData, index: int) -> None:
+        if owner.start < 0:
+            owner.start, self._sample = self.at, 0
+        self._sample = hash((self._sample, bytes(memoryview(data)[-_SAMPLED:])))
+        owner.sizes[index] = word
+        self._file.write(data)
+        self.at += word % STORED_BLOCK
+
+    def _end(self, owner: FileData) -> None:
+        """Give up a file's blocks if the same lie elsewhere: found by sizes and sample, then compared byte by byte."""
+        if owner.start < 0:
+            return
+        alike = self._written.setdefault((owner.size, hash(tuple(owner.sizes)), self._sample), [])
+        same = next((other for other in alike if other.sizes == owner.sizes and self._is_same(other, owner)), None)
+        if same is None:
+            alike[_MOST_ALIKE - 1 :] = [owner]
+            return
+        self.at, owner.start, owner.sizes = owner.start, same.start, same.sizes
+        self._file.seek(self._base + self.at)
+
+    def _is_same(self, one: FileData, other: FileData) -> bool:
+        length = self.at - other.start
+        pieces = range(0, length, _COMPARED)
+        found = all(
+            self._read(one.start + at, min(_COMPARED, length - at))
+            == self._read(other.start + at, min(_COMPARED, length - at))
+            for at in pieces
+        )
+        self._file.seek(self._base + self.at)
+        return found
+
+    def _read(self, at: int, length: int) -> bytes:
+        self._file.seek(self._base + at)
+        return self._file.read(length)
+
+
+class _Batch:
+    """Blocks that are compressed in one go, and whose they are."""
+
+    __slots__ = ("blocks", "owners", "size")
+
+    def __init__(self) -> None:
+        self.blocks: list[Bytes] = []
+        self.owners: list[tuple[FileData, int]] = []
+        self.size = 0

@@ -1,0 +1,188 @@
+"""Write the metadata of a squashfs 4.0: chains of packed 8 KiB blocks, and the tables of ids, attributes and places.
+
+A table is a chain of metadata blocks, followed by the places of these blocks as uint64. Records in them::
+
+    fragment   uint64 place, uint32 word (packed size, bit 24: stored as it is), uint32 unused
+    export     uint64 reference of the inode with this number, from 1
+    id         uint32 user or group
+    xattr id   uint64 reference of its first pair, uint32 pairs, uint32 bytes of their names and values
+
+All attributes lie in a chain of their own; a pair is uint16 prefix, uint16 length, name without prefix, uint32 length,
+value. Ahead of the places of the xattr ids stand uint64 place of that chain, uint32 number of ids, uint32 unused.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import BinaryIO
+
+from hpcmod.errors import BadInputError
+from hpcmod.image.squashfs.codecs import Bytes, Codec
+from hpcmod.image.squashfs.format import (
+    METADATA_SIZE,
+    STORED_METADATA,
+    UINT16,
+    UINT32,
+)
+
+NO_XATTRS = 0xFFFFFFFF
+"""The xattr id of an inode that has no attributes."""
+NO_TABLE = 0xFFFFFFFFFFFFFFFF
+"""The place of a table that is not there."""
+
+_MOST_IDS = 65535  # the superblock counts them in 16 bits
+_LARGEST_ID = 0xFFFFFFFF
+_LONGEST_NAME, _LONGEST_VALUE = 255, 65536  # of an attribute, on Linux
+_PREFIXES = {b"user.": 0, b"trusted.": 1, b"security.": 2}
+
+_PAIR = struct.Struct("<HH")
+_XATTR_ID = struct.Struct("<QII")
+_XATTR_HEAD = struct.Struct("<QII")
+
+
+class Metadata:
+    """A chain of metadata blocks, kept in memory until it is written."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self.packed = bytearray()
+        """The blocks that are full; after `close` all."""
+        self.buffer = bytearray()
+        """What is not yet a block; `append` keeps it shorter than one."""
+        self.places: list[int] = []
+        """Where each block begins, counted from the start of the chain."""
+
+    def append(self, data: Bytes) -> None:
+        """Put bytes behind those that are there."""
+        self.buffer += data
+        while len(self.buffer) >= METADATA_SIZE:
+            self._pack()
+
+    def reference(self) -> int:
+        """Give the place where the next byte will lie: that of its block shifted by 16, and the offset in the block."""
+        return len(self.packed) << 16 | len(self.buffer)
+
+    def close(self) -> bytes:
+        """Pack what is left, and give the whole chain."""
+        if self.buffer:
+            self._pack()
+        return bytes(self.packed)
+
+    def _pack(self) -> None:
+        block = bytes(self.buffer[:METADATA_SIZE])
+        del self.buffer[:METADATA_SIZE]
+        packed = self._codec.compress(block)
+        self.places.append(len(self.packed))
+        if len(packed) < len(block):
+            self.packed += UINT16.pack(len(packed)) + packed
+        else:
+            self.packed += UINT16.pack(len(block) | STORED_METADATA) + block
+
+
+def write_table(file: BinaryIO, at: int, records: Bytes, codec: Codec, head: bytes = b"") -> tuple[int, int]:
+    """Write the records of a table, then `head`, then the places of its blocks; give where the head is, and the end.
+
+    Parameters
+    ----------
+    at
+        Place in the squashfs at which the file stands.
+    """
+    table = Metadata(codec)
+    table.append(records)
+    chain = table.close()
+    file.write(chain)
+    file.write(head)
+    file.write(struct.pack(f"<{len(table.places)}Q", *(at + place for place in table.places)))
+    start = at + len(chain)
+    return start, start + len(head) + 8 * len(table.places)
+
+
+class Ids:
+    """The users and groups of the image, numbered as they first appear."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def number(self, identity: int) -> int:
+        """Give the number of a user or group.
+
+        Raises
+        ------
+        BadInputError
+            If it is out of range, or one more than the format can number.
+        """
+        found = self._numbers.get(identity)
+        return self._add(identity) if found is None else found
+
+    def _add(self, identity: int) -> int:
+        if not 0 <= identity <= _LARGEST_ID:
+            raise BadInputError(f"user or group {identity}: expected 0 to {_LARGEST_ID}")
+        if len(self._numbers) == _MOST_IDS:
+            raise BadInputError(f"more than {_MOST_IDS} different users and groups, which a squashfs cannot hold")
+        return self._numbers.setdefault(identity, len(self._numbers))
+
+    def records(self) -> bytes:
+        """Give the records of the table."""
+        return struct.pack(f"<{len(self._numbers)}I", *self._numbers)
+
+
+class Xattrs:
+    """The sets of extended attributes of the image; nodes with equal sets share one.
+
+    The format has room for the prefixes user., trusted. and security.; attributes with another one (system., which is
+    where POSIX access lists are) are left out, and their names kept in `left_out`.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._pairs = Metadata(codec)
+        self._records = bytearray()
+        self._numbers: dict[tuple[tuple[bytes, bytes], ...], int] = {}
+        self.left_out: set[bytes] = set()
+        """Names of attributes that the format cannot hold."""
+
+    def number(self, xattrs: tuple[tuple[bytes, bytes], ...]) -> int:
+        """Give the number of a set of attributes; of an attribute given twice the last value counts.
+
+        Raises
+        ------
+        BadInputError
+            If a name or value is longer than Linux allows.
+        """
+        if xattrs not in self._numbers:
+            stored = tuple(sorted(pair for pair in dict(xattrs).items() if self._is_storable(*pair)))
+            if stored not in self._numbers:
+                self._numbers[stored] = self._add(stored) if stored else NO_XATTRS
+            self._numbers[xattrs] = self._numbers[stored]
+        return self._numbers[xattrs]
+
+    def write(self, file: BinaryIO, at: int) -> tuple[int, int]:
+        """Write the attributes and their table; give the place of the table, and the end. Without attributes, none."""
+        if not self._records:
+            return NO_TABLE, at
+        chain = self._pairs.close()
+        file.write(chain)
+        head = _XATTR_HEAD.pack(at, len(self._records) // _XATTR_ID.size, 0)
+        return write_table(file, at + len(chain), self._records, self._codec, head)
+
+    def _is_storable(self, name: bytes, value: bytes) -> bool:
+        prefix, dot, rest = name.partition(b".")
+        if prefix + dot not in _PREFIXES or not rest:
+            self.left_out.add(name)
+            return False
+        if len(name) > _LONGEST_NAME or len(value) > _LONGEST_VALUE or b"\0" in name:
+            shown = f"{name[:40]!r} with {len(value)} bytes"
+            raise BadInputError(f"an extended attribute that Linux does not allow: {shown}, name of {len(name)} bytes")
+        return True
+
+    def _add(self, xattrs: tuple[tuple[bytes, bytes], ...]) -> int:
+        reference, size = self._pairs.reference(), 0
+        for name, value in xattrs:
+            prefix, dot, rest = name.partition(b".")
+            self._pairs.append(_PAIR.pack(_PREFIXES[prefix + dot], len(rest)) + rest + UINT32.pack(len(value)) + value)
+            size += len(name) + 1 + len(value)  # as mksquashfs counts: the name as text with its final NUL
+        self._records += _XATTR_ID.pack(reference, len(xattrs), size)
+        return len(self._records) // _XATTR_ID.size - 1
