@@ -1,0 +1,249 @@
+"""Turn an OCI image into a SIF in one pass: nothing is unpacked on a disk, and no other program is needed.
+
+The layers are walked from the top, so that only contents that can be seen are written; each is compressed and on the
+disk before the next layer is opened. What stands where is merged afterwards, from the bottom, and written last.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from hpcmod.errors import explain_os_error
+from hpcmod.image.integrity import Progress, Ticker
+from hpcmod.image.layers.decompress import Allowance, open_tar
+from hpcmod.image.layers.layer_tree import LayerTree
+from hpcmod.image.layers.merge import Hidden, Record, merge, missing, read_layer, read_missing
+from hpcmod.image.layers.tar import Entry, walk
+from hpcmod.image.oci_image import Layer, OciImage
+from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
+from hpcmod.image.squashfs.codecs import codec
+from hpcmod.image.squashfs.tree import Node
+from hpcmod.image.squashfs.writer import BLOCK_SIZE, SquashfsWriter
+from hpcmod.render import oci
+
+_MODE = 0o755  # whatever the umask, and as Apptainer makes it, for a SIF can be started by its name
+_LARGEST_TIME = 0xFFFFFFFF  # of a squashfs
+_NAMESPACE = uuid.UUID("8e4b3a52-6c0c-4a57-9d0b-5f3f4a1f6d21")  # drawn once, for the ids of converted images
+
+
+@dataclass(frozen=True)
+class ConvertOptions:
+    """How to convert."""
+
+    compression: str = "zstd"
+    """zstd, gzip, lz4 or none."""
+    level: int | None = None
+    """Of the compressor; its default if None."""
+    block_size: int = BLOCK_SIZE
+    """Bytes of a squashfs block."""
+    threads: int | None = None
+    """How many compress; one a core if None."""
+    squash_owners: bool = True
+    """Make root the owner of all files, and devices empty files, as Apptainer does for an ordinary user."""
+    most_bytes: int = 2 << 40
+    """Bytes that all layers may unpack to."""
+    most_ratio: int = 200
+    """Bytes that each byte stored may unpack to, in an image that unpacks to more than 16 GiB."""
+    most_entries: int = 2_000_000
+    """Members that all layers may have together; 1,000,000 take about 0.75 GB of memory."""
+    most_names: int = 512 << 20
+    """Bytes that their paths, what links lead to and extended attributes may have together; they are in memory."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion made."""
+
+    sha256: str
+    """Of the SIF."""
+    size: int
+    """Bytes of the SIF."""
+    entries: int
+    """Members of all layers."""
+    fetched_again: int
+    """Files whose content was read in a second pass, because their names alone did not tell that they are needed."""
+    left_out: tuple[str, ...]
+    """What the image has and a SIF cannot hold: variables whose names no shell takes, extended attributes."""
+
+
+def convert(
+    image: OciImage, partial: Path | str, *, options: ConvertOptions | None = None, progress: Progress | None = None
+) -> Converted:
+    """Convert an image to a SIF under a temporary name, on disk for good.
+
+    Parameters
+    ----------
+    image
+        Its layers are opened one after another, the top one first.
+    partial
+        Temporary name; what stands there is replaced. Whatever goes wrong, nothing is left there.
+    progress
+        Called with bytes of the layers read and in all, at most ten times a second, also from other threads.
+
+    Raises
+    ------
+    BadInputError
+        If the image is built wrong, or larger than the options allow.
+    VerificationError
+        If a layer is damaged, or not the one its digest names.
+    NoSpaceError
+        If the SIF does not fit.
+    HpcmodError
+        If the operating system refuses something else.
+    """
+    with _made_whole(Path(partial)) as file, _no_collector():
+        return _Conversion(image, options or ConvertOptions(), progress).write(file)
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Keep Python from looking for cycles among millions of nodes, of which it would find none, again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextmanager
+def _made_whole(partial: Path) -> Iterator[BinaryIO]:
+    """Open a new file, which goes unless all went well."""
+    try:
+        with partial.open("w+b") as file:
+            yield file
+            os.fchmod(file.fileno(), _MODE)
+    except OSError as err:
+        partial.unlink(missing_ok=True)
+        raise explain_os_error(OSError(err.errno, err.strerror, err.filename or str(partial))) from err
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+class _Conversion:
+    """One image on its way."""
+
+    def __init__(self, image: OciImage, options: ConvertOptions, progress: Progress | None) -> None:
+        self._image, self._options = image, options
+        self._codec = codec(options.compression, options.level)
+        self._size = sum(layer.size for layer in image.layers)
+        self._ticker = Ticker(progress, self._size)
+        self._read = 0
+        self._layers: list[list[Record]] = []
+        """The bottom first."""
+        self._left_out = list(oci.left_out(image.config))
+        self._entries = self._fetched_again = 0
+        self._mtime = min(image.config.created, _LARGEST_TIME)
+
+    def write(self, file: BinaryIO) -> Converted:
+        """Write the SIF into an empty file."""
+        config, source = self._image.config, _source(self._image)
+        files = oci.render_files(config, source=source)
+        objects = (
+            SifObject("definition", "", oci.render_definition(source).encode()),
+            SifObject("json", "inspect-metadata.json", oci.render_metadata(files, config, source=source).encode()),
+            SifObject("json", "oci-config.json", oci.render_config(self._image.config_text).encode()),
+        )
+        write_sif(
+            file,
+            architecture=config.architecture,
+            created=config.created,
+            uuid=uuid.uuid5(_NAMESPACE, self._name()).bytes,
+            objects=objects,
+            write_partition=lambda at: self._write_squashfs(at, files),
+        )
+        size = file.seek(0, os.SEEK_END)
+        return Converted(sync_and_hash(file), size, self._entries, self._fetched_again, tuple(self._left_out))
+
+    def _name(self) -> str:
+        """Tell this SIF from those of other images, or made otherwise."""
+        image, options = self._image, self._options
+        content = image.digest or " ".join(layer.digest or layer.diff_id for layer in image.layers)
+        how = (self._codec.name, self._codec.level, options.block_size, options.squash_owners)
+        return f"{content} {how}"
+
+    def _write_squashfs(self, file: BinaryIO, files: Sequence[oci.ImageFile]) -> int:
+        options = self._options
+        with SquashfsWriter(file, codec=self._codec, block_size=options.block_size, threads=options.threads) as writer:
+            self._read_layers(writer)
+            tree = merge(self._layers, mtime=self._mtime)
+            self._read_again(writer, missing(tree.root))
+            self._entries = sum(map(len, self._layers))
+            self._layers.clear()  # before the tables are made, which takes memory too
+            self._add(tree, writer, files)
+            size = writer.finish(tree.root, mtime=self._mtime)
+            self._left_out += sorted(name.decode(errors="replace") for name in writer.left_out)
+        return size
+
+    def _read_layers(self, writer: SquashfsWriter) -> None:
+        hidden, allowance = Hidden(), self._allowance()
+        for layer in reversed(self._image.layers):
+            with _entries(layer, allowance, self._tick) as entries:
+                records = read_layer(
+                    entries, hidden, add_file=writer.add_file, squash_owners=self._options.squash_owners
+                )
+            self._layers.insert(0, records)
+            if len(self._layers) < len(self._image.layers):
+                hidden.add(records)
+
+    def _read_again(self, writer: SquashfsWriter, needed: set[int]) -> None:
+        """Write the contents that are needed against first appearances."""
+        self._fetched_again = len(needed)
+        allowance = self._allowance()
+        for layer, records in zip(self._image.layers, self._layers):
+            if needed and any(id(found) in needed for _, found in records):
+                with _entries(layer, allowance, lambda count: None) as entries:
+                    read_missing(entries, records, needed, writer.add_file)
+
+    def _allowance(self) -> Allowance:
+        limits = self._options
+        return Allowance(
+            self._size,
+            most_bytes=limits.most_bytes,
+            most_ratio=limits.most_ratio,
+            most_entries=limits.most_entries,
+            most_names=limits.most_names,
+        )
+
+    def _tick(self, count: int) -> None:
+        self._read += count
+        self._ticker.tick(self._read)
+
+    def _add(self, tree: LayerTree, writer: SquashfsWriter, files: Sequence[oci.ImageFile]) -> None:
+        """Add what a runtime needs, as Apptainer does."""
+        tree.begin_layer(has_whiteouts=False)
+        tree.root.mode |= 0o200
+        for path in oci.DIRECTORIES:
+            tree.need_directory(path.encode())
+        for name, target in oci.LINKS:
+            if name.encode() not in tree.root.children:
+                tree.put(name.encode(), Node("symlink", 0o777, mtime=self._mtime, target=target.encode()))
+        empty = [oci.ImageFile(path, "", 0o644) for path in oci.EMPTY_FILES]
+        for file in [*files, *empty]:
+            text = file.text.encode()
+            node = Node("file", file.mode, mtime=self._mtime, data=writer.add_file(len(text), [text]))
+            tree.put(file.path.encode(), node)
+
+
+@contextmanager
+def _entries(layer: Layer, allowance: Allowance, on_read: Callable[[int], None]) -> Iterator[Iterator[Entry]]:
+    """Open a layer and walk its tar."""
+    with open_tar(layer, allowance, on_read=on_read) as blocks:
+        yield allowance.counted(walk(blocks))
+
+
+def _source(image: OciImage) -> tuple[str, str]:
+    """Name where an image came from; of a path only the last part, for the same image is to give the same SIF."""
+    kind, reference = image.reference.kind, image.reference
+    if reference.path:
+        return kind, Path(reference.path).name + (reference.tag and f":{reference.tag}")
+    return kind, reference.canonical.removeprefix(f"{kind}:").removeprefix("//")

@@ -1,0 +1,1 @@
+"""From the layers of an image to one tree of files."""

@@ -1,0 +1,266 @@
+"""Unpack a layer into the tar inside it: gzip, zstd or none, in a thread of its own that runs ahead of the reader."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Protocol, Union
+
+from hpcmod.errors import BadInputError, LackingError, VerificationError
+from hpcmod.image.layers.tar import Entry
+from hpcmod.image.oci_image import Layer
+
+_PACKED = 1 << 18  # bytes read at a time
+_PLAIN = 1 << 20  # bytes handed over at a time: large enough that threads seldom meet, small enough for a cache
+_AHEAD = 6  # blocks
+_PATIENCE = 2.0  # seconds for a thread to end that nobody waits for; it ends with the process
+_GZIP, _ZSTD, _ZSTD_SKIPPABLE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
+_LARGEST_WINDOW = 1 << 27  # bytes that zstd may look back: what `zstd --long` uses, and what we hold in memory
+_AGAIN = "It is damaged: get the image again."
+_OTHERS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
+
+_Item = Union[bytes, BaseException, None]
+
+
+class Allowance:
+    """What an image may unpack to, against archives that are made to fill a disk or to keep a machine busy.
+
+    Parameters
+    ----------
+    size
+        Bytes of all layers as they are stored.
+    most_bytes
+        Bytes of all layers unpacked, whatever they are stored in.
+    most_ratio
+        Bytes unpacked per byte stored, looked at from `free_bytes` on.
+    most_entries
+        Members of all layers together; each costs some memory.
+    most_names
+        Bytes of their paths, of what links lead to and of extended attributes, all of which are kept in memory.
+    """
+
+    def __init__(self, size: int, *, most_bytes: int, most_ratio: int, most_entries: int, most_names: int) -> None:
+        self._bytes = min(most_bytes, max(FREE_BYTES, size * most_ratio))
+        self._entries = most_entries
+        self._names = most_names
+        self._said = f"at most {self._bytes} bytes and {most_entries} entries, with {most_names} bytes of names,"
+
+    def take_bytes(self, count: int) -> None:
+        """Count bytes that were unpacked.
+
+        Raises
+        ------
+        BadInputError
+            If they are too many.
+        """
+        self._bytes -= count
+        if self._bytes < 0:
+            raise self._too_much("unpacks to too many bytes")
+
+    def counted(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        """Count entries, their names, and what holes in files come to.
+
+        Raises
+        ------
+        BadInputError
+            If they are too many.
+        """
+        for entry in entries:
+            self._entries -= 1
+            if self._entries < 0:
+                raise self._too_much("has too many entries")
+            self._names -= len(entry.path) + len(entry.target)
+            if entry.xattrs:
+                self._names -= sum(len(name) + len(value) for name, value in entry.xattrs)
+            if self._names < 0:
+                raise self._too_much("has too long names")
+            if entry.extents is not None:
+                self.take_bytes(entry.size)
+            yield entry
+
+    def _too_much(self, what: str) -> BadInputError:
+        return BadInputError(
+            f"the image {what}: {self._said} are unpacked", "If it is meant to be so large, raise the limit."
+        )
+
+
+FREE_BYTES = 16 << 30
+"""Bytes that any image may unpack to: a small one may well hold a large file of zeros."""
+
+
+@contextmanager
+def open_tar(layer: Layer, allowance: Allowance, *, on_read: Callable[[int], None]) -> Iterator[Iterator[bytes]]:
+    """Open the tar of a layer; it comes in blocks, and whoever reads to the end has verified it.
+
+    Parameters
+    ----------
+    on_read
+        Called, in another thread, with the number of bytes whenever some of the layer were read.
+
+    Raises
+    ------
+    VerificationError
+        While it is read: if the layer is truncated or damaged, or is not the one its digest names.
+    BadInputError
+        While it is read: if it unpacks to more than is allowed, or is packed in a way no layer is.
+    """
+    stream = layer.open()
+    blocks = _Ahead(_checked(_plain(_Told(stream, on_read), layer), layer, allowance), stream)
+    try:
+        yield iter(blocks)
+    finally:
+        blocks.stop()
+
+
+class _Ahead:
+    """Runs an iterator in a thread, some blocks ahead of whoever takes them; that thread closes the stream under it."""
+
+    def __init__(self, source: Iterator[bytes], stream: BinaryIO) -> None:
+        self._source, self._stream = source, stream
+        self._queue: queue.Queue[_Item] = queue.Queue(_AHEAD)
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="decompress", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            with self._stream:
+                for block in self._source:
+                    self._queue.put(block)
+                    if self._stopped:
+                        return
+            self._queue.put(None)
+        except BaseException as err:
+            self._queue.put(err)
+
+    def __iter__(self) -> Iterator[bytes]:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def stop(self) -> None:
+        """End the thread, whatever it is about to hand over; one that waits for a server ends when that answers."""
+        self._stopped = True
+        until = time.monotonic() + _PATIENCE
+        while self._thread.is_alive() and time.monotonic() < until:
+            with contextlib.suppress(queue.Empty):
+                self._queue.get(timeout=0.01)
+
+
+def _checked(blocks: Iterator[bytes], layer: Layer, allowance: Allowance) -> Iterator[bytes]:
+    """Count what is unpacked, and hash it where nothing else says that the layer is the right one."""
+    wanted = "" if layer.digest else layer.diff_id
+    sha256 = hashlib.sha256()
+    for block in blocks:
+        allowance.take_bytes(len(block))
+        if wanted:
+            sha256.update(block)
+        yield block
+    if wanted and wanted != f"sha256:{sha256.hexdigest()}":
+        raise VerificationError(f"a layer unpacks to sha256:{sha256.hexdigest()}, expected {wanted}", _AGAIN)
+
+
+def _plain(stream: _Readable, layer: Layer) -> Iterator[bytes]:
+    """Unpack by what the bytes are, not by what the media type says: the two often differ, and every tool does so."""
+    first = _read(stream, _PACKED)
+    if first[:2] == _GZIP:
+        yield from _gunzip(stream, first, layer)
+    elif first[:4] == _ZSTD or first[1:4] == _ZSTD_SKIPPABLE:
+        yield from _unzstd(stream, first, layer)
+    else:
+        for magic, name in _OTHERS.items():
+            if first.startswith(magic):
+                raise BadInputError(f"{_name(layer)} is packed by {name}; OCI knows gzip and zstd", "Build it anew.")
+        yield first
+        while block := stream.read(_PLAIN):
+            yield block
+
+
+def _gunzip(stream: _Readable, data: bytes, layer: Layer) -> Iterator[bytes]:
+    """Unpack gzip of one member or of many; what follows the last, as padding does, is passed over."""
+    igzip = _library("isal.igzip_lib", "isal")
+    while data[:2] == _GZIP:
+        member = igzip.IgzipDecompressor(igzip.DECOMP_GZIP)
+        try:
+            while not member.eof:
+                block = member.decompress(data, _PLAIN)
+                data = stream.read(_PACKED) if member.needs_input else b""
+                yield block
+                if not block and not data and not member.eof:
+                    raise VerificationError(f"{_name(layer)} is truncated: its gzip ends early", _AGAIN)
+        except igzip.error as err:
+            raise VerificationError(f"{_name(layer)} is damaged: {err}", _AGAIN) from err
+        data = member.unused_data + data
+        if len(data) < len(_GZIP):
+            data += _read(stream, _PACKED)
+    while stream.read(_PLAIN):  # only its last byte tells whether it was the right one
+        pass
+
+
+def _unzstd(stream: _Readable, first: bytes, layer: Layer) -> Iterator[bytes]:
+    """Unpack zstd of one frame or of many, as pzstd and zstd:chunked write it."""
+    zstandard = _library("zstandard", "zstandard")
+    unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+    reader = unpacker.stream_reader(_Rejoined(first, stream), read_size=_PACKED, read_across_frames=True)
+    try:
+        while block := reader.read(_PLAIN):
+            yield block
+    except zstandard.ZstdError as err:
+        raise VerificationError(f"{_name(layer)} is damaged: {err}", _AGAIN) from err
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Told:
+    """A stream that tells how much is read from it."""
+
+    def __init__(self, stream: _Readable, on_read: Callable[[int], None]) -> None:
+        self._stream, self._on_read = stream, on_read
+
+    def read(self, size: int) -> bytes:
+        """Read up to so many bytes."""
+        found = self._stream.read(size)
+        self._on_read(len(found))
+        return found
+
+
+class _Rejoined:
+    """A stream with the bytes that were read ahead of it."""
+
+    def __init__(self, first: bytes, stream: _Readable) -> None:
+        self._first, self._stream = first, stream
+
+    def read(self, size: int) -> bytes:
+        """Read up to so many bytes."""
+        if self._first:
+            found, self._first = self._first[:size], self._first[size:]
+            return found
+        return self._stream.read(size)
+
+
+def _read(stream: _Readable, size: int) -> bytes:
+    """Read so many bytes, fewer only at the end."""
+    found = stream.read(size)
+    while len(found) < size and (more := stream.read(size - len(found))):
+        found += more
+    return found
+
+
+def _library(name: str, package: str):  # type: ignore[no-untyped-def]
+    try:
+        return importlib.import_module(name)
+    except ImportError as err:
+        raise LackingError(f"unpacking a layer needs {package}", f"python3 -m pip install {package}") from err
+
+
+def _name(layer: Layer) -> str:
+    return f"layer {layer.digest or layer.diff_id or 'of an archive'}"

@@ -1,0 +1,235 @@
+"""The tree that layers unpack to, applied one upon another, without unpacking: umoci's rules, which Apptainer goes by.
+
+A path is resolved inside the image: symbolic links on its way are followed as if the root were that of the container,
+its last part is not. A whiteout takes away what lower layers have, never what its own layer has put there.
+"""
+
+from __future__ import annotations
+
+from hpcmod.errors import BadInputError
+from hpcmod.image.layers.tar_fields import REBUILD
+from hpcmod.image.squashfs.tree import Node
+
+WHITEOUT, OPAQUE = b".wh.", b".wh..wh..opq"
+
+_MOST_LINKS = 255  # followed on the way of one path, as umoci does
+_ROOT_MODE, _NEEDED_MODE = 0o755, 0o755
+_IMPLIED_MODE = 0o775  # what Apptainer's own umask, 002, leaves
+
+_Place = tuple[Node, bytes]
+"""A directory, and a name in it."""
+
+
+class LayerTree:
+    """A tree that grows by layers, the bottom first.
+
+    Parameters
+    ----------
+    mtime
+        Unix seconds, for directories that no layer describes.
+    """
+
+    def __init__(self, *, mtime: int) -> None:
+        self.root = Node("dir", _ROOT_MODE, mtime=mtime)
+        self._mtime = mtime
+        self._directories: dict[bytes, Node] = {}
+        """What paths lead to, in this layer."""
+        self._touched: set[_Place] = set()
+        """What this layer put there, and all above it."""
+        self._has_whiteouts = False
+        self._forward: list[tuple[bytes, bytes]] = []
+        """Hard links to what is not there yet."""
+
+    def begin_layer(self, *, has_whiteouts: bool) -> None:
+        """Begin with the next layer.
+
+        Parameters
+        ----------
+        has_whiteouts
+            Whether there are any in it; only for their sake it is noted what the layer has.
+        """
+        self._touched.clear()
+        self._has_whiteouts = has_whiteouts
+        self._directories.clear()
+
+    def end_layer(self) -> None:
+        """Make the hard links whose targets stood behind them.
+
+        Raises
+        ------
+        BadInputError
+            If one leads to nothing, or to a directory.
+        """
+        forward, self._forward = self._forward, []
+        for path, target in forward:
+            if not self._link(path, target):
+                shown = [each.decode(errors="replace")[:200] for each in (path, target)]
+                raise BadInputError(f"the image's hard link {shown[0]} leads to {shown[1]}, which is no file", REBUILD)
+
+    def put(self, path: bytes, node: Node) -> None:
+        """Put something where a path leads; a directory that is there already only changes its mode, owner and time.
+
+        Raises
+        ------
+        BadInputError
+            If the path goes round in circles, or it is the root's and no directory.
+        """
+        if not path:
+            self._describe_root(node)
+            return
+        directory, name = self._place(path)
+        old = directory.children.get(name)
+        if old is not None and old.kind == "dir" and node.kind == "dir":
+            _describe(old, node)
+        else:
+            self._replace(directory, name, node)
+
+    def put_hard_link(self, path: bytes, target: bytes) -> None:
+        """Put another name for a file where a path leads."""
+        if not self._link(path, target):
+            self._forward.append((path, target))
+
+    def need_directory(self, path: bytes) -> None:
+        """Make a directory unless the path leads to one already.
+
+        Raises
+        ------
+        BadInputError
+            If it leads to something else.
+        """
+        trail, absent = self._resolve(path)
+        if absent and absent[0] in trail[-1][0].children:
+            raise BadInputError(f"the image has a file in the place of the directory /{path.decode()}", REBUILD)
+        self._make((trail, absent), _NEEDED_MODE)
+
+    def white_out(self, path: bytes) -> None:
+        """Take away what lower layers have: all in a directory, or what the name after the prefix stands for."""
+        above, _, name = path.rpartition(b"/")
+        directory = self._find(above)
+        if directory is None:
+            return
+        if name == OPAQUE:
+            self._clear(directory)
+        else:
+            self._take_away(directory, name[len(WHITEOUT) :])
+
+    def _link(self, path: bytes, target: bytes) -> bool:
+        above, _, name = target.rpartition(b"/")
+        directory = self._find(above)
+        node = directory.children.get(name) if directory is not None else None
+        if node is None or node.kind == "dir" or not path:
+            return False
+        place = self._place(path)
+        if place[0].children.get(place[1]) is not node:
+            self._replace(*place, node)
+        return True
+
+    def _describe_root(self, node: Node) -> None:
+        if node.kind != "dir":
+            raise BadInputError("the image's root is no directory", REBUILD)
+        _describe(self.root, node)
+
+    def _replace(self, directory: Node, name: bytes, node: Node) -> None:
+        old = directory.children.pop(name, None)
+        if old is not None and old.kind in ("dir", "symlink"):
+            self._directories.clear()
+        directory.children[name] = node
+
+    def _place(self, path: bytes) -> _Place:
+        """Find the directory that a path's last part is a name in, and note that this layer has something there."""
+        above, _, name = path.rpartition(b"/")
+        directory = self._directories.get(above)
+        if directory is None:
+            directory = self._directories[above] = self._make(self._resolve(above), _IMPLIED_MODE)
+        if self._has_whiteouts:
+            self._touched.add((directory, name))
+        return directory, name
+
+    def _find(self, path: bytes) -> Node | None:
+        """Find a directory."""
+        known = self._directories.get(path)
+        if known is not None:
+            return known
+        trail, absent = self._resolve(path)
+        return None if absent else trail[-1][0]
+
+    def _resolve(self, path: bytes) -> tuple[list[_Place], list[bytes]]:
+        """Follow a path that is to lead to a directory.
+
+        Returns
+        -------
+        tuple
+            The directories on the way, each with its name in the one before; and the names for which there is nothing,
+            or something else.
+        """
+        trail: list[_Place] = [(self.root, b"")]
+        absent: list[bytes] = []
+        todo = path.split(b"/")[::-1]
+        links = 0
+        while todo:
+            name = todo.pop()
+            if name in (b"", b"."):
+                continue
+            if name == b"..":
+                if absent:
+                    absent.pop()
+                elif len(trail) > 1:
+                    trail.pop()
+                continue
+            node = None if absent else trail[-1][0].children.get(name)
+            if node is None or node.kind not in ("dir", "symlink"):
+                absent.append(name)
+            elif node.kind == "dir":
+                trail.append((node, name))
+            else:
+                links += 1
+                if links > _MOST_LINKS:
+                    shown = path.decode(errors="replace")[:200]
+                    raise BadInputError(f"the image's path {shown} goes round in circles", REBUILD)
+                if node.target.startswith(b"/"):
+                    del trail[1:]
+                todo += node.target.split(b"/")[::-1]
+        return trail, absent
+
+    def _make(self, found: tuple[list[_Place], list[bytes]], mode: int) -> Node:
+        """Make the directories that are absent, whatever else is in their place."""
+        trail, absent = found
+        for (above, _), (_, name) in zip(trail, trail[1:]):
+            self._touched.add((above, name))
+        directory = trail[-1][0]
+        for name in absent:
+            new = Node("dir", mode, mtime=self._mtime)
+            self._touched.add((directory, name))
+            self._replace(directory, name, new)
+            directory = new
+        return directory
+
+    def _take_away(self, directory: Node, name: bytes) -> None:
+        node = directory.children.get(name)
+        if node is None:
+            return
+        if (directory, name) not in self._touched:
+            self._replace_by_nothing(directory, name)
+        elif node.kind == "dir":
+            self._clear(node)
+
+    def _replace_by_nothing(self, directory: Node, name: bytes) -> None:
+        if directory.children.pop(name).kind in ("dir", "symlink"):
+            self._directories.clear()
+
+    def _clear(self, directory: Node) -> None:
+        """Take away all in a directory that is not of this layer."""
+        todo = [directory]
+        while todo:
+            here = todo.pop()
+            for name in list(here.children):
+                if (here, name) not in self._touched:
+                    self._replace_by_nothing(here, name)
+                elif here.children[name].kind == "dir":
+                    todo.append(here.children[name])
+
+
+def _describe(directory: Node, said: Node) -> None:
+    """Give a directory the mode, owner and time of another."""
+    directory.mode, directory.uid, directory.gid = said.mode, said.uid, said.gid
+    directory.mtime, directory.xattrs = said.mtime, said.xattrs

@@ -1,0 +1,187 @@
+"""Merge layers into one tree: which contents are worth writing, looking from the top, and what stands there in the end.
+
+Both passes see each member of each layer once. The first, `read_layer`, comes from the top while the layers are
+unpacked, and writes a file's content unless an upper layer hides its name: a guess by names alone, nearly always right.
+The second, `merge`, goes from the bottom over what the first noted down, and is exact: it does what umoci does, which
+Apptainer unpacks with. Contents that turn out to be needed and are not written are `missing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Union
+
+from hpcmod.image.layers.layer_tree import OPAQUE, WHITEOUT, LayerTree
+from hpcmod.image.layers.tar import Entry
+from hpcmod.image.layers.tar_fields import Bytes
+from hpcmod.image.squashfs.tree import FileData, Node
+
+Record = tuple[bytes, Union[Node, bytes, None]]
+"""A path, and what a layer has there: a node, the path that a hard link leads to, or None for a whiteout."""
+
+AddFile = Callable[[int, Iterable[Bytes]], FileData]
+"""Writes the content of a file of so many bytes."""
+
+_MOST_KNOWN = 1 << 16  # directories
+
+
+class Hidden:
+    """What upper layers hide of those below, by name.
+
+    A name hides what is below it unless it is a directory; an opaque directory hides all that lower layers have in it.
+    """
+
+    def __init__(self) -> None:
+        self._names: set[bytes] = set()
+        self._covering: set[bytes] = set()
+        self._known: dict[bytes, bool] = {}
+
+    def hides(self, path: bytes) -> bool:
+        """Say whether a lower layer's file of this path cannot be seen."""
+        return path in self._names or self._covered(path.rpartition(b"/")[0])
+
+    def _covered(self, directory: bytes) -> bool:
+        """Say whether all in a directory is hidden."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        asked = []
+        while (found := self._known.get(directory)) is None:
+            asked.append(directory)
+            if not directory or directory in self._covering:
+                found = directory in self._covering
+                break
+            directory = directory.rpartition(b"/")[0]
+        if asked:
+            self._known.update(dict.fromkeys(asked, found))
+        return found
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Add what a layer hides of those below it."""
+        for path, found in records:
+            if found is not None:
+                self._names.add(path)
+                if isinstance(found, bytes) or found.kind != "dir":
+                    self._covering.add(path)
+                continue
+            directory, _, name = path.rpartition(b"/")
+            if name == OPAQUE:
+                self._covering.add(directory)
+            else:
+                self._covering.add(_whited_out(directory, name))
+                self._names.add(_whited_out(directory, name))
+        self._known.clear()
+
+
+def _whited_out(directory: bytes, name: bytes) -> bytes:
+    name = name[len(WHITEOUT) :]
+    return directory + b"/" + name if directory else name
+
+
+def read_layer(
+    entries: Iterable[Entry],
+    hidden: Hidden,
+    *,
+    add_file: AddFile,
+    squash_owners: bool,
+) -> list[Record]:
+    """Note down what a layer has, and write the contents of files that no upper layer hides.
+
+    Parameters
+    ----------
+    entries
+        The layer's members, in order.
+    hidden
+        What the layers above hide.
+    add_file
+        Writes a content of so many bytes.
+    squash_owners
+        Make root the owner of all, and leave out what only root can make, as Apptainer does for an ordinary user.
+    """
+    records: list[Record] = []
+    for entry in entries:
+        path = entry.path
+        found: Node | bytes | None
+        if path.rpartition(b"/")[2].startswith(WHITEOUT):
+            found = None
+        elif entry.kind == "hard":
+            found = entry.target
+        else:
+            found = make_node(entry, squash_owners=squash_owners)
+            if found.kind == "file" and not hidden.hides(path):
+                found.data = add_file(entry.size, entry.chunks())
+        records.append((path, found))
+    return records
+
+
+def make_node(entry: Entry, *, squash_owners: bool) -> Node:
+    """Make a node of a member; its content is still to come."""
+    kind = entry.kind
+    if not squash_owners:
+        owner = (entry.uid, entry.gid)
+        xattrs, device = entry.xattrs, entry.device
+    else:
+        owner, device = (0, 0), (0, 0)
+        xattrs = tuple(each for each in entry.xattrs if each[0].startswith(b"user.")) if entry.xattrs else ()
+        if kind in ("char", "block"):
+            kind = "file"
+    return Node(
+        kind,
+        entry.mode,
+        uid=owner[0],
+        gid=owner[1],
+        mtime=entry.mtime,
+        xattrs=xattrs,
+        target=entry.target,
+        device=device,
+    )
+
+
+def read_missing(entries: Iterable[Entry], records: Sequence[Record], missing: set[int], add_file: AddFile) -> None:
+    """Walk a layer once more, and write those contents that turned out to be needed.
+
+    To its end, whatever the records say: only there it is seen whether these are the same bytes as the first time.
+    """
+    known = iter(records)
+    for entry in entries:
+        _, found = next(known, (b"", None))
+        if id(found) in missing and isinstance(found, Node):
+            found.data = add_file(entry.size, entry.chunks())
+
+
+def merge(layers: Iterable[Sequence[Record]], *, mtime: int) -> LayerTree:
+    """Merge layers, the bottom first, into the tree that a container sees.
+
+    Parameters
+    ----------
+    mtime
+        Unix seconds, for directories that no layer describes.
+
+    Raises
+    ------
+    BadInputError
+        If a hard link leads nowhere, a path goes round in circles, or the root is no directory.
+    """
+    tree = LayerTree(mtime=mtime)
+    for records in layers:
+        tree.begin_layer(has_whiteouts=any(found is None for _, found in records))
+        for path, found in records:
+            if found is None:
+                tree.white_out(path)
+            elif isinstance(found, bytes):
+                tree.put_hard_link(path, found)
+            else:
+                tree.put(path, found)
+        tree.end_layer()
+    return tree
+
+
+def missing(root: Node) -> set[int]:
+    """Give the ids of all files in a tree whose content is not written."""
+    found, todo = set(), [root]
+    while todo:
+        for node in todo.pop().children.values():
+            if node.kind == "dir":
+                todo.append(node)
+            elif node.kind == "file" and node.data is None:
+                found.add(id(node))
+    return found

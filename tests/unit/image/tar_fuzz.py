@@ -1,0 +1,101 @@
+"""Broken layers for fuzzing: good ones of the edge corpus, changed where it hurts, with sums that are right."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from hpcmod.errors import HpcmodError
+from hpcmod.image.layers.merge import Hidden, merge, read_layer
+from hpcmod.image.layers.tar import walk
+from hpcmod.image.squashfs.tree import FileData
+from tests.oci_corpus import CASES, sealed, tar_bytes
+
+BLOCK = 512
+FIELDS = ((0, 100), (100, 8), (108, 8), (124, 12), (136, 12), (156, 1), (157, 100), (257, 8), (329, 8), (345, 155))
+NASTY = (
+    *(b"", b"\xff" * 12, b"\x80" + b"\xff" * 11, b"77777777777", b"-1", b" 12 ", b"9", b"0x1", b"1\0002"),
+    *(b"../../x", b"/", b".", b"..", b".wh.", b".wh..wh..opq", b".wh...", b"a//b/../c", b"\0a"),
+    *(b"x", b"g", b"L", b"K", b"S", b"0", b"1", b"2", b"3", b"5", b"\0", b"D", b"ustar\x0000", b"ustar  \0"),
+    *(b"30 mtime=1e5\n", b"12 size=-1\n", b"9999 a=b\n", b"GNU.sparse.map=1,2,3"),
+)
+SEEDS = tuple(tar_bytes(layer) for case in CASES.values() for layer in case.layers if len(tar_bytes(layer)) < 20_000)
+
+
+def broken_tar(chance: random.Random) -> bytes:
+    """Make a tar that is broken in one to four ways."""
+    tar = bytearray(chance.choice(SEEDS))
+    for _ in range(chance.randrange(1, 5)):
+        chance.choice(BREAKS)(tar, chance)
+    return bytes(tar)
+
+
+def _set_field(tar: bytearray, chance: random.Random) -> None:
+    at = BLOCK * chance.randrange(max(1, len(tar) // BLOCK))
+    start, length = chance.choice(FIELDS)
+    tar[at + start : at + start + length] = chance.choice(NASTY)[:length].ljust(length, b"\0")
+    if len(tar) >= at + BLOCK:
+        tar[at : at + BLOCK] = sealed(bytes(tar[at : at + BLOCK]))
+
+
+def _set_bytes(tar: bytearray, chance: random.Random) -> None:
+    at = chance.randrange(len(tar) + 1)
+    piece = chance.choice(NASTY)
+    tar[at : at + len(piece)] = piece
+
+
+def _flip(tar: bytearray, chance: random.Random) -> None:
+    if tar:
+        tar[chance.randrange(len(tar))] ^= 1 << chance.randrange(8)
+
+
+def _cut(tar: bytearray, chance: random.Random) -> None:
+    del tar[chance.randrange(len(tar) + 1) :]
+
+
+def _splice(tar: bytearray, chance: random.Random) -> None:
+    other = chance.choice(SEEDS)
+    at = BLOCK * chance.randrange(len(tar) // BLOCK + 1)
+    tar[at:at] = other[: BLOCK * chance.randrange(len(other) // BLOCK + 1)]
+
+
+BREAKS: Sequence[Callable[[bytearray, random.Random], None]] = (
+    _set_field,
+    _set_field,
+    _set_bytes,
+    _flip,
+    _cut,
+    _splice,
+)
+
+
+def pieces(data: bytes, chance: random.Random) -> Iterator[bytes]:
+    """Cut bytes as a decompressor might hand them over."""
+    step = chance.choice((len(data) or 1, 512, 700, 4096, 1))
+    yield from (data[at : at + step] for at in range(0, len(data), step))
+
+
+def try_image(chance: random.Random) -> str:
+    """Read and merge one to three broken layers; return what became of them. Anything but HpcmodError comes through."""
+    hidden, layers = Hidden(), []
+    try:
+        for _ in range(chance.randrange(1, 4)):
+            entries = walk(pieces(broken_tar(chance), chance))
+            layers.append(read_layer(entries, hidden, add_file=_swallow, squash_owners=chance.random() < 0.5))
+            hidden.add(layers[-1])
+        merge(reversed(layers), mtime=0)
+    except HpcmodError as err:
+        return type(err).__name__
+    return "merged"
+
+
+def _swallow(size: int, chunks: object) -> FileData:
+    """Take in at most a megabyte of a content, which must not be longer than it says."""
+    done = 0
+    for chunk in chunks:  # type: ignore[attr-defined]
+        done += len(chunk)
+        if done > 1 << 20:
+            return FileData(size)
+    if done != size:
+        raise AssertionError(f"{done} bytes came, {size} were promised")
+    return FileData(size)
