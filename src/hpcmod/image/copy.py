@@ -48,7 +48,6 @@ def copy_image(
     *,
     checksum: str | None = None,
     method: str = "copy",
-    check_copy: bool = False,
     progress: Progress | None = None,
 ) -> CopyResult:
     """Put the bytes of an image at a temporary name, on disk for good, and hash them on the way.
@@ -63,9 +62,7 @@ def copy_image(
     checksum
         The sha256 that the source must have; None to only find it out.
     method
-        `copy`, or `link` for a hard link.
-    check_copy
-        Read the copy back and hash it too.
+        `copy`, `link` for a hard link, or `share` for a hard link where one can be made, else a copy.
     progress
         Called with bytes done and bytes in all, at most ten times a second.
 
@@ -89,8 +86,6 @@ def copy_image(
     try:
         result = _METHODS[method](source, partial, progress)
         check_sha256(source, expected=expected, found=result.sha256)
-        if check_copy and result.method != "hardlink":
-            check_sha256(f"{partial}, the copy of {source}", expected=result.sha256, found=file_sha256(partial))
     except BaseException:  # a half-made image must not outlive even Ctrl-C
         partial.unlink(missing_ok=True)
         raise
@@ -225,14 +220,15 @@ def _stream(source: int, target: int, size: int, ticker: Ticker, pool: ThreadPoo
         if count == 0:
             raise _Shrunk
         hashing = pool.submit(sha256.update, view[:count])
-        _write_all(target, view[:count], done)
+        write_at(target, view[:count], done)
         hashing.result()
         done += count
         ticker.tick(done)
     return sha256.hexdigest()
 
 
-def _write_all(target: int, view: memoryview, start: int) -> None:
+def write_at(target: int, view: memoryview, start: int) -> None:
+    """Write all of a buffer to an open file, from a byte of it on."""
     done = 0
     while done < len(view):
         done += os.pwrite(target, view[done:], start + done)
@@ -270,4 +266,11 @@ def _changed(source: Path, size: int) -> VerificationError:
     )
 
 
-_METHODS = {"copy": _copy, "link": _link}
+def _share(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
+    try:
+        return _link(source, partial, progress)
+    except LackingError:
+        return _copy(source, partial, progress)
+
+
+_METHODS = {"copy": _copy, "link": _link, "share": _share}

@@ -17,9 +17,10 @@ from pathlib import Path
 import requests
 
 from hpcmod.errors import BusyError, LackingError, RemoteError, VerificationError
-from hpcmod.image.client import Answer, Client, Retry, insist
-from hpcmod.image.copy import FULL, free_bytes, no_space
+from hpcmod.image.copy import FULL, no_space
 from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, hash_range, parse_sha256
+from hpcmod.image.preflight import Need, check_room
+from hpcmod.image.web.client import Answer, Client, Retry, insist
 from hpcmod.model.reference import check_address, redact
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # a Lustre mounted without flock, say
@@ -40,11 +41,11 @@ def fetch_file(
     url: str,
     partial: Path | str,
     *,
-    final: Path | str | None = None,
     checksum: str | None = None,
     session_factory: Callable[[], requests.Session] = requests.Session,
     progress: Progress | None = None,
     resume: bool = True,
+    keep_note: bool = False,
     allow_http: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> FetchResult:
@@ -58,9 +59,6 @@ def fetch_file(
     partial
         Temporary name, the same each time. An interrupted fetch leaves it, with a note beside it, and the next one of
         that address goes on from there. It goes when what was fetched proves wrong, or when the disk is full.
-    final
-        Name in the same directory that the file gets once it is verified, while no other process may fetch to the same
-        temporary name; without it, the file stays at its temporary name.
     checksum
         The sha256 that the file must have.
     session_factory
@@ -69,6 +67,9 @@ def fetch_file(
         Called with bytes done and bytes in all (0 if the server does not say), at most ten times a second.
     resume
         Whether to go on from what an earlier fetch left.
+    keep_note
+        Leave the note (`note_of`) beside the whole file too, so that as long as both are there, the next fetch only
+        asks the server whether it is still the same.
     sleep
         Waits so many seconds before the next attempt.
 
@@ -89,11 +90,16 @@ def fetch_file(
     expected = parse_sha256(checksum) if checksum is not None else None
     with closing(session_factory()) as session:
         client = Client(session, allow_http=allow_http)
-        fetch = _Fetch(url, Path(partial), final=final, expected=expected, client=client, progress=progress)
+        fetch = _Fetch(url, Path(partial), keep_note=keep_note, expected=expected, client=client, progress=progress)
         with _disk_faults(fetch), _alone(fetch):
             if not resume:
                 fetch.forget()
             return insist(fetch.attempt, url, done=lambda: fetch.done, sleep=sleep)
+
+
+def note_of(partial: Path) -> Path:
+    """Name the note that tells what an interrupted fetch was fetching."""
+    return partial.with_name(partial.name + ".resume")
 
 
 class _Fetch:
@@ -104,7 +110,7 @@ class _Fetch:
         url: str,
         partial: Path,
         *,
-        final: Path | str | None,
+        keep_note: bool,
         expected: str | None,
         client: Client,
         progress: Progress | None,
@@ -115,13 +121,13 @@ class _Fetch:
         self.total = 0
         """Bytes of the whole file; 0 where that is not known."""
         self._url = url
-        self._final = final
+        self._keep_note = keep_note
         self._expected = expected
         self._client = client
         self._progress = progress
         self._sha256 = hashlib.sha256()
         self._resumed_from = 0
-        self.note = partial.with_name(partial.name + ".resume")
+        self.note = note_of(partial)
 
     def attempt(self) -> FetchResult:
         """Ask for what is missing, and take it in.
@@ -166,6 +172,9 @@ class _Fetch:
         if answer.status == 416 and have and answer.total == have:
             self._go_on_from(have, have)
             return True
+        if answer.status == 200 and have and answer.total == have and answer.validator == validator != "":
+            self._go_on_from(have, have)  # by a server that sends no parts
+            return True
         if answer.status == 200:
             self._start_over(answer)
             return False
@@ -199,8 +208,8 @@ class _Fetch:
         self.done = self._resumed_from = have
 
     def _check_space(self, have: int = 0) -> None:
-        if self.total - have > free_bytes(self.partial.parent):
-            raise no_space(self.partial.parent, needed=self.total - have)
+        need = max(0, self.total - have)
+        check_room([Need(self.partial.parent, need, 1, "the file", "name another place for it")])
 
     def _receive(self, answer: Answer) -> None:
         try:
@@ -234,9 +243,8 @@ class _Fetch:
             if resumed:  # what an earlier fetch left may be to blame
                 raise Retry("what was resumed has the wrong sha256") from err
             raise
-        if self._final is not None:
-            self.partial.replace(self._final)  # before the note goes: a kill in between leaves nothing to fetch twice
-        self.note.write_text("")
+        if not self._keep_note:
+            self.note.write_text("")
         return FetchResult(found, self.done, self._resumed_from)
 
 

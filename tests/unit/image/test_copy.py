@@ -72,7 +72,8 @@ def test_short_copies_are_continued(
     real = os.copy_file_range
     monkeypatch.setattr(fcntl, "ioctl", refuse(errno.EOPNOTSUPP))
     monkeypatch.setattr(os, "copy_file_range", lambda a, b, n, i, o: real(a, b, min(n, 5_000_001), i, o))
-    assert copy_image(source, partial, checksum=checksum, check_copy=True).method == "copy_file_range"
+    assert copy_image(source, partial, checksum=checksum).method == "copy_file_range"
+    assert partial.read_bytes() == source.read_bytes()
 
 
 def test_a_reflink_writes_nothing_and_still_hashes(
@@ -83,8 +84,9 @@ def test_a_reflink_writes_nothing_and_still_hashes(
 
     monkeypatch.setattr(fcntl, "ioctl", clone)
     monkeypatch.setattr(copy, "free_bytes", lambda _: 0)
-    result = copy_image(source, partial, checksum=checksum, check_copy=True)
+    result = copy_image(source, partial, checksum=checksum)
     assert (result.method, result.bytes_written, result.sha256) == ("reflink", 0, checksum)
+    assert partial.read_bytes() == source.read_bytes()
 
 
 def test_a_hard_link_is_the_same_file(source: Path, partial: Path, checksum: str) -> None:
@@ -153,21 +155,6 @@ def test_the_copy_may_be_read_by_all_whatever_the_umask(source: Path, partial: P
     finally:
         os.umask(before)
     assert partial.stat().st_mode & 0o777 == 0o644
-
-
-def test_a_copy_that_differs_from_its_source_is_noticed(
-    source: Path, partial: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.fsync
-
-    def damage(target: int) -> None:
-        os.pwrite(target, b"?", 1000)
-        real(target)
-
-    monkeypatch.setattr(os, "fsync", damage)
-    with pytest.raises(VerificationError, match="the copy of"):
-        copy_image(source, partial, check_copy=True)
-    assert not partial.exists()
 
 
 def test_says_at_once_when_it_cannot_fit(source: Path, partial: Path, monkeypatch: pytest.MonkeyPatch) -> None:

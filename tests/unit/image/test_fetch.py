@@ -23,7 +23,7 @@ from hpcmod.errors import (
     RemoteError,
     VerificationError,
 )
-from hpcmod.image.fetch import FetchResult, fetch_file
+from hpcmod.image.fetch import FetchResult, fetch_file, note_of
 
 BODY = random.Random(2).randbytes(1_000_000)  # noqa: S311 - noise for a test, the same each time
 SUM = hashlib.sha256(BODY).hexdigest()
@@ -54,10 +54,6 @@ def fetch(server: Server, partial: Path, waits: list[float]) -> Any:
         return fetch_file(url or server.url, partial, **{"sleep": waits.append, **options})
 
     return call
-
-
-def note_of(partial: Path) -> Path:
-    return partial.with_name(partial.name + ".resume")
 
 
 def break_off(fetch: Any, server: Server, partial: Path, **options: Any) -> int:
@@ -235,8 +231,14 @@ def test_the_note_holds_no_key(fetch: Any, server: Server, partial: Path) -> Non
 
 
 def test_says_at_once_when_it_cannot_fit(fetch: Any, partial: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=1, f_frsize=4096))
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=1, f_frsize=4096, f_files=0))
     with pytest.raises(NoSpaceError, match="1000000 bytes needed, 4096 bytes free"):
+        fetch()
+
+
+def test_says_at_once_when_no_more_files_are_allowed(fetch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=10**9, f_frsize=4096, f_files=9, f_favail=0))
+    with pytest.raises(NoSpaceError, match="1 files needed, 0 free"):
         fetch()
 
 
@@ -266,37 +268,17 @@ def test_two_at_once_do_not_mix(fetch: Any, partial: Path) -> None:
     assert fetch().sha256 == SUM
 
 
-def test_gives_the_final_name_while_no_other_may_fetch(
-    fetch: Any, partial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_whole_file_whose_note_was_kept_is_not_fetched_again_while_it_is_the_same(
+    *, fetch: Any, server: Server, partial: Path, parts: bool
 ) -> None:
-    rename = Path.replace
-
-    def watch(self: Path, target: Path) -> Path:
-        with pytest.raises(BusyError):
-            fetch()
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "replace", watch)
-    final = tmp_path / "image.sif"
-    assert fetch(final=final, checksum=SUM) == FetchResult(SUM, len(BODY), 0)
-    assert final.read_bytes() == BODY
-    assert list(tmp_path.iterdir()) == [final]
-
-
-def test_an_unverified_file_never_gets_its_final_name(fetch: Any, tmp_path: Path) -> None:
-    with pytest.raises(VerificationError):
-        fetch(final=tmp_path / "image.sif", checksum="0" * 64)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_cannot_get_its_final_name_is_not_fetched_again(fetch: Any, server: Server, tmp_path: Path) -> None:
-    final = tmp_path / "image.sif"
-    final.mkdir()
-    with pytest.raises(LackingError, match=rf"{final}: cannot be written: Is a directory"):
-        fetch(final=final)
-    final.rmdir()
-    assert fetch(final=final) == FetchResult(SUM, len(BODY), len(BODY))
-    assert final.read_bytes() == BODY
+    assert fetch(keep_note=True) == FetchResult(SUM, len(BODY), 0)
+    assert note_of(partial).exists()
+    server.answers = [Answer(ignore_range=not parts)]
+    assert fetch(keep_note=True) == FetchResult(SUM, len(BODY), len(BODY))
+    server.answers, server.etag, server.body = [Answer(ignore_range=not parts)], '"v2"', BODY[::-1]
+    assert fetch(keep_note=True).resumed_from == 0
+    assert partial.read_bytes() == BODY[::-1]
 
 
 def test_progress_ends_with_all_bytes(fetch: Any) -> None:

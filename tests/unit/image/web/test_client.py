@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -12,8 +14,8 @@ import requests
 from file_server import Answer, Server, serve
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
-from hpcmod.image.client import Answer as Answered
-from hpcmod.image.client import Client, Retry, insist
+from hpcmod.image.web.client import Answer as Answered
+from hpcmod.image.web.client import Client, LoginError, Retry, StatusError, insist
 
 BODY = random.Random(2).randbytes(1_000_000)  # noqa: S311 - noise for a test, the same each time
 
@@ -189,3 +191,85 @@ def test_bytes_that_are_new_start_the_count_of_failures_anew(waits: list[float])
     with pytest.raises(RemoteError, match="5 times in a row; 2 bytes are here"):
         insist(attempt, "https://host/x.sif", done=lambda: next(done), sleep=waits.append)
     assert waits == [1.0, 1.0, 2.0, 4.0, 8.0]
+
+
+def test_what_a_server_demands_for_a_login_comes_with_the_error(server: Server) -> None:
+    server.answers = [Answer(401, {"WWW-Authenticate": 'Basic realm="x"'}), Answer(401), Answer(403)]
+    with pytest.raises(LoginError) as caught:
+        ask(server)
+    assert caught.value.challenge == 'Basic realm="x"'
+    with pytest.raises(LoginError) as caught:
+        ask(server)
+    assert caught.value.challenge == ""
+    with pytest.raises(StatusError) as refused:
+        ask(server)
+    assert refused.value.status == 403
+
+
+def test_a_form_is_not_sent_where_a_server_points_to(server: Server) -> None:
+    with serve(BODY) as other, closing(requests.Session()) as session:
+        server.answers = [Answer(307, {"Location": other.url})]
+        client = Client(session)
+        with pytest.raises(StatusError), client.get(server.url, {}, form={"refresh_token": "secret"}):
+            pass
+        assert other.asked == []
+    assert server.asked[-1]["content-type"] == "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Length": "9" * 5000},
+        {"Content-Range": f"bytes 0-1/{'9' * 5000}"},
+        {"Retry-After": "9" * 5000},
+        {"Retry-After": "Mon, 01 Jan 0001 00:00:00 +2359"},
+        {"Retry-After": "\u0663"},
+    ],
+)
+@pytest.mark.parametrize("status", [200, 503])
+def test_numbers_that_are_none_are_no_fault_of_ours(server: Server, headers: dict[str, str], status: int) -> None:
+    server.answers = [Answer(status, headers)]
+    with suppress(Retry, RemoteError):
+        ask(server)
+
+
+def test_a_reason_cannot_steer_a_terminal(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BaseHTTPRequestHandler, "responses", {418: ("\x1b[31mred", "")})
+    server.answers = [Answer(418)]
+    with pytest.raises(RemoteError, match=r"418 \?\[31mred"):
+        ask(server)
+
+
+@pytest.mark.parametrize(
+    "location", ["https://[", f"https://{'a' * 70}.example/x", "http://127.0.0.1:99999/", "https://exa mple/", "//[x"]
+)
+def test_a_redirect_to_what_is_no_address_is_an_error_of_ours(fetch: Any, server: Server, location: str) -> None:
+    server.answers = [Answer(302, {"Location": location})]
+    with pytest.raises((RemoteError, BadInputError)):
+        fetch()
+
+
+def test_the_body_of_a_redirect_stays_with_the_server() -> None:
+    sent = []
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302 if self.path == "/" else 404)
+            self.send_header("Location", "/gone")
+            self.end_headers()
+            with suppress(OSError):
+                for _ in range(64 if self.path == "/" else 0):
+                    self.wfile.write(bytes(1 << 20))
+                    sent.append(1 << 20)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing on stderr."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as httpd, closing(requests.Session()) as session:
+        threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        try:
+            with pytest.raises(NotFoundError), Client(session).get(f"http://127.0.0.1:{httpd.server_port}/", {}):
+                pass
+        finally:
+            httpd.shutdown()
+    assert len(sent) < 64

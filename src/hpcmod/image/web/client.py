@@ -5,9 +5,10 @@ from __future__ import annotations
 import email.utils
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar, Union
 from urllib.parse import urljoin
 
@@ -20,14 +21,23 @@ _TIMEOUT = (15.0, 60.0)  # seconds to connect, and without a byte
 _CHUNK = 128 << 10  # bytes; a connection that breaks loses at most one chunk
 _ATTEMPTS = 5  # in a row that bring nothing new
 _LONGEST_WAIT = 300.0
+FIRST_WAIT = 1.0
+"""Seconds before something is tried again where the server does not say; twice as many after each failure."""
 _MOST_REDIRECTS = 10
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 _GONE = (404, 410)
 _REFUSED = (401, 403, 407)
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-[0-9]{1,18}|\*)/([0-9]{1,18})")
+_LENGTH = re.compile("[0-9]{1,18}")
+_UNPRINTABLE = re.compile("[^ -~]")
 _HARMLESS = ("user-agent", "accept", "accept-encoding", "connection")
 
-_Auth = Union[tuple[str, str], Callable[[requests.PreparedRequest], requests.PreparedRequest], None]
+_LOGIN = "The file needs a login: put the machine, login and password into ~/.netrc (mode 600)."
+
+Auth = Callable[[requests.PreparedRequest], requests.PreparedRequest]
+"""Puts credentials into a request to the server that they are for."""
+
+_Auth = Union[tuple[str, str], Auth, None]
 _Result = TypeVar("_Result")
 
 
@@ -37,6 +47,26 @@ class Retry(Exception):  # noqa: N818 - a signal to `insist`, never seen outside
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
         self.wait = wait
+
+
+class Unreachable(Retry):
+    """There is no connection, or it was not answered."""
+
+
+class StatusError(RemoteError):
+    """The server answered that it does not give what was asked for; `status` is the HTTP status."""
+
+    def __init__(self, message: str, cure: str, status: int) -> None:
+        super().__init__(message, cure)
+        self.status = status
+
+
+class LoginError(StatusError):
+    """The server that was asked wants a login; `challenge` is what it says of that, empty if nothing."""
+
+    def __init__(self, message: str, cure: str, challenge: str = "") -> None:
+        super().__init__(message, cure, 401)
+        self.challenge = challenge
 
 
 @dataclass(frozen=True)
@@ -55,18 +85,35 @@ class Answer:
     """What the server calls this version of the file; empty if it has no name."""
     chunks: Iterator[bytes] = field(repr=False)
     """The bytes, as they come; raises `Retry` where the connection breaks."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """All else that the server says, by name in any case."""
 
 
 class Client:
     """Asks servers, follows their redirects, and shows credentials only to the server they were given for."""
 
-    def __init__(self, session: requests.Session, *, allow_http: bool = False) -> None:
+    def __init__(self, session: requests.Session, *, allow_http: bool = False, login: str = _LOGIN) -> None:
         self._session = session
+        session.resolve_redirects = _follow_none  # type: ignore[method-assign]  # it reads the body of each, whole
         self._allow_http = allow_http
+        self._login = login
 
     @contextmanager
-    def get(self, url: str, headers: dict[str, str]) -> Iterator[Answer]:
+    def get(
+        self, url: str, headers: dict[str, str], *, auth: Auth | None = None, form: Mapping[str, str] | None = None
+    ) -> Iterator[Answer]:
         """Ask for a file; the answer's bytes can be read until the end of the block.
+
+        Parameters
+        ----------
+        url
+            A user and password in it go to that server only, and into no message.
+        headers
+            Of the request.
+        auth
+            Gives the credentials for that server; None for those in the address or in ~/.netrc.
+        form
+            Sent to the server by POST; may hold credentials, so it is not sent where the server points to.
 
         Raises
         ------
@@ -74,47 +121,74 @@ class Client:
             If the server cannot be reached, or may answer otherwise later.
         NotFoundError
             If it has no such file.
+        LoginError
+            If it wants another login.
+        StatusError
+            If it refuses otherwise.
         RemoteError
-            If it refuses, cannot be trusted, or redirects in circles.
+            If it cannot be trusted, or redirects in circles.
         BadInputError
             If it redirects to an address that is not fetched.
         """
-        with closing(self._follow(url, headers)) as response:
-            _check_status(response, url)
+        here, given = split_credentials(url)
+        asked = {"Accept-Encoding": "identity", **headers}
+        with closing(self._follow(here, asked, auth or given, form)) as response:
+            self._check_status(response, url)
             yield _parse(response)
 
-    def _follow(self, url: str, headers: dict[str, str]) -> requests.Response:
+    def _follow(
+        self, url: str, headers: dict[str, str], auth: _Auth, form: Mapping[str, str] | None
+    ) -> requests.Response:
         """Ask, and ask where the answer points to; the last answer's body is not read yet."""
-        asked: dict[str, str | None] = {"Accept-Encoding": "identity", **headers}
-        here, given = split_credentials(url)
-        auth: _Auth = given
+        asked: dict[str, str | None] = {**headers}
+        here = url
         for _ in range(_MOST_REDIRECTS):
-            response = self._ask(here, asked, auth)
-            if not response.is_redirect:
+            response = self._ask(here, asked, auth, form)
+            if not response.is_redirect or form is not None:
                 return response
             response.close()
-            there = urljoin(here, response.headers["Location"])
+            there = _pointed_to(here, response.headers["Location"])
             check_address(there, allow_http=self._allow_http)
             if origin(there) != origin(here):
                 strangers = {name: None for name in self._session.headers if name.lower() not in _HARMLESS}
-                asked, auth = {**strangers, "Authorization": None, **asked}, _anonymous
+                asked, auth = {**strangers, "Authorization": None, **asked}, anonymous
             here, _ = split_credentials(there)
         raise RemoteError(f"{redact(url)}: more than {_MOST_REDIRECTS} redirects", "Find the file's own address.")
 
-    def _ask(self, url: str, headers: dict[str, str | None], auth: _Auth) -> requests.Response:
+    def _ask(
+        self, url: str, headers: dict[str, str | None], auth: _Auth, form: Mapping[str, str] | None
+    ) -> requests.Response:
+        ask = self._session.get if form is None else partial(self._session.post, data=form)
         try:
-            return self._session.get(
-                url, headers=headers, auth=auth, stream=True, allow_redirects=False, timeout=_TIMEOUT
-            )
+            return ask(url, headers=headers, auth=auth, stream=True, allow_redirects=False, timeout=_TIMEOUT)
         except requests.exceptions.SSLError as err:
             raise RemoteError(
                 f"{redact(url)}: the server's certificate cannot be verified",
                 "Check the address; for a private authority, set REQUESTS_CA_BUNDLE to its certificate.",
             ) from err
         except (requests.ConnectionError, requests.Timeout) as err:
-            raise Retry(f"no connection ({type(err).__name__})") from err
-        except requests.RequestException as err:
+            raise Unreachable(f"no connection ({type(err).__name__})") from err
+        except (requests.RequestException, ValueError) as err:  # the second: a host's name that is no name
             raise BadInputError(f"{redact(url)}: cannot be fetched ({type(err).__name__})") from err
+
+    def _check_status(self, response: requests.Response, url: str) -> None:
+        """Refuse an answer that brings no part of the file."""
+        status, reason = response.status_code, _UNPRINTABLE.sub("?", response.reason or "")
+        said = f"{redact(url)}: the server answered {status} {reason}"
+        if status in _AGAIN:
+            raise Retry(f"it answered {status} {reason}", _retry_after(response))
+        if status in _GONE:
+            raise NotFoundError(said, "Check the address, or look for a newer version of the file.")
+        if origin(response.url) != origin(url) and status in _REFUSED:  # that server is not the one to log in to
+            raise RemoteError(f"{said} after a redirect to {redact(response.url)}", "Run this again later.")
+        if status == 401:
+            raise LoginError(said, self._login, response.headers.get("WWW-Authenticate", ""))
+        if status in _REFUSED:
+            raise StatusError(said, self._login, status)
+        if status not in (200, 206, 416):
+            raise StatusError(said, "Open the address in a browser to see what is there.", status)
+        if response.headers.get("Content-Encoding", "identity").lower() not in ("", "identity"):
+            raise RemoteError(f"{redact(url)}: the server sends the file packed", "Find the file's own address.")
 
 
 def insist(
@@ -150,51 +224,50 @@ def insist(
                     f"{redact(url)}: {err}, {failures} times in a row; {farthest} bytes are here",
                     "Run this again later: it goes on from there. See also whether this machine reaches the server.",
                 ) from err
-            sleep(min(_LONGEST_WAIT, 2.0 ** (failures - 1) if err.wait is None else err.wait))
+            sleep(min(_LONGEST_WAIT, FIRST_WAIT * 2 ** (failures - 1) if err.wait is None else err.wait))
 
 
-def _anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """Stand in for credentials where there are to be none, not even those of ~/.netrc."""
     return request
 
 
-def _check_status(response: requests.Response, url: str) -> None:
-    """Refuse an answer that brings no part of the file."""
-    status, said = response.status_code, f"{redact(url)}: the server answered {response.status_code} {response.reason}"
-    if status in _AGAIN:
-        raise Retry(f"it answered {status} {response.reason}", _retry_after(response))
-    if status in _GONE:
-        raise NotFoundError(said, "Check the address, or look for a newer version of the file.")
-    if status in _REFUSED:
-        raise RemoteError(said, "The file needs a login: put the machine, login and password into ~/.netrc (mode 600).")
-    if status not in (200, 206, 416):
-        raise RemoteError(said, "Open the address in a browser to see what is there.")
-    if response.headers.get("Content-Encoding", "identity").lower() not in ("", "identity"):
-        raise RemoteError(f"{redact(url)}: the server sends the file packed", "Find the file's own address.")
+def _follow_none(*_: object, **__: object) -> Iterator[requests.Response]:
+    return iter(())
+
+
+def _pointed_to(here: str, location: str) -> str:
+    try:
+        return urljoin(here, location)
+    except ValueError as err:
+        raise RemoteError(
+            f"{redact(here)}: redirects to what is no address", "Find the file's own address, or run this again later."
+        ) from err
 
 
 def _retry_after(response: requests.Response) -> float | None:
     """Give the seconds that a server asks to wait, however it writes them."""
     text = response.headers.get("Retry-After", "")
-    if text.isdecimal():
+    if _LENGTH.fullmatch(text):
         return float(text)
     try:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, OSError):
         return None
 
 
 def _parse(response: requests.Response) -> Answer:
-    length = response.headers.get("Content-Length", "")
+    length = _LENGTH.fullmatch(response.headers.get("Content-Length", ""))
     chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
     span = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     start, total = None, 0
     if response.status_code == 200:
-        total = int(length) if length.isdecimal() else 0
+        total = int(length.group()) if length else 0
     elif span:
         start, total = int(span.group(1)) if span.group(1) else None, int(span.group(2))
-    bounded = length.isdecimal() or chunked
-    return Answer(response.status_code, start, total, bounded, _validator(response), _chunks(response))
+    bounded = length is not None or chunked
+    validator, chunks = _validator(response), _chunks(response)
+    return Answer(response.status_code, start, total, bounded, validator, chunks, response.headers)
 
 
 def _validator(response: requests.Response) -> str:

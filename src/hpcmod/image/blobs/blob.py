@@ -1,0 +1,122 @@
+"""Bring one blob from a registry: go on from any byte, and vouch for its length and digest at the end."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from hpcmod.errors import RemoteError, VerificationError
+from hpcmod.image.web.client import Answer, Retry, insist
+from hpcmod.model.oci import Descriptor
+
+_NOTICED = 2.0  # seconds
+
+Ask = Callable[[str, dict[str, str]], AbstractContextManager[Answer]]
+"""Asks a registry for a path below the repository, with more headers."""
+
+
+class Stopped(RemoteError):  # noqa: N818 - a signal to the threads that fetch, seen by who reads on after the end
+    """Nobody wants the bytes any more."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: fetching it was ended before all of it had come", "Run this again: it goes on.")
+
+
+def say_wait(where: str, seconds: float, tell: Callable[[str], None]) -> None:
+    """Tell the user of a wait that is long enough to be noticed."""
+    if seconds > _NOTICED:
+        tell(f"{where}: no answer; trying again in {seconds:.0f} s")
+
+
+class Pull:
+    """One blob on its way: asks for what is missing until all of it has come."""
+
+    def __init__(
+        self,
+        blob: Descriptor,
+        *,
+        ask: Ask,
+        where: str,
+        sink: Callable[[bytes], None],
+        stop: threading.Event,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.done = 0
+        """Bytes that have gone to the sink, or that `go_on` was given."""
+        self._blob = blob
+        self._ask = ask
+        self._where = where
+        self._sink = sink
+        self._stop = stop
+        self._tell = tell
+        self._sha256 = hashlib.sha256()
+
+    def go_on(self, done: int, sha256: hashlib._Hash) -> None:
+        """Take the first bytes as there already; the hash is theirs."""
+        self.done, self._sha256 = done, sha256
+
+    def run(self) -> None:
+        """Send the missing bytes to the sink, and verify the whole.
+
+        Raises
+        ------
+        VerificationError
+            If length or digest are not the ones promised.
+        RemoteError
+            If the registry refuses, or did not send the whole blob in several attempts.
+        NotFoundError
+            If it has no such blob.
+        Stopped
+            If nobody wants it any more.
+        """
+        insist(self._attempt, self._where, done=lambda: self.done, sleep=self._wait)
+
+    def _wait(self, seconds: float) -> None:
+        say_wait(self._where, seconds, self._tell)
+        if self._stop.wait(seconds):
+            raise Stopped(self._blob.digest)
+
+    def _attempt(self) -> None:
+        if self.done < self._blob.size or not self._blob.size:
+            headers = {"Range": f"bytes={self.done}-"} if self.done else {}
+            with self._ask(f"blobs/{self._blob.digest}", headers) as answer:
+                self._receive(answer, self._bytes_to_skip(answer))
+        if self.done < self._blob.size:
+            raise Retry(f"it sent {self.done} of {self._blob.size} bytes")
+        self._check_digest()
+
+    def _bytes_to_skip(self, answer: Answer) -> int:
+        """Tell how many of the answer's bytes are here already: all before, if the server knows no ranges."""
+        if answer.total and answer.total != self._blob.size:
+            raise self._wrong(f"the server says that it has {answer.total} bytes, expected {self._blob.size}")
+        if answer.status == 200:
+            return self.done
+        if answer.status != 206 or answer.start != self.done:
+            raise Retry(f"it answered {answer.status} with another part of the blob than asked for")
+        return 0
+
+    def _receive(self, answer: Answer, skip: int) -> None:
+        for received in answer.chunks:
+            if self._stop.is_set():
+                raise Stopped(self._blob.digest)
+            chunk, skip = received[skip:], max(0, skip - len(received))
+            if not chunk:
+                continue
+            if self.done + len(chunk) > self._blob.size:
+                raise self._wrong(f"the server sends more than the {self._blob.size} bytes expected")
+            self._sha256.update(chunk)
+            self._sink(chunk)
+            self.done += len(chunk)
+
+    def _check_digest(self) -> None:
+        found = f"sha256:{self._sha256.hexdigest()}"
+        if found != self._blob.digest:
+            raise self._wrong(f"the digest is {found}, expected {self._blob.digest}")
+
+    def _wrong(self, reason: str) -> VerificationError:
+        return VerificationError(
+            f"{self._where}: {reason}",
+            "What came is not what was promised: see whether a proxy answers in the registry's place, then try again.",
+        )

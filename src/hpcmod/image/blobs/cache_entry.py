@@ -1,0 +1,63 @@
+"""What lies in a cache: how its files are named, what each is, and which are to go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.errors import BadInputError
+
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A blob in the cache."""
+
+    digest: str
+    size: int
+    """Bytes on disk."""
+    used: float
+    """When it was last fetched or read, in Unix seconds."""
+    whole: bool
+    """False for what an interrupted fetch left."""
+    busy: bool
+    """Whether a process is fetching it now."""
+
+
+def choose(entries: list[Entry], *, now: float, oldest: float | None, most: int | None) -> list[Entry]:
+    """Choose what is to go; `entries` has the longest unused first."""
+    total = sum(entry.size for entry in entries)
+    chosen = []
+    for entry in entries:
+        too_old = oldest is not None and now - entry.used > oldest
+        if not entry.busy and (too_old or (most is not None and total > most)):
+            chosen.append(entry)
+            total -= entry.size
+    return chosen
+
+
+def digits_of(digest: str) -> str:
+    """Give the name of a blob's file: the digits of its digest, so that no other name can be meant.
+
+    Raises
+    ------
+    BadInputError
+        If it is no digest.
+    """
+    match = _DIGEST.fullmatch(digest)
+    if match is None:
+        raise BadInputError(f"{digest!r} is no digest", "A digest is sha256: and 64 hexadecimal digits, lower case.")
+    return match.group(1)
+
+
+def scan(directory: Path) -> Iterator[Path]:
+    """Give the files of a directory that are named as blobs are; none if there is no such directory."""
+    try:
+        files = sorted(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    yield from (file for file in files if _NAME.fullmatch(file.name))

@@ -1,0 +1,208 @@
+"""Bring an image's blobs into the cache, several at once, and read each while it is still arriving."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import BinaryIO
+
+from hpcmod.errors import VerificationError
+from hpcmod.image.blobs.arrival import Arrival, open_cached, open_growing
+from hpcmod.image.blobs.blob import Ask, Pull, Stopped
+from hpcmod.image.blobs.tally import Tally
+from hpcmod.image.cache import Cache
+from hpcmod.image.copy import FULL, write_at
+from hpcmod.image.integrity import BLOCK, hash_range
+from hpcmod.image.oci_image import verified
+from hpcmod.model.oci import Descriptor
+
+_AT_ONCE = 4  # connections: what registries and browsers think fair
+_PATIENCE = 2.0  # seconds for threads to end that nobody waits for; they end with the process
+
+
+class Downloads:
+    """Blobs that are fetched into a cache ahead of who reads them; a context manager, after which nothing runs on.
+
+    What goes wrong with one ends all: an image is not good for anything without each of its layers.
+    """
+
+    def __init__(
+        self, cache: Cache, ask: Ask, *, blobs: Sequence[Descriptor], tally: Tally, tell: Callable[[str], None]
+    ) -> None:
+        self._cache = cache
+        self._ask = ask
+        self._tally = tally
+        self._tell = tell
+        self._arrivals = {blob.digest: Arrival(blob) for blob in blobs}
+        self._waiting = deque(self._arrivals.values())
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._working = 0
+
+    def __enter__(self) -> Downloads:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(Stopped(self._tally.what))
+        for arrival in self._arrivals.values():
+            arrival.await_disk()
+        until = time.monotonic() + _PATIENCE
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def open(self, blob: Descriptor) -> BinaryIO:
+        """Open a blob for reading from its start, at once; its end is given only when all of it is verified.
+
+        Raises
+        ------
+        HpcmodError
+            As `Pull.run`, here or while it is read.
+        """
+        arrival = self._arrivals[blob.digest]
+        while True:
+            self._start(arrival)
+            with arrival.changed:
+                arrival.changed.wait_for(lambda: arrival.settled() or arrival.file is not None)
+                arrival.check()
+                if arrival.file is not None:
+                    return self._guard(blob, open_growing(arrival, os.dup(arrival.file)))
+                try:
+                    return open_cached(self._cache, blob)
+                except FileNotFoundError:  # somebody has cleared the cache meanwhile
+                    arrival.whole = False
+            with self._lock:
+                self._waiting.append(arrival)
+
+    def _guard(self, blob: Descriptor, stream: BinaryIO) -> BinaryIO:
+        """Verify what is read too where others may write the file, not only what was written."""
+        return verified(stream, digest=blob.digest, size=blob.size, what=blob.digest) if self._cache.shared else stream
+
+    def wait(self, blob: Descriptor) -> None:
+        """Wait until a blob is in the cache, whole and verified.
+
+        Raises
+        ------
+        HpcmodError
+            As `Pull.run`.
+        """
+        arrival = self._arrivals[blob.digest]
+        self._start(arrival)
+        with arrival.changed:
+            arrival.changed.wait_for(arrival.settled)
+        arrival.await_disk()
+        arrival.check()
+
+    def _start(self, first: Arrival) -> None:
+        """Start threads for what waits to be fetched; what is read now comes next."""
+        with self._lock:
+            if first in self._waiting:
+                self._waiting.remove(first)
+                self._waiting.appendleft(first)
+            wanted = min(_AT_ONCE - self._working, len(self._waiting))
+            started = [threading.Thread(target=self._work, daemon=True) for _ in range(wanted)]
+            self._working += wanted
+            self._threads += started
+        for thread in started:
+            thread.start()
+
+    def _work(self) -> None:
+        """Fetch one blob after the other until none is left."""
+        while True:
+            with self._lock:
+                if self._stop.is_set() or not self._waiting:
+                    self._working -= 1
+                    return
+                arrival = self._waiting.popleft()
+            try:
+                self._bring(arrival)
+            except BaseException as err:  # whatever it is, who reads is to raise it
+                arrival.set(error=arrival.error or err, file=None)
+                self._end(err)
+
+    def _end(self, reason: BaseException) -> None:
+        """Stop all threads; who waits for a blob that is not whole is told why: the first reason counts."""
+        for arrival in self._arrivals.values():
+            with arrival.changed:
+                if not arrival.settled():
+                    arrival.set(error=reason)
+        self._stop.set()
+
+    def _bring(self, arrival: Arrival) -> None:
+        blob = arrival.blob
+        if not self._cache.find(blob.digest, blob.size):
+            watch = partial(self._watch, blob)
+            with self._cache.lock(blob.digest, tell=self._tell, on_wait=watch):
+                if not self._cache.find(blob.digest, blob.size):  # another process may have brought it meanwhile
+                    self._fill(arrival)
+        self._tally.set(blob.digest, blob.size)
+        arrival.set(whole=True, done=blob.size)
+
+    def _watch(self, blob: Descriptor) -> None:
+        """Show how far the process is that is waited for."""
+        if self._stop.is_set():
+            raise Stopped(blob.digest)
+        with contextlib.suppress(OSError):
+            self._tally.set(blob.digest, self._cache.partial(blob.digest).stat().st_size)
+
+    def _fill(self, arrival: Arrival) -> None:
+        """Bring what is missing of a blob, and give it its name."""
+        digest = arrival.blob.digest
+        file = self._cache.open_partial(digest)
+        try:
+            self._pull(arrival, file)
+            os.fsync(file)
+            self._cache.keep(digest)
+        except VerificationError:
+            self._cache.partial(digest).unlink(missing_ok=True)
+            raise
+        except OSError as err:
+            if err.errno in FULL:  # whoever has no space left is not helped by half a blob
+                self._cache.partial(digest).unlink(missing_ok=True)
+            raise self._cache.fault(err) from err
+        finally:
+            with arrival.changed:
+                arrival.set(file=None)
+                os.close(file)
+
+    def _pull(self, arrival: Arrival, file: int) -> None:
+        have, sha256 = self._left_over(arrival, file)
+        where = f"{self._tally.what}: {arrival.blob.digest}"
+        sink = partial(self._take, arrival, file)
+        pull = Pull(arrival.blob, ask=self._ask, where=where, sink=sink, stop=self._stop, tell=self._tell)
+        pull.go_on(have, sha256)
+        arrival.set(file=file, done=have)
+        try:
+            pull.run()
+        except VerificationError:
+            if not have:
+                raise
+            os.ftruncate(file, 0)  # what an earlier fetch left may be to blame
+            arrival.set(done=0, generation=arrival.generation + 1)
+            self._pull(arrival, file)
+            return
+        arrival.set(whole=True)  # its readers need not wait for the disk
+
+    def _left_over(self, arrival: Arrival, file: int) -> tuple[int, hashlib._Hash]:
+        """Give how many bytes an earlier fetch left, and the hash of them."""
+        have, sha256 = os.fstat(file).st_size, hashlib.sha256()
+        if have > arrival.blob.size:
+            os.ftruncate(file, 0)
+            have = 0
+        hash_range(sha256, file, 0, have, bytearray(BLOCK))
+        self._tally.set(arrival.blob.digest, have)
+        return have, sha256
+
+    def _take(self, arrival: Arrival, file: int, chunk: bytes) -> None:
+        write_at(file, memoryview(chunk), arrival.done)
+        arrival.set(done=arrival.done + len(chunk))
+        self._tally.set(arrival.blob.digest, arrival.done)

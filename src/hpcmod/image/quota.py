@@ -1,0 +1,121 @@
+"""What quotas leave of a file system, where the operating system or Lustre's own tool tells; else nothing is known."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.errors import LackingError
+from hpcmod.process import run
+
+_QUOTACTL_FD = 443  # system call of Linux 5.14 and later, the same number on all architectures
+_GET = 0x800007  # Q_GETQUOTA, linux/quota.h
+_KINDS = (("user", 0), ("group", 1))
+_BLOCK = 1024  # bytes a quota block, linux/quota.h: QIF_DQBLKSIZE
+_TIMEOUT = 5.0  # seconds; a server that is slow to answer must not hold up the work
+_LUSTRE = re.compile(r"\s(\d+)\*?\s+(\d+)\s+(\d+)\s+\S+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s")
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What one quota still allows; None where it sets no limit."""
+
+    name: str
+    """Whose: user or group."""
+    bytes_left: int | None
+    inodes_left: int | None
+
+
+class _Block(ctypes.Structure):
+    """The kernel's struct if_dqblk: limits and use, in blocks of 1 KiB, bytes and files."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_uint64)
+            for name in ("hard", "soft", "used", "files_hard", "files_soft", "files", "t1", "t2")
+        ),
+        ("valid", ctypes.c_uint32),
+    ]
+
+
+def read_quotas(directory: Path) -> Iterator[Quota]:
+    """Give the quotas of this user and group where `directory` lies; none where there are none, or none can be read.
+
+    Notes
+    -----
+    A project quota of Lustre and XFS shows as the free space of the file system, and needs no question of its own.
+    """
+    for name, kind in _KINDS:
+        number = os.getuid() if name == "user" else directory.stat().st_gid
+        found = _ask_kernel(directory, kind, number)
+        if found is not None:
+            yield make_quota(name, found)
+        elif _is_lustre(directory):
+            yield from _ask_lustre(directory, name, number)
+
+
+def make_quota(name: str, numbers: tuple[int, int, int, int, int, int]) -> Quota:
+    """Make a quota of bytes used, soft and hard limit, files used, soft and hard limit; a limit of 0 is none."""
+    size, soft, hard, files, files_soft, files_hard = numbers
+    return Quota(name, _left(size, soft, hard), _left(files, files_soft, files_hard))
+
+
+def _left(used: int, soft: int, hard: int) -> int | None:
+    limit = hard or soft
+    return max(0, limit - used) if limit else None
+
+
+def _ask_kernel(directory: Path, kind: int, number: int) -> tuple[int, int, int, int, int, int] | None:
+    block = _Block()
+    try:
+        place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        failed = library.syscall(_QUOTACTL_FD, place, (_GET << 8) | kind, number, ctypes.byref(block))
+    except (OSError, AttributeError):
+        return None
+    finally:
+        os.close(place)
+    if failed:
+        return None
+    soft, hard = block.soft * _BLOCK, block.hard * _BLOCK
+    return block.used, soft, hard, block.files, block.files_soft, block.files_hard
+
+
+def _is_lustre(directory: Path) -> bool:
+    """Say whether the last mounted file system above a directory is a Lustre."""
+    place, kind = "", ""
+    try:
+        mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    for line in mounts:
+        _, mounted, found, *_ = [*line.split(" "), "", "", ""]
+        if f"{directory.resolve()}/".startswith(f"{mounted.rstrip('/')}/") and len(mounted) >= len(place):
+            place, kind = mounted, found
+    return kind == "lustre"
+
+
+def _ask_lustre(directory: Path, name: str, number: int) -> Iterator[Quota]:
+    try:
+        done = run(["lfs", "quota", "-q", f"-{name[0]}", str(number), str(directory)], timeout=_TIMEOUT)
+    except LackingError:
+        return
+    found = parse_lfs(done.stdout) if done.status == 0 else None
+    if found is not None:
+        yield make_quota(name, found)
+
+
+def parse_lfs(text: str) -> tuple[int, int, int, int, int, int] | None:
+    """Parse the line of `lfs quota -q`: path, KiB used, quota, limit, grace, files, quota, limit, grace."""
+    match = _LUSTRE.search(f"{text} ")
+    if match is None:
+        return None
+    used, soft, hard, files, files_soft, files_hard = (int(number) for number in match.groups())
+    return used * _BLOCK, soft * _BLOCK, hard * _BLOCK, files, files_soft, files_hard

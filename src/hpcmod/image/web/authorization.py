@@ -1,0 +1,222 @@
+"""Answer a registry's demand for a login: read its challenge, get a token, and a new one when that has expired."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import requests
+
+from hpcmod.errors import RemoteError
+from hpcmod.image.web.client import Auth, Client, LoginError, anonymous
+from hpcmod.image.web.credentials import Credentials
+from hpcmod.model.reference import check_address, redact
+
+_LIMIT = 1 << 20  # bytes of a token server's answer
+_CLIENT = "hpcmod"
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110, 5.6.2
+_SCHEME = re.compile(rf"({_TOKEN})(?:[ \t]+|(?=,)|$)")
+_PARAMETER = re.compile(rf'({_TOKEN})[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}))[ \t]*(?:,|$)')
+_BETWEEN = re.compile(r"[ \t,]*")
+_VISIBLE = re.compile(r"[!-~]+")
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """One way to log in that a server offers."""
+
+    scheme: str
+    """Lower case: `basic`, `bearer`, ..."""
+    parameters: Mapping[str, str]
+    """By name in lower case."""
+
+
+def parse_challenges(text: str) -> tuple[Challenge, ...]:
+    """Parse a WWW-Authenticate header (RFC 9110, 11.6.1); what is not of its form ends it."""
+    found = []
+    place = _end(_BETWEEN, text, 0)
+    while scheme := _SCHEME.match(text, place):
+        parameters = {}
+        place = _end(_BETWEEN, text, scheme.end())
+        while parameter := _PARAMETER.match(text, place):
+            name, quoted, plain = parameter.groups()
+            parameters[name.lower()] = plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+            place = _end(_BETWEEN, text, parameter.end())
+        found.append(Challenge(scheme.group(1).lower(), parameters))
+    return tuple(found)
+
+
+def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
+    match = pattern.match(text, place)
+    return match.end() if match else place
+
+
+class Authorizer:
+    """The login for one repository, kept for all threads that fetch from it.
+
+    Parameters
+    ----------
+    client
+        Asks the token server.
+    registry
+        For messages.
+    scope
+        What a token is asked for where the registry does not say.
+    find
+        Finds the user's login; called once, when it is first needed.
+    secure
+        Whether the registry was reached over https: then its token server must be, too.
+    allow_http
+        Whether a token server other than this machine's may be asked over plain http.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        registry: str,
+        *,
+        scope: str,
+        find: Callable[[], Credentials | None],
+        secure: bool,
+        allow_http: bool,
+    ) -> None:
+        self._client = client
+        self._registry = registry
+        self._scope = scope
+        self._find = find
+        self._secure = secure
+        self._allow_http = allow_http
+        self._lock = threading.Lock()
+        self._header = ""
+        self._credentials: Credentials | None = None
+
+    @property
+    def header(self) -> str:
+        """The Authorization header that goes along now; empty for none."""
+        return self._header
+
+    @property
+    def has_login(self) -> bool:
+        """Whether a login was found for the repository, when it was looked for."""
+        return self._credentials is not None
+
+    def answer(self, refused: LoginError, shown: str) -> None:
+        """Get other credentials than those that the server has refused, unless another thread has just done so.
+
+        Raises
+        ------
+        LoginError
+            If there are none.
+        RemoteError
+            If the token server fails.
+        Retry
+            If it may do better later.
+        """
+        with self._lock:
+            if self._header != shown:
+                return
+            if self._credentials is None:
+                self._credentials = self._find()
+            header = self._choose(parse_challenges(refused.challenge))
+            if not header or header == shown:  # a token is another one each time, a password is not
+                raise self.no_login() from refused
+            self._header = header
+
+    def _choose(self, challenges: tuple[Challenge, ...]) -> str:
+        schemes = {challenge.scheme: challenge for challenge in reversed(challenges)}
+        known = self._credentials
+        if "bearer" in schemes:
+            if known and known.registry_token:
+                return _bearer(known.registry_token, self._registry)
+            return _bearer(self._ask_for_token(schemes["bearer"], known), self._registry)
+        if "basic" in schemes:
+            return _basic(known) if known and known.user else ""
+        offered = ", ".join(sorted(schemes)) or "none named"
+        raise RemoteError(
+            f"{self._registry}: wants a login of a kind that is not supported: {offered}",
+            "Registries offer Bearer or Basic; see whether a proxy answers in its place.",
+        )
+
+    def no_login(self) -> LoginError:
+        """Make the error for credentials that do not open the repository, or that are not there."""
+        cure = f"Log in with: apptainer registry login docker://{self._registry} (podman and docker login do too)."
+        if self._credentials:
+            said = f"{self._registry}: refuses the login from {self._credentials.source}"
+        else:
+            said = f"{self._registry}: wants a login, and none was found for it"
+        return LoginError(said, cure)
+
+    def _ask_for_token(self, challenge: Challenge, known: Credentials | None) -> str:
+        realm = challenge.parameters.get("realm", "")
+        if check_address(realm, allow_http=self._allow_http).scheme == "http" and self._secure:
+            raise RemoteError(f"{redact(realm)}: the registry's token server is not asked over plain http")
+        wanted = {"scope": challenge.parameters.get("scope") or self._scope}
+        if "service" in challenge.parameters:
+            wanted["service"] = challenge.parameters["service"]
+        try:
+            return self._exchange(realm, wanted, known)
+        except LoginError as err:
+            raise self.no_login() from err
+
+    def _exchange(self, realm: str, wanted: dict[str, str], known: Credentials | None) -> str:
+        if known and known.identity_token:
+            grant = {"grant_type": "refresh_token", "client_id": _CLIENT, "refresh_token": known.identity_token}
+            with self._client.get(realm, {}, auth=anonymous, form={**wanted, **grant}) as answer:
+                return _parse_token(realm, answer.chunks)
+        query = urlencode([*parse_qsl(urlsplit(realm).query, keep_blank_values=True), *wanted.items()])
+        auth = show(_basic(known) if known and known.user else "")
+        with self._client.get(urlsplit(realm)._replace(query=query).geturl(), {}, auth=auth) as answer:
+            return _parse_token(realm, answer.chunks)
+
+
+def show(header: str) -> Auth:
+    """Make what puts an Authorization header into a request; anonymous if it is empty."""
+
+    def put(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = header
+        return request
+
+    return put if header else anonymous
+
+
+def _basic(known: Credentials) -> str:
+    return "Basic " + base64.b64encode(f"{known.user}:{known.password}".encode()).decode()
+
+
+def _bearer(token: str, registry: str) -> str:
+    if not _VISIBLE.fullmatch(token):
+        raise RemoteError(f"{registry}: the token for it holds what no token may hold", "Log in anew.")
+    return f"Bearer {token}"
+
+
+def _parse_token(realm: str, chunks: Iterator[bytes]) -> str:
+    text = read_limited(chunks, _LIMIT, redact(realm))
+    try:
+        answer = json.loads(text)
+        token = answer.get("token") or answer["access_token"]
+    except (ValueError, KeyError, AttributeError, RecursionError):
+        token = None
+    if not isinstance(token, str) or not token:
+        raise RemoteError(f"{redact(realm)}: the token server's answer holds no token", "Run this again later.")
+    return token
+
+
+def read_limited(chunks: Iterator[bytes], limit: int, what: str) -> bytes:
+    """Read an answer that must be small.
+
+    Raises
+    ------
+    RemoteError
+        If it has more than so many bytes.
+    """
+    found = bytearray()
+    for chunk in chunks:
+        found += chunk
+        if len(found) > limit:
+            raise RemoteError(f"{what}: the answer has more than {limit} bytes, which cannot be right")
+    return bytes(found)

@@ -1,0 +1,200 @@
+"""Find the login for a registry in the places where container tools keep it, and show it to nobody else."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.process import run
+
+_LIMIT = 4 << 20  # bytes of an auth file
+_HELPER_TIMEOUT = 60.0  # seconds; a helper may ask a service, or the user
+_HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TOKEN_USER = "<token>"  # noqa: S105 - what helpers give as user where the secret is an identity token
+_DOCKER_HUB = "docker.io"
+_HUB_NAMES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com")
+_API = re.compile(r"/v[12]/?$")
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A login: user and password, or a token that stands for them."""
+
+    source: str
+    """Where it was found, for messages."""
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    identity_token: str = field(default="", repr=False)
+    """To be changed for a token at the registry's token server."""
+    registry_token: str = field(default="", repr=False)
+    """To be shown to the registry as it is."""
+
+
+def find_credentials(
+    registry: str, repository: str, *, env: Mapping[str, str], home: Path | None = None
+) -> Credentials | None:
+    """Find the login for a repository; None if there is none, for many registries ask for none.
+
+    The environment's `APPTAINER_DOCKER_USERNAME` and `_PASSWORD` (or `SINGULARITY_...`) hold for whatever registry is
+    asked. Else the files of `auth_files` are read: the longest path that is named there wins (`host/group/name`, then
+    `host/group`, then `host`), then the file that comes first.
+
+    Parameters
+    ----------
+    registry
+        Host, and port if one is given.
+    repository
+        Path of the image in it.
+    env
+        The environment: variables that name a login or a file, and what a credential helper runs in.
+    home
+        The user's home; None for the one that `env` names.
+
+    Raises
+    ------
+    BadInputError
+        If a file is not of its form.
+    """
+    for prefix in ("APPTAINER", "SINGULARITY"):
+        user, password = env.get(f"{prefix}_DOCKER_USERNAME"), env.get(f"{prefix}_DOCKER_PASSWORD")
+        if user and password:
+            return Credentials(f"{prefix}_DOCKER_USERNAME", user, password)
+    files = [(path, _read(path)) for path in auth_files(env=env, home=home)]
+    for key in _keys(registry, repository):
+        for path, content in files:
+            found = _look_up(path, content, key, env)
+            if found:
+                return found
+    return next(filter(None, (_ask_store(path, content, registry, env) for path, content in files)), None)
+
+
+def auth_files(*, env: Mapping[str, str], home: Path | None = None) -> list[Path]:
+    """List where logins may lie, the first to be believed first: the runtime's, Podman's, Docker's."""
+    home = home or Path(env.get("HOME") or Path.home())
+    runtime, config = env.get("XDG_RUNTIME_DIR"), env.get("XDG_CONFIG_HOME") or str(home / ".config")
+    candidates = [
+        env.get("REGISTRY_AUTH_FILE"),
+        Path(env.get("APPTAINER_CONFIGDIR") or home / ".apptainer") / "docker-config.json",
+        home / ".singularity" / "docker-config.json",
+        runtime and Path(runtime) / "containers" / "auth.json",
+        Path(config) / "containers" / "auth.json",
+        Path(env.get("DOCKER_CONFIG") or home / ".docker") / "config.json",
+    ]
+    return list(dict.fromkeys(Path(candidate) for candidate in candidates if candidate))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read an auth file; nothing if there is none, or if it is not ours to read."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LIMIT)
+        content = json.loads(text) if text.strip() else {}
+    except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError):
+        return {}
+    except OSError as err:
+        raise LackingError(f"{path}: cannot be read: {err.strerror}") from err
+    except (ValueError, RecursionError):
+        raise _bad_file(path, "not JSON") from None  # the parser's message may hold a part of the file
+    if not isinstance(content, dict):
+        raise _bad_file(path, "no JSON object")
+    return content
+
+
+def _bad_file(path: Path, reason: str) -> BadInputError:
+    return BadInputError(f"{path}: {reason}, expected logins of registries", "Mend it, or log in anew.")
+
+
+def _keys(registry: str, repository: str) -> Iterator[str]:
+    """Give what an entry for the repository may be called, the most specific first."""
+    parts = repository.split("/")
+    for count in range(len(parts), 0, -1):
+        yield "/".join([registry, *parts[:count]])
+    yield registry
+
+
+def _plain_key(key: str) -> str:
+    """Bring an entry's name into one form: tools write `host`, `https://host`, `https://index.docker.io/v1/`, ..."""
+    bare = _API.sub("", key.partition("://")[2] or key).rstrip("/")
+    host, slash, path = bare.partition("/")
+    return (_DOCKER_HUB if host in _HUB_NAMES else host) + slash + path
+
+
+def _table(path: Path, content: dict[str, Any], name: str) -> dict[str, Any]:
+    """Give one of the file's tables, its keys in one form."""
+    table = {} if content.get(name) is None else content[name]
+    if not isinstance(table, dict):
+        raise _bad_file(path, f"{name} is no object")
+    return {_plain_key(key): value for key, value in table.items()}
+
+
+def _look_up(path: Path, content: dict[str, Any], key: str, env: Mapping[str, str]) -> Credentials | None:
+    """Look for one entry in one file: a helper for it goes before what the file itself holds."""
+    helpers, logins = _table(path, content, "credHelpers"), _table(path, content, "auths")
+    if key in helpers:
+        return _ask_helper(path, helpers[key], key, env)
+    return _parse_login(path, logins[key]) if key in logins else None
+
+
+def _parse_login(path: Path, login: Any) -> Credentials | None:
+    """Parse one entry; None if it is empty, as it is where a credential store holds the login itself."""
+    if not isinstance(login, dict):
+        raise _bad_file(path, "a login is no object")
+    texts = {name: value for name, value in login.items() if isinstance(value, str)}
+    user, password = texts.get("username", ""), texts.get("password", "")
+    if texts.get("auth"):
+        user, password = _decode(path, texts["auth"])
+    identity, registry = texts.get("identitytoken", ""), texts.get("registrytoken", "")
+    if not (user or identity or registry):
+        return None
+    return Credentials(str(path), user, password, identity, registry)
+
+
+def _decode(path: Path, text: str) -> tuple[str, str]:
+    try:
+        user, colon, password = base64.b64decode(text, validate=True).decode().rstrip("\0").partition(":")
+    except (binascii.Error, ValueError):
+        raise _bad_file(path, "a login is no base64") from None
+    if not colon:
+        raise _bad_file(path, "a login has no user and password")
+    return user, password
+
+
+def _ask_store(path: Path, content: dict[str, Any], registry: str, env: Mapping[str, str]) -> Credentials | None:
+    """Ask the helper that keeps all logins of a file."""
+    return _ask_helper(path, content["credsStore"], registry, env) if content.get("credsStore") else None
+
+
+def _ask_helper(path: Path, name: Any, key: str, env: Mapping[str, str]) -> Credentials | None:
+    """Ask a credential helper (docker-credential-NAME) for a login; None if it has none, or is not on this machine."""
+    if not isinstance(name, str) or not _HELPER.fullmatch(name):
+        raise _bad_file(path, "a credential helper has no name of a program")
+    program = f"docker-credential-{name}"
+    address = "https://index.docker.io/v1/" if key == _DOCKER_HUB else key
+    try:
+        done = run([program, "get"], env={**os.environ, **env}, stdin=address, timeout=_HELPER_TIMEOUT)
+    except LackingError:  # files of logins are carried from laptops, whose helpers are not here
+        return None
+    if done.status:  # it has none
+        return None
+    return _parse_helper(program, done.stdout)
+
+
+def _parse_helper(program: str, text: str) -> Credentials:
+    try:
+        answer = json.loads(text)
+        user, secret = answer["Username"], answer["Secret"]
+        if not (isinstance(user, str) and isinstance(secret, str)):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise BadInputError(f"{program}: its answer is no login", "See whether it works by itself.") from None
+    if user == _TOKEN_USER:
+        return Credentials(program, identity_token=secret)
+    return Credentials(program, user, secret)

@@ -1,0 +1,217 @@
+"""Talk to one repository of a registry: find its API, log in where it asks for that, and read manifests and blobs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import requests
+
+from hpcmod.errors import BadInputError, NotFoundError, RemoteError, VerificationError
+from hpcmod.image.blobs.blob import say_wait
+from hpcmod.image.cache import Cache
+from hpcmod.image.web.authorization import Authorizer, read_limited, show
+from hpcmod.image.web.client import Answer, Client, LoginError, Retry, StatusError, Unreachable, anonymous, insist
+from hpcmod.image.web.credentials import Credentials, find_credentials
+from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, Descriptor
+from hpcmod.model.reference import ImageReference, check_address
+
+_API_HOSTS = {"docker.io": "registry-1.docker.io"}
+_KINDS = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+_LOGIN = "See whether the name is right, and whether your login may read it."
+
+
+def _login_of_user(registry: str, repository: str) -> Credentials | None:
+    return find_credentials(registry, repository, env=os.environ)
+
+
+@dataclass(frozen=True)
+class Access:
+    """How registries are reached. Proxies and certificates are those that `requests` takes from the environment."""
+
+    session_factory: Callable[[], requests.Session] = requests.Session
+    """Makes the session that all requests go through."""
+    allow_http: bool = False
+    """Whether a registry may be asked over plain http, where https does not work; this machine's own always may."""
+    find_credentials: Callable[[str, str], Credentials | None] = _login_of_user
+    """Finds the login for a registry and a repository of it."""
+
+
+USUAL = Access()
+"""https, and the login of the user."""
+
+
+class Repository:
+    """One repository: shows its login to nobody but its registry and that registry's token server."""
+
+    def __init__(
+        self,
+        reference: ImageReference,
+        session: requests.Session,
+        access: Access,
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._reference = reference
+        self._tell = tell
+        self._access = access
+        self._client = Client(session, allow_http=access.allow_http, login=_LOGIN)
+        self._lock = threading.Lock()
+        self._api: tuple[str, Authorizer] | None = None
+
+    @contextmanager
+    def ask(self, path: str, headers: dict[str, str]) -> Iterator[Answer]:
+        """Ask for a path below the repository; as `Client.get`, with the login that it takes."""
+        with self._lock:
+            if self._api is None:
+                self._api = self._find_api()
+        address, login = self._api
+        url = f"{address}/v2/{self._reference.repository}/{path}"
+        shown = login.header
+        with ExitStack() as asked:
+            try:
+                answer = asked.enter_context(self._client.get(url, headers, auth=show(shown)))
+            except LoginError as refused:  # there was none yet, or it has expired
+                login.answer(refused, shown)
+                answer = asked.enter_context(self._ask_again(url, headers, login))
+            yield answer
+
+    @contextmanager
+    def _ask_again(self, url: str, headers: dict[str, str], login: Authorizer) -> Iterator[Answer]:
+        with ExitStack() as asked:
+            try:
+                answer = asked.enter_context(self._client.get(url, headers, auth=show(login.header)))
+            except LoginError as err:
+                raise login.no_login() from err
+            yield answer
+
+    def _find_api(self) -> tuple[str, Authorizer]:
+        """Find the registry over https or, where it may be, over http; log in if it asks for that at its door."""
+        registry = self._reference.registry
+        host = _API_HOSTS.get(registry, registry)
+        failed: Exception = RemoteError(f"{registry}: cannot be asked")
+        for scheme in self._schemes(host):
+            login = self._authorizer(secure=scheme == "https")
+            try:
+                self._knock(f"{scheme}://{host}/v2/", login)
+            except (Unreachable, RemoteError) as err:
+                if not _may_be_the_other(scheme, err):
+                    raise
+                failed = failed if getattr(err, "status", 0) else err
+                continue
+            return f"{scheme}://{host}", login
+        raise failed
+
+    def _schemes(self, host: str) -> tuple[str, ...]:
+        if self._access.allow_http:
+            return "https", "http"
+        try:
+            check_address(f"http://{host}/")
+        except BadInputError:
+            return ("https",)
+        return "http", "https"  # this machine's own registry, as a rule without a certificate
+
+    def _authorizer(self, *, secure: bool) -> Authorizer:
+        registry, repository = self._reference.registry, self._reference.repository
+        return Authorizer(
+            self._client,
+            registry,
+            scope=f"repository:{repository}:pull",
+            find=lambda: self._access.find_credentials(registry, repository),
+            secure=secure,
+            allow_http=self._access.allow_http,
+        )
+
+    def _knock(self, url: str, login: Authorizer) -> None:
+        try:
+            with self._client.get(url, {}, auth=anonymous):
+                return
+        except NotFoundError as err:
+            raise RemoteError(f"{url}: there is no registry ({err.message})", "Check its name.") from err
+        except LoginError as refused:
+            try:
+                login.answer(refused, "")
+            except LoginError:
+                if login.has_login:
+                    raise
+                # it may give this repository to anyone all the same
+
+    def manifest(self, name: str, cache: Cache | None = None) -> tuple[str, bytes]:
+        """Read a manifest or an index by tag or digest; give its digest, verified, and its text.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none.
+        VerificationError
+            If it is not the one that its digest names.
+        RemoteError
+            If the registry refuses, or fails several times in a row.
+        """
+        path = f"manifests/{name}"
+        if ":" in name:
+            return name, self._by_digest(path, name, MANIFEST_LIMIT, cache)
+        digest, text = self._small(path, "", MANIFEST_LIMIT)
+        if cache and not cache.find(digest, len(text)):
+            cache.store(digest, text)
+        return digest, text
+
+    def config(self, blob: Descriptor, cache: Cache | None = None) -> bytes:
+        """Read an image's configuration; raises as `manifest`."""
+        if blob.size > CONFIG_LIMIT:
+            raise BadInputError(f"{self._reference.canonical}: its configuration has {blob.size} bytes")
+        return self._by_digest(f"blobs/{blob.digest}", blob.digest, CONFIG_LIMIT, cache)
+
+    def _by_digest(self, path: str, digest: str, limit: int, cache: Cache | None) -> bytes:
+        def bring() -> bytes:
+            return self._small(path, digest, limit)[1]
+
+        return cache.load_or_bring(digest, limit, bring) if cache else bring()
+
+    def _wait(self, seconds: float) -> None:
+        say_wait(self._reference.canonical, seconds, self._tell)
+        time.sleep(seconds)
+
+    def _small(self, path: str, digest: str, limit: int) -> tuple[str, bytes]:
+        """Read what is small; without a digest, verify the one that the registry says it has."""
+        where = self._reference.canonical
+
+        def attempt() -> tuple[str, bytes]:
+            with self.ask(path, {"Accept": ", ".join(_KINDS)} if path.startswith("manifests/") else {}) as answer:
+                text = read_limited(answer.chunks, limit, where)
+            if answer.total and len(text) != answer.total:
+                raise Retry(f"it sent {len(text)} of {answer.total} bytes")
+            found = f"sha256:{hashlib.sha256(text).hexdigest()}"
+            said = answer.headers.get("Docker-Content-Digest", "")
+            expected = digest or (said if said.startswith("sha256:") else found)
+            if found != expected:
+                raise VerificationError(
+                    f"{where}: {path}: the digest is {found}, expected {expected}",
+                    "See whether a proxy answers in the registry's place, then try again.",
+                )
+            return found, text
+
+        try:
+            return insist(attempt, where, done=lambda: 0, sleep=self._wait)
+        except NotFoundError as err:
+            raise NotFoundError(
+                f"{where}: {self._reference.registry} has no such image ({err.message})",
+                "Check name and tag; a private image may need a login: apptainer registry login.",
+            ) from err
+
+
+def _may_be_the_other(scheme: str, err: Exception) -> bool:
+    """Say whether the error is one that the other scheme may cure: http asks a TLS server, or https a plain one."""
+    if isinstance(err, StatusError):
+        return scheme == "http" and err.status == 400
+    return isinstance(err, Unreachable) or scheme == "https"

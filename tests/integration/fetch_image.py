@@ -1,0 +1,31 @@
+"""fetch_image.py REFERENCE CACHE: read all layers of an image through a cache, and print the sha256 of each."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+
+from hpcmod.errors import HpcmodError
+from hpcmod.image.cache import Cache
+from hpcmod.image.registry import Talk, open_image
+from hpcmod.model.reference import ImageReference
+from hpcmod.progress import ProgressLine
+
+
+def main(reference: str, directory: str) -> int:
+    with ProgressLine(reference) as line:
+        talk = Talk(progress=line, detail=line.note, tell=lambda said: print(said, file=sys.stderr))
+        try:
+            parsed, cache = ImageReference.parse(reference), Cache(directory)
+            with open_image(parsed, architecture="amd64", cache=cache, talk=talk) as image:
+                for layer in image.layers:
+                    with layer.open() as stream:
+                        print(hashlib.sha256(stream.read()).hexdigest())
+        except HpcmodError as err:
+            print(err, file=sys.stderr)
+            return err.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,474 @@
+"""A real registry, and a proxy before it that misbehaves: what comes is right, or there is one clear error."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcmod.errors import (
+    BadInputError,
+    HpcmodError,
+    LackingError,
+    NotFoundError,
+    RemoteError,
+    VerificationError,
+)
+from hpcmod.image.cache import Cache
+from hpcmod.image.registry import Talk, fetch_artifact, open_image, resolve
+from hpcmod.image.web import client
+from hpcmod.image.web.repository import Access
+from hpcmod.model.reference import ImageReference
+from tests.fault_proxy import Fault, Proxy, run_proxy
+from tests.integration.conftest import THOROUGH
+from tests.registry import INDEX, MANIFEST, Registry
+
+MORE_CUTS = 200 if THOROUGH else 0
+NOISE = random.Random(7)  # noqa: S311 - noise for a test, the same each time
+LAYERS = [NOISE.randbytes(900_000), NOISE.randbytes(300_000), b"small", NOISE.randbytes(300_000)]
+SIF = NOISE.randbytes(500_000)
+FIRST = f"sha256:{hashlib.sha256(LAYERS[0]).hexdigest()}"
+CUTS = sorted({0, 1, 65_536, 131_072, 500_000, 899_999, *(NOISE.randrange(900_000) for _ in range(MORE_CUTS))})
+
+
+@pytest.fixture(scope="module")
+def pushed(registry: Registry) -> dict[str, Any]:
+    """Images in the registry: one, an index of two, and a SIF as an artifact."""
+    one = registry.push_image("group/image", LAYERS, Env=["A=1"])
+    arm = registry.push_image("group/image", LAYERS[:1], tag="arm", architecture="arm64")
+    entries = [
+        {**one, "platform": {"architecture": "amd64", "os": "linux"}},
+        {**arm, "platform": {"architecture": "arm64", "os": "linux"}},
+    ]
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": entries}
+    config = registry.push_blob("group/sif", b"{}", "application/vnd.sylabs.sif.config.v1+json")
+    file = registry.push_blob("group/sif", SIF, "application/vnd.sylabs.sif.layer.v1.sif")
+    artifact = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [file]}
+    return {
+        "one": one["digest"],
+        "arm": arm["digest"],
+        "index": registry.push_manifest("group/image", "many", index)["digest"],
+        "sif": registry.push_manifest("group/sif", "1", artifact)["digest"],
+    }
+
+
+@pytest.fixture
+def proxy(registry: Registry, pushed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy before the registry; waits are short."""
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    with run_proxy(registry.host) as running:
+        yield running
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+@pytest.fixture(params=["cache", "nothing on disk"])
+def either(request: pytest.FixtureRequest, cache: Cache) -> Cache | None:
+    """Both ways to fetch: through a cache, and with nothing on disk."""
+    return cache if request.param == "cache" else None
+
+
+def reference(proxy: Proxy, name: str = "group/image:1", kind: str = "docker") -> ImageReference:
+    return ImageReference.parse(f"{kind}://{proxy.host}/{name}")
+
+
+def fetch(proxy: Proxy, cache: Cache | None, name: str = "group/image:1", **options: Any) -> list[bytes]:
+    """Open an image and read its layers, the top one first."""
+    options = {"architecture": "amd64", **options}
+    with open_image(reference(proxy, name), cache=cache, **options) as image:
+        found = []
+        for layer in reversed(image.layers):
+            with layer.open() as stream:
+                found.append(stream.read())
+        return found[::-1]
+
+
+def test_layers_of_an_image_are_read_as_they_were_pushed(
+    proxy: Proxy, either: Cache | None, pushed: dict[str, Any]
+) -> None:
+    assert fetch(proxy, either) == LAYERS
+    with open_image(reference(proxy), architecture="amd64", cache=either) as image:
+        assert image.digest == pushed["one"]
+        assert image.config.env == (("A", "1"),)
+        assert [layer.size for layer in image.layers] == [len(layer) for layer in LAYERS]
+        assert image.layers[0].digest == FIRST
+        assert image.layers[1].diff_id == image.layers[1].digest
+
+
+def test_opening_an_image_fetches_no_layer(proxy: Proxy, cache: Cache) -> None:
+    with open_image(reference(proxy), architecture="amd64", cache=cache):
+        pass
+    assert len(proxy.blobs()) == 1  # the configuration
+
+
+def test_what_is_in_the_cache_is_not_fetched_again(proxy: Proxy, cache: Cache, pushed: dict[str, Any]) -> None:
+    fetch(proxy, cache)
+    first = len(proxy.blobs())
+    assert fetch(proxy, cache) == LAYERS
+    assert len(proxy.blobs()) == first == len(LAYERS) + 1
+    asked = len(proxy.asked)
+    assert fetch(proxy, cache, f"group/image@{pushed['one']}") == LAYERS
+    assert len(proxy.asked) == asked, "an image by digest that is in the cache needs no registry"
+
+
+def test_the_image_of_an_index_is_chosen_by_architecture(
+    proxy: Proxy, either: Cache | None, pushed: dict[str, Any]
+) -> None:
+    assert fetch(proxy, either, "group/image:many") == LAYERS
+    assert fetch(proxy, either, f"group/image@{pushed['index']}", architecture="arm64") == LAYERS[:1]
+    with pytest.raises(LackingError, match="riscv64"):
+        fetch(proxy, either, "group/image:many", architecture="riscv64")
+
+
+def test_a_tag_is_resolved_to_its_digest(proxy: Proxy, pushed: dict[str, Any]) -> None:
+    assert resolve(reference(proxy)) == pushed["one"]
+    assert resolve(reference(proxy, "group/image:many")) == pushed["index"]
+
+
+def test_a_layer_can_be_opened_again_and_left_early(proxy: Proxy, either: Cache | None) -> None:
+    with open_image(reference(proxy), architecture="amd64", cache=either) as image:
+        for layer in image.layers:
+            with layer.open() as stream:
+                stream.read(1000)
+        with image.layers[0].open() as one, image.layers[0].open() as two:
+            assert one.read() == two.read() == LAYERS[0]
+
+
+def test_a_layer_is_read_while_it_arrives(proxy: Proxy, either: Cache | None) -> None:
+    proxy.faults = [Fault(FIRST, stall_at=200_000)]
+    with open_image(reference(proxy), architecture="amd64", cache=either) as image, image.layers[0].open() as stream:
+        assert stream.read1(1000) == LAYERS[0][:1000]  # type: ignore[attr-defined]
+        proxy.released.set()
+        assert stream.read() == LAYERS[0][1000:]
+
+
+@pytest.mark.parametrize("cut_at", CUTS)
+def test_a_blob_cut_at_any_byte_is_resumed(proxy: Proxy, either: Cache | None, cut_at: int) -> None:
+    proxy.faults = [Fault(FIRST, cut_at=cut_at)]
+    assert fetch(proxy, either) == LAYERS
+    asked = [asked.start for asked in proxy.blobs() if FIRST in asked.path]
+    assert len(asked) == 2
+    assert cut_at - client._CHUNK < asked[1] <= cut_at
+
+
+def test_a_blob_that_is_cut_again_and_again_is_resumed_each_time(proxy: Proxy, either: Cache | None) -> None:
+    proxy.faults = [Fault(FIRST, cut_at=140_000, times=6)]
+    assert fetch(proxy, either) == LAYERS
+    assert proxy.sent_twice() < 7 * client._CHUNK
+
+
+def test_a_connection_that_stalls_is_given_up_and_resumed(
+    proxy: Proxy, either: Cache | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_TIMEOUT", (5.0, 1.0))
+    proxy.faults = [Fault(FIRST, stall_at=400_000)]
+    assert fetch(proxy, either) == LAYERS
+
+
+def test_a_server_that_knows_no_ranges_sends_all_again(proxy: Proxy, either: Cache | None) -> None:
+    proxy.faults = [Fault(FIRST, cut_at=400_000), Fault(FIRST, ignore_range=True)]
+    assert fetch(proxy, either) == LAYERS
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize("where", ["/blobs/", "/manifests/", "/v2/$"])
+def test_a_failure_that_may_pass_is_tried_again(proxy: Proxy, cache: Cache, status: int, where: str) -> None:
+    proxy.faults = [Fault(where, times=2, status=status)]
+    assert fetch(proxy, cache) == LAYERS
+
+
+@pytest.mark.parametrize("where", ["/blobs/", "/manifests/"])
+def test_a_failure_that_does_not_pass_is_one_error(proxy: Proxy, either: Cache | None, where: str) -> None:
+    proxy.faults = [Fault(where, times=1000, status=503)]
+    with pytest.raises(RemoteError, match=r"503.*5 times in a row") as caught:
+        fetch(proxy, either)
+    assert caught.value.cure
+
+
+def test_what_the_server_asks_to_wait_is_waited_and_said(proxy: Proxy, cache: Cache) -> None:
+    proxy.faults = [Fault(FIRST, status=429, headers={"Retry-After": "3"})]
+    told: list[str] = []
+    began = time.monotonic()
+    assert fetch(proxy, cache, talk=Talk(tell=told.append)) == LAYERS
+    assert time.monotonic() - began >= 3
+    assert [line for line in told if "trying again in 3 s" in line]
+
+
+@pytest.mark.parametrize(
+    ("where", "status", "error", "says"),
+    [
+        (FIRST, 403, RemoteError, "403"),
+        (FIRST, 404, NotFoundError, "404"),
+        ("/manifests/", 403, RemoteError, "403"),
+        ("/manifests/", 404, NotFoundError, "has no such image"),
+        ("/v2/$", 404, RemoteError, "there is no registry"),
+        (FIRST, 401, RemoteError, "wants a login"),
+        (FIRST, 418, RemoteError, "418"),
+    ],
+)
+def test_a_refusal_is_one_error_at_once(
+    proxy: Proxy, either: Cache | None, where: str, status: int, error: type[HpcmodError], says: str
+) -> None:
+    challenge = {"WWW-Authenticate": 'Basic realm="x"'} if status == 401 else {}
+    proxy.faults = [Fault(where, times=1000, status=status, headers=challenge)]
+    with pytest.raises(error, match=says) as caught:
+        fetch(proxy, either)
+    assert caught.value.cure
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        pytest.param(Fault(FIRST, times=9, flip=0), "the digest is sha256:", id="first byte"),
+        pytest.param(Fault(FIRST, times=9, flip=899_999), "the digest is sha256:", id="last byte"),
+        pytest.param(
+            Fault(FIRST, times=9, status=200, body=b"<html>log in first"), "says that it has 18 bytes", id="page"
+        ),
+        pytest.param(
+            Fault(FIRST, times=9, status=200, body=b"x" * 900_001), "says that it has 900001 bytes", id="more"
+        ),
+        pytest.param(
+            Fault(FIRST, times=9, status=200, body=b"x" * 900_001, headers={"Content-Length": "", "X": "1"}),
+            "more than the 900000 bytes",
+            id="more, unsaid",
+        ),
+    ],
+)
+def test_wrong_bytes_are_never_taken_for_right_ones(
+    proxy: Proxy, either: Cache | None, cache: Cache, fault: Fault, says: str
+) -> None:
+    proxy.faults = [fault]
+    with pytest.raises(VerificationError, match=says):
+        fetch(proxy, either)
+    assert not cache.path(FIRST).exists()
+    assert not cache.partial(FIRST).exists()
+    proxy.faults.clear()
+    assert fetch(proxy, either) == LAYERS
+
+
+def test_wrong_bytes_are_found_out_before_the_last_one_is_handed_out(proxy: Proxy, either: Cache | None) -> None:
+    proxy.faults = [Fault(FIRST, flip=10)]
+    with (
+        open_image(reference(proxy), architecture="amd64", cache=either) as image,
+        image.layers[0].open() as stream,
+        pytest.raises(VerificationError),
+    ):
+        stream.read(len(LAYERS[0]))
+
+
+@pytest.mark.parametrize("flip", [0, 100])
+def test_a_manifest_that_is_not_its_digests_is_refused(
+    proxy: Proxy, cache: Cache, pushed: dict[str, Any], flip: int
+) -> None:
+    for name in ("group/image:1", f"group/image@{pushed['one']}"):
+        proxy.faults = [Fault("/manifests/", flip=flip)]
+        with pytest.raises(VerificationError, match="the digest is"):
+            fetch(proxy, cache, name)
+
+
+def test_a_manifest_that_is_cut_is_read_again(proxy: Proxy, cache: Cache) -> None:
+    proxy.faults = [Fault("/manifests/", cut_at=100), Fault(r"/blobs/", cut_at=10)]
+    assert fetch(proxy, cache) == LAYERS
+
+
+def test_a_damaged_blob_of_the_cache_is_found_out_removed_and_fetched_anew(proxy: Proxy, cache: Cache) -> None:
+    fetch(proxy, cache)
+    damaged = bytearray(LAYERS[0])
+    damaged[5] ^= 1
+    cache.path(FIRST).write_bytes(damaged)
+    with pytest.raises(VerificationError, match="is damaged, and is removed"):
+        fetch(proxy, cache)
+    cache.path(FIRST).exists()
+    assert fetch(proxy, cache) == LAYERS
+
+
+def test_what_another_of_the_group_changes_while_it_arrives_is_found_out(proxy: Proxy, cache: Cache) -> None:
+    cache.directory.mkdir()
+    cache.directory.chmod(0o2770)
+    proxy.faults = [Fault(FIRST, stall_at=600_000)]
+    with (
+        open_image(reference(proxy), architecture="amd64", cache=cache) as image,
+        image.layers[0].open() as stream,
+    ):
+        until = time.monotonic() + 10
+        while cache.size_of_partial(FIRST) < 400_000 and time.monotonic() < until:
+            time.sleep(0.01)
+        with cache.partial(FIRST).open("r+b") as file:
+            file.write(bytes(400_000))
+        proxy.released.set()
+        with pytest.raises(VerificationError):
+            while stream.read(50_000):
+                pass
+
+
+def test_a_left_over_that_proves_wrong_is_fetched_anew(proxy: Proxy, cache: Cache) -> None:
+    cache.prepare()
+    cache.partial(FIRST).write_bytes(b"something else")
+    with open_image(reference(proxy), architecture="amd64", cache=cache) as image:
+        try:
+            with image.layers[0].open() as stream:
+                assert stream.read() == LAYERS[0]
+        except VerificationError as err:  # it had been read already when that was found out
+            assert "Run this again" in err.cure
+    assert fetch(proxy, cache) == LAYERS
+
+
+def test_a_left_over_longer_than_the_blob_is_not_used(proxy: Proxy, cache: Cache) -> None:
+    cache.prepare()
+    cache.partial(FIRST).write_bytes(bytes(len(LAYERS[0]) + 1))
+    assert fetch(proxy, cache) == LAYERS
+
+
+def test_a_left_over_that_is_whole_is_only_verified(proxy: Proxy, cache: Cache) -> None:
+    cache.prepare()
+    cache.partial(FIRST).write_bytes(LAYERS[0])
+    assert fetch(proxy, cache) == LAYERS
+    assert not [asked for asked in proxy.blobs() if FIRST in asked.path]
+
+
+def test_what_an_error_leaves_is_used_by_the_next_run(proxy: Proxy, cache: Cache) -> None:
+    proxy.faults = [Fault(FIRST, cut_at=500_000), Fault(FIRST, status=403, times=100)]
+    with pytest.raises(RemoteError, match="403"):
+        fetch(proxy, cache)
+    left = cache.partial(FIRST).stat().st_size
+    assert 500_000 - client._CHUNK < left <= 500_000
+    proxy.faults.clear()
+    assert fetch(proxy, cache) == LAYERS
+    assert [asked.start for asked in proxy.blobs() if FIRST in asked.path][-1] == left
+
+
+def test_what_goes_wrong_with_one_blob_is_said_while_another_is_read(proxy: Proxy, cache: Cache) -> None:
+    top = hashlib.sha256(LAYERS[3]).hexdigest()
+    proxy.faults = [Fault(FIRST, status=403, times=9), Fault(top, stall_at=200_000)]
+    with (
+        open_image(reference(proxy), architecture="amd64", cache=cache) as image,
+        image.layers[3].open() as stream,
+        pytest.raises(RemoteError, match="403"),
+    ):
+        stream.read()
+
+
+def test_an_interrupted_read_leaves_what_is_there_and_no_lock(proxy: Proxy, cache: Cache) -> None:
+    proxy.faults = [Fault(FIRST, stall_at=400_000)]
+    with (
+        pytest.raises(KeyboardInterrupt),
+        open_image(reference(proxy), architecture="amd64", cache=cache) as image,
+        image.layers[0].open() as stream,
+    ):
+        stream.read(200_000)
+        raise KeyboardInterrupt
+    proxy.released.set()
+    assert cache.partial(FIRST).stat().st_size >= 200_000
+    assert fetch(proxy, cache) == LAYERS
+    assert not [file for file in (cache.directory / "locks").iterdir() if file.suffix != ".guard"]
+
+
+def test_reading_on_after_the_end_is_an_error_of_ours(proxy: Proxy, cache: Cache) -> None:
+    proxy.faults = [Fault(FIRST, stall_at=300_000)]
+    with open_image(reference(proxy), architecture="amd64", cache=cache) as image:
+        stream = image.layers[0].open()
+        layer = image.layers[1]
+    proxy.released.set()
+    with pytest.raises(RemoteError, match="ended before all of it had come"):
+        stream.read()
+    stream.close()
+    with pytest.raises(RemoteError, match="ended before"):
+        layer.open().read()
+
+
+def test_several_blobs_come_at_once_and_no_more_than_four(registry: Registry, proxy: Proxy, cache: Cache) -> None:
+    layers = [NOISE.randbytes(100_000) for _ in range(9)]
+    registry.push_image("group/many", layers)
+    proxy.faults = [Fault(f"{hashlib.sha256(layer).hexdigest()}", stall_at=50_000) for layer in layers]
+    with open_image(reference(proxy, "group/many:1"), architecture="amd64", cache=cache) as image:
+        stream = image.layers[-1].open()
+        until = time.monotonic() + 5
+        while len(proxy.sent) < 5 and time.monotonic() < until:  # the configuration and four layers
+            time.sleep(0.01)
+        assert len({path for path, _, _ in proxy.sent}) == 5
+        proxy.released.set()
+        proxy.faults.clear()
+        assert stream.read() == layers[-1]
+    assert len(proxy.faults) == 0
+
+
+def test_a_blob_that_stands_twice_in_an_image_is_fetched_once(registry: Registry, proxy: Proxy, cache: Cache) -> None:
+    registry.push_image("group/twice", [LAYERS[1], LAYERS[2], LAYERS[1]])
+    assert fetch(proxy, cache, "group/twice:1") == [LAYERS[1], LAYERS[2], LAYERS[1]]
+    assert len(proxy.blobs()) == 3
+
+
+def test_progress_tells_all_bytes_and_each_blob(proxy: Proxy, either: Cache | None) -> None:
+    told: list[tuple[int, int]] = []
+    parts: list[str] = []
+    talk = Talk(progress=lambda done, total: told.append((done, total)), detail=parts.append)
+    fetch(proxy, either, talk=talk)
+    whole = sum(map(len, LAYERS))
+    assert told[-1] == (whole, whole)
+    assert parts[-1] == "4 of 4 whole"
+
+
+def test_a_sif_pushed_as_an_artifact_is_fetched_and_verified(
+    proxy: Proxy, either: Cache | None, tmp_path: Path, pushed: dict[str, Any]
+) -> None:
+    out = tmp_path / "out.sif"
+    proxy.faults = [Fault(hashlib.sha256(SIF).hexdigest(), cut_at=200_000)]
+    done = fetch_artifact(reference(proxy, "group/sif:1", "oras"), out, architecture="amd64", cache=either)
+    assert out.read_bytes() == SIF
+    assert (done.digest, done.sha256, done.size) == (pushed["sif"], hashlib.sha256(SIF).hexdigest(), len(SIF))
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["out.sif"]
+
+
+def test_an_artifact_that_breaks_off_is_resumed_by_the_next_run(proxy: Proxy, tmp_path: Path) -> None:
+    digits = hashlib.sha256(SIF).hexdigest()
+    proxy.faults = [Fault(digits, cut_at=300_000), Fault(digits, status=403, times=9)]
+    out = tmp_path / "out.sif"
+    with pytest.raises(RemoteError):
+        fetch_artifact(reference(proxy, "group/sif:1", "oras"), out, architecture="amd64")
+    assert not out.exists()
+    proxy.faults.clear()
+    fetch_artifact(reference(proxy, "group/sif:1", "oras"), out, architecture="amd64")
+    assert out.read_bytes() == SIF
+    assert [path.name for path in tmp_path.iterdir()] == ["out.sif"]
+    assert 0 < [asked.start for asked in proxy.blobs() if digits in asked.path][-1] <= 300_000
+
+
+def test_an_artifact_is_no_image_and_an_image_no_artifact(proxy: Proxy, cache: Cache, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="Write oras://"):
+        fetch(proxy, cache, "group/sif:1")
+    with pytest.raises(BadInputError, match="artifact of 4 files"):
+        fetch_artifact(reference(proxy, kind="oras"), tmp_path / "x.sif", architecture="amd64")
+
+
+def test_a_path_is_in_no_registry(cache: Cache) -> None:
+    with (
+        pytest.raises(BadInputError, match="is in no registry"),
+        open_image(ImageReference.parse("./x.sif"), architecture="amd64", cache=cache),
+    ):
+        pass
+
+
+def test_plain_http_is_for_this_machine_only_or_where_it_is_said(monkeypatch: pytest.MonkeyPatch, cache: Cache) -> None:
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.0)
+    asked: list[str] = []
+
+    def note(_: Any, url: str, **__: Any) -> None:
+        asked.append(url)
+        raise client.requests.ConnectionError
+
+    monkeypatch.setattr(client.requests.Session, "get", note)
+    far = ImageReference.parse("docker://registry.example.org/x/y:1")
+    for access, expected in ((Access(), {"https"}), (Access(allow_http=True), {"https", "http"})):
+        asked.clear()
+        with pytest.raises(RemoteError), open_image(far, architecture="amd64", cache=cache, access=access):
+            pass
+        assert {url.partition(":")[0] for url in asked} == expected

@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
+from hpcmod.image import cache as cache_module
+from hpcmod.image.blobs.cache_entry import Entry, choose
+from hpcmod.image.cache import Cache
+
+CONTENT = b"a blob"
+DIGEST = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+DAY = 86_400.0
+
+
+def digest(number: int) -> str:
+    return f"sha256:{number:064x}"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+def fill(cache: Cache, number: int, size: int, used: float) -> None:
+    """Put a blob there, whose content does not matter."""
+    cache.prepare()
+    cache.path(digest(number)).write_bytes(bytes(size))
+    os.utime(cache.path(digest(number)), (used, used))
+
+
+def test_what_was_stored_is_found_and_loaded(cache: Cache) -> None:
+    assert cache.find(DIGEST, len(CONTENT)) is None
+    cache.store(DIGEST, CONTENT)
+    assert cache.find(DIGEST, len(CONTENT)) == cache.path(DIGEST)
+    assert cache.load(DIGEST, 100) == CONTENT
+    assert cache.load(DIGEST, len(CONTENT) - 1) is None
+    assert cache.load(DIGEST, 100) == CONTENT
+    assert not cache.partial(DIGEST).exists()
+
+
+def test_the_users_own_cache_is_for_the_user_alone(cache: Cache) -> None:
+    cache.store(DIGEST, CONTENT)
+    assert cache.directory.stat().st_mode & 0o777 == 0o700
+    assert cache.path(DIGEST).stat().st_mode & 0o777 == 0o600
+    assert not cache.shared
+
+
+def test_a_blob_of_another_size_is_damaged_and_removed(cache: Cache) -> None:
+    cache.store(DIGEST, CONTENT)
+    assert cache.find(DIGEST, 5) is None
+    assert not cache.path(DIGEST).exists()
+
+
+def test_a_small_blob_that_is_damaged_is_not_loaded_and_removed(cache: Cache) -> None:
+    cache.store(DIGEST, CONTENT)
+    cache.path(DIGEST).write_bytes(CONTENT[::-1])
+    assert cache.load(DIGEST, 100) is None
+    assert not cache.path(DIGEST).exists()
+
+
+def test_using_a_blob_is_noted(cache: Cache) -> None:
+    cache.store(DIGEST, CONTENT)
+    for use in (lambda: cache.find(DIGEST, len(CONTENT)), lambda: cache.load(DIGEST, 100)):
+        os.utime(cache.path(DIGEST), (1, 1))
+        use()
+        assert cache.entries()[0].used > time.time() - 100
+
+
+@pytest.mark.parametrize("name", ["", "x", "sha256:", "sha256:../../etc", f"sha512:{'0' * 64}", f"sha256:{'A' * 64}"])
+def test_what_is_no_digest_names_no_file(cache: Cache, name: str) -> None:
+    with pytest.raises(BadInputError, match="is no digest"):
+        cache.path(name)
+
+
+def test_a_lock_keeps_others_out_and_lets_them_watch(cache: Cache) -> None:
+    watched = threading.Event()
+    told: list[str] = []
+
+    def wait() -> None:
+        with cache.lock(DIGEST, tell=told.append, on_wait=watched.set) as waited:
+            told.append(f"waited: {waited}")
+
+    other = threading.Thread(target=wait)
+    with cache.lock(DIGEST) as waited:
+        assert not waited
+        other.start()
+        assert watched.wait(10)
+        with pytest.raises(BusyError), cache.lock(DIGEST, limit=0):
+            pass
+    other.join()
+    assert told[-1] == "waited: True"
+    assert told[0].startswith("waiting for process")
+
+
+def test_lists_what_is_whole_what_is_partial_and_what_is_busy(cache: Cache) -> None:
+    fill(cache, 1, 10, 100.0)
+    fill(cache, 2, 20, 50.0)
+    cache.partial(digest(3)).write_bytes(b"abc")
+    cache.path(DIGEST).with_name("notes.txt").write_text("of somebody")
+    with cache.lock(digest(3)):
+        found = cache.entries()
+    assert found[0] == Entry(digest(2), 20, 50.0, True, False)
+    assert found[1] == Entry(digest(1), 10, 100.0, True, False)
+    assert (found[2].digest, found[2].size, found[2].whole, found[2].busy) == (digest(3), 3, False, True)
+    assert len(found) == 3
+
+
+def test_an_empty_cache_has_no_entries_and_is_not_made(cache: Cache) -> None:
+    assert cache.entries() == []
+    assert not cache.directory.exists()
+
+
+def test_removing_a_blob_leaves_nothing_of_it(cache: Cache) -> None:
+    fill(cache, 1, 10, 0.0)
+    cache.partial(digest(1)).write_bytes(b"abc")
+    assert cache.remove(digest(1)) == 13
+    assert [path for path in cache.directory.rglob("*") if path.is_file()] == []
+    with pytest.raises(NotFoundError):
+        cache.remove(digest(1))
+
+
+def test_a_whole_blob_can_go_though_a_lock_of_it_was_left_on_another_host(cache: Cache) -> None:
+    fill(cache, 1, 10, 0.0)
+    holder = {"host": "elsewhere", "pid": 1, "started": "?", "user": "somebody", "since": "long ago"}
+    (cache.directory / "locks" / digest(1)[7:]).write_text(json.dumps(holder))
+    assert not cache.entries()[0].busy
+    assert cache.remove(digest(1)) == 10
+
+
+def test_what_is_being_fetched_is_not_removed(cache: Cache) -> None:
+    cache.prepare()
+    cache.partial(digest(1)).write_bytes(b"abc")
+    with cache.lock(digest(1)):
+        with pytest.raises(BusyError):
+            cache.remove(digest(1))
+        assert cache.gc(now=time.time() + DAY, oldest=0.0) == []
+    assert [entry.digest for entry in cache.gc(now=time.time() + DAY, oldest=0.0)] == [digest(1)]
+
+
+@pytest.mark.parametrize(
+    ("oldest", "most", "gone"),
+    [
+        (None, None, []),
+        (10.0, None, [1, 2]),
+        (0.0, None, [1, 2, 3]),
+        (None, 60, []),
+        (None, 59, [1]),
+        (None, 30, [1, 2]),
+        (None, 0, [1, 2, 3]),
+        (20.0, 30, [1, 2]),
+    ],
+)
+def test_the_longest_unused_go_first(cache: Cache, oldest: float | None, most: int | None, gone: list[int]) -> None:
+    for number, used in ((1, 70.0), (2, 85.0), (3, 95.0)):
+        fill(cache, number, number * 10, used)
+    planned = cache.gc(now=100.0, oldest=oldest, most=most, dry_run=True)
+    assert len(cache.entries()) == 3
+    assert cache.gc(now=100.0, oldest=oldest, most=most) == planned
+    assert [entry.digest for entry in planned] == [digest(number) for number in gone]
+    assert [entry.digest for entry in cache.entries()] == [digest(n) for n in (1, 2, 3) if n not in gone]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    entries=st.lists(
+        st.builds(
+            Entry,
+            digest=st.integers(0, 99).map(digest),
+            size=st.integers(0, 1 << 40),
+            used=st.floats(0, 1e10),
+            whole=st.booleans(),
+            busy=st.booleans(),
+        )
+    ),
+    oldest=st.none() | st.floats(0, 1e10),
+    most=st.none() | st.integers(0, 1 << 42),
+)
+def test_choosing_keeps_what_is_busy_and_gets_below_the_limit(
+    entries: list[Entry], oldest: float | None, most: int | None
+) -> None:
+    entries.sort(key=lambda entry: entry.used)
+    chosen = choose(entries, now=1e10, oldest=oldest, most=most)
+    left = [entry for entry in entries if entry not in chosen]
+    assert not any(entry.busy for entry in chosen)
+    if most is not None:
+        assert sum(entry.size for entry in left) <= most or all(entry.busy for entry in left)
+    if oldest is not None:
+        assert all(entry.busy or 1e10 - entry.used <= oldest for entry in left)
+
+
+def test_a_reader_goes_on_with_a_blob_that_is_removed(cache: Cache) -> None:
+    cache.store(DIGEST, CONTENT)
+    with cache.path(DIGEST).open("rb") as file:
+        cache.remove(DIGEST)
+        assert file.read() == CONTENT
+
+
+def test_a_full_disk_is_said_with_what_helps(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cache_module, "write_at", full)
+    with pytest.raises(NoSpaceError, match="No space left") as caught:
+        cache.store(DIGEST, CONTENT)
+    assert "HPCMOD_CACHE" in caught.value.cure
+    assert "hpcmod cache gc" in caught.value.cure
+
+
+def test_a_place_that_cannot_be_a_cache_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LackingError, match="file"):
+        Cache(tmp_path / "file" / "cache").store(DIGEST, CONTENT)
+
+
+@pytest.mark.parametrize("torn", ["", "not json", "[]", '{"host": 1}'])
+def test_a_lock_that_cannot_be_read_counts_as_busy_and_is_an_error_with_a_cure(cache: Cache, torn: str) -> None:
+    cache.prepare()
+    cache.partial(digest(1)).write_bytes(b"abc")
+    (cache.directory / "locks" / digest(1)[7:]).write_text(torn)
+    assert cache.entries()[0].busy
+    with pytest.raises(BusyError, match="not one of our locks"):
+        cache.remove(digest(1))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["blobs/sha256", "partial", "locks", "blobs", "."]),
+            st.sampled_from([DIGEST[7:], digest(1)[7:], "x", f"{DIGEST[7:]}.guard", "sha256"]),
+            st.none() | st.binary(max_size=8),
+        ),
+        max_size=6,
+    )
+)
+def test_whatever_lies_in_a_cache_nothing_but_our_error_comes(tmp_path_factory: pytest.TempPathFactory, files) -> None:  # type: ignore[no-untyped-def]
+    cache = Cache(tmp_path_factory.mktemp("cache"))
+    for directory, name, content in files:
+        place = cache.directory / directory / name
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.mkdir() if content is None else place.write_bytes(content)
+        except OSError:
+            continue
+    uses = [
+        cache.entries,
+        lambda: cache.find(DIGEST, 6),
+        lambda: cache.load(DIGEST, 100),
+        lambda: cache.store(DIGEST, CONTENT),
+        lambda: cache.gc(now=1e12, oldest=0.0),
+        lambda: cache.remove(DIGEST),
+    ]
+    for use in uses:
+        try:
+            use()
+        except HpcmodError as err:
+            assert err.message
