@@ -1,14 +1,30 @@
-"""Find an image by its reference in the places it may lie, or download it; nowhere is one error that lists them all."""
+"""Find an image by its reference in the places it may lie; nowhere is one error that lists them all."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, RemoteError
-from hpcmod.image.integrity import Progress, parse_sha256
-from hpcmod.model.reference import ImageReference, redact
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.image.integrity import parse_sha256
+from hpcmod.model.reference import LOCAL_KINDS, ImageReference
+
+_TAR_AT, _TAR = 257, b"ustar"
+
+
+def image_directories(parents: Sequence[str], name: str, central: Sequence[str]) -> list[str]:
+    """List the directories an image may lie in: below each parent, in EasyBuild's order for sources; then the site's.
+
+    Parameters
+    ----------
+    name
+        Of the software.
+    """
+    below = (f"{name.lower()[0]}/{name}", name, "")
+    return [*(os.path.normpath(f"{parent}/{folder}") for parent in parents for folder in below), *central]
 
 
 def find_image(reference: ImageReference, directories: Sequence[str]) -> Path | None:
@@ -18,6 +34,20 @@ def find_image(reference: ImageReference, directories: Sequence[str]) -> Path | 
     else:
         candidates = [Path(directory, reference.file_name) for directory in directories]
     return next((path.absolute() for path in candidates if path.is_file()), None)
+
+
+def recognize(reference: ImageReference) -> ImageReference:
+    """Take a path that leads to a container image's archive or layout for what it is."""
+    if reference.kind not in LOCAL_KINDS:
+        return reference
+    path = Path(reference.path)
+    if path.is_dir() and (path / "index.json").is_file():
+        return replace(reference, kind="oci")
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(512)[_TAR_AT:].startswith(_TAR):
+                return replace(reference, kind="docker-archive")
+    return reference
 
 
 def parse_checksum(value: Any, filename: str) -> str | None:
@@ -37,41 +67,6 @@ def parse_checksum(value: Any, filename: str) -> str | None:
     if not isinstance(value, str):
         raise BadInputError(f"checksums: {value!r} for {filename} is not a sha256", "Give one sha256 of 64 digits.")
     return parse_sha256(value)
-
-
-def image_urls(reference: ImageReference, source_urls: Sequence[str]) -> list[str]:
-    """Make the addresses an image can be downloaded from."""
-    if reference.kind == "url":
-        return [reference.text]
-    return [f"{url.rstrip('/')}/{reference.file_name}" for url in source_urls]
-
-
-def fetch_image(
-    urls: Sequence[str], final: Path, *, checksum: str | None = None, progress: Progress | None = None
-) -> Path:
-    """Download an image from the first address that has it; resumed if it was cut off, verified, then named.
-
-    Raises
-    ------
-    RemoteError
-        If no address gave it, with what each said.
-    HpcmodError
-        If what came is not what the checksum promises, or does not fit.
-    """
-    from hpcmod.image.fetch import fetch_file  # imports requests: 50 ms that an image at hand need not pay
-
-    said = []
-    for url in urls:
-        partial = final.with_name(f".{final.name}.part")
-        try:
-            fetch_file(url, partial, final=final, checksum=checksum, progress=progress)
-        except (NotFoundError, RemoteError) as err:
-            if len(urls) == 1:
-                raise
-            said.append(f"  {redact(url)}: {err.message}")
-            continue
-        return final
-    raise RemoteError(f"no address gave {final.name}:\n" + "\n".join(said), "Download it by hand to a source path.")
 
 
 def nowhere(reference: ImageReference, directories: Sequence[str], instructions: str = "") -> HpcmodError:

@@ -1,16 +1,36 @@
-"""What a user names an image by: a path, a bare file name or an address; and which addresses may be fetched from."""
+"""What a user names an image by: a file, an address, a place in a registry; and which addresses may be fetched from."""
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from hpcmod.errors import BadInputError
 
+OCI_KINDS = ("docker", "docker-archive", "oci-archive", "oci", "docker-daemon")
+"""Kinds that name an OCI image, which is to be converted into a SIF; all others name a SIF, but for `definition`."""
+
+LOCAL_KINDS = ("path", "name")
+"""Kinds that name a SIF on disk."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(docker-archive|docker-daemon|oci-archive|oci|dir|file):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LONGEST = 8192  # characters
+_LONGEST_NAME = 255  # characters of registry and repository, which that specification says clients limit so
+
+# The grammar of the OCI distribution specification 1.1 ("Pulling manifests") and of github.com/distribution/reference.
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_REGISTRY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{1,5}})?")
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_PASSWORD = re.compile(r"//[^@]*@(?!sha256:)")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@,+-]*")  # no dash first: it is an argument of another program
 
 
 @dataclass(frozen=True)
@@ -18,10 +38,22 @@ class ImageReference:
     """A reference to an image; make one with `parse`. Its text is what the user typed."""
 
     kind: str
-    """`path` (has a slash), `name` (a bare file name, to be looked up in several places) or `url` (https or http)."""
+    """`path` (has a slash), `name` (a bare file name, to be looked up in several places), `url` (https or http),
+    `definition` (a path or name that ends in .def), or the transport: `docker`, `oras`, `library`, `docker-archive`,
+    `oci-archive`, `oci`, `docker-daemon`."""
     text: str
     file_name: str = field(compare=False)
-    """Last part of the path or of the address."""
+    """Last part of the path or of the address; of other kinds a name for the SIF, the same each time."""
+    registry: str = ""
+    """Of `docker` and `oras`: host, and port if one is given; `docker.io` for all names of Docker Hub."""
+    repository: str = ""
+    """Of `docker` and `oras`: without registry, with `library/` on Docker Hub; of `library`, `docker-daemon`: all."""
+    tag: str = ""
+    """Of `docker` and `oras`: `latest` if there is neither tag nor digest. Of local layouts: which of their images."""
+    digest: str = ""
+    """`sha256:` and 64 hexadecimal digits: what comes must have it."""
+    path: str = ""
+    """Of kinds that lie on disk: where."""
 
     @classmethod
     def parse(cls, text: str) -> ImageReference:
@@ -30,33 +62,163 @@ class ImageReference:
         Raises
         ------
         BadInputError
-            If it names no file, or is of a kind that is not supported yet.
+            If it names no image, or leaves out the registry.
         """
-        if not text.strip() or _CONTROL.search(text):
-            raise BadInputError(f"image {text!r}: expected a file name, a path, or an https address of a .sif file")
+        if not text.strip() or _CONTROL.search(text) or len(text) > _LONGEST:
+            raise _bad(text, "expected a file name, a path, an address, or docker://REGISTRY/NAME:TAG")
         scheme = _SCHEME.match(text)
         if scheme is None:
-            kind, path = ("path" if "/" in text else "name"), text
-        elif (scheme.group(1) or "").lower() in ("https", "http"):
-            kind, path = "url", unquote(check_address(text, allow_http=True).path)
-        else:
-            raise _unsupported(text, scheme.group(1) or scheme.group(2))
-        file_name = path.rpartition("/")[2]
-        if file_name in ("", ".", "..") or _CONTROL.search(file_name):
-            raise BadInputError(f"image {text!r}: names no file", "Add the name of the .sif file.")
-        return cls(kind, text, file_name)
+            return _parse_path(text)
+        transport = (scheme.group(1) or scheme.group(2)).lower()
+        if transport not in _PARSERS:
+            raise _unsupported(text, transport)
+        return _PARSERS[transport](text, transport, text[scheme.end() :])
+
+    @property
+    def canonical(self) -> str:
+        """The reference with all that was left out, and without password or query: for records, rules and messages."""
+        if self.kind == "url":
+            return redact(self.text)
+        if self.registry:
+            tag, digest = self.tag and f":{self.tag}", self.digest and f"@{self.digest}"
+            return f"{self.kind}://{self.registry}/{self.repository}{tag}{digest}"
+        if self.kind in OCI_KINDS and self.path:
+            return f"{self.kind}:{self.path}" + (self.tag and f":{self.tag}")
+        return self.text
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it has a digest, so that it names the same bytes for ever."""
+        return bool(self.digest)
 
     def __str__(self) -> str:
         return self.text
 
 
+def _parse_path(text: str) -> ImageReference:
+    name = _checked_name(text, text.rpartition("/")[2])
+    if name.endswith(".def") and name != ".def":
+        return ImageReference("definition", text, f"{name[: -len('.def')]}.sif", path=text)
+    return ImageReference("path" if "/" in text else "name", text, name, path=text)
+
+
+def _parse_url(text: str, _: str, __: str) -> ImageReference:
+    path = unquote(check_address(text, allow_http=True).path)
+    return ImageReference("url", text, _checked_name(redact(text), path.rpartition("/")[2]))
+
+
+def _checked_name(text: str, name: str) -> str:
+    if name in ("", ".", "..") or "/" in name or _CONTROL.search(name):
+        raise _bad(text, "names no file", "Add the name of the .sif file.")
+    return name
+
+
+def _parse_registry(text: str, kind: str, rest: str) -> ImageReference:
+    """Parse REGISTRY/REPOSITORY[:TAG][@DIGEST]."""
+    host, slash, _ = rest.partition("/")
+    if "@" in host and not host.partition("@")[2].startswith("sha256:"):
+        raise BadInputError(
+            f"image {kind}://...: a user or password before the host",
+            f"Leave it out, and log in with: apptainer registry login docker://{host.rpartition('@')[2]}",
+        )
+    named, _, digest = rest.partition("@")
+    if not slash or not ("." in host or ":" in host or host == "localhost"):
+        raise _short(text, kind, rest)
+    registry, _, name = named.partition("/")
+    repository, _, tag = name.partition(":")
+    registry, repository = _expand_docker_hub(registry, repository)
+    _check_registry(text, registry, repository)
+    _check_version(text, tag, digest, has_tag=":" in name, has_digest="@" in rest)
+    tag = tag or ("" if digest else "latest")
+    last = _readable(repository.rpartition("/")[2], tag)
+    mark = f"sha256-{digest[7:23]}" if digest else _mark(f"{registry}/{repository}:{tag}")
+    return ImageReference(kind, text, f"{last}-{mark}.sif", registry, repository, tag, digest)
+
+
+def _expand_docker_hub(registry: str, repository: str) -> tuple[str, str]:
+    registry = registry.lower()  # hosts are the same in any case, and rules are to see them so
+    if registry not in ("docker.io", "index.docker.io", "registry-1.docker.io"):
+        return registry, repository
+    return "docker.io", repository if "/" in repository else f"library/{repository}"
+
+
+def _check_registry(text: str, registry: str, repository: str) -> None:
+    if len(registry) + 1 + len(repository) > _LONGEST_NAME:
+        raise _bad(text, f"registry and repository together have more than {_LONGEST_NAME} characters")
+    if not _REGISTRY.fullmatch(registry):
+        raise _bad(text, f"{registry!r} is no host of a registry", "Write it as docker://HOST[:PORT]/NAME:TAG.")
+    if not _REPOSITORY.fullmatch(repository):
+        cure = f"Did you mean {repository.lower()}?" if _REPOSITORY.fullmatch(repository.lower()) else ""
+        raise _bad(text, f"{repository!r} is no name of a repository: lower-case letters, digits, . _ - and /", cure)
+
+
+def _check_version(text: str, tag: str, digest: str, *, has_tag: bool, has_digest: bool) -> None:
+    if has_tag and not _TAG.fullmatch(tag):
+        raise _bad(text, f"{tag!r} is no tag: at most 128 letters, digits, _ . and -, the first no . or -")
+    if has_digest and not _DIGEST.fullmatch(digest):
+        raise _bad(
+            text, f"{digest!r} is no digest", "A digest is sha256: and 64 hexadecimal digits, lower case, after an @."
+        )
+
+
+def _short(text: str, kind: str, rest: str) -> BadInputError:
+    """Make the error for a name without a registry: whose image it would be depends on the machine's settings."""
+    if kind == "oras":
+        return _bad(text, "names no registry", "Write it as oras://REGISTRY/NAME:TAG.")
+    if not rest.strip("/"):
+        return _bad(text, "names no image", "Write it as docker://REGISTRY/NAME:TAG.")
+    full = f"docker.io/{rest}" if "/" in rest else f"docker.io/library/{rest}"
+    return _bad(text, "names no registry, so it may mean several images", f"Docker Hub's is docker://{full}")
+
+
+def _parse_layout(text: str, kind: str, rest: str) -> ImageReference:
+    """Parse PATH[:TAG]; as with every tool that knows these kinds, a path holds no colon."""
+    path, colon, tag = (rest[2:] if rest.startswith("//") else rest).partition(":")
+    name = _checked_name(text, path.rstrip("/").rpartition("/")[2])
+    if colon and not tag:
+        raise _bad(text, "ends in a colon", "Write the tag behind it, or leave it out.")
+    stem = re.sub(r"\.(tar|tgz|tar\.gz)$", "", name) or name
+    return ImageReference(kind, text, f"{_readable(stem, tag)}.sif", tag=tag, path=path)
+
+
+def _parse_plain(text: str, kind: str, rest: str) -> ImageReference:
+    """Parse a name that another program takes apart."""
+    if not _PLAIN.fullmatch(rest):
+        raise _bad(text, "names no image", f"A name of {kind} holds letters, digits and . _ / : @ , + - only.")
+    name, _, tag = rest.rstrip("/").rpartition("/")[2].partition(":")
+    return ImageReference(kind, text, f"{_readable(name, tag)}-{_mark(text)}.sif", repository=rest)
+
+
+def _readable(name: str, tag: str) -> str:
+    """Make the readable part of a file name."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{name}-{tag}" if tag else name).lstrip(".-")[:180] or "image"
+
+
+def _mark(text: str) -> str:
+    """Tell apart the files of two images whose names end alike."""
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
+
+
+_PARSERS: Mapping[str, Callable[[str, str, str], ImageReference]] = {
+    "https": _parse_url,
+    "http": _parse_url,
+    "docker": _parse_registry,
+    "oras": _parse_registry,
+    "library": _parse_plain,
+    "docker-daemon": _parse_plain,
+    "docker-archive": _parse_layout,
+    "oci-archive": _parse_layout,
+    "oci": _parse_layout,
+}
+
+
 def redact(url: str) -> str:
-    """Give an address for a message: without user, password and query, any of which may be a key."""
+    """Give an address for a message or a rule: without user, password and query, which may be keys; host in small."""
     try:
         parts = urlsplit(url)
     except ValueError:
         return "an address that cannot be read"
-    host = parts.netloc.rpartition("@")[2]
+    host = parts.netloc.rpartition("@")[2].lower()
     return f"{parts.scheme}://{host}{parts.path}" + ("?..." if parts.query else "")
 
 
@@ -102,11 +264,12 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _bad(text: str, why: str, cure: str = "") -> BadInputError:
+    shown = _PASSWORD.sub("//...@", text)[:200]
+    return BadInputError(f"image {shown!r}: {why}", cure)
+
+
 def _unsupported(text: str, scheme: str) -> BadInputError:
-    if scheme.lower() == "file":
-        return BadInputError(f"image {text!r}: file addresses are not supported", "Give the path of the file instead.")
-    verb = "pull" if "://" in text else "build"
-    return BadInputError(
-        f"image {text!r}: {scheme} references are not supported yet",
-        f"Get a file first, then name that: apptainer {verb} NAME.sif {text}",
-    )
+    if scheme in ("file", "dir"):
+        return _bad(text, f"{scheme} addresses are not supported", "Give the path of the file instead.")
+    return _bad(text, f"{scheme}:// is not supported", f"Supported are a path and {', '.join(_PARSERS)}.")

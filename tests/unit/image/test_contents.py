@@ -46,7 +46,13 @@ def test_reads_the_layout_of_lumis_images(tmp_path: Path) -> None:
         commands=("python", "python3", "python3.12", "torchrun"),
         labels=(("org.opencontainers.image.title", "a test image"),),
         environment=(("WITH_CONDA", "source /opt/miniconda3/bin/activate pytorch"),),
+        assigned=("WITH_CONDA",),
     )
+
+
+def test_knows_every_name_that_an_image_may_assign(tmp_path: Path) -> None:
+    script = 'export PYTHONPATH="/opt/x:$PYTHONPATH"; A=1\nif true; then\n    B=$(id) export C=2\nfi\nd() { E+=1; }\n'
+    assert facts_of(tmp_path, {f"{ENV}/90-environment.sh": script}).assigned == ("A", "B", "C", "PYTHONPATH")
 
 
 def test_an_image_without_python_has_none(tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+"""The verbs for machines without a network: export easyconfigs and images as one file, and import that."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hpcmod import machine
+from hpcmod.cli.image import TOOL, tell
+from hpcmod.errors import BadInputError
+from hpcmod.image.bundle import read_bundle, write_bundle
+from hpcmod.image.locate import find_image, image_directories, nowhere
+from hpcmod.image.provenance import sidecar
+from hpcmod.image.source import ImageSource, get_source, make_source
+from hpcmod.model.easyconfig_text import read_named_image
+from hpcmod.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from hpcmod.image.bring import ObtainOptions
+
+
+@click.group()
+def bundle() -> None:
+    """Carry easyconfigs and images to a machine without a network, as one file."""
+
+
+@bundle.command("export")
+@click.argument("output", metavar="BUNDLE.tar", type=click.Path(path_type=Path))
+@click.argument("what", metavar="EASYCONFIG|IMAGE...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Say what the bundle would hold, and write nothing.")
+@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, site: str | None) -> None:
+    """Write easyconfigs (files that end in .eb), their images, and further images into one tar.
+
+    An image is taken from beside its easyconfig, from EasyBuild's source path or from the site's directories; where it
+    is in none of these, it is fetched. SHA256SUMS in the tar lists every file's sum, as `sha256sum -c` takes it.
+
+    \b
+    Examples:
+      hpcmod bundle export torch.tar easyconfigs/p/PyTorch/PyTorch-2.13.0-cpu-singularity.eb
+      hpcmod bundle export tools.tar docker://ghcr.io/org/tool@sha256:... other.sif
+    """
+    from hpcmod.image.settings import make_options  # slow to import: see image.py
+
+    found = machine.find_machine(None, os.environ, flag=site).site
+    options = make_options(found, os.environ, tool=TOOL, tell=tell)
+    files: list[Path] = []
+    with ExitStack() as stack:
+        directory = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".hpcmod-"))
+        )
+        sums: dict[str, str] = {}
+        for one in what:
+            files += _collect(one, directory, options, found.central, sums=sums, dry_run=dry_run)
+        for path in files:
+            click.echo(path.name if path.parent == directory else path)
+        if not dry_run:
+            with ProgressLine(output.name) as progress:
+                write_bundle(files, output, expected=sums, progress=progress)
+
+
+@bundle.command("import")
+@click.argument("file", metavar="BUNDLE.tar", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="Directory (default: the bundle's name).",
+)
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--dry-run", is_flag=True, help="Say where it would go, and write nothing.")
+def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -> None:
+    """Verify a bundle and unpack it into one directory, from which `eb` installs: it finds images beside easyconfigs.
+
+    \b
+    Examples:
+      hpcmod bundle import torch.tar && eb torch/*.eb
+    """
+    directory = output or file.with_suffix("")
+    if dry_run:
+        click.echo(directory)
+        return
+    with ProgressLine(file.name) as progress:
+        found = read_bundle(file, directory, replace=force, progress=progress)
+    for path in (*found.easyconfigs, *found.images):
+        click.echo(path)
+
+
+def _collect(
+    text: str,
+    directory: Path,
+    options: ObtainOptions,
+    central: tuple[str, ...],
+    *,
+    sums: dict[str, str],
+    dry_run: bool,
+) -> Iterator[Path]:
+    """Give the files that go into the bundle for one thing that was named; fetch what is not there.
+
+    What an easyconfig says of its image's sum is put into `sums`.
+    """
+    if not text.endswith(".eb"):
+        yield from _image(make_source(text, [], None), ["."], directory, options, dry_run=dry_run)
+        return
+    easyconfig = Path(text)
+    try:
+        named = read_named_image(easyconfig.read_text(encoding="utf-8"), text)
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{text}: is not written in UTF-8", "Save it as UTF-8.") from err
+    source = make_source(named.reference, named.source_urls, named.checksum)
+    parents = [str(easyconfig.absolute().parent), *_source_paths(options)]
+    places = image_directories(parents, named.software or "_", central)
+    yield easyconfig
+    image, *beside = _image(source, places, directory, options, dry_run=dry_run)
+    if source.checksum:
+        sums[image.name] = source.checksum
+    yield from (image, *beside)
+
+
+def _image(
+    source: ImageSource, places: list[str], directory: Path, options: ObtainOptions, *, dry_run: bool
+) -> Iterator[Path]:
+    reference = source.reference
+    there = find_image(reference, places)
+    if there is None and not source.origins:
+        raise nowhere(reference, places)
+    sif = there or directory / reference.file_name
+    if there is None and not dry_run:
+        with ProgressLine(sif.name) as progress:
+            get_source(source, directory, options=options, beside=places, progress=progress)
+    yield sif
+    if sidecar(sif).is_file():
+        yield sidecar(sif)
+
+
+def _source_paths(options: ObtainOptions) -> list[str]:
+    """Give EasyBuild's source paths as its environment names them."""
+    environ = options.environ
+    prefix = environ.get("EASYBUILD_PREFIX") or f"{environ.get('HOME', '')}/.local/easybuild"
+    return (environ.get("EASYBUILD_SOURCEPATH") or f"{prefix}/sources").split(":")

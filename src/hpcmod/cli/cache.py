@@ -1,0 +1,124 @@
+"""The verbs for the cache of what comes from registries: list it, remove from it, keep it small."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import click
+
+from hpcmod import machine
+from hpcmod.cli.user import JSON_VERSION
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.image.blobs.cache_entry import Entry
+from hpcmod.image.cache import Cache
+
+_DAY = 86_400.0
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+@click.group()
+def cache() -> None:
+    """Look after the cache of blobs that come from registries.
+
+    It is $HPCMOD_CACHE, else the place that the site profile names, else the user's own cache directory. What is in it
+    is never needed, only fetched again where it is missing.
+    """
+
+
+@cache.command("ls")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def cache_ls(as_json: bool) -> None:
+    """List the blobs, the longest unused first: digest, bytes, days since the last use, state.
+
+    \b
+    Example:
+      hpcmod cache ls
+    """
+    found = _open()
+    _print(found.entries(), as_json, directory=str(found.directory))
+
+
+@cache.command("rm")
+@click.argument("digests", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+def cache_rm(digests: tuple[str, ...], dry_run: bool) -> None:
+    """Remove blobs by digest, or by its first digits as `ls` shows them.
+
+    \b
+    Example:
+      hpcmod cache rm sha256:3f791c
+    """
+    found = _open()
+    chosen = [entry for digest in digests for entry in _matching(found.entries(), digest)]
+    chosen = list(dict.fromkeys(chosen))
+    if not dry_run:
+        for digest in dict.fromkeys(entry.digest for entry in chosen):
+            found.remove(digest)
+    _print(chosen, False, directory=str(found.directory))
+
+
+@cache.command("gc")
+@click.option("--older-than", type=float, metavar="DAYS", help="Remove what was not used for so long.")
+@click.option("--max-size", metavar="BYTES", help="Then the longest unused until so much is left: 20G, 500M.")
+@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def cache_gc(older_than: float | None, max_size: str | None, dry_run: bool, as_json: bool) -> None:
+    """Remove what was not used for 30 days, or as the flags say; what is being fetched stays.
+
+    \b
+    Examples:
+      hpcmod cache gc
+      hpcmod cache gc --max-size 20G --dry-run
+      hpcmod cache gc --older-than 0        # everything
+    """
+    most = parse_size(max_size) if max_size else None
+    days = 30.0 if older_than is None and most is None else older_than
+    found = _open()
+    gone = found.gc(now=time.time(), oldest=None if days is None else days * _DAY, most=most, dry_run=dry_run)
+    _print(gone, as_json, directory=str(found.directory))
+
+
+def parse_size(text: str) -> int:
+    """Turn a number of bytes with a unit of powers of 1000 into a number.
+
+    Raises
+    ------
+    BadInputError
+        If it is none.
+    """
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)([KMGT]?)B?", text.strip().upper())
+    if match is None:
+        raise BadInputError(f"--max-size {text}: is no number of bytes", "Write it as 20G or 500M.")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def _open() -> Cache:
+    from hpcmod.image.settings import open_cache  # slow to import: see image.py
+
+    return open_cache(machine.load_site(None, os.environ), os.environ)
+
+
+def _matching(entries: Sequence[Entry], digest: str) -> list[Entry]:
+    start = digest if digest.startswith("sha256:") else f"sha256:{digest}"
+    found = [entry for entry in entries if entry.digest.startswith(start)]
+    if not found or len(start) < len("sha256:") + 6:
+        raise NotFoundError(f"the cache holds no {digest}", "Give at least 6 digits of what `hpcmod cache ls` shows.")
+    return found
+
+
+def _print(entries: Sequence[Entry], as_json: bool, *, directory: str) -> None:
+    if as_json:
+        values = {"directory": directory, "blobs": [asdict(entry) for entry in entries]}
+        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        return
+    for entry in entries:
+        state = "busy" if entry.busy else "whole" if entry.whole else "partial"
+        days = max(0.0, time.time() - entry.used) / _DAY
+        click.echo(f"{entry.digest} {entry.size} {days:.1f} {state}")
+    total = sum(entry.size for entry in entries)
+    click.echo(f"{directory}: {len(entries)} blobs, {total / 1e9:.1f} GB", err=True)

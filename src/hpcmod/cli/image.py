@@ -1,0 +1,211 @@
+"""The verbs for images: fetch one from anywhere, convert one to a SIF, verify one.
+
+What talks to registries is imported where it is needed: it would slow down the start of every other verb.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import hpcmod
+from hpcmod import machine
+from hpcmod.cli.user import JSON_VERSION
+from hpcmod.errors import BadInputError
+from hpcmod.image.integrity import parse_sha256
+from hpcmod.image.locate import recognize
+from hpcmod.image.provenance import render_provenance
+from hpcmod.model.reference import OCI_KINDS, ImageReference
+from hpcmod.progress import ProgressLine
+from hpcmod.render.quote import terminal
+
+if TYPE_CHECKING:
+    from hpcmod.image.bring import ObtainOptions
+
+TOOL = f"hpcmod {hpcmod.__version__}"
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def _shared(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags that fetch and convert share."""
+    flags: list[Decorator] = [
+        click.option("--dry-run", is_flag=True, help="Say what would be fetched, and fetch nothing of it."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+        click.option("--no-cache", is_flag=True, help="Keep nothing but the SIF on disk."),
+        click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have."),
+        click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's)."),
+        click.option("--allow-http", is_flag=True, help="Ask servers over plain http too, where https does not work."),
+        click.option("--force", is_flag=True, help="Replace a file that is there."),
+        click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile."),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+@click.command()
+@click.argument("image", metavar="REFERENCE")
+@click.option(
+    "-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="The file, or the directory it goes to."
+)
+@_shared
+def fetch(image: str, output: Path | None, **flags: Any) -> None:
+    """Get an image from anywhere as a verified SIF, and print its path.
+
+    REFERENCE is a path, https://..., docker://HOST/NAME:TAG or @sha256:..., oras://..., library://...,
+    docker-archive:FILE, oci-archive:FILE, oci:DIRECTORY, docker-daemon:NAME, or a definition file. What was interrupted
+    goes on from there; what is there already is not fetched again. Where it came from is noted in a file beside it.
+
+    \b
+    Examples:
+      hpcmod fetch docker://docker.io/pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime
+      hpcmod fetch --dry-run docker://ghcr.io/org/image:1    # its digest, its size, and what is in the cache
+      hpcmod fetch -o torch.sif --checksum 3f79...d1 https://example.org/torch.sif
+    """
+    reference = ImageReference.parse(image)
+    out = output or Path(reference.file_name)
+    _get(reference, out / reference.file_name if out.is_dir() else out, **flags)
+
+
+@click.command()
+@click.argument("image", metavar="REFERENCE-OR-FILE")
+@click.argument("output", metavar="OUT.sif", type=click.Path(path_type=Path))
+@click.option(
+    "--engine",
+    type=click.Choice(["hpcmod", "apptainer"]),
+    default="hpcmod",
+    metavar="NAME",
+    help="What converts: hpcmod, or apptainer for comparison.",
+)
+@_shared
+def convert(image: str, output: Path, engine: str, **flags: Any) -> None:
+    """Convert a container image to a SIF: from a registry, an archive that `docker save` wrote, or a layout.
+
+    Needs no container runtime, no root, and no disk besides that of the SIF. The same image always gives the same SIF.
+
+    \b
+    Examples:
+      hpcmod convert docker-archive:torch.tar torch.sif
+      hpcmod convert docker://ghcr.io/org/image:1 image.sif --compression gzip:6
+    """
+    reference = recognize(ImageReference.parse(image))
+    if reference.kind not in (*OCI_KINDS, "definition"):
+        raise BadInputError(f"{reference.canonical}: is no container image that can be converted", "See: hpcmod fetch")
+    _get(reference, output, by_runtime=engine == "apptainer", **flags)
+
+
+def _get(
+    reference: ImageReference,
+    out: Path,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    no_cache: bool,
+    force: bool,
+    site: str | None,
+    checksum: str | None,
+    by_runtime: bool = False,
+    **settings: Any,
+) -> None:
+    from hpcmod.image.obtain import obtain
+    from hpcmod.image.settings import make_options
+
+    found = make_options(
+        machine.find_machine(None, os.environ, flag=site).site,
+        os.environ,
+        tool=TOOL,
+        checksum=parse_sha256(checksum) if checksum else None,
+        use_cache=not no_cache,
+        tell=tell,
+        compression=settings["compression"] or "",
+        allow_http=settings["allow_http"],
+    )
+    options = replace(found, by_runtime=by_runtime, replace=force)
+    if dry_run:
+        _print_foreseen(reference, out, options, as_json)
+        return
+    with ProgressLine(out.name) as progress:
+        got = obtain(reference, out, options=replace(options, detail=progress.note), progress=progress)
+    if not got.fetched:
+        tell(f"{out}: is there already, and is the very image")
+    if as_json:
+        values = {"path": str(got.path), "fetched": got.fetched, **asdict(got.provenance)}
+        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+    else:
+        for line in render_provenance(got.provenance):
+            tell(line)
+        click.echo(got.path)
+
+
+def _print_foreseen(reference: ImageReference, out: Path, options: ObtainOptions, as_json: bool) -> None:
+    from hpcmod.image.foresee import foresee
+
+    found = foresee(reference, out, options=options)
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
+        return
+    for name, value in asdict(found).items():
+        if value not in (None, ""):
+            click.echo(terminal(f"{name.replace('_', ' ')}: {value}"))
+
+
+@click.command()
+@click.argument("image", metavar="IMAGE")
+@click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A public key; one must have signed.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--allow-http", is_flag=True, help="Ask a registry over plain http too, where https does not work.")
+@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+def verify(
+    image: str, checksum: str | None, keys: tuple[Path, ...], as_json: bool, allow_http: bool, site: str | None
+) -> None:
+    """Check an image: is it whole, unchanged, and vouched for as the site's policy wants.
+
+    IMAGE is a SIF, or docker://... for the signature of an image in a registry. Exit codes: 0 verified, 4 tampered
+    with, 9 unsigned (or no digest, no checksum) where the policy wants it, 10 signed by no key that the policy names.
+
+    \b
+    Examples:
+      hpcmod verify torch.sif
+      hpcmod verify --key /etc/hpcmod/keys/site.pem torch.sif
+      hpcmod verify --key cosign.pub docker://ghcr.io/org/image:1
+    """
+    from hpcmod.image.settings import make_options
+    from hpcmod.image.verify import verify_image
+
+    options = make_options(
+        machine.find_machine(None, os.environ, flag=site).site,
+        os.environ,
+        tool=TOOL,
+        checksum=parse_sha256(checksum) if checksum else None,
+        allow_http=allow_http,
+    )
+    names = tuple(str(key.absolute()) for key in keys)
+    with ProgressLine(image) if not as_json else nullcontext() as progress:
+        found = verify_image(ImageReference.parse(image), options=options, keys=names, progress=progress)
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
+        return
+    for name, value in asdict(found).items():
+        if value:
+            click.echo(terminal(f"{name}: {value if isinstance(value, str) else '; '.join(value)}"))
+
+
+def tell(line: str) -> None:
+    """Say something to the user beside the data."""
+    click.echo(f"hpcmod: {terminal(line)}", err=True)

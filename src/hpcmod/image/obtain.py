@@ -1,0 +1,164 @@
+"""The one door through which an image comes: from whatever a reference names to a verified SIF, with its provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, HpcmodError, LackingError, VerificationError
+from hpcmod.image.bring import Brought, ObtainOptions, Task, bring, pin
+from hpcmod.image.fetch import note_of
+from hpcmod.image.integrity import Progress, check_sha256, file_sha256
+from hpcmod.image.locate import recognize
+from hpcmod.image.provenance import (
+    Provenance,
+    is_remembered,
+    now,
+    read_provenance,
+    remember,
+    sidecar,
+    write_provenance,
+)
+from hpcmod.image.sif import check_sif, read_sif
+from hpcmod.image.trust import is_met, vouch_for_found, vouch_for_sif
+from hpcmod.lock import hold, tidy
+from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
+from hpcmod.model.trust import Vouched, check_pinned
+from hpcmod.replacing import clear_partials, resumable_path
+
+
+@dataclass(frozen=True)
+class Obtained:
+    """A SIF that is there now."""
+
+    path: Path
+    provenance: Provenance
+    fetched: bool
+    """False if it was there already."""
+
+
+def obtain(
+    reference: ImageReference, out: Path, *, options: ObtainOptions, progress: Progress | None = None
+) -> Obtained:
+    """Get or make the SIF that a reference names, and put it in place with its provenance beside it.
+
+    Parameters
+    ----------
+    out
+        The SIF, which gets its name when it is whole, verified and trusted. Of several processes one does the work, and
+        the others wait for it and take what is there then.
+    progress
+        Called with bytes done and bytes in all, at most ten times a second.
+
+    Raises
+    ------
+    UntrustedError, UnknownKeyError
+        If the site's policy is not met.
+    VerificationError
+        If what came is not what was promised.
+    HpcmodError
+        If it cannot be got, is no image for this machine, or does not fit.
+    """
+    reference = recognize(reference)
+    rule = options.policy.rule_for(subject_of(reference))
+    if reference.kind in LOCAL_KINDS:
+        found = vouch_for_found(
+            Path(reference.path), reference, options.policy, checksum=options.checksum, environ=options.environ
+        )
+        rule = found.copy_rule
+        pinned = Vouched(tuple(one for one in found.vouched.needs if one[0] not in rule.needs))
+        options = replace(options, checksum=options.checksum or found.sha256)
+    else:
+        pinned = check_pinned(reference, rule, options.checksum)
+    task = Task(pin(reference, options), out, rule, options, progress)
+    with _alone(out, options):
+        there = _find_there(task, out, subject_of(reference))
+        if there:
+            return Obtained(out, there, fetched=False)
+        if out.exists() and not options.replace:
+            raise BadInputError(f"{out}: is there already", "Name another file, or have it replaced: --force.")
+        try:
+            provenance = _bring_checked(task, pinned, subject_of(reference))
+            remember(provenance, options.environ)
+            write_provenance(out, provenance)
+            task.staged.replace(out)  # last: a SIF without its provenance would be nobody's
+        finally:
+            if not task.resumes:
+                task.staged.unlink(missing_ok=True)
+        note_of(task.staged).unlink(missing_ok=True)
+    return Obtained(out, provenance, fetched=True)
+
+
+def subject_of(reference: ImageReference) -> str:
+    """Give what rules are matched with, and records show: the canonical reference, or the whole path of a file."""
+    if not reference.path:
+        return reference.canonical
+    whole = replace(reference, path=str(Path(reference.path).absolute()))
+    return whole.canonical if reference.kind in OCI_KINDS else whole.path
+
+
+def _bring_checked(task: Task, pinned: Vouched, subject: str) -> Provenance:
+    """Bring the SIF to its temporary name, and check all that can be checked of it."""
+    reference, options = task.reference, task.options
+    brought = bring(task)
+    with _discarded_on(BadInputError, LackingError, VerificationError, task=task):
+        check_sif(read_sif(task.staged, shown=task.out), architecture=options.architecture)
+    sha256 = brought.sha256 or file_sha256(task.staged, task.progress)
+    with _discarded_on(VerificationError, task=task):
+        check_sha256(reference.canonical, expected=options.checksum, found=sha256)
+        signed = _vouch_for(task, brought)
+    return Provenance(
+        reference=brought.source or subject,
+        digest=brought.digest,
+        sha256=sha256,
+        size=task.staged.stat().st_size,
+        time=now(),
+        tool=brought.tool or options.tool,
+        vouched=tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs)),
+    )
+
+
+def _vouch_for(task: Task, brought: Brought) -> Vouched:
+    if task.reference.kind in OCI_KINDS:
+        return brought.vouched
+    return vouch_for_sif(task.staged, task.rule, task.options.environ, shown=task.out)
+
+
+@contextmanager
+def _discarded_on(*faults: type[HpcmodError], task: Task) -> Iterator[None]:
+    """Remove what was brought where it proves wrong; what fails otherwise may go right with it the next time."""
+    try:
+        yield
+    except faults:
+        task.staged.unlink(missing_ok=True)
+        note_of(task.staged).unlink(missing_ok=True)
+        raise
+
+
+def _find_there(task: Task, out: Path, subject: str) -> Provenance | None:
+    """Find what an earlier run, or another process meanwhile, has put there, if it is the very image."""
+    known = read_provenance(out) if out.is_file() else None
+    digest, checksum = task.reference.digest, task.options.checksum
+    if known is None or not is_remembered(known, task.options.environ) or not (digest or checksum):
+        return None
+    same = known.reference in (subject, subject_of(task.reference)) and known.digest == (digest or known.digest)
+    if not same or checksum not in (None, known.sha256) or not is_met(known, task.rule):
+        return None
+    return known if file_sha256(out, task.progress) == known.sha256 else None
+
+
+@contextmanager
+def _alone(out: Path, options: ObtainOptions) -> Iterator[None]:
+    """Let one process at a time bring this file."""
+    lock = out.with_name(f".{out.name}.lock")
+    try:
+        with hold(lock, limit=None, tell=options.tell, on_stale=lambda: None):
+            for name in (out.name, sidecar(out).name):
+                clear_partials(out.parent, name)
+            if not resumable_path(out).exists():
+                note_of(resumable_path(out)).unlink(missing_ok=True)
+            yield
+    finally:
+        tidy(lock)

@@ -1,0 +1,161 @@
+"""An OCI image as one immutable view, whatever it is read from: a registry, a layout, or an archive."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+from hpcmod.errors import BadInputError, VerificationError
+from hpcmod.model.oci import Descriptor, ImageConfig, Manifest, check_is_image, check_platform, parse_config
+from hpcmod.model.reference import ImageReference
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: a tar stream, mostly compressed."""
+
+    digest: str
+    """Of the bytes as they are stored; empty where only `diff_id` is known."""
+    size: int
+    """Bytes as they are stored."""
+    media_type: str
+    diff_id: str
+    """Digest of the tar stream inside; empty where that is not known."""
+    open: Callable[[], BinaryIO] = field(repr=False, compare=False)
+    """Makes a fresh stream of the stored bytes, from their start, as often as it is called. Reading it to the end
+    raises VerificationError if digest or size is another one; whoever stops before has verified nothing."""
+
+
+@dataclass(frozen=True)
+class OciImage:
+    """An image for one platform."""
+
+    reference: ImageReference
+    digest: str
+    """Of the manifest; empty where there is none."""
+    config: ImageConfig
+    config_text: bytes = field(repr=False)
+    """The configuration as it was stored."""
+    layers: tuple[Layer, ...]
+    """The bottom first."""
+
+
+def make_image(
+    reference: ImageReference,
+    manifest: Manifest,
+    config_text: bytes,
+    *,
+    digest: str,
+    architecture: str,
+    open_blob: Callable[[Descriptor], BinaryIO],
+) -> OciImage:
+    """Make an image of a manifest and a configuration, both verified already.
+
+    Parameters
+    ----------
+    digest
+        Of the manifest.
+    architecture
+        What the image must be for, as Go names it: amd64, arm64, ...
+    open_blob
+        Makes a fresh stream of a blob's bytes; they are verified here.
+
+    Raises
+    ------
+    BadInputError
+        If this is no container image, or manifest and configuration disagree about how many layers there are.
+    LackingError
+        If it is for another architecture.
+    """
+    check_is_image(manifest)
+    config = check_platform(parse_config(config_text), architecture)
+
+    def opener(one: Descriptor) -> Callable[[], BinaryIO]:
+        return lambda: verified(open_blob(one), digest=one.digest, size=one.size, what=f"layer {one.digest}")
+
+    diff_ids = match_diff_ids(config, len(manifest.layers))
+    layers = (
+        Layer(one.digest, one.size, one.media_type, diff_id, opener(one))
+        for one, diff_id in zip(manifest.layers, diff_ids)
+    )
+    return OciImage(reference, digest, config, config_text, tuple(layers))
+
+
+def match_diff_ids(config: ImageConfig, layers: int) -> tuple[str, ...]:
+    """Give the digest of each layer's tar stream; empty ones where the configuration lists none.
+
+    Raises
+    ------
+    BadInputError
+        If it lists more or fewer than there are layers.
+    """
+    if len(config.diff_ids) not in (0, layers):
+        raise BadInputError(f"the image has {layers} layers, its configuration lists {len(config.diff_ids)}")
+    return config.diff_ids or ("",) * layers
+
+
+def verified(stream: BinaryIO, *, digest: str, size: int, what: str) -> BinaryIO:
+    """Wrap a stream so that its last byte is only handed out when all of them are the ones promised.
+
+    Parameters
+    ----------
+    digest
+        `sha256:...`; empty promises none.
+    size
+        Bytes; -1 promises none.
+    what
+        Names the stream in messages.
+    """
+    return cast(BinaryIO, _Verified(stream, digest=digest, size=size, what=what))
+
+
+class _Verified(io.RawIOBase):
+    """Counts and hashes what passes."""
+
+    def __init__(self, stream: BinaryIO, *, digest: str, size: int, what: str) -> None:
+        super().__init__()
+        self._stream = stream
+        self._digest, self._size, self._what = digest, size, what
+        self._sha256 = hashlib.sha256()
+        self._done = 0
+        self._checked = False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0:
+            return self.readall()
+        data = self._stream.read(size)
+        self._take(data, ended=not data and size > 0)
+        return data
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # typeshed's WriteableBuffer
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+    def _take(self, data: bytes, *, ended: bool) -> None:
+        self._done += len(data)
+        if self._digest:
+            self._sha256.update(data)
+        if 0 <= self._size < self._done or (ended and self._done < self._size):
+            more = "at least " if self._done > self._size else ""
+            raise self._wrong(f"has {more}{self._done} bytes, expected {self._size}")
+        if (ended or self._done == self._size) and not self._checked:
+            found = f"sha256:{self._sha256.hexdigest()}"
+            if self._digest and found != self._digest:
+                raise self._wrong(f"is {found}, expected {self._digest}")
+            self._checked = True
+
+    def _wrong(self, found: str) -> VerificationError:
+        return VerificationError(f"{self._what}: {found}", "It is damaged, or was changed: get the image again.")

@@ -1,0 +1,74 @@
+"""What only other programs can do: pull from a library, build a definition file, ask a daemon for an image."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.errors import HpcmodError, LackingError
+from hpcmod.model.reference import ImageReference
+from hpcmod.process import call
+
+RUNTIMES = ("apptainer", "singularity")
+_DAEMONS = ("docker", "podman")
+_HARMFUL = ("BIND", "BINDPATH", "MOUNT", "NV", "ROCM", "CONTAINALL", "CLEANENV")
+"""Settings for running containers that break a build, where they lead to files that are not in the image."""
+
+
+def find_program(names: Sequence[str], environ: Mapping[str, str], *, why: str) -> str:
+    """Find the first of these programs on PATH.
+
+    Raises
+    ------
+    LackingError
+        If this machine has none of them.
+    """
+    found = next((path for name in names if (path := shutil.which(name, path=environ.get("PATH")))), None)
+    if found is None:
+        raise LackingError(
+            f"{why} needs {' or '.join(names)}, and none is on PATH",
+            f"Load or install {names[0]}; or get the image on a machine that has it, and copy the SIF.",
+        )
+    return found
+
+
+def build_sif(reference: ImageReference, out: Path, environ: Mapping[str, str], *, allow_http: bool = False) -> None:
+    """Make a SIF of whatever a reference names, by the container runtime.
+
+    Parameters
+    ----------
+    allow_http
+        Whether a registry is asked over plain http.
+
+    Raises
+    ------
+    LackingError
+        If there is none.
+    HpcmodError
+        If it fails; it has said why on stderr.
+    """
+    runtime = find_program(RUNTIMES, environ, why=f"{reference.canonical}: this kind of image")
+    verb = "pull" if reference.kind == "library" else "build"
+    plain = ["--no-https"] if allow_http else []
+    exact = replace(reference, tag="") if reference.digest else reference  # the runtime takes one of both only
+    source = str(Path(reference.path).absolute()) if reference.kind == "definition" else exact.canonical
+    _run([runtime, verb, "--force", *plain, os.fspath(out), source], environ)
+
+
+def save_from_daemon(reference: ImageReference, archive: Path, environ: Mapping[str, str]) -> None:
+    """Write an image that a daemon has to an archive; errors as of build_sif."""
+    daemon = find_program(_DAEMONS, environ, why=f"{reference.canonical}: an image of a daemon")
+    _run([daemon, "save", "-o", os.fspath(archive), reference.repository], environ)
+
+
+def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    settings = {f"{prefix}_{name}" for prefix in ("APPTAINER", "SINGULARITY") for name in _HARMFUL}
+    status = call(argv, env={name: value for name, value in environ.items() if name not in settings})
+    if status:
+        raise HpcmodError(
+            f"{Path(argv[0]).name} {argv[1]} failed with status {status}: {argv[-1]}",
+            "See what it said above. Try it by hand: " + " ".join(argv),
+        )

@@ -1,0 +1,134 @@
+"""Where a SIF came from, kept in a file beside it: reference, digest, sum, time, tool, and what vouched for it.
+
+That file travels with the SIF, so anybody may have written it. What this user's own runs have seen is remembered in the
+user's own state directory, and only that counts where a site's policy wants something to vouch for an image.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.replacing import write_file
+
+_VERSION = 1
+_LIMIT = 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a SIF came from."""
+
+    reference: str
+    """What it was got from, in canonical form."""
+    digest: str
+    """Of the manifest or index that the reference named then; empty where there is none."""
+    sha256: str
+    """Of the SIF."""
+    size: int
+    """Bytes of the SIF."""
+    time: str
+    """When, in UTC."""
+    tool: str
+    """What got or made it: hpcmod or a runtime, with its version."""
+    vouched: tuple[str, ...] = ()
+    """What met the site's policy, as `need: by what`; empty: nothing was required."""
+
+
+def sidecar(sif: Path) -> Path:
+    """Name the file with a SIF's provenance."""
+    return sif.with_name(f"{sif.name}.provenance.json")
+
+
+def now() -> str:
+    """Give the time as a provenance has it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def write_provenance(sif: Path, provenance: Provenance) -> None:
+    """Write the provenance of a SIF beside it."""
+    _write(sidecar(sif), provenance)
+
+
+def _write(path: Path, provenance: Provenance) -> None:
+    write_file(path, json.dumps({"version": _VERSION, **asdict(provenance)}, indent=1) + "\n")
+
+
+def read_provenance(sif: Path) -> Provenance | None:
+    """Read what is known of a SIF; None if nothing is. Whether its sum is still the one noted is for the caller to ask.
+
+    Raises
+    ------
+    BadInputError
+        If the file beside it is damaged.
+    """
+    try:
+        with sidecar(sif).open("rb") as file:
+            text = file.read(_LIMIT + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return parse_provenance(text, str(sidecar(sif)))
+
+
+def parse_provenance(text: bytes, where: str) -> Provenance:
+    """Parse the text of a provenance.
+
+    Raises
+    ------
+    BadInputError
+        If it is none.
+    """
+    found = JsonObject(load_json(text, where, limit=_LIMIT), where)
+    if found.number("version") != _VERSION:
+        raise BadInputError(f"{where}: of a later form than this hpcmod knows", "Update hpcmod.")
+    return Provenance(
+        reference=found.text("reference"),
+        digest=found.text("digest"),
+        sha256=found.text("sha256"),
+        size=found.number("size"),
+        time=found.text("time"),
+        tool=found.text("tool"),
+        vouched=found.texts("vouched"),
+    )
+
+
+def remember(found: Provenance, environ: Mapping[str, str]) -> None:
+    """Remember that a run of this user has got a SIF."""
+    place = _memory(found, environ)
+    if place is None:
+        return
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(place, found)
+
+
+def is_remembered(found: Provenance, environ: Mapping[str, str]) -> bool:
+    """Say whether a provenance is one that a run of this user has written, with these very words."""
+    place = _memory(found, environ)
+    try:
+        return place is not None and parse_provenance(place.read_bytes(), str(place)) == found
+    except (OSError, BadInputError):
+        return False
+
+
+def _memory(found: Provenance, environ: Mapping[str, str]) -> Path | None:
+    home = environ.get("HOME", "")
+    state = environ.get("XDG_STATE_HOME") or (f"{home}/.local/state" if home else "")
+    name = re.sub(r"[^0-9a-f]", "", found.sha256)[:64]
+    return Path(state, "hpcmod", "images", f"{name}.json") if state and name else None
+
+
+def render_provenance(found: Provenance) -> Sequence[str]:
+    """Give the lines that tell a user where a SIF came from."""
+    lines = [f"reference: {found.reference}", f"digest: {found.digest or 'none'}", f"sha256: {found.sha256}"]
+    return [
+        *lines,
+        f"time: {found.time}",
+        f"tool: {found.tool}",
+        f"trust: {'; '.join(found.vouched) or 'nothing required'}",
+    ]

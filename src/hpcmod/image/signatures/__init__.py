@@ -1,0 +1,1 @@
+"""Read who has signed an image."""

@@ -1,0 +1,92 @@
+"""Verify an image on request: its form, its sum, and what vouches for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.errors import BadInputError
+from hpcmod.image.bring import ObtainOptions
+from hpcmod.image.integrity import Progress, check_sha256, file_sha256
+from hpcmod.image.registry import open_image, resolve
+from hpcmod.image.sif import read_sif, squashfs_partition
+from hpcmod.image.trust import vouch_for_found, vouch_for_image
+from hpcmod.model.reference import LOCAL_KINDS, ImageReference
+from hpcmod.model.trust import Rule, TrustPolicy, check_pinned
+
+
+@dataclass(frozen=True)
+class Verified:
+    """An image that passed."""
+
+    image: str
+    sha256: str
+    """Of a SIF."""
+    digest: str
+    """Of an image in a registry, or of what a SIF was made of."""
+    source: str
+    """Where a SIF came from, if that is known."""
+    vouched: tuple[str, ...]
+    """What meets the policy, as `need: by what`; empty: nothing was required."""
+
+
+def verify_image(
+    reference: ImageReference,
+    *,
+    options: ObtainOptions,
+    keys: tuple[str, ...] = (),
+    progress: Progress | None = None,
+) -> Verified:
+    """Verify a SIF, or an image in a registry.
+
+    Parameters
+    ----------
+    keys
+        Public keys of which one must have signed, whatever the policy says.
+
+    Raises
+    ------
+    VerificationError
+        If it is damaged, or not what was promised or signed.
+    UntrustedError
+        If nothing vouches for it, where something should.
+    UnknownKeyError
+        If it is signed by an unknown key.
+    """
+    policy = _with_keys(options.policy, keys) if keys else options.policy
+    if reference.kind == "docker":
+        return _verify_in_registry(reference, policy, options)
+    if reference.kind not in LOCAL_KINDS:
+        raise BadInputError(f"{reference.canonical}: only a SIF or docker://... can be verified", "See: hpcmod fetch")
+    sif = Path(reference.path)
+    squashfs_partition(read_sif(sif))
+    found = vouch_for_found(sif, reference, policy, checksum=options.checksum, environ=options.environ)
+    sha256 = file_sha256(sif, progress)
+    for expected in (options.checksum, found.sha256):
+        check_sha256(sif, expected=expected, found=sha256)
+    known = found.provenance
+    return Verified(
+        image=str(sif),
+        sha256=sha256,
+        digest=known.digest if known else "",
+        source=known.reference if known else "",
+        vouched=tuple(f"{need}: {by}" for need, by in found.vouched.needs),
+    )
+
+
+def _with_keys(policy: TrustPolicy, keys: tuple[str, ...]) -> TrustPolicy:
+    """Make every rule want a signature by one of these keys."""
+    rules = [*policy.rules, Rule("*", policy.needs)]
+    wanting = (Rule(rule.source, tuple(dict.fromkeys((*rule.needs, "signature"))), keys) for rule in rules)
+    return TrustPolicy(rules=tuple(wanting))
+
+
+def _verify_in_registry(reference: ImageReference, policy: TrustPolicy, options: ObtainOptions) -> Verified:
+    rule = policy.rule_for(reference.canonical)
+    pinned = check_pinned(reference, rule, options.checksum)
+    digest = resolve(reference, access=options.access)
+    exact = replace(reference, digest=digest)
+    with open_image(exact, architecture=options.architecture, cache=None, access=options.access) as image:
+        signed = vouch_for_image(exact, rule, [digest, image.digest], access=options.access)
+    met = tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs))
+    return Verified(reference.canonical, "", digest, "", met)

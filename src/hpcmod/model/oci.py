@@ -1,0 +1,241 @@
+"""Manifests, indexes and configurations of OCI images as values, and which image of an index fits a machine."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.model.strict_json import JsonObject, Texts, load_json, show
+
+MANIFEST_LIMIT = 4 << 20
+"""Most bytes of a manifest or an index: what the OCI distribution specification asks registries to take at least."""
+CONFIG_LIMIT = 16 << 20
+"""Most bytes of an image's configuration; real ones have some KiB."""
+
+_MOST_ENTRIES = 1000  # layers, or images of an index; Docker makes at most 127 layers
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_WORD = re.compile(r"[A-Za-z0-9._+-]*")
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))")
+_CONFIGS = ("application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json")
+_SIF_CONFIG = "application/vnd.sylabs.sif.config.v1+json"
+_VARIANTS = {"arm": ("v7", "", "v6", "v5"), "arm64": ("v8", "")}
+"""Variants of an architecture, the best first; of others, the plainest runs everywhere."""
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """What is to be fetched: kind, digest and bytes of a blob or a manifest."""
+
+    media_type: str
+    digest: str
+    """`sha256:` and 64 hexadecimal digits."""
+    size: int
+    """Bytes."""
+    annotations: Texts = ()
+    architecture: str = ""
+    """Of an index's entry, as Go names it: amd64, arm64, ...; empty where it is not said."""
+    os: str = ""
+    variant: str = ""
+
+    @property
+    def platform(self) -> str:
+        """Platform as container tools write it, e.g. linux/arm64/v8."""
+        return "/".join(filter(None, (self.os or "?", self.architecture or "?", self.variant)))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One image, or an artifact."""
+
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+    """The bottom first."""
+    annotations: Texts = ()
+    artifact_type: str = ""
+
+
+@dataclass(frozen=True)
+class ImageConfig:
+    """How an image wants to be run, and what its layers unpack to."""
+
+    architecture: str
+    os: str
+    created: int
+    """Unix seconds; 0 where that is not known."""
+    env: Texts
+    entrypoint: tuple[str, ...]
+    cmd: tuple[str, ...]
+    working_dir: str
+    user: str
+    labels: Texts
+    diff_ids: tuple[str, ...]
+    """Digests of the layers' tar streams, the bottom first."""
+
+
+@dataclass(frozen=True)
+class SavedImage:
+    """One image of an archive that `docker save` made: names of files in it."""
+
+    config: str
+    tags: tuple[str, ...]
+    layers: tuple[str, ...]
+    """The bottom first."""
+
+
+def parse_manifest(text: bytes) -> Manifest | tuple[Descriptor, ...]:
+    """Parse a manifest; of an index give its entries.
+
+    Raises
+    ------
+    BadInputError
+        If it is neither, damaged, or of Docker's first form, which has no digests of its layers' content.
+    """
+    found = JsonObject(load_json(text, "manifest", limit=MANIFEST_LIMIT), "manifest")
+    if found.number("schemaVersion", 2) != 2:
+        raise BadInputError("manifest: of Docker's first form (schema 1)", "Push the image again with a tool of today.")
+    if "manifests" in found.values:
+        return tuple(_make_descriptor(entry) for entry in found.objects("manifests", _MOST_ENTRIES))
+    return Manifest(
+        config=_make_descriptor(found.object("config")),
+        layers=tuple(_make_descriptor(entry) for entry in found.objects("layers", _MOST_ENTRIES)),
+        annotations=found.table("annotations"),
+        artifact_type=found.text("artifactType"),
+    )
+
+
+def choose_platform(entries: Sequence[Descriptor], architecture: str) -> Descriptor:
+    """Choose the image of an index for Linux on an architecture (amd64, arm64, ...).
+
+    Raises
+    ------
+    LackingError
+        If there is none, with what there is.
+    """
+    images = [entry for entry in entries if entry.platform != "unknown/unknown"]  # those are attestations
+    fit = [entry for entry in images if entry.architecture == architecture and entry.os in ("linux", "")]
+    if fit:
+        return min(fit, key=lambda entry: _preference(entry, architecture))
+    if len({entry.digest for entry in images}) == 1 and not images[0].architecture:
+        return images[0]
+    there = ", ".join(sorted({entry.platform for entry in images})) or "nothing"
+    raise LackingError(
+        f"the image is not there for linux/{architecture}: there is {there}",
+        "Take another tag, or an image that is made for this architecture.",
+    )
+
+
+def check_platform(config: ImageConfig, architecture: str) -> ImageConfig:
+    """Refuse an image whose configuration says that it is for another platform; take one that says nothing for this.
+
+    Raises
+    ------
+    LackingError
+        With what it is for.
+    """
+    known = replace(config, architecture=config.architecture or architecture)
+    choose_platform([Descriptor("", "", 0, (), known.architecture, known.os)], architecture)
+    return known
+
+
+def _preference(entry: Descriptor, architecture: str) -> tuple[int, str]:
+    known = _VARIANTS.get(architecture, ("",))
+    return (known.index(entry.variant) if entry.variant in known else len(known), entry.variant)
+
+
+def parse_config(text: bytes) -> ImageConfig:
+    """Parse an image's configuration.
+
+    Raises
+    ------
+    BadInputError
+        If it is damaged.
+    """
+    found = JsonObject(load_json(text, "image configuration", limit=CONFIG_LIMIT), "image configuration")
+    inner, rootfs = found.object("config"), found.object("rootfs")
+    return ImageConfig(
+        architecture=_word(found, "architecture"),
+        os=_word(found, "os"),
+        created=_parse_time(found.text("created")),
+        env=tuple((name, value) for name, _, value in (one.partition("=") for one in inner.texts("Env"))),
+        entrypoint=inner.texts("Entrypoint"),
+        cmd=inner.texts("Cmd"),
+        working_dir=inner.text("WorkingDir"),
+        user=inner.text("User"),
+        labels=inner.table("Labels"),
+        diff_ids=tuple(_check_digest(rootfs, "diff_ids", one) for one in rootfs.texts("diff_ids")),
+    )
+
+
+def parse_saved(text: bytes) -> tuple[SavedImage, ...]:
+    """Parse the manifest.json of an archive that `docker save` made.
+
+    Raises
+    ------
+    BadInputError
+        If it is damaged.
+    """
+    where = "manifest.json"
+    found: Any = load_json(text, where, limit=MANIFEST_LIMIT)
+    images = JsonObject({"images": found}, where).objects("images", _MOST_ENTRIES)
+    return tuple(SavedImage(one.text("Config"), one.texts("RepoTags"), one.texts("Layers")) for one in images)
+
+
+def check_is_image(manifest: Manifest) -> None:
+    """Refuse a manifest that is no container image.
+
+    Raises
+    ------
+    BadInputError
+        With what to write instead, if it is a SIF.
+    """
+    kinds = (manifest.artifact_type, manifest.config.media_type)
+    if _SIF_CONFIG in kinds:
+        raise BadInputError("what is there is a SIF, no OCI image", "Write oras:// in place of docker://.")
+    if manifest.config.media_type not in _CONFIGS:
+        what = show(manifest.artifact_type or manifest.config.media_type)
+        raise BadInputError(f"what is there is no container image, but {what}", "See what was pushed there.")
+
+
+def _make_descriptor(found: JsonObject) -> Descriptor:
+    platform = found.object("platform")
+    return Descriptor(
+        media_type=found.text("mediaType"),
+        digest=_check_digest(found, "digest", found.text("digest")),
+        size=found.number("size"),
+        annotations=found.table("annotations"),
+        architecture=_word(platform, "architecture"),
+        os=_word(platform, "os"),
+        variant=_word(platform, "variant"),
+    )
+
+
+def _check_digest(found: JsonObject, key: str, text: str) -> str:
+    if not _DIGEST.fullmatch(text):
+        raise found.bad(key, "sha256: and 64 hexadecimal digits", text)
+    return text
+
+
+def _word(found: JsonObject, key: str) -> str:
+    """Give the name of an architecture or the like, which ends up in messages and commands."""
+    text = found.text(key)
+    if not _WORD.fullmatch(text):
+        raise found.bad(key, "a name of letters and digits", text)
+    return text
+
+
+def _parse_time(text: str) -> int:
+    """Turn a time as RFC 3339 writes it into Unix seconds; 0 where it is none, or before 1970 (Go's zero is year 1)."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return 0
+    *fields, sign, hours, minutes = match.groups()
+    try:
+        local = calendar.timegm(tuple(int(one) for one in fields))
+    except ValueError:
+        return 0
+    east = (int(hours) * 60 + int(minutes)) * (60 if sign == "+" else -60) if sign else 0
+    return max(0, local - east)

@@ -1,0 +1,85 @@
+"""Archives as real tools write them: skopeo makes them, hpcmod reads and converts them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import NotFoundError
+from hpcmod.image.bring import ObtainOptions
+from hpcmod.image.layout import read_layout
+from hpcmod.image.obtain import obtain
+from hpcmod.image.sif import read_sif, squashfs_partition
+from hpcmod.image.squashfs.reader import Squashfs
+from hpcmod.model.reference import ImageReference
+from tests.oci_corpus import CASES, write_case
+from tests.registry import Registry
+from tests.stack import Stack, run
+
+TRANSPORTS = ["docker-archive", "oci-archive", "oci"]
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not shutil.which("skopeo"):
+        pytest.skip("no skopeo: run dev/stack registry")
+    return write_case(tmp_path_factory.mktemp("layout") / "oci", CASES["configured"])
+
+
+def copy(layout: Path, target: str, *options: str) -> None:
+    argv = ["skopeo", "copy", "--insecure-policy", "-q", *options, f"oci:{layout}:latest", target]
+    done = run(argv, {**os.environ, "TMPDIR": str(layout.parent)})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_what_skopeo_wrote_is_the_same_image(layout: Path, tmp_path: Path, transport: str) -> None:
+    copy(layout, f"{transport}:{tmp_path}/copy:test/name:v1")
+    with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
+        config = image.config
+    for name in ("", ":test/name:v1"):
+        with read_layout(ImageReference.parse(f"{transport}:{tmp_path}/copy{name}"), architecture="amd64") as image:
+            assert (image.config.env, image.config.entrypoint) == (config.env, config.entrypoint)
+            assert [layer.diff_id for layer in image.layers] == list(config.diff_ids)
+    with (
+        pytest.raises(NotFoundError, match="test/name:v1"),
+        read_layout(ImageReference.parse(f"{transport}:{tmp_path}/copy:other"), architecture="amd64"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_what_skopeo_wrote_becomes_a_sif(layout: Path, tmp_path: Path, transport: str) -> None:
+    copy(layout, f"{transport}:{tmp_path}/copy:test/name:v1")
+    options = ObtainOptions("amd64", "test", environ={"HOME": str(tmp_path)})
+    got = obtain(ImageReference.parse(f"{transport}:{tmp_path}/copy"), tmp_path / "x.sif", options=options)
+    partition = squashfs_partition(read_sif(got.path))
+    with got.path.open("rb") as file:
+        root = Squashfs(file, partition.offset, partition.size)
+        assert root.read_bytes("/a", 10) == b"x"
+        assert b"SPACE" in root.read_bytes("/.singularity.d/env/10-docker2singularity.sh", 1 << 16)
+
+
+def test_of_several_images_in_one_archive_each_can_be_named(layout: Path, tmp_path: Path) -> None:
+    copy(layout, f"docker-archive:{tmp_path}/a.tar:first:1", "--additional-tag", "docker.io/library/second:2")
+    for name in ("first:1", "second:2", "docker.io/library/second:2"):
+        with read_layout(
+            ImageReference.parse(f"docker-archive:{tmp_path}/a.tar:{name}"), architecture="amd64"
+        ) as image:
+            assert len(image.layers) == 1
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("source", ["registry", "layout"])
+def test_the_runtime_converts_for_comparison(
+    stack: Stack, registry: Registry, layout: Path, tmp_path: Path, source: str
+) -> None:
+    registry.push_layout(layout, "archives/engine", "1")
+    text = f"oci:{layout}" if source == "layout" else f"docker://{registry.host}/archives/engine:1"
+    options = ObtainOptions("amd64", "test", environ=stack.environment(tmp_path), by_runtime=True)
+    got = obtain(ImageReference.parse(text), tmp_path / "x.sif", options=options)
+    assert got.provenance.tool == "apptainer"
+    assert read_sif(got.path).architecture == "amd64"

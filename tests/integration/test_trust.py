@@ -1,0 +1,315 @@
+"""The signature matrix: good, tampered, unsigned, unknown key; SIFs signed by the real runtime, images as by cosign."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError, HpcmodError, LackingError, UntrustedError
+from hpcmod.image import obtain as obtain_module
+from hpcmod.image.bring import Brought, ObtainOptions, Task
+from hpcmod.image.obtain import obtain
+from hpcmod.image.sif import read_sif
+from hpcmod.image.source import find_source, make_source
+from hpcmod.image.trust import vouch_for_sif
+from hpcmod.image.verify import verify_image
+from hpcmod.model.reference import ImageReference
+from hpcmod.model.trust import Rule, TrustPolicy
+from tests.oci_corpus import CASES, f, tar_bytes, write_case
+from tests.registry import Registry
+from tests.signatures import KeyPair, make_key, push_signature, signed_text
+from tests.stack import Stack, run
+
+pytestmark = pytest.mark.stack
+
+VERIFIED, TAMPERED, UNSIGNED, UNKNOWN = 0, 4, 9, 10
+STATES = {"good": VERIFIED, "tampered": TAMPERED, "unsigned": UNSIGNED, "unknown key": UNKNOWN}
+
+
+@pytest.fixture(scope="module")
+def signed(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """SIFs by form of the key and state, and the keys that the policy names."""
+    place = tmp_path_factory.mktemp("signed")
+    layout = write_case(place / "layout", CASES["plain"])
+    plain = place / "plain.sif"
+    options = ObtainOptions("amd64", "test", environ={"HOME": str(place)})
+    obtain(ImageReference.parse(f"oci:{layout}"), plain, options=options)
+    key, other = make_key(place, "key"), make_key(place, "other")
+    env = stack.environment(place, APPTAINER_KEYSDIR=str(place / "ring"))
+    other_env = {**env, "APPTAINER_KEYSDIR": str(place / "other-ring")}
+    found = {"pem": key.public_file, "pgp": _make_pgp(stack, env, place / "pgp.asc")}
+    _make_pgp(stack, other_env, place / "other.asc")
+    for form, state, flags, used in (
+        *(
+            ("pem", "good", ["--key", str(key.private_file)], env),
+            ("pem", "unknown key", ["--key", str(other.private_file)], env),
+        ),
+        *(("pgp", "good", [], env), ("pgp", "unknown key", [], other_env)),
+    ):
+        sif = place / f"{form}-{state}.sif"
+        shutil.copy(plain, sif)
+        done = run([str(stack.apptainer), "sign", *flags, str(sif)], used)
+        assert done.returncode == 0, done.stderr
+        found[f"{form} {state}"] = sif
+    for form in ("pem", "pgp"):
+        found[f"{form} unsigned"] = plain
+        found[f"{form} tampered"] = _change(found[f"{form} good"], place / f"{form}-tampered.sif")
+        found[f"{form} header"] = _change(found[f"{form} good"], place / f"{form}-header.sif", at=5)
+    yield found
+
+
+def _make_pgp(stack: Stack, env: dict[str, str], public: Path) -> Path:
+    """Make a PGP key in a keyring of its own, and write its public half."""
+    Path(env["APPTAINER_KEYSDIR"]).mkdir(mode=0o700)
+    who = ["--name", "test", "--email", "test@example.org", "--comment", "test", "--password", "", "--push=false"]
+    made = run([str(stack.apptainer), "key", "newpair", *who], env)
+    assert made.returncode == 0, made.stderr
+    shutil.copy(Path(env["APPTAINER_KEYSDIR"], "pgp-public"), public)
+    return public
+
+
+def _change(sif: Path, changed: Path, at: int | None = None) -> Path:
+    """Copy a SIF with one byte of its root file system, or of its head, changed."""
+    data = bytearray(sif.read_bytes())
+    root = next(one for one in read_sif(sif).descriptors if one.primary)
+    data[root.offset + root.size // 2 if at is None else at] ^= 1
+    changed.write_bytes(data)
+    return changed
+
+
+@pytest.fixture
+def options(stack: Stack, tmp_path: Path) -> ObtainOptions:
+    return ObtainOptions("amd64", "hpcmod test", environ=stack.environment(tmp_path))
+
+
+def code_of(action: object) -> int:
+    """Give the exit code that the command line would end with."""
+    try:
+        action()  # type: ignore[operator]
+    except HpcmodError as err:
+        assert err.message
+        return err.exit_code
+    return 0
+
+
+def policies(key: Path) -> dict[str, TrustPolicy]:
+    return {
+        "nothing": TrustPolicy(),
+        "signature": TrustPolicy(("signature",), (str(key),)),
+        "signature by rule": TrustPolicy((), (), (Rule("*", ("signature",), (str(key),)),)),
+        "another source": TrustPolicy((), (str(key),), (Rule("docker://other.io/*", ("signature",)),)),
+    }
+
+
+@pytest.mark.parametrize("policy", ["nothing", "signature", "signature by rule", "another source"])
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("form", ["pem", "pgp"])
+def test_a_sif_has_the_outcome_of_its_state_where_the_policy_wants_a_signature(
+    signed: dict[str, Path], options: ObtainOptions, tmp_path: Path, form: str, state: str, policy: str
+) -> None:
+    expected = STATES[state] if policy.startswith("signature") else 0
+    options = replace(options, policy=policies(signed[form])[policy])
+    reference = ImageReference.parse(str(signed[f"{form} {state}"]))
+    assert code_of(lambda: verify_image(reference, options=options)) == expected
+    out = tmp_path / "got.sif"
+    assert code_of(lambda: obtain(reference, out, options=options)) == expected
+    assert out.exists() == (expected == 0)
+
+
+def test_a_file_that_is_exchanged_after_its_signature_was_checked_is_not_taken(
+    signed: dict[str, Path], options: ObtainOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = replace(options, policy=policies(signed["pem"])["signature"])
+    source, out = tmp_path / "in" / "s.sif", tmp_path / "out.sif"
+    source.parent.mkdir()
+    shutil.copy(signed["pem good"], source)
+    bring = obtain_module.bring
+
+    def exchange(task: Task) -> Brought:
+        shutil.copy(signed["pem unsigned"], source)
+        return bring(task)
+
+    monkeypatch.setattr(obtain_module, "bring", exchange)
+    with pytest.raises(UntrustedError, match=f"{out}: is not signed"):
+        obtain(ImageReference.parse(str(source)), out, options=options)
+    assert list(tmp_path.glob("*out.sif*")) == []
+    monkeypatch.undo()
+    shutil.copy(signed["pem good"], source)
+    got = obtain(ImageReference.parse(str(source)), out, options=options)
+    assert got.provenance.vouched == (f"signature: {signed['pem']}",)
+
+
+def test_an_easyconfigs_file_is_checked_again_as_the_copy_it_becomes(
+    signed: dict[str, Path], options: ObtainOptions, tmp_path: Path
+) -> None:
+    policy = policies(signed["pem"])["signature"]
+    shutil.copy(signed["pem good"], tmp_path / "s.sif")
+    found = find_source(make_source("s.sif", [], None), [str(tmp_path)], policy=policy, environ=options.environ)
+    assert found is not None
+    assert vouch_for_sif(signed["pem good"], found.copy_rule, options.environ).needs
+    with pytest.raises(UntrustedError):
+        vouch_for_sif(signed["pem unsigned"], found.copy_rule, options.environ)
+
+
+@pytest.mark.parametrize("form", ["pem", "pgp"])
+def test_a_changed_head_is_tampering_too(signed: dict[str, Path], options: ObtainOptions, form: str) -> None:
+    options = replace(options, policy=policies(signed[form])["signature"])
+    reference = ImageReference.parse(str(signed[f"{form} header"]))
+    assert code_of(lambda: verify_image(reference, options=options)) == TAMPERED
+
+
+def test_a_key_on_the_command_line_counts_whatever_the_policy_says(
+    signed: dict[str, Path], options: ObtainOptions
+) -> None:
+    for state, code in STATES.items():
+        reference = ImageReference.parse(str(signed[f"pem {state}"]))
+        assert code_of(lambda: verify_image(reference, options=options, keys=(str(signed["pem"]),))) == code  # noqa: B023
+
+
+def test_any_of_several_keys_will_do(signed: dict[str, Path], options: ObtainOptions) -> None:
+    keys = (str(signed["pgp"]), str(signed["pem"]))
+    for form in ("pem", "pgp"):
+        found = verify_image(ImageReference.parse(str(signed[f"{form} good"])), options=options, keys=keys)
+        assert found.vouched == (f"signature: {signed[form]}",)
+
+
+def test_without_a_runtime_a_signature_cannot_be_checked_and_that_is_said(
+    signed: dict[str, Path], options: ObtainOptions, tmp_path: Path
+) -> None:
+    options = replace(options, environ={"PATH": str(tmp_path)})
+    with pytest.raises(LackingError, match="checking a signature needs apptainer"):
+        verify_image(ImageReference.parse(str(signed["pem good"])), options=options, keys=(str(signed["pem"]),))
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_policy_that_wants_a_signature_and_names_no_key_is_a_fault_of_the_policy(
+    signed: dict[str, Path], options: ObtainOptions, state: str
+) -> None:
+    options = replace(options, policy=TrustPolicy(("signature",)))
+    with pytest.raises(BadInputError, match="names no keys"):
+        verify_image(ImageReference.parse(str(signed[f"pem {state}"])), options=options)
+
+
+def test_a_key_that_cannot_be_read_is_no_unknown_key(signed: dict[str, Path], options: ObtainOptions) -> None:
+    for key in (signed["pem"].with_name("nowhere.pub"), signed["pem good"]):
+        with pytest.raises(BadInputError):
+            verify_image(ImageReference.parse(str(signed["pem good"])), options=options, keys=(str(key),))
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[KeyPair, KeyPair]:
+    place = tmp_path_factory.mktemp("cosign")
+    return make_key(place, "key"), make_key(place, "other")
+
+
+def push(registry: Registry, name: str) -> str:
+    return str(registry.push_image(name, [tar_bytes([f("etc/motd", name)])])["digest"])
+
+
+def push_in_state(registry: Registry, state: str, keys: tuple[KeyPair, KeyPair]) -> ImageReference:
+    """Push an image whose signature is in a state, and name it by digest."""
+    name = f"trust/{state.replace(' ', '-')}"
+    digest = push(registry, name)
+    if state == "good":
+        push_signature(registry, name, digest, keys[0])
+    elif state == "unknown key":
+        push_signature(registry, name, digest, keys[1])
+    elif state == "tampered":  # the signature of another image, put beside this one
+        push_signature(registry, name, digest, keys[0], signs=push(registry, f"{name}-other"))
+    return ImageReference.parse(f"docker://{registry.host}/{name}@{digest}")
+
+
+@pytest.mark.parametrize("policy", ["nothing", "signature", "signature by rule", "another source"])
+@pytest.mark.parametrize("state", STATES)
+def test_an_image_of_a_registry_has_the_outcome_of_its_state(
+    *,
+    registry: Registry,
+    keys: tuple[KeyPair, KeyPair],
+    options: ObtainOptions,
+    tmp_path: Path,
+    state: str,
+    policy: str,
+) -> None:
+    expected = STATES[state] if policy.startswith("signature") else 0
+    reference = push_in_state(registry, state, keys)
+    options = replace(options, policy=policies(keys[0].public_file)[policy])
+    assert code_of(lambda: verify_image(reference, options=options)) == expected
+    out = tmp_path / "got.sif"
+    assert code_of(lambda: obtain(reference, out, options=options)) == expected
+    assert out.exists() == (expected == 0)
+    if expected == 0 and policy.startswith("signature"):  # what was checked then is remembered with the SIF's sum
+        found = verify_image(ImageReference.parse(str(out)), options=options)
+        assert found.vouched == (f"signature: {keys[0].public_file}",)
+
+
+def test_keys_for_sifs_among_the_policys_do_not_matter_to_an_image(
+    registry: Registry, keys: tuple[KeyPair, KeyPair], signed: dict[str, Path], options: ObtainOptions
+) -> None:
+    reference = push_in_state(registry, "good", keys)
+    mixed = (str(signed["pgp"]), str(keys[0].public_file))
+    assert code_of(lambda: verify_image(reference, options=options, keys=mixed)) == 0
+    with pytest.raises(BadInputError, match="no ECDSA public key"):
+        verify_image(reference, options=options, keys=(str(signed["pgp"]),))
+
+
+def test_a_signed_text_that_was_changed_is_by_nobody(
+    registry: Registry, keys: tuple[KeyPair, KeyPair], options: ObtainOptions
+) -> None:
+    digest = push(registry, "trust/text")
+    text = signed_text("elsewhere", digest)
+    push_signature(registry, "trust/text", digest, keys[0], text=text)
+    reference = ImageReference.parse(f"docker://{registry.host}/trust/text:1")
+    names = (str(keys[0].public_file),)
+    assert code_of(lambda: verify_image(reference, options=options, keys=names)) == UNKNOWN
+
+
+def test_a_signature_of_the_index_vouches_for_the_image_chosen_from_it(
+    registry: Registry, keys: tuple[KeyPair, KeyPair], options: ObtainOptions
+) -> None:
+    name = "trust/index"
+    entry = registry.push_image(name, [tar_bytes([f("a")])])
+    entry["platform"] = {"os": "linux", "architecture": "amd64"}
+    kind = "application/vnd.oci.image.index.v1+json"
+    index = registry.push_manifest(name, "many", {"schemaVersion": 2, "mediaType": kind, "manifests": [entry]})
+    push_signature(registry, name, index["digest"], keys[0])
+    reference = ImageReference.parse(f"docker://{registry.host}/{name}:many")
+    assert verify_image(reference, options=options, keys=(str(keys[0].public_file),)).digest == index["digest"]
+
+
+def test_a_signature_that_is_no_base64_or_no_json_is_an_error_of_ours(
+    registry: Registry, keys: tuple[KeyPair, KeyPair], options: ObtainOptions
+) -> None:
+    digest = push(registry, "trust/odd")
+    for text, value in ((b"{", b"x"), (b"[]", b"x"), (b"{}", b"\xff")):
+        layer = registry.push_blob("trust/odd", text, "application/vnd.dev.cosign.simplesigning.v1+json")
+        layer["annotations"] = {"dev.cosignproject.cosign/signature": base64.b64encode(value).decode() + "!"}
+        config = registry.push_blob("trust/odd", b"{}", "application/vnd.oci.image.config.v1+json")
+        kind = "application/vnd.oci.image.manifest.v1+json"
+        manifest = {"schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layer]}
+        registry.push_manifest("trust/odd", f"{digest.replace(':', '-')}.sig", manifest)
+        reference = ImageReference.parse(f"docker://{registry.host}/trust/odd:1")
+        names = (str(keys[0].public_file),)
+        assert code_of(lambda: verify_image(reference, options=options, keys=names)) == UNKNOWN  # noqa: B023
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_command_ends_with_the_four_codes(
+    stack: Stack, signed: dict[str, Path], tmp_path: Path, state: str
+) -> None:
+    argv = [str(stack.python.parent / "hpcmod"), "verify", "--json", "--key", str(signed["pem"])]
+    done = run([*argv, str(signed[f"pem {state}"])], stack.environment(tmp_path))
+    assert done.returncode == STATES[state]
+    if state == "good":
+        sha256 = hashlib.sha256(signed["pem good"].read_bytes()).hexdigest()
+        assert json.loads(done.stdout)["sha256"] == sha256
+    else:
+        assert done.stdout == ""
+        assert os.linesep in done.stderr

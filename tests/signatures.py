@@ -1,0 +1,66 @@
+"""Signatures for tests: keys made on the spot, and what cosign would push for an image.
+
+cosign itself is not in Debian. What it pushes is written down in its SIGNATURE_SPEC.md, and made with `cryptography`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.registry import CONFIG, MANIFEST, Registry
+
+SIMPLE_SIGNING = "application/vnd.dev.cosign.simplesigning.v1+json"
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """An ECDSA P-256 key, as cosign and `apptainer sign --key` take it."""
+
+    private: ec.EllipticCurvePrivateKey
+    public_file: Path
+    private_file: Path
+
+
+def make_key(directory: Path, name: str) -> KeyPair:
+    """Make a key and write both halves in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    private, public = directory / f"{name}.key", directory / f"{name}.pub"
+    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private.write_bytes(key.private_bytes(*plain))
+    form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    public.write_bytes(key.public_key().public_bytes(*form))
+    return KeyPair(key, public, private)
+
+
+def signed_text(image: str, digest: str) -> bytes:
+    """Make what cosign signs."""
+    return json.dumps(
+        {
+            "critical": {
+                "identity": {"docker-reference": image},
+                "image": {"docker-manifest-digest": digest},
+                "type": "cosign container image signature",
+            },
+            "optional": None,
+        }
+    ).encode()
+
+
+def push_signature(
+    registry: Registry, repository: str, digest: str, key: KeyPair, *, signs: str = "", text: bytes = b""
+) -> None:
+    """Push an image's signature to where cosign puts it; `signs` names another digest, `text` is swapped in after."""
+    content = signed_text(f"{registry.host}/{repository}", signs or digest)
+    value = base64.b64encode(key.private.sign(content, ec.ECDSA(hashes.SHA256()))).decode()
+    layer: dict[str, Any] = registry.push_blob(repository, text or content, SIMPLE_SIGNING)
+    layer["annotations"] = {"dev.cosignproject.cosign/signature": value}
+    config = registry.push_blob(repository, b"{}", CONFIG)
+    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]}
+    registry.push_manifest(repository, f"{digest.replace(':', '-')}.sig", manifest)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError, HpcmodError, VerificationError
+from hpcmod.image.bundle import SUMS, read_bundle, write_bundle
+from tests.corpus import make_sif
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    place = tmp_path / "from"
+    place.mkdir()
+    (place / "X-1.eb").write_text("name = 'X'\n")
+    (place / "x.sif.provenance.json").write_text("{}")
+    return [place / "X-1.eb", make_sif(place / "x.sif"), place / "x.sif.provenance.json"]
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, files: list[Path]) -> Path:
+    write_bundle(files, tmp_path / "b.tar")
+    return tmp_path / "b.tar"
+
+
+def test_what_goes_in_comes_out(tmp_path: Path, files: list[Path], bundle: Path) -> None:
+    found = read_bundle(bundle, tmp_path / "to")
+    assert found.easyconfigs == (tmp_path / "to" / "X-1.eb",)
+    assert found.images == (tmp_path / "to" / "x.sif",)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "to").iterdir()} == {
+        path.name: path.read_bytes() for path in files
+    }
+
+
+def test_tar_and_sha256sum_are_enough_to_unpack_and_check_one(tmp_path: Path, bundle: Path) -> None:
+    subprocess.run(["tar", "-xf", bundle, "-C", tmp_path], check=True)
+    done = subprocess.run(["sha256sum", "-c", SUMS], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["X-1.eb: OK", "x.sif: OK", "x.sif.provenance.json: OK"]
+
+
+def test_a_bundle_that_is_cut_off_or_changed_gives_no_wrong_file(
+    tmp_path: Path, files: list[Path], bundle: Path
+) -> None:
+    whole = bundle.read_bytes()
+    right = {path.name: path.read_bytes() for path in files}
+    used = len(whole) - 10240
+    for number, at in enumerate(range(0, used, used // 40)):
+        for changed in (whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]):
+            (tmp_path / "bad.tar").write_bytes(changed)
+            place = tmp_path / f"to{number}-{len(changed)}"
+            try:
+                read_bundle(tmp_path / "bad.tar", place)
+            except HpcmodError:
+                assert not place.exists() or {path.name for path in place.iterdir()} <= set(right)
+            for path in place.iterdir() if place.exists() else ():
+                assert path.read_bytes() == right[path.name]
+
+
+def rewrite(bundle: Path, change: str, name: str = "") -> Path:
+    """Write a bundle whose members are changed in one way."""
+    out = bundle.with_name("rewritten.tar")
+    with tarfile.open(bundle) as old, tarfile.open(out, "w") as new:
+        for member in old:
+            data = old.extractfile(member)
+            if change == "drop" and member.name == name:
+                continue
+            if change == "rename" and member.name == name:
+                member.name = "../escaped.sif"
+            if change == "link" and member.name == name:
+                member.type, member.linkname, member.size, data = tarfile.SYMTYPE, "/etc/passwd", 0, None
+            new.addfile(member, data)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "error"),
+    [
+        ("drop", "x.sif", VerificationError),
+        ("drop", SUMS, BadInputError),
+        ("rename", "x.sif", BadInputError),
+        ("link", "x.sif", BadInputError),
+    ],
+)
+def test_a_bundle_with_other_members_than_it_lists_is_refused(
+    tmp_path: Path, bundle: Path, change: str, name: str, error: type[HpcmodError]
+) -> None:
+    with pytest.raises(error):
+        read_bundle(rewrite(bundle, change, name), tmp_path / "to")
+    assert not (tmp_path / "escaped.sif").exists()
+
+
+@pytest.mark.parametrize("name", ["x.tar", "-x.sif", "a b.sif", ".x.sif"])
+def test_only_files_of_plain_names_go_in(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("x")
+    with pytest.raises(BadInputError, match="a bundle cannot hold"):
+        write_bundle([tmp_path / name], tmp_path / "b.tar")
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path, files: list[Path]) -> None:
+    with pytest.raises(BadInputError, match=r"cannot hold x\.sif"):
+        write_bundle([*files, make_sif(tmp_path / "x.sif")], tmp_path / "b.tar")
+
+
+def test_a_bundle_cannot_write_more_than_it_has(tmp_path: Path) -> None:
+    (tmp_path / "x.sif").touch()
+    os.truncate(tmp_path / "x.sif", 50_000_000)
+    zeros = hashlib.sha256(bytes(50_000_000)).hexdigest()
+    (tmp_path / SUMS).write_text(f"{zeros}  x.sif\n")
+    for kind in ("gnu", "pax"):
+        subprocess.run(["tar", "-S", f"--format={kind}", "-cf", "b.tar", SUMS, "x.sif"], cwd=tmp_path, check=True)
+        with pytest.raises(BadInputError, match=r"x\.sif"):
+            read_bundle(tmp_path / "b.tar", tmp_path / "to")
+        assert not (tmp_path / "to" / "x.sif").exists()
+
+
+def test_what_is_there_is_replaced_only_where_that_is_asked_for(tmp_path: Path, bundle: Path) -> None:
+    place = tmp_path / "to"
+    read_bundle(bundle, place)
+    read_bundle(bundle, place)
+    (place / "X-1.eb").write_text("mine")
+    (place / "x.sif").unlink()
+    with pytest.raises(BadInputError, match=r"X-1\.eb: is there already") as caught:
+        read_bundle(bundle, place)
+    assert "--force" in caught.value.cure
+    assert ((place / "X-1.eb").read_text(), (place / "x.sif").exists()) == ("mine", False)
+    read_bundle(bundle, place, replace=True)
+    assert (place / "X-1.eb").read_text() == "name = 'X'\n"
+
+
+def test_a_file_that_is_not_the_one_expected_does_not_go_in(tmp_path: Path, files: list[Path]) -> None:
+    out = tmp_path / "b.tar"
+    with pytest.raises(VerificationError, match=r"x\.sif"):
+        write_bundle(files, out, expected={"x.sif": "0" * 64})
+    assert not out.exists()
+    sums = write_bundle(files, out)
+    assert write_bundle(files, out, expected={"x.sif": sums["x.sif"]}) == sums
