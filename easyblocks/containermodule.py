@@ -9,10 +9,10 @@ EasyBuild support for installing a container image (SIF) as a module, implemente
 """
 
 import os
-import platform
-import shlex
 import stat
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from easybuild.framework.easyblock import EasyBlock
@@ -22,13 +22,13 @@ from easybuild.tools.config import build_option, source_paths
 from easybuild.tools.filetools import adjust_permissions, convert_name, det_lock_path, mkdir, remove_dir
 from easybuild.tools.utilities import trace_msg
 
-import hpcmod
-from hpcmod import resources
+from hpcmod import __version__, resources
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.image.contents import read_facts
 from hpcmod.image.integrity import check_sha256, file_sha256
-from hpcmod.image.locate import fetch_image, find_image, image_urls, nowhere, parse_checksum
-from hpcmod.image.sif import architecture_name
+from hpcmod.image.locate import image_directories, nowhere, parse_checksum
+from hpcmod.image.source import LocalImage, find_source, get_source, make_source
+from hpcmod.image.trust import vouch_for_sif
 from hpcmod.install import runtime, store
 from hpcmod.lock import hold, lock_name
 from hpcmod.machine import load_site
@@ -39,6 +39,7 @@ from hpcmod.model.spec import InstallSpec, parse_commands, parse_install_mode
 from hpcmod.progress import ProgressLine
 from hpcmod.render.modulefile import render_body, render_description
 from hpcmod.render.plan import render_plan
+from hpcmod.replacing import clear_partials, replacing
 
 
 @contextmanager
@@ -46,10 +47,8 @@ def boundary():
     """Turn hpcmod's errors, and the system's, into EasyBuild's, with their cure and their exit code."""
     try:
         yield
-    except HpcmodError as err:
-        raise EasyBuildError("%s", err, exit_code=err.exit_code) from err
-    except OSError as err:
-        fault = explain_os_error(err)
+    except (HpcmodError, OSError) as err:
+        fault = err if isinstance(err, HpcmodError) else explain_os_error(err)
         raise EasyBuildError("%s", fault, exit_code=fault.exit_code) from err
 
 
@@ -57,6 +56,7 @@ AGAIN = ("force", "rebuild", "module_only", "sanity_check_only", "skip")  # ask 
 
 PARAMETERS = {
     "bind_paths": ([], "Bind paths on top of the site's: source[:destination[:options]]"),
+    "image": (None, "The image, instead of sources: docker://HOST/NAME@sha256:..., or whatever else names one"),
     "install_mode": ("auto", "The image: 'copy', 'link' (hard link), 'central' (in place) or 'auto' (the site's way)"),
     "site_profile": (None, "Name or file of the site profile (default: the one that fits this machine)"),
     "wrapped_commands": ([], "Commands of the image to put on PATH (default: the well-known ones)"),
@@ -76,27 +76,25 @@ class ContainerModule(EasyBlock):
     def __init__(self, *args, **kwargs):
         """Derive the image's name; keep of EasyBuild's search paths only bin."""
         super().__init__(*args, **kwargs)
+        if self.cfg["image"]:
+            self.cfg["sources"] = [self.cfg["image"]]
         sources = self.cfg["sources"] or [f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"]
         self.image = sources[0]["filename"] if isinstance(sources[0], dict) else sources[0]
         for name in list(self.module_load_environment.vars):
             self.module_load_environment.remove(name)
-        self._site = self._plan = self._installed = None
+        self._installed = None
 
-    @property
+    @cached_property
     def site(self):
         """The profile of this machine."""
-        if self._site is None:
-            with boundary():
-                self._site = load_site(self.cfg["site_profile"], os.environ)
-        return self._site
+        with boundary():
+            return load_site(self.cfg["site_profile"], os.environ)
 
-    @property
+    @cached_property
     def plan(self):
         """The install plan, made from the image in place if there is one."""
-        if self._plan is None:
-            with boundary():
-                self._plan = self.make_plan()
-        return self._plan
+        with boundary():
+            return self.make_plan()
 
     def make_plan(self, image=None):
         """Make the install plan from an image, or from the one that is already in place."""
@@ -140,9 +138,7 @@ class ContainerModule(EasyBlock):
 
     def clear_lock(self):
         """Remove EasyBuild's own lock, which the same dead process left."""
-        path = det_lock_path(self.installdir.replace("/", "_"))
-        if os.path.exists(path):
-            remove_dir(path)
+        remove_dir(det_lock_path(self.installdir.replace("/", "_")))
 
     def get_checksums_from_json(self, *args, **kwargs):
         """Under -x EasyBuild would read a checksums.json that it only pretends to have found."""
@@ -151,34 +147,40 @@ class ContainerModule(EasyBlock):
     def fetch_source(self, source, *args, **kwargs):
         """Find the image where EasyBuild looks for sources and where the site keeps its images, else download it."""
         spec = {"filename": source} if isinstance(source, str) else source
+        urls = [*(spec.get("source_urls") or []), *self.cfg["source_urls"]]
         with boundary():
-            reference = ImageReference.parse(spec["filename"])
-            checksum = parse_checksum(kwargs.get("checksum"), reference.file_name)
-            if build_option("enforce_checksums") and checksum is None:
-                raise EasyBuildError("Missing checksum for %s", reference)
-            path = find_image(reference, self.image_directories()) or self.download(reference, spec, checksum)
-        found = {"name": reference.file_name, "path": str(path), "checksum": checksum}
-        return {**found, "cmd": None, "finalpath": self.builddir}
+            name = ImageReference.parse(spec["filename"]).file_name
+            checksum = parse_checksum(kwargs.get("checksum"), name)
+            wanted = make_source(spec["filename"], urls, checksum)
+            if build_option("enforce_checksums") and not wanted.pinned:
+                raise EasyBuildError("Missing checksum for %s", name)
+            places, policy = self.image_directories(), self.site.trust
+            image = find_source(wanted, places, policy=policy, environ=os.environ) or self.download(wanted)
+        found = {"name": name, "path": str(image.path), "cmd": None, "finalpath": self.builddir}
+        expected = None if build_option("ignore_checksums") else image.sha256
+        return {**found, "checksum": checksum, "expected": expected, "image": image}
 
     def image_directories(self):
-        """Directories an image may lie in, in EasyBuild's order for sources; then the site's own."""
+        """Directories an image may lie in, in the order to look."""
         parents = [os.path.dirname(self.cfg.path), *(self.robot_path or []), *source_paths()]
-        below = (os.path.join(self.name.lower()[0], self.name), self.name, "")
-        found = [os.path.normpath(os.path.join(parent, name)) for parent in parents for name in below]
-        return [*found, *self.site.central]
+        return image_directories(parents, self.name, self.site.central)
 
-    def download(self, reference, spec, checksum):
-        """Download the image to the first source path."""
-        urls = image_urls(reference, [*(spec.get("source_urls") or []), *self.cfg["source_urls"]])
+    def download(self, wanted):
+        """Get the image, from wherever it is, into the first source path."""
+        name = wanted.reference.file_name
         if self.dry_run:
-            self.dry_run_msg("  * %s (MISSING)", reference)
-            return reference.file_name
-        if not urls:
-            raise nowhere(reference, self.image_directories(), self.cfg["download_instructions"] or "")
-        final = Path(source_paths()[0], self.name.lower()[0], self.name, reference.file_name)
-        mkdir(str(final.parent), parents=True)
-        with ProgressLine(f"downloading {reference.file_name}") as progress:
-            return fetch_image(urls, final, checksum=checksum, progress=progress)
+            self.dry_run_msg("  * %s (MISSING)", wanted.reference.canonical)
+            return LocalImage(Path(name), None, None)
+        if not wanted.origins:
+            raise nowhere(wanted.reference, self.image_directories(), self.cfg["download_instructions"] or "")
+        from hpcmod.image.settings import make_options  # imports requests: 0.1 s that an image at hand need not pay
+
+        directory = Path(source_paths()[0], self.name.lower()[0], self.name)
+        mkdir(str(directory), parents=True)
+        options = make_options(self.site, os.environ, tool=f"hpcmod {__version__}", tell=self.tell)
+        with ProgressLine(f"fetching {name}") as progress:
+            options = replace(options, detail=progress.note)
+            return get_source(wanted, directory, options=options, beside=self.image_directories(), progress=progress)
 
     def fetch_step(self, *args, **kwargs):
         """Fetch the image without EasyBuild's hashing: the copy hashes, or checksum_step under --fetch."""
@@ -190,12 +192,7 @@ class ContainerModule(EasyBlock):
             return
         for source in self.src:
             with boundary():
-                check_sha256(source["path"], expected=self.expected(source), found=file_sha256(source["path"]))
-
-    @staticmethod
-    def expected(source):
-        """The checksum a source must have, none under --ignore-checksums."""
-        return None if build_option("ignore_checksums") else source["checksum"]
+                check_sha256(source["path"], expected=source["expected"], found=file_sha256(source["path"]))
 
     def prepare_step(self, *args, **kwargs):
         """No compiler, so no wrappers for its RPATH."""
@@ -224,26 +221,26 @@ class ContainerModule(EasyBlock):
             for line in render_plan(self.make_plan(*found)):
                 self.dry_run_msg("%s", line)
             return
-        with boundary():
-            for directory in ("", "bin", "runscripts"):
-                store.clear_partials(Path(self.installdir, directory))
-            self._installed = self.install_image()
-            files = store.install_files(self.plan, resources.runscript_templates())
-            store.write_record(self.plan, self._installed, files, hpcmod.__version__)
-
-    def install_image(self):
-        """Put the image in place and say how."""
         if not self.src:
             raise EasyBuildError("No image: sources is empty")
         source = self.src[0]
-        wanted = store.ImageSource(Path(source["path"]), self.expected(source), architecture_name(platform.machine()))
-        self._plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes
-        with ProgressLine(f"copying {source['name']}") as progress:
-            image = store.install_image(self.plan, wanted, prove=runtime.prover(os.environ), progress=progress)
+        found = source["image"]
+        wanted = store.ImageSource(
+            found.path,
+            source["expected"],
+            provenance=found.provenance,
+            ours=found.ours,
+            vouch=lambda path: vouch_for_sif(path, found.copy_rule, os.environ, shown=found.path),
+        )
+        with boundary(), ProgressLine(f"copying {source['name']}") as progress:
+            self.plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes
+            image = store.install(
+                self.plan, wanted, version=__version__, prove=runtime.prover(os.environ), progress=progress
+            )
         if source["checksum"] not in (None, image.sha256):
             print_warning("Ignoring that the checksum of %s is %s", source["path"], image.sha256)
         self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")
-        return image
+        self._installed = image
 
     def sanity_check_rpath(self, *args, **kwargs):
         """Nothing here was linked by EasyBuild."""
@@ -253,10 +250,10 @@ class ContainerModule(EasyBlock):
         """The image is in one of its places and starts through the very module; the run scripts are there."""
         files = [self.plan.sif_places, "runscripts/conda-python-simple", "bin/start-shell"]
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
-        found = runtime.find_runtime(os.environ)
-        if not found:
+        commands = runtime.start_commands(os.environ)
+        if not commands:
             print_warning("No container runtime on this machine, so the image was not started")
-        kwargs.setdefault("custom_commands", [f'{shlex.quote(found)} exec "$SIF" true'] if found else [])
+        kwargs.setdefault("custom_commands", commands)
         super().sanity_check_step(*args, **kwargs)
 
     def make_module_description(self):
@@ -279,17 +276,16 @@ class ContainerModule(EasyBlock):
         if fake or self.dry_run:
             return super().make_module_step(fake=fake)
         final = Path(self.mod_filepath)
-        store.clear_partials(final.parent, final.name)
-        self.mod_filepath = str(store.partial_path(final))
+        clear_partials(final.parent, final.name)
         try:
-            modules = super().make_module_step(fake=fake)
-            os.replace(self.mod_filepath, final)
-            trace_msg(f"module file in place @ {final}")
-            if self._installed and self._installed.method == "central":
-                store.remove_own_copy(self.plan)
+            with boundary(), replacing(final) as partial:
+                self.mod_filepath = str(partial)
+                modules = super().make_module_step(fake=fake)
         finally:
-            Path(self.mod_filepath).unlink(missing_ok=True)
             self.mod_filepath = str(final)
+        trace_msg(f"module file in place @ {final}")
+        if self._installed and self._installed.method == "central":
+            store.remove_own_copy(self.plan)
         return modules
 
     def permissions_step(self, *args, **kwargs):

@@ -1,4 +1,7 @@
-"""Installing an image: bytes moved and wall time, beside stock MakeCp, `cp`, `sha256sum` and EasyBuild's own floor."""
+"""Installing an image: bytes moved and wall time, beside stock MakeCp, `cp`, `sha256sum` and EasyBuild's own floor.
+
+All `eb` find Python's byte code of EasyBuild and of hpcmod cached, as in an environment that the user may write to.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from hpcmod.image.integrity import file_sha256
 from tests.bench.measure import Row, alternate, must, traced_bytes
 from tests.stack import EasyBuild, Stack
 
@@ -46,7 +50,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     image = make_big_image(stack, work, megabytes)
     size = image.stat().st_size
     sha256 = must(["sha256sum", image]).stdout.split()[0]
-    eb = EasyBuild(stack, work, image.parent)
+    eb = EasyBuild(stack, work, image.parent, variables={"PYTHONPYCACHEPREFIX": str(work / "bytecode")})
     recipes = {
         "ours": _write(work, "Ours", OURS, image, sha256, mode="copy"),
         "ours, hard link": _write(work, "OursLink", OURS, image, sha256, mode="link"),
@@ -84,10 +88,14 @@ def _install(eb: EasyBuild, recipe: Path) -> None:
         raise SystemExit(done.stdout)
 
 
-def _clear(eb: EasyBuild, copy: Path) -> None:
-    """Leave nothing of a former round that could be kept, or that would take time to overwrite."""
+def _clear(eb: EasyBuild, image: Path, copy: Path) -> None:
+    """Leave nothing of a former round that could be kept or must be overwritten; and as much memory free for all.
+
+    Memory that a virtual machine has not used for two seconds may be gone, and slow to get back: a copy gets it back.
+    """
     shutil.rmtree(eb.prefix / "software", ignore_errors=True)
-    copy.unlink(missing_ok=True)
+    shutil.copyfile(image, copy)
+    copy.unlink()
     os.sync()
 
 
@@ -114,11 +122,12 @@ def _wall(eb: EasyBuild, recipes: dict[str, Path], image: Path, work: Path, roun
     tasks = {name: lambda recipe=recipe: _install(eb, recipe) for name, recipe in recipes.items()}
     tasks["floor"] = lambda: _install(eb, floor)
     tasks["cp"] = lambda: must(["cp", image, work / "copy.sif"])
+    tasks["hash"] = lambda: file_sha256(image)
     tasks["sha256sum"] = lambda: must(["sha256sum", image])
-    took = alternate(rounds, tasks, before=lambda: _clear(eb, work / "copy.sif"))
-    allowed = took["floor"] + 1.3 * took["cp"]
-    beside = f"EasyBuild's floor {took['floor']:.2f} s + 1.3 x cp {took['cp']:.2f} s"
-    yield Row("ours, wall", f"{took['ours']:.2f} s", beside, f"{took['ours'] / allowed:.2f}", "<= 1")
+    took = alternate(rounds, tasks, before=lambda: _clear(eb, image, work / "copy.sif"))
+    for name, limit, aim in (("1.3 x cp", 1.3 * took["cp"], "<= 1"), ("one hash in Python", took["hash"], "")):
+        beside = f"EasyBuild's floor {took['floor']:.2f} s + {name} {limit:.2f} s"
+        yield Row("ours, wall", f"{took['ours']:.2f} s", beside, f"{took['ours'] / (took['floor'] + limit):.2f}", aim)
     for name in ("ours, hard link", "MakeCp", "sha256sum"):
         yield Row(
             f"{name}, wall", f"{took[name]:.2f} s", f"ours {took['ours']:.2f} s", f"{took[name] / took['ours']:.2f}"

@@ -110,7 +110,7 @@ def test_a_rebuild_takes_away_the_files_it_no_longer_owns_and_no_others(
     installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python", "pip"]))
     (root_of(eb) / "bin/mine").write_text("of the user")
     installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python"]), "--rebuild")
-    assert files_below(root_of(eb) / "bin") == {"python", "start-shell", "mine"}
+    assert files_below(root_of(eb) / "bin") == {"python", "start-shell", "apptainer", "singularity", "mine"}
 
 
 def test_the_former_module_works_until_the_new_one_is_whole(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError
+from hpcmod.model.plan import RUNTIMES
 from hpcmod.process import run
-
-RUNTIMES = ("singularity", "apptainer")
-"""In the order the wrappers try them; Apptainer answers to both names."""
+from hpcmod.render.quote import sh_word
 
 
 def find_runtime(environ: Mapping[str, str]) -> str | None:
@@ -35,6 +34,12 @@ def check_starts(image: Path, runtime: str, environ: Mapping[str, str]) -> None:
             f"{image} does not start: {runtime} exec ended with {done.status}\n{said}",
             f"Try it by hand: {runtime} exec {image} true",
         )
+
+
+def start_commands(environ: Mapping[str, str]) -> list[str]:
+    """Make the shell commands that start the image of a loaded module; none where this machine has no runtime."""
+    found = find_runtime(environ)
+    return [f'{sh_word(found)} exec "$SIF" true'] if found else []
 
 
 def prover(environ: Mapping[str, str]) -> Callable[[Path], None]:

@@ -6,24 +6,32 @@ A killed installation leaves temporary files and nothing else, and the next one,
 from __future__ import annotations
 
 import json
-import os
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
-from hpcmod.image.sif import check_sif, read_sif
+from hpcmod.image.provenance import Provenance
+from hpcmod.image.sif import architecture_name, check_sif, read_sif
 from hpcmod.install import user_layer
-from hpcmod.model.plan import InstallPlan
-from hpcmod.render.runscript import RUNSCRIPTS, render_runscript, render_start_shell, render_wrapper
+from hpcmod.model.plan import RUNTIMES, InstallPlan
+from hpcmod.render.runscript import (
+    RUNSCRIPTS,
+    render_runscript,
+    render_runtime,
+    render_start_shell,
+    render_wrapper,
+)
+from hpcmod.replacing import clear_partials, replacing, write_file
+from hpcmod.resources import runscript_templates
 
 RECORD = "record.json"
 RECORD_VERSION = 1
-_PARTIAL = ".hpcmod-part"
 
 
 @dataclass(frozen=True)
@@ -45,36 +53,39 @@ class ImageSource:
 
     path: Path
     checksum: str | None
-    architecture: str
+    architecture: str = field(default_factory=lambda: architecture_name(platform.machine()))
+    """GOARCH name; default: this machine's."""
+    provenance: Provenance | None = None
+    """Where it came from, for the record."""
+    ours: bool = False
+    """Whether hpcmod has fetched it for this user: a copy may then be a hard link, where nothing else is asked for."""
+    vouch: Callable[[Path], object] = lambda _: None
+    """Called with the very file that is to be used, before it gets its name; raises to refuse it."""
 
 
-def partial_path(final: Path) -> Path:
-    """Name a temporary file beside the final one, hidden, and known to `clear_partials`."""
-    return final.with_name(f".{final.name}{_PARTIAL}-{os.getpid()}")
+def install(
+    plan: InstallPlan,
+    source: ImageSource,
+    *,
+    version: str,
+    prove: Callable[[Path], None],
+    progress: Progress | None = None,
+) -> InstalledImage:
+    """Put the image, the run scripts and the wrappers in place, the record last; only the holder of the lock may.
 
-
-def clear_partials(directory: Path, name: str | None = None) -> None:
-    """Remove what killed installations left of one file, or of all, in a directory; only the holder of its lock may."""
-    for path in directory.glob(f".*{_PARTIAL}-*"):
-        if name is None or path.name.startswith(f".{name}{_PARTIAL}-"):
-            path.unlink()
-
-
-def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Put a text in place whole or not at all."""
-    partial = partial_path(path)
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.chmod(mode)
-        partial.replace(path)
-    except OSError as err:
-        err.filename = err.filename or str(path)  # a full disk is met while writing, which knows no name
-        raise
-    finally:
-        partial.unlink(missing_ok=True)
+    Parameters
+    ----------
+    version
+        Of hpcmod, for the record.
+    prove
+        As for `install_image`, which also tells what is raised.
+    """
+    for directory in ("", "bin", "runscripts"):
+        clear_partials(Path(plan.spec.root, directory))
+    image = install_image(plan, source, prove=prove, progress=progress)
+    files = install_files(plan, runscript_templates())
+    write_record(plan, image, files, version, provenance=source.provenance)
+    return image
 
 
 def install_image(
@@ -102,8 +113,10 @@ def install_image(
         return _use_central(own, source, prove, progress)
     kept = _find_unchanged(own, source, progress)
     if kept:
+        source.vouch(own)
         return InstalledImage(str(own), kept, own.stat().st_size, str(source.path), "kept", 0)
-    return _copy(own, source, "link" if plan.image_mode == "link" else "copy", prove, progress)
+    shared = source.ours and plan.image_mode == "copy" and plan.spec.install_mode == "auto"
+    return _copy(own, source, "share" if shared else plan.image_mode.replace("central", "copy"), prove, progress)
 
 
 def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
@@ -125,6 +138,7 @@ def _use_central(
     """Use the site's file in place; an own copy of former times stays until the new module is there."""
     found = file_sha256(source.path, progress)
     check_sha256(source.path, expected=source.checksum, found=found)
+    source.vouch(source.path)
     if own.exists():
         prove(source.path)
     return InstalledImage(str(source.path), found, source.path.stat().st_size, str(source.path), "central", 0)
@@ -146,15 +160,12 @@ def _find_unchanged(own: Path, source: ImageSource, progress: Progress | None) -
 def _copy(
     own: Path, source: ImageSource, mode: str, prove: Callable[[Path], None], progress: Progress | None
 ) -> InstalledImage:
-    partial = partial_path(own)
-    try:
+    with replacing(own) as partial:
         result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=progress)
+        source.vouch(partial)
         if own.exists():
             prove(partial)
         size = partial.stat().st_size
-        partial.replace(own)
-    finally:
-        partial.unlink(missing_ok=True)
     return InstalledImage(str(own), result.sha256, size, str(source.path), result.method, result.bytes_written)
 
 
@@ -180,6 +191,8 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
         yield f"runscripts/{name}", render_runscript(name, settings, templates=templates)
     for command in plan.commands:
         yield f"bin/{command}", render_wrapper(command, settings, templates=templates)
+    for command in RUNTIMES:
+        yield f"bin/{command}", render_runtime(command, settings, templates=templates)
     yield "bin/start-shell", render_start_shell(settings, templates=templates)
 
 
@@ -205,7 +218,14 @@ def recorded_source(root: Path) -> str:
     return str(read_record(root).get("image", {}).get("source", ""))
 
 
-def write_record(plan: InstallPlan, image: InstalledImage, files: tuple[str, ...], version: str) -> None:
+def write_record(
+    plan: InstallPlan,
+    image: InstalledImage,
+    files: tuple[str, ...],
+    version: str,
+    *,
+    provenance: Provenance | None = None,
+) -> None:
     """Say on disk what was installed: the last file of an installation before its modulefile."""
     record = {
         "record": RECORD_VERSION,
@@ -214,6 +234,7 @@ def write_record(plan: InstallPlan, image: InstalledImage, files: tuple[str, ...
         "module": plan.spec.module,
         "site": plan.site.name,
         "image": asdict(image),
+        "provenance": asdict(provenance) if provenance else None,
         "files": list(files),
         "packages": [asdict(package) for package in plan.packages],
     }

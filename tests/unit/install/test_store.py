@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
+import platform
 import stat
 import subprocess
 from collections.abc import Callable
@@ -12,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import CheckFailedError, HpcmodError, LackingError, VerificationError
+from hpcmod.errors import CheckFailedError, HpcmodError, LackingError, UntrustedError, VerificationError
+from hpcmod.image.sif import architecture_name
 from hpcmod.install import store
-from hpcmod.install.store import ImageSource, InstalledImage, install_files, install_image
+from hpcmod.install.store import ImageSource, InstalledImage, install, install_files, install_image
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import InstallPlan, make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec
+from hpcmod.replacing import partial_path
 from hpcmod.resources import runscript_templates
 from tests import corpus
 
@@ -134,6 +135,26 @@ def test_a_central_image_with_another_checksum_is_refused_and_the_own_copy_stays
     assert (root / "torch.sif").read_text() == "former"
 
 
+def test_the_very_file_that_will_be_used_is_vouched_for_before_it_has_its_name(
+    plan: InstallPlan, root: Path, image: Path
+) -> None:
+    seen: list[Path] = []
+
+    def refuse(path: Path) -> None:
+        seen.append(path)
+        raise UntrustedError("no")
+
+    with pytest.raises(UntrustedError):
+        install_image(plan, source(image, vouch=refuse), prove=no_proof)
+    assert seen == [partial_path(root / "torch.sif")]
+    assert names(root) == []
+    install_image(plan, source(image), prove=no_proof)
+    for mode, used in (("copy", root / "torch.sif"), ("central", image)):
+        with pytest.raises(UntrustedError):
+            install_image(replace(plan, image_mode=mode), source(image, vouch=refuse), prove=no_proof)
+        assert seen[-1] == used
+
+
 @pytest.mark.parametrize("checksum", [True, False], ids=["with a checksum", "without"])
 def test_an_unchanged_image_is_kept_as_the_very_file(
     plan: InstallPlan, root: Path, image: Path, checksum: bool
@@ -236,7 +257,7 @@ def test_files_of_an_earlier_installation_go_and_those_of_the_user_stay(plan: In
     store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written, "0.1")
     (root / "bin" / "mine").write_text("keep")
     install_files(replace(plan, commands=("python",)), runscript_templates())
-    assert names(root / "bin") == ["mine", "python", "start-shell"]
+    assert names(root / "bin") == ["apptainer", "mine", "python", "singularity", "start-shell"]
 
 
 @pytest.mark.parametrize(
@@ -274,29 +295,26 @@ def test_where_nothing_was_installed_there_is_no_record(root: Path) -> None:
     assert store.read_record(root) == {}
 
 
-def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    store.write_file(root / "a", "old")
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        store.write_file(root / "a", "new")
-    assert (root / "a").read_text() == "old"
-    assert names(root) == ["a"]
-
-
-def test_what_killed_installations_left_is_cleared_and_nothing_else(root: Path) -> None:
-    for name in ("torch.sif", ".torch.sif.mine", "b"):
-        (root / name).touch()
-    store.partial_path(root / "torch.sif").touch()
-    (root / ".record.json.hpcmod-part-99999").touch()
-    store.clear_partials(root)
-    assert names(root) == [".torch.sif.mine", "b", "torch.sif"]
+def test_an_installation_clears_what_killed_ones_left_and_records_what_it_did(
+    plan: InstallPlan, root: Path, image: Path
+) -> None:
+    for directory in ("", "bin", "runscripts"):
+        (root / directory).mkdir(exist_ok=True)
+        (root / directory / ".x.hpcmod-part-99999").touch()
+    done = install(plan, source(image), version="0.1", prove=no_proof)
+    record = store.read_record(root)
+    assert (record["image"]["sha256"], record["hpcmod"]) == (done.sha256, "0.1")
+    assert {"bin/start-shell", "runscripts/get-master"} <= set(record["files"])
+    assert list(root.rglob("*hpcmod-part*")) == []
 
 
-def test_what_was_left_of_one_file_is_cleared_and_not_what_another_process_writes_beside_it(root: Path) -> None:
-    for name in ("2.7.1.lua", "2.7.1.lua.old", "2.7.10.lua"):
-        (root / f".{name}.hpcmod-part-99999").touch()
-    store.clear_partials(root, "2.7.1.lua")
-    assert names(root) == [".2.7.1.lua.old.hpcmod-part-99999", ".2.7.10.lua.hpcmod-part-99999"]
+def test_an_installation_whose_image_is_refused_writes_no_script_and_no_record(
+    plan: InstallPlan, root: Path, image: Path
+) -> None:
+    with pytest.raises(VerificationError):
+        install(plan, source(image, checksum="0" * 64), version="0.1", prove=no_proof)
+    assert names(root) == []
+
+
+def test_an_image_is_checked_against_this_machine_unless_another_is_named(image: Path) -> None:
+    assert ImageSource(image, None).architecture == architecture_name(platform.machine())

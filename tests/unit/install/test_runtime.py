@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from hpcmod.install.runtime import start_commands
+
+
+def test_the_image_of_a_loaded_module_is_started_by_the_runtime_that_was_found(tmp_path: Path) -> None:
+    directory = tmp_path / "my tools"
+    directory.mkdir()
+    runtime = directory / "apptainer"
+    runtime.touch(mode=0o755)
+    (command,) = start_commands({"PATH": str(directory)})
+    assert shlex.split(command) == [str(runtime), "exec", "$SIF", "true"]
+    assert '"$SIF"' in command
+
+
+def test_where_there_is_no_runtime_there_is_nothing_to_start(tmp_path: Path) -> None:
+    assert start_commands({"PATH": str(tmp_path)}) == []
