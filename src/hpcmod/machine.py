@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.model.site import Profile, Site, make_site, parse_profile
+from hpcmod.model.profile import Profile, make_site, parse_profile
+from hpcmod.model.site import Site
 from hpcmod.resources import site_profiles
 
 SYSTEM_PROFILE = Path("/etc/hpcmod/site.toml")
@@ -14,45 +16,115 @@ SYSTEM_PROFILE = Path("/etc/hpcmod/site.toml")
 
 FALLBACK = "generic"
 
+MACHINE = "machine"
+"""What a profile extends that wants to add to whatever this machine has without it."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A profile that may be used, and why."""
+
+    profile: str
+    """Name of a shipped profile, or a file."""
+    reason: str
+    """Who asked for it, for people, e.g. `$HPCMOD_SITE`."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The site, and how it came about."""
+
+    site: Site
+    choice: Choice
+    profiles: tuple[Profile, ...]
+    """Those the site is made of, the most general first."""
+
+    def origin(self, key: str) -> str:
+        """Say where a value comes from, by its dotted key: file and line of the last profile that sets it, or empty."""
+        return next((one.origins[key] for one in reversed(self.profiles) if key in one.origins), "")
+
 
 def load_site(asked: str | None, environ: Mapping[str, str]) -> Site:
-    """Load the profile of this machine, with those it extends.
+    """Load the profile of this machine, with those it extends; see find_machine."""
+    return find_machine(asked, environ).site
+
+
+def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | None = None) -> Machine:
+    """Choose the profile of this machine, and load it with those it extends.
 
     Parameters
     ----------
     asked
-        Name or file that an easyconfig or a flag gives; it is overruled by $HPCMOD_SITE.
+        Name or file that an easyconfig gives; it is overruled by $HPCMOD_SITE.
     environ
-        The environment; only HPCMOD_SITE and XDG_CONFIG_HOME are read from it.
+        The environment; HPCMOD_SITE, XDG_CONFIG_HOME, HOME and what profiles are detected by are read from it.
+    flag
+        Name or file that the user gives on the command line; it overrules all.
 
     Raises
     ------
     HpcmodError
         If there is no such profile, or it is not valid.
     """
-    choice = environ.get("HPCMOD_SITE") or asked or _own_profile(environ) or _detect()
-    return make_site(_with_bases(_read(choice)))
+    choices = list(_choices(asked, environ, flag))
+    profiles = _with_bases(_read(choices[0].profile), [choice.profile for choice in choices[1:]])
+    return Machine(make_site(profiles), choices[0], tuple(profiles))
 
 
-def _own_profile(environ: Mapping[str, str]) -> str | None:
+def _choices(asked: str | None, environ: Mapping[str, str], flag: str | None) -> Iterator[Choice]:
+    """Yield what may be used, the first wins: flag, environment, easyconfig, the user's file, the site's, what fits."""
+    for name, reason in (
+        (flag, "--site"),
+        (environ.get("HPCMOD_SITE"), "$HPCMOD_SITE"),
+        (asked, "the easyconfig"),
+    ):
+        if name:
+            yield Choice(name, reason)
+    for place, whose in _files(environ):
+        if place.is_file():
+            yield Choice(str(place), f"{whose} file")
+    yield from detect(environ)
+
+
+def _files(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     home = environ.get("XDG_CONFIG_HOME") or (f"{environ['HOME']}/.config" if environ.get("HOME") else "")
-    places = ([Path(home, "hpcmod", "site.toml")] if home else []) + [SYSTEM_PROFILE]
-    return next((str(place) for place in places if place.is_file()), None)
+    if home:
+        yield Path(home, "hpcmod", "site.toml"), "the user's"
+    yield SYSTEM_PROFILE, "the site's"
 
 
-def _detect() -> str:
-    """Name of the first shipped profile that knows a path of this machine."""
-    for name, text in sorted(site_profiles().items()):
-        profile = parse_profile(text, name)
-        if any(Path(place).exists() for place in profile.values.get("detect.paths", ())):
-            return name
-    return FALLBACK
+def detect(environ: Mapping[str, str]) -> Iterator[Choice]:
+    """Yield the shipped profiles that fit this machine, the most special first, and the one that fits every machine."""
+    fits = []
+    shipped = {name: parse_profile(text, name) for name, text in site_profiles().items()}
+    for name, profile in sorted(shipped.items()):
+        reason = _fits(profile, environ)
+        if reason:
+            fits.append((-_depth(profile, shipped), name, reason))
+    yield from (Choice(name, reason) for _, name, reason in sorted(fits))
+    yield Choice(FALLBACK, "no other shipped profile fits")
+
+
+def _fits(profile: Profile, environ: Mapping[str, str]) -> str:
+    """Say by what a machine is known as this one; empty if it is not."""
+    paths = [place for place in profile.values.get("detect.paths", ()) if Path(place).exists()]
+    wanted = profile.values.get("detect.variables", ())
+    variables = [f"${name} is {value}" for name, value in wanted if environ.get(name) == value]
+    return next(iter([*(f"{place} exists" for place in paths), *variables]), "")
+
+
+def _depth(profile: Profile, shipped: Mapping[str, Profile]) -> int:
+    """Count what a profile extends: one that adds to another knows more of the machine."""
+    depth = 0
+    while profile.extends in shipped and depth < len(shipped):
+        profile, depth = shipped[profile.extends], depth + 1
+    return depth
 
 
 def _read(choice: str) -> Profile:
     shipped = site_profiles()
     if choice in shipped:
-        return parse_profile(shipped[choice], choice)
+        return parse_profile(shipped[choice], f"{choice}.toml")
     path = Path(choice)
     if not path.is_file():
         raise NotFoundError(
@@ -65,14 +137,15 @@ def _read(choice: str) -> Profile:
         raise BadInputError(f"site profile {path} is not text in UTF-8: {err}", "Save it as UTF-8.") from err
 
 
-def _with_bases(profile: Profile) -> list[Profile]:
-    """Put before a profile those it extends, the most general first."""
+def _with_bases(profile: Profile, rest: list[str]) -> list[Profile]:
+    """Put before a profile those it extends, the most general first; MACHINE is the first of the rest."""
     chain = [profile]
     while chain[0].extends:
-        base = _read(chain[0].extends)
-        if base.name in {known.name for known in chain}:
+        rest = rest or [FALLBACK]
+        base = _read(rest.pop(0) if chain[0].extends == MACHINE else chain[0].extends)
+        if base.source in {known.source for known in chain}:
             raise BadInputError(
-                f"site profile {profile.source} extends itself, through {base.name}", "Break the circle."
+                f"site profile {profile.source} extends itself, through {base.source}", "Break the circle."
             )
         chain.insert(0, base)
     return chain

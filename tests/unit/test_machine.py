@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from hpcmod import machine
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
-from hpcmod.machine import load_site
+from hpcmod.machine import Choice, detect, find_machine, load_site
 
 Write = Callable[..., Path]
 
@@ -28,7 +29,9 @@ def write(tmp_path: Path) -> Write:
     return write_profile
 
 
-def test_a_machine_nobody_knows_is_generic() -> None:
+def test_a_machine_nobody_knows_is_generic(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = {name: text for name, text in machine.site_profiles().items() if not name.startswith("generic-")}
+    monkeypatch.setattr(machine, "site_profiles", lambda: shipped)
     assert load_site(None, {}).name == "generic"
 
 
@@ -82,7 +85,7 @@ def test_a_profile_may_extend_another_file(write: Write) -> None:
     top = write("top.toml", "top", f'extends = "{base}"\n[environment]\nB = "2"\n')
     site = load_site(str(top), {})
     assert (site.name, site.central) == ("top", ("/a",))
-    assert dict(site.tunables) == {"A": "1", "B": "2"}
+    assert {one.name: one.value for one in site.tunables} == {"A": "1", "B": "2"}
 
 
 def test_an_unknown_profile_is_not_found_and_the_shipped_ones_are_named() -> None:
@@ -113,3 +116,93 @@ def test_a_profile_that_is_no_text_is_a_fault_with_its_file(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", sorted(machine.site_profiles()))
 def test_every_shipped_profile_is_valid(name: str) -> None:
     assert load_site(name, {}).description
+
+
+def test_a_flag_goes_before_the_variable_and_that_before_the_easyconfig(write: Write) -> None:
+    own = str(write("own.toml", "own"))
+    environ = {"HPCMOD_SITE": "lumi"}
+    assert find_machine("frontier", environ, flag=own).choice == Choice(own, "--site")
+    assert find_machine("frontier", environ).choice == Choice("lumi", "$HPCMOD_SITE")
+    assert find_machine("frontier", {}).choice == Choice("frontier", "the easyconfig")
+
+
+def test_a_shipped_profile_is_recognised_by_a_variable() -> None:
+    assert load_site(None, {"LMOD_SYSTEM_NAME": "frontier"}).name == "frontier"
+
+
+def test_of_two_that_fit_the_one_that_knows_more_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    here = f'[detect]\npaths = ["{tmp_path}"]\n'
+    shipped = {
+        "a-vendor": f'name = "a-vendor"\nextends = "generic"\n{here}',
+        "generic": 'name = "generic"\n',
+        "site": f'name = "site"\nextends = "a-vendor"\n{here}',
+    }
+    monkeypatch.setattr(machine, "site_profiles", lambda: shipped)
+    assert [one.profile for one in detect({})] == ["site", "a-vendor", "generic"]
+    assert load_site(None, {}).name == "site"
+
+
+def test_the_users_file_may_add_to_what_this_machine_has_without_it(write: Write, tmp_path: Path) -> None:
+    write("etc/site.toml", "sites", 'extends = "machine"\n[images]\ncentral = ["/of/the/site"]\n')
+    write("config/hpcmod/site.toml", "users", 'extends = "machine"\n[caches]\nnode_local = "/mine"\n')
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "LMOD_SYSTEM_NAME": "frontier"}
+    found = find_machine(None, environ)
+    assert [one.name for one in found.profiles] == ["generic", "generic-amd", "frontier", "sites", "users"]
+    assert (found.site.node_local, found.site.central) == ("/mine", ("/of/the/site",))
+
+
+def test_every_value_knows_where_it_comes_from(write: Write) -> None:
+    own = write("own.toml", "own", 'extends = "lumi"\n[caches]\nnode_local = "/mine"\n[environment]\nX = "1"\n')
+    found = find_machine(None, {}, flag=str(own))
+    assert found.origin("caches.node_local") == f"{own}:4"
+    assert found.origin("environment.X") == f"{own}:6"
+    assert found.origin("environment.NCCL_SOCKET_IFNAME").startswith("lumi.toml:")
+    assert found.origin("module.family").startswith("generic.toml:")
+    assert found.origin("launcher.distribution") == ""
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(machine.site_profiles()) if name != "generic"])
+def test_every_fact_of_a_shipped_profile_stands_under_a_comment(name: str) -> None:
+    lines = machine.site_profiles()[name].splitlines()
+    assert lines[0].startswith("# ")
+    bare = []
+    for number, line in enumerate(lines):
+        starts = line.split(" ")[0]
+        fact = " = " in line and not line.startswith((" ", "#")) and starts not in ("name", "extends", "description")
+        above = [other for other in lines[:number] if other.strip()]
+        commented = "#" in line or any("#" in other for other in above[-9:])
+        if fact and not commented:
+            bare.append(line)
+    assert bare == []
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(machine.site_profiles()) if name != "generic"])
+def test_a_shipped_profile_says_when_its_facts_were_found(name: str) -> None:
+    assert "November 2026" in machine.site_profiles()[name]
+
+
+SOURCES = [
+    path
+    for room in ("src/hpcmod", "easyblocks", "runscripts")
+    for path in sorted((Path(__file__).resolve().parents[2] / room).rglob("*"))
+    if path.suffix in (".py", ".j2")
+]
+
+
+def test_no_line_of_code_names_a_machine() -> None:
+    names = {"lumi", "frontier", "marenostrum5", "cray-ex-gh200"}
+    assert names < set(machine.site_profiles())
+    named = [
+        f"{path.name}:{node.lineno}"
+        for path in SOURCES
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and str(node.value).lower() in names
+    ]
+    quoted = [
+        path.name
+        for path in SOURCES
+        for name in names
+        if path.suffix == ".j2" and f"'{name}" in path.read_text("utf-8")
+    ]
+    assert named + quoted == []

@@ -1,209 +1,171 @@
-"""A site profile: what is true of one machine, parsed from TOML and validated whole."""
+"""What is true of one machine: node types, places, binds, settings, launcher and rules for jobs."""
 
 from __future__ import annotations
 
-import difflib
-import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.bind import Bind
-from hpcmod.model.text import check_plain
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from hpcmod.model.condition import ALWAYS, Condition
+from hpcmod.model.trust import ANYTHING, TrustPolicy
 
 INSTALL_MODES = ("auto", "copy", "link", "central")
 """copy: an own copy; link: a hard link; central: the site's file in place; auto: what the profile says, else copy."""
 
+LAUNCHERS = ("srun", "torchrun", "deepspeed", "accelerate")
+"""What can start the ranks of a job."""
+
+Binds = tuple[tuple[Bind, ...], ...]
+"""Groups of candidates; each group gives at most one bind: its first whose source exists on the node."""
+
 
 @dataclass(frozen=True)
-class Profile:
-    """One TOML file, validated: a name and the values it sets, by dotted key."""
+class NodeType:
+    """One kind of node of a machine: `[nodes.NAME]` of its profile."""
 
     name: str
-    source: str
-    """The file the values come from, for messages."""
-    extends: str
-    """Name of the profile it adds to; empty if none."""
-    values: Mapping[str, Any]
+    cores: int = 0
+    """Physical cores that a job may use; 0: not known."""
+    threads_per_core: int = 1
+    """Hardware threads of a core; the second thread of core c is CPU number c + all physical cores of the node."""
+    gpus: int = 0
+    """GPUs as the scheduler counts them: on LUMI-G the 8 halves (GCDs) of 4 MI250X."""
+    gpu_cores: tuple[tuple[int, ...], ...] = ()
+    """By GPU, in the runtime's order: the physical cores near it that a job may use; empty: not known."""
+    reserved_cores: tuple[int, ...] = ()
+    """Physical cores that the system keeps for itself."""
+    partitions: tuple[str, ...] = ()
+    """Slurm partitions that have such nodes, the one to use by default first."""
+    memory_gib: int = 0
+    """Memory that a job may use, in GiB; 0: not known."""
+
+    @property
+    def all_cores(self) -> int:
+        """Physical cores of the node, those of the system among them."""
+        return self.cores + len(self.reserved_cores)
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """How the ranks of a job are started here: `[launcher]`."""
+
+    kind: str = "srun"
+    """One of LAUNCHERS, taken where the user names none."""
+    verb: str = "exec"
+    """Of the container runtime. run: the image's own entry script starts the program; exec: nothing in between."""
+    srun: tuple[str, ...] = ()
+    """Flags that every srun of a job needs on this machine, e.g. --mpi=pmi2, --gpu-bind=closest."""
+    cpu_bind: str = "none"
+    """mask: the computed masks; cores, socket: srun's own; none: left to Slurm."""
+    distribution: str = ""
+    """Value of srun's --distribution; empty: left to Slurm."""
+    cpus_per_gpu: int = 0
+    """CPUs that a job must ask for with each GPU; 0: no such rule."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Launchers that must not be used here, each with the reason."""
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """A default of the environment (NCCL_*, FI_*, MIOPEN_*, ...); a value the user set wins."""
+
+    name: str
+    value: str
+    condition: Condition = ALWAYS
+
+
+@dataclass(frozen=True)
+class StagePlace:
+    """A node-local place that a job may fill: `[stage.NAME]`."""
+
+    name: str
+    """nvme: a disk of the node; ram: its memory, where each byte is taken from the job's."""
+    directory: str
+    """May hold $USER or $SLURM_JOB_ID, for the job to expand."""
+    flag: str = ""
+    """Option of sbatch that a job needs to get the place, e.g. `-C nvme`; empty: it is there anyway."""
+
+
+@dataclass(frozen=True)
+class JobRules:
+    """What a batch script must have here: `[job]`."""
+
+    required: tuple[str, ...] = ()
+    """Long options of sbatch, without dashes, that the user has to give: account, qos, time."""
+    lines: tuple[str, ...] = ()
+    """Options that every batch script gets, each as it stands behind #SBATCH."""
+    gpus: str = "--gpus-per-node={gpus}"
+    """How GPUs are asked for; {gpus}: as many as each node is to give. Empty: a node comes with all of them."""
+    exclusive: tuple[str, ...] = ()
+    """Partitions that give whole nodes only: masks of CPUs are right there, whatever else runs."""
+    command: tuple[str, ...] = ()
+    """Lines of bash that every batch script needs before the first srun."""
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """A bus bandwidth that somebody measured here, for the benchmark to compare with."""
+
+    collective: str
+    """all_reduce, all_gather, ..."""
+    nodes: int
+    busbw: float
+    """GB/s (10^9 bytes a second), the best of all message sizes."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """The facts of one machine that an installation depends on."""
+    """The facts of one machine that an installation or a job depends on."""
 
     name: str
     description: str = ""
     detect_paths: tuple[str, ...] = ()
     """A machine where any of these exists is this one."""
+    detect_variables: tuple[tuple[str, str], ...] = ()
+    """A machine where any of these variables has this value is this one."""
     central: tuple[str, ...] = ()
     """Directories with the site's images, the first that has an image wins."""
     install_mode: str = "copy"
-    binds: tuple[Bind, ...] = ()
+    compression: str = ""
+    """Compressor of the SIFs that are made here, and its level: `zstd`, `gzip:6`, ...; empty: hpcmod's default."""
+    cache: str = ""
+    """Directory of the cache of blobs; may hold variables. Empty: the user's own."""
+    cache_group: str = ""
+    """Group that shares the cache; empty: the user's own."""
+    trust: TrustPolicy = ANYTHING
+    """What must vouch for an image."""
+    image_places: tuple[str, ...] = ()
+    """Where a user's own images belong, best first; may hold $USER and the like, for people to read."""
+    binds: Binds = ()
     """Candidates, in order: only those whose source exists on the node are bound."""
-    tunables: tuple[tuple[str, str], ...] = ()
+    tunables: tuple[Tunable, ...] = ()
     """Environment defaults; a value the user set wins."""
+    gpu_vendor: str = ""
+    """amd or nvidia; empty: no GPUs."""
     gpu_visibility: tuple[str, ...] = ()
     """Variables that choose GPUs, Slurm's own first; empty: no GPUs."""
     gpus_per_rank: str = "one"
+    runtime_flags: tuple[str, ...] = ()
+    """Flags that Apptainer and SingularityCE need here to show the GPUs: --nv, --rocm, or none."""
+    nics: tuple[str, ...] = ()
+    """Network interfaces for GPU traffic, in order, e.g. hsn0, hsn1."""
     node_local: str = "/tmp"  # noqa: S108 - every Linux has it; a profile names a better place
     """Node-local directory for caches."""
+    cache_root: str = ""
+    """Where large caches (models, data sets) belong instead of $HOME; may hold variables, for bash to expand."""
     family: str = "ai_container"
     """Lmod family: no two modules of one family are loaded together."""
+    node_types: tuple[NodeType, ...] = ()
+    default_node_type: str = ""
+    """Name of the node type a job gets unless it says otherwise; empty: the first."""
+    launcher: Launcher = Launcher()
+    job: JobRules = JobRules()
+    stage_places: tuple[StagePlace, ...] = ()
+    proxies: tuple[tuple[str, str], ...] = ()
+    """Variables that lead to the internet from a compute node; set only where a user asks for them."""
+    bandwidths: tuple[Bandwidth, ...] = ()
 
-
-Check = Callable[[Any], Any]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("must be a text that is not empty")
-    return check_plain(value, "the text")
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise ValueError("must be a list of texts")
-    return tuple(_text(item) for item in value)
-
-
-def _path(value: Any) -> str:
-    if not _text(value).startswith("/"):
-        raise ValueError(f"must be an absolute path, found {value!r}")
-    return str(value)
-
-
-def _paths(value: Any) -> tuple[str, ...]:
-    return tuple(_path(item) for item in _texts(value))
-
-
-def _one_of(*words: str) -> Check:
-    def check(value: Any) -> str:
-        if value not in words:
-            raise ValueError(f"must be one of {', '.join(words)}, found {value!r}")
-        return str(value)
-
-    return check
-
-
-def _variable_names(value: Any) -> tuple[str, ...]:
-    for name in _texts(value):
-        _check_variable_name(name)
-    return _texts(value)
-
-
-def _check_variable_name(name: str) -> None:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(f"{name!r} is not the name of an environment variable")
-
-
-def _binds(*, required: bool) -> Check:
-    def check(value: Any) -> tuple[Bind, ...]:
-        return tuple(Bind.parse(item, required=required) for item in _texts(value))
-
-    return check
-
-
-def _environment(value: Any) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, dict):
-        raise ValueError('must be a table of NAME = "value"')
-    for name, text in value.items():
-        _check_variable_name(name)
-        _text(text)
-    return tuple(value.items())
-
-
-SCHEMA: Mapping[str, Check] = {
-    "name": _text,
-    "description": _text,
-    "extends": _text,
-    "detect.paths": _paths,
-    "images.central": _paths,
-    "images.install_mode": _one_of("copy", "link", "central"),
-    "binds.required": _binds(required=True),
-    "binds.optional": _binds(required=False),
-    "environment": _environment,
-    "gpu.visibility": _variable_names,
-    "gpu.per_rank": _one_of("one", "all"),
-    "caches.node_local": _path,
-    "module.family": _text,
-}
-"""Every key a profile may have, and how its value is checked."""
-
-
-def parse_profile(text: str, source: str) -> Profile:
-    """Parse one profile and check all of it.
-
-    Raises
-    ------
-    BadInputError
-        With every fault of the file, each with its key and, for an unknown key, the nearest valid one.
-    """
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
-        raise BadInputError(f"site profile {source} is not valid TOML: {err}", "Mend that line.") from err
-    values: dict[str, Any] = {}
-    faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
-    if "name" not in tree:
-        faults.append("name: is missing")
-    if faults:
-        listed = "\n".join(f"  {fault}" for fault in faults)
-        raise BadInputError(
-            f"site profile {source}:\n{listed}", "Mend these keys; `hpcmod site show generic` is a model."
-        )
-    return Profile(values["name"], source, values.get("extends", ""), values)
-
-
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
-    for name, value in tree.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, dict) and key not in SCHEMA:
-            flat.extend(_flatten(value, f"{key}."))
-        else:
-            flat.append((key, value))
-    return flat
-
-
-def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
-    """Put the checked value into values; return the faults."""
-    if key not in SCHEMA:
-        near = difflib.get_close_matches(key, SCHEMA, n=1)
-        return [f"{key}: unknown key" + (f", did you mean {near[0]}?" if near else "")]
-    try:
-        values[key] = SCHEMA[key](value)
-    except (ValueError, HpcmodError) as err:
-        return [f"{key}: {err}"]
-    return []
-
-
-def make_site(profiles: Sequence[Profile]) -> Site:
-    """Make a site from profiles, the most general first; a later one's values replace, its environment adds."""
-    merged: dict[str, Any] = {}
-    environment: dict[str, str] = {}
-    for profile in profiles:
-        merged.update(profile.values)
-        environment.update(profile.values.get("environment", ()))
-    chosen = {field: merged[key] for key, field in _FIELDS.items() if key in merged}
-    binds = (*merged.get("binds.required", ()), *merged.get("binds.optional", ()))
-    return Site(binds=binds, tunables=tuple(environment.items()), **chosen)
-
-
-_FIELDS = {
-    "name": "name",
-    "description": "description",
-    "detect.paths": "detect_paths",
-    "images.central": "central",
-    "images.install_mode": "install_mode",
-    "gpu.visibility": "gpu_visibility",
-    "gpu.per_rank": "gpus_per_rank",
-    "caches.node_local": "node_local",
-    "module.family": "family",
-}
+    @property
+    def node_type(self) -> NodeType:
+        """The node type a job gets unless it says otherwise; one of nothing known where the profile names none."""
+        named = [node for node in self.node_types if node.name == self.default_node_type]
+        return (*named, *self.node_types, NodeType("node"))[0]

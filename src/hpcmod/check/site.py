@@ -1,0 +1,115 @@
+"""Hold a site profile against this very machine: what of it is here, what is not, and what that means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hpcmod.check.binds import explain_binds
+from hpcmod.check.doctor import FAIL, OK, WARN, Finding
+from hpcmod.machine import Machine
+from hpcmod.model.site import NodeType, Site
+
+GPU_DEVICES = {"amd": ("/dev/kfd",), "nvidia": ("/dev/nvidiactl", "/proc/driver/nvidia/version")}
+"""By vendor, what exists where the driver is loaded."""
+
+NETWORK = Path("/sys/class/net")
+
+
+def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at everything the profile names, in the order an installation and then a job needs it."""
+    site = machine.site
+    yield Finding(OK, "profile", f"{machine.profiles[-1].source}, because of {machine.choice.reason}")
+    yield from _check_images(site)
+    yield from _check_binds(site, environ)
+    yield from _check_gpus(site)
+    yield from _check_network(site)
+    yield from _check_cores(site)
+    yield from _check_places(site, environ)
+
+
+def _check_images(site: Site) -> Iterator[Finding]:
+    for directory in site.central:
+        path = Path(directory)
+        if not path.is_dir():
+            found, cure = "no such directory", "Images are not looked for there: users keep a copy of their own."
+            yield Finding(WARN, f"images {directory}", found, cure)
+        elif not os.access(path, os.R_OK | os.X_OK):
+            yield Finding(WARN, f"images {directory}", "not readable by you", "Ask the site who may use its images.")
+        else:
+            yield Finding(OK, f"images {directory}", f"{len(list(path.glob('*.sif')))} files *.sif")
+
+
+def _check_binds(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
+    for one in explain_binds(site.binds, environ):
+        subject = f"bind {one.asked}"
+        if one.kept:
+            yield Finding(OK, subject, f"{one.bind}: {one.why}" if str(one.bind) != one.asked else one.why)
+        elif one.missing:
+            cure = "A job on a node of this kind would lack it. On a login node it may be right; else mend the profile"
+            yield Finding(FAIL, subject, one.why, f"{cure}: {one.bind.origin}.")
+        else:
+            cure = "" if one.bind.origin.startswith("$") else f"Left out; asked for in {one.bind.origin}."
+            yield Finding(WARN if one.bind.origin.startswith("$") else OK, subject, one.why, cure)
+
+
+def _check_gpus(site: Site) -> Iterator[Finding]:
+    here = [vendor for vendor, places in GPU_DEVICES.items() if any(Path(place).exists() for place in places)]
+    if site.gpu_vendor in here:
+        yield Finding(OK, "GPUs", f"the driver of {site.gpu_vendor} is loaded")
+    elif site.gpu_vendor:
+        cure = "Right on a login node; a job here would see no GPU."
+        yield Finding(WARN, "GPUs", f"no driver of {site.gpu_vendor} on this node", cure)
+    for vendor in here:
+        if vendor != site.gpu_vendor:
+            cure = f'Use or extend generic-{vendor}, or set vendor = "{vendor}" in [gpu].'
+            yield Finding(WARN, "GPUs", f"the driver of {vendor} is loaded, of which the profile says nothing", cure)
+
+
+def _check_network(site: Site) -> Iterator[Finding]:
+    absent = [name for name in site.nics if not (NETWORK / name).exists()]
+    if absent:
+        cure = "Right on a login node; a job on several nodes would not find the fast network."
+        yield Finding(WARN, "network", f"no interface {', '.join(absent)}", cure)
+    elif site.nics:
+        yield Finding(OK, "network", ", ".join(site.nics))
+
+
+def _check_cores(site: Site) -> Iterator[Finding]:
+    """Compare the hardware threads of this node with those of the node types."""
+    known = [node for node in site.node_types if node.cores]
+    threads = os.cpu_count() or 0
+    alike = [node.name for node in known if threads in _threads(node)]
+    if alike:
+        yield Finding(OK, "cores", f"{threads} hardware threads, as node type {' and '.join(alike)}")
+    elif known:
+        types = ", ".join(f"{node.name} {node.all_cores * node.threads_per_core}" for node in known)
+        cure = "Right on a login node; on a compute node the masks would be wrong: mend [nodes]."
+        yield Finding(WARN, "cores", f"{threads} hardware threads here; node types have {types}", cure)
+
+
+def _threads(node: NodeType) -> tuple[int, int]:
+    return node.all_cores, node.all_cores * node.threads_per_core
+
+
+def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
+    places = {"caches": site.node_local, **{f"stage {one.name}": one.directory for one in site.stage_places}}
+    for what, directory in places.items():
+        path = Path(_expand(directory, environ))
+        if not path.is_dir():
+            yield Finding(
+                WARN, what, f"{path} does not exist here", "It may be made for a job, or on compute nodes only."
+            )
+        elif not os.access(path, os.W_OK | os.X_OK):
+            yield Finding(WARN, what, f"{path} is not writable by you", "Name another place in the profile.")
+        else:
+            yield Finding(OK, what, str(path))
+
+
+def _expand(text: str, environ: Mapping[str, str]) -> str:
+    for name, value in environ.items():
+        text = text.replace(f"${{{name}}}", value)
+        if text.endswith(f"${name}") or f"${name}/" in text:
+            text = text.replace(f"${name}", value)
+    return text

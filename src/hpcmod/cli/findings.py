@@ -1,0 +1,28 @@
+"""How findings are shown, to people and to programs, and the exit status they lead to."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import NoReturn
+
+import click
+
+from hpcmod.check.doctor import FAIL, Finding
+
+JSON_VERSION = 1
+
+
+def show_findings(findings: Iterable[Finding], *, as_json: bool) -> NoReturn:
+    """Print findings, and exit with 1 if one of them says that something will not work, else with 0."""
+    listed = list(findings)
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in listed]}, indent=1))
+    else:
+        for one in listed:
+            click.echo(f"{one.verdict:4} {one.subject}: {one.found}")
+            if one.cure:
+                click.echo(f"     {one.cure}")
+    sys.exit(any(one.verdict == FAIL for one in listed))

@@ -1,0 +1,201 @@
+"""The verbs about a machine: site list, show, detect and check, and binds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from hpcmod import machine, resources
+from hpcmod.check.binds import BindFinding, explain_binds
+from hpcmod.check.site import check_site
+from hpcmod.cli.findings import show_findings
+from hpcmod.model.profile import BUILT_IN, merge, parse_profile, pattern_of
+from hpcmod.model.site import JobRules, Launcher, Site, Tunable
+from hpcmod.model.site_schema import SCHEMA, TABLES_THAT_ADD
+
+JSON_VERSION = 1
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_site = click.option("--site", "flag", metavar="NAME|FILE", help="The profile, instead of the one of this machine.")
+
+
+def _print_json(**values: Any) -> None:
+    click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1, default=str))
+
+
+@click.group()
+def site() -> None:
+    """Look at site profiles: what is true of a machine.
+
+    \b
+    Examples:
+      hpcmod site show lumi
+      hpcmod site show --origin     # of this machine, each value with the line that sets it
+      hpcmod site check             # what of it is on this very node
+    """
+
+
+@site.command("list")
+@_as_json
+def site_list(as_json: bool) -> None:
+    """List the shipped profiles.
+
+    \b
+    Examples:
+      hpcmod site list
+      hpcmod site list --json | jq -r '.profiles[] | .name + ": " + .description'
+    """
+    shipped = {name: parse_profile(text, name) for name, text in sorted(resources.site_profiles().items())}
+    if as_json:
+        found = [{"name": name, "description": one.values.get("description", "")} for name, one in shipped.items()]
+        _print_json(profiles=found)
+        return
+    for name in shipped:
+        click.echo(name)
+
+
+@site.command("show")
+@click.argument("name", required=False)
+@click.option("--origin", is_flag=True, help="By key of the profile: its value, and the file and line that set it.")
+@_site
+@_as_json
+def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -> None:
+    """Show a profile, or the one of this machine, with what it extends.
+
+    \b
+    Examples:
+      hpcmod site show lumi
+      hpcmod site show --origin --site ./ours.toml
+    """
+    found = _find(name or flag)
+    if origin:
+        _show_origins(found, as_json=as_json)
+        return
+    values = asdict(found.site)
+    if as_json:
+        _print_json(**values)
+        return
+    for key, value in values.items():
+        click.echo(f"{key} = {json.dumps(value)}")
+
+
+def _find(asked: str | None) -> machine.Machine:
+    return machine.find_machine(None, os.environ, flag=asked)
+
+
+def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
+    rows = list(_rows(found))
+    if as_json:
+        _print_json(
+            site=found.site.name,
+            chosen_by=found.choice.reason,
+            values={key: {"value": value, "origin": origin} for key, value, origin in rows},
+        )
+        return
+    for key, value, origin in rows:
+        click.echo(f"{key} = {json.dumps(value, default=str)}  # {origin}")
+
+
+def _rows(found: machine.Machine) -> Iterator[tuple[str, Any, str]]:
+    """Yield key, value and origin of all that is set, in the order of the schema, and of all that has a default."""
+    merged = merge(found.profiles)
+    for pattern, known in SCHEMA.items():
+        keys = [key for key in merged if pattern_of(key) == pattern]
+        for key in keys:
+            if pattern in TABLES_THAT_ADD:
+                for name, value in merged[key]:
+                    yield f"{key}.{name}", _plain(value), found.origin(f"{key}.{name}")
+            else:
+                yield key, merged[key], found.origin(key)
+        table, _, last = pattern.partition(".")
+        owner = {"launcher": Launcher(), "job": JobRules()}.get(table, Site(""))
+        if not keys and hasattr(owner, known.field or last):
+            yield pattern, getattr(owner, known.field or last), BUILT_IN
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return False
+    if isinstance(value, Tunable):
+        return value.value if str(value.condition) == "always" else {"value": value.value, "when": str(value.condition)}
+    return value
+
+
+@site.command("detect")
+@_as_json
+def site_detect(as_json: bool) -> None:
+    """Say which profile is used here and why, and which shipped ones fit this machine, the most special first.
+
+    \b
+    Example:
+      hpcmod site detect
+    """
+    used = _find(None)
+    fits = list(machine.detect(os.environ))
+    if as_json:
+        _print_json(used=asdict(used.choice), fits=[asdict(one) for one in fits])
+        return
+    click.echo(f"used: {used.choice.profile} ({used.choice.reason})")
+    for one in fits:
+        click.echo(f"fits: {one.profile} ({one.reason})")
+
+
+@site.command("check")
+@click.argument("name", required=False)
+@_site
+@_as_json
+def site_check(name: str | None, flag: str | None, as_json: bool) -> None:
+    """Hold a profile against this very node: what of it is here, what is not, and what that means.
+
+    Exit code 1: a bind that the profile requires is not here.
+
+    \b
+    Examples:
+      hpcmod site check
+      srun -p standard-g hpcmod site check --site ./ours.toml     # on a compute node
+    """
+    show_findings(check_site(_find(name or flag), os.environ), as_json=as_json)
+
+
+@click.command()
+@click.option("--explain", is_flag=True, help="Say of each candidate whether it is kept, why, and who asked for it.")
+@_site
+@_as_json
+def binds(explain: bool, flag: str | None, as_json: bool) -> None:
+    """Print what containers of this machine's modules have bound on this node, one bind path a line.
+
+    \b
+    Examples:
+      hpcmod binds
+      hpcmod binds --explain
+      hpcmod binds --json | jq -r '.binds[] | select(.kept | not) | .asked + ": " + .why'
+    """
+    found = explain_binds(_find(flag).site.binds, os.environ)
+    if as_json:
+        _print_json(binds=[_bind_row(one) for one in found])
+        return
+    for one in found:
+        if explain:
+            source, place = one.bind.source, one.bind.place
+            shown = source if source == place else f"{source} -> {place}"
+            click.echo(f"{'kept' if one.kept else 'dropped'}\t{shown}\t{one.why}\t{one.bind.origin}")
+        elif one.kept:
+            click.echo(str(one.bind))
+
+
+def _bind_row(one: BindFinding) -> dict[str, Any]:
+    return {
+        "source": one.bind.source,
+        "destination": one.bind.place,
+        "options": one.bind.options,
+        "required": one.bind.required,
+        "kept": one.kept,
+        "why": one.why,
+        "asked": one.asked,
+        "origin": one.bind.origin,
+    }

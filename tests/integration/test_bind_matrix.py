@@ -1,0 +1,179 @@
+"""Every way the four bind variables can be set, on nodes where sources of the module's binds are there or not.
+
+A container starts in each case, sees the module's binds and the user's, and says nothing about its variables. After
+unloading, the environment is what it was. By default any two choices meet; with HPCMOD_THOROUGH=1 all of them do.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import pytest
+
+from tests.integration.conftest import SNAPSHOT, THOROUGH, Loader, installed, write_easyconfig, write_site
+from tests.stack import Done, EasyBuild
+
+pytestmark = pytest.mark.stack
+
+MODULE = "Binds/1.0"
+
+SITE = """
+[binds]
+required = ["{top}/m/there:/there"]
+optional = [
+    "{top}/m/probe:/probe",
+    '{top}/m/with\\,comma:/comma',
+    "{top}/m/with space:/space",
+    '{top}/m/with\\:colon:/colon',
+    ["{top}/m/fabric/*/lib:/fabric", "{top}/m/old-fabric:/fabric"],
+    "{top}/m/link",
+]
+"""
+
+STATES = ("all", "missing", "dangling", "comma", "space", "link")
+"""What is on the node: everything; no probe; a link to nowhere in its place; what is required and odd names; a link."""
+
+MATRIX = (
+    SNAPSHOT
+    + r"""
+real=$(type -P singularity)
+names=(SINGULARITY_BIND SINGULARITY_BINDPATH APPTAINER_BIND APPTAINER_BINDPATH)
+make() { mkdir -p "$1" && : >"$1/mark"; }
+users=(s_bind s_bindpath a_bind a_bindpath)
+for place in "${users[@]}"; do make "$TOP/u/$place"; done
+
+state() { # what is on the node; sets expected
+    rm -rf "$TOP/m"
+    make "$TOP/m/there"
+    expected=(there)
+    case $1 in
+    all)
+        for name in probe with,comma 'with space' with:colon fabric/1.9/lib fabric/1.10/lib old-fabric; do
+            make "$TOP/m/$name"
+        done
+        echo newest >"$TOP/m/fabric/1.10/lib/mark"
+        expected+=(probe comma space colon fabric)
+        ;;
+    missing) make "$TOP/m/with space"; expected+=(space) ;;
+    dangling) ln -s nowhere "$TOP/m/probe"; make "$TOP/m/old-fabric"; expected+=(fabric) ;;
+    comma) make "$TOP/m/with,comma"; expected+=(comma) ;;
+    space) make "$TOP/m/with space"; make "$TOP/m/with:colon"; expected+=(space colon) ;;
+    link) make "$TOP/m/tree/data"; ln -s tree "$TOP/m/link"; expected+=(link tree) ;;
+    esac
+}
+
+variables() { # 4 digits: what each bind variable is
+    local i
+    for i in 0 1 2 3; do
+        unset ${names[i]}
+        case ${1:i:1} in
+        1) export ${names[i]}= ;;
+        2) export ${names[i]}="$TOP/u/${users[i]}:/${users[i]}"; expected+=(${users[i]}) ;;
+        esac
+    done
+}
+
+look='for p in there probe comma space colon fabric s_bind s_bindpath a_bind a_bindpath; do
+    [ ! -e /$p/mark ] || printf "%s " $p
+done
+[ ! -e $0/m/link/data/mark ] || printf "link "
+[ ! -e $0/m/tree/data/mark ] || printf "tree "
+cat /fabric/mark 2>/dev/null || :'
+
+check() { # STATE DIGITS
+    state $1
+    variables $2
+    snapshot >before
+    module load $MODULE 2>said || echo "$*: does not load"
+    [[ ! -s said ]] || { echo "$*: loading says"; cat said; }
+    seen=$("$real" exec "$SIF" sh -c "$look" "$TOP" 2>said) || echo "$*: does not start"
+    ! grep -E 'INFO|WARNING|ERROR|FATAL' said | grep -v 'gocryptfs\|fuse2fs' || echo "$*: that was said"
+    [[ $1 == all ]] && wanted=newest || wanted=
+    [[ $(sort_words ${seen% *}) == $(sort_words ${expected[@]}) && ${seen##* } == "$wanted" ]] ||
+        echo "$*: sees $seen, not ${expected[*]}"
+    module unload $MODULE
+    snapshot >after
+    compare before after || echo "that was $*"
+    ((++count))
+}
+sort_words() { printf '%s\n' "$@" | sort; }
+"""
+)
+
+
+@pytest.fixture(scope="session")
+def binds_module(both_syntaxes: Mapping[str, EasyBuild]) -> None:
+    """A module whose site has the binds of SITE, in both syntaxes."""
+    for eb in both_syntaxes.values():
+        directory = eb.top / "binds-module"
+        directory.mkdir()
+        site = write_site(directory, SITE.format(top=eb.top))
+        installed(eb, write_easyconfig(directory, name="Binds"), HPCMOD_SITE=str(site))
+
+
+def all_cases() -> list[tuple[str, str]]:
+    """Each state with each setting of the variables: one digit a variable, as in MATRIX."""
+    return [(state, "".join(digits)) for state in STATES for digits in itertools.product("012", repeat=4)]
+
+
+def pairs_of_cases() -> list[tuple[str, str]]:
+    """A part of all cases in which any two choices meet at least once."""
+    shifts = [(0, i, 2 * i, i * i + i // 3 * 2) for i in range(len(STATES))]
+    return [
+        (state, "".join(str((first + shift) % 3) for shift in shifts[i]))
+        for i, state in enumerate(STATES)
+        for first in range(3)
+    ]
+
+
+def run_matrix(loader: Loader, cases: str) -> Done:
+    """Run the matrix over the cases that a line of bash gives."""
+    return loader(f"{MATRIX}\n{cases}\necho $count cases", MODULE=MODULE, TOP=str(loader.eb.top))
+
+
+@pytest.mark.usefixtures("binds_module")
+def test_the_container_starts_and_sees_all_binds_whatever_is_set_and_whatever_is_missing(loader: Loader) -> None:
+    found = all_cases() if THOROUGH else pairs_of_cases()
+    done = run_matrix(loader, "\n".join(f"check {state} {digits}" for state, digits in found))
+    assert done.stdout == f"{len(found)} cases\n"
+
+
+def test_each_setting_of_a_variable_meets_each_state_and_each_setting_of_another() -> None:
+    found = pairs_of_cases()
+    assert {(state, i, digits[i]) for state, digits in found for i in range(4)} == {
+        (state, i, digit) for state in STATES for i in range(4) for digit in "012"
+    }
+    for i, j in itertools.combinations(range(4), 2):
+        assert len({digits[i] + digits[j] for _, digits in found}) == 9
+
+
+@pytest.mark.usefixtures("binds_module")
+def test_a_wrapper_starts_on_a_node_that_lacks_what_was_there_when_the_module_was_loaded(loader: Loader) -> None:
+    done = run_matrix(
+        loader,
+        "state all; variables 2222; module load $MODULE; state dangling; variables_at_load=$APPTAINER_BINDPATH\n"
+        'start-shell -c "$look" "$TOP"; echo; [[ $APPTAINER_BINDPATH == "$variables_at_load" ]] && echo unchanged',
+    )
+    first, *rest = done.stdout.splitlines()
+    assert first.split() == ["there", "fabric", "s_bind", "s_bindpath", "a_bind", "a_bindpath"]
+    assert rest == ["unchanged", "cases"]
+
+
+@pytest.mark.usefixtures("binds_module")
+def test_a_wrapper_names_what_is_required_and_not_on_its_node(loader: Loader) -> None:
+    done = run_matrix(loader, 'state all; module load $MODULE; rm -r "$TOP/m/there"; start-shell -c "true"; echo $?')
+    assert f"start-shell: not on this node, so not bound: {loader.eb.top}/m/there\n" in done.stderr
+    assert done.stdout.splitlines()[0] == "0"
+
+
+@pytest.mark.usefixtures("binds_module")
+def test_what_the_user_adds_after_loading_stays_although_the_binds_had_to_be_searched_for(loader: Loader) -> None:
+    seen = loader(
+        f"{MATRIX}\nstate all; module load $MODULE; state missing\n"
+        'export SINGULARITY_BINDPATH="$SINGULARITY_BINDPATH,/mine:/m"; module unload $MODULE\n'
+        'echo "$SINGULARITY_BINDPATH"',
+        MODULE=MODULE,
+        TOP=str(loader.eb.top),
+    )
+    assert seen.stdout == "/mine:/m\n"

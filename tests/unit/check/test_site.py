@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hpcmod.check import site as check
+from hpcmod.check.doctor import FAIL, OK, WARN, Finding
+from hpcmod.check.site import check_site
+from hpcmod.machine import find_machine
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node with an AMD GPU and one network interface, below a directory."""
+    for name in ("images", "net/hsn0", "bound", "local"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "images" / "a.sif").touch()
+    (tmp_path / "kfd").touch()
+    monkeypatch.setattr(check, "NETWORK", tmp_path / "net")
+    monkeypatch.setattr(check, "GPU_DEVICES", {"amd": (f"{tmp_path}/kfd",), "nvidia": (f"{tmp_path}/nvidiactl",)})
+    return tmp_path
+
+
+def findings(node: Path, text: str, **environ: str) -> dict[str, Finding]:
+    profile = node / "site.toml"
+    profile.write_text(f'name = "x"\n{text.format(node=node, cores=os.cpu_count())}')
+    return {one.subject: one for one in check_site(find_machine(None, {}, flag=str(profile)), environ)}
+
+
+def test_what_is_there_is_ok(node: Path) -> None:
+    found = findings(
+        node,
+        """
+        [images]
+        central = ["{node}/images"]
+        [binds]
+        required = ["{node}/bound"]
+        [gpu]
+        vendor = "amd"
+        [network]
+        interfaces = ["hsn0"]
+        [caches]
+        node_local = "{node}/local"
+        [nodes.this]
+        cores = {cores}
+        [stage.nvme]
+        directory = "{node}/$WHERE/"
+        """,
+        WHERE="local",
+    )
+    assert {one.verdict for one in found.values()} == {OK}
+    assert found[f"images {node}/images"].found == "1 files *.sif"
+    assert found["profile"].found == f"{node}/site.toml, because of --site"
+    assert found["stage nvme"].found == f"{node}/local"
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "verdict", "words"),
+    [
+        ('[images]\ncentral = ["{node}/no"]', "images {node}/no", WARN, "users keep a copy of their own"),
+        ('[binds]\nrequired = ["{node}/no"]', "bind {node}/no", FAIL, "site.toml:3"),
+        ('[binds]\noptional = ["{node}/no"]', "bind {node}/no", OK, "Left out; asked for in"),
+        ('[gpu]\nvendor = "nvidia"', "GPUs", WARN, "generic-amd"),
+        ('[network]\ninterfaces = ["hsn0", "hsn1"]', "network", WARN, "login node"),
+        ("[nodes.other]\ncores = 99999", "cores", WARN, "mend [nodes]"),
+        ('[caches]\nnode_local = "{node}/no"', "caches", WARN, "compute nodes only"),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_it_means(
+    node: Path, text: str, subject: str, verdict: str, words: str
+) -> None:
+    one = findings(node, text)[subject.format(node=node)]
+    assert one.verdict == verdict
+    assert words in one.cure

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod import machine, resources
+from hpcmod.cli.main import main
+from hpcmod.model.site import Site
+
+
+def hpcmod(*arguments: str, **env: str) -> Result:
+    return CliRunner(env=env).invoke(main, arguments)
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HPCMOD_SITE", "SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    """A profile of a machine whose only bind path is /usr, below another name."""
+    path = tmp_path / "ours.toml"
+    path.write_text('name = "ours"\n[binds]\nrequired = ["/usr:/host/usr"]\noptional = [\n  "/no/such/place",\n]\n')
+    return path
+
+
+def test_site_list_is_the_shipped_profiles_one_a_line() -> None:
+    assert hpcmod("site", "list").stdout.splitlines() == sorted(resources.site_profiles())
+
+
+def test_site_list_gives_descriptions_to_programs() -> None:
+    found = json.loads(hpcmod("site", "list", "--json").stdout)
+    assert found["version"] == 1
+    assert [one["name"] for one in found["profiles"]] == sorted(resources.site_profiles())
+    assert all(one["description"] for one in found["profiles"])
+
+
+def test_site_show_prints_every_fact_of_a_site() -> None:
+    lines = hpcmod("site", "show", "lumi").stdout.splitlines()
+    assert [line.split(" = ")[0] for line in lines] == [field.name for field in fields(Site)]
+    assert 'name = "lumi"' in lines
+
+
+def test_site_show_without_a_name_is_the_one_of_this_machine() -> None:
+    assert 'name = "lumi"' in hpcmod("site", "show", HPCMOD_SITE="lumi").stdout.splitlines()
+
+
+def test_site_show_of_a_name_is_not_changed_by_the_environment(ours: Path) -> None:
+    assert 'name = "generic"' in hpcmod("site", "show", "generic", HPCMOD_SITE="lumi").stdout.splitlines()
+    assert 'name = "ours"' in hpcmod("site", "show", "--site", str(ours), HPCMOD_SITE="lumi").stdout.splitlines()
+
+
+def test_site_show_gives_one_versioned_object_for_programs() -> None:
+    found = json.loads(hpcmod("site", "show", "--json", "lumi").stdout)
+    assert (found["version"], found["name"]) == (1, "lumi")
+    (first,) = found["binds"][0]
+    assert (first["source"], first["required"]) == ("/var/spool/slurmd", True)
+
+
+def test_site_show_of_an_unknown_name_is_not_found() -> None:
+    result = hpcmod("site", "show", "nowhere")
+    assert (result.exit_code, result.stdout) == (3, "")
+
+
+def test_site_show_origin_names_file_and_line_of_each_value(ours: Path) -> None:
+    lines = hpcmod("site", "show", "--origin", str(ours)).stdout.splitlines()
+    assert f'name = "ours"  # {ours}:1' in lines
+    assert f'binds.required = [["/usr:/host/usr"]]  # {ours}:3' in lines
+    assert 'module.family = "ai_container"  # built-in' in lines
+    assert 'launcher.kind = "srun"  # built-in' in lines
+
+
+def test_site_show_origin_gives_the_same_to_programs() -> None:
+    found = json.loads(hpcmod("site", "show", "--origin", "--json", HPCMOD_SITE="lumi").stdout)
+    assert (found["version"], found["site"], found["chosen_by"]) == (1, "lumi", "$HPCMOD_SITE")
+    level = found["values"]["environment.NCCL_NET_GDR_LEVEL"]
+    assert level["value"] == {"value": "3", "when": "rocm<7"}
+    assert level["origin"].startswith("lumi.toml:")
+    assert found["values"]["caches.node_local"]["value"] == "/tmp"
+
+
+def test_site_detect_says_what_is_used_and_what_fits() -> None:
+    lines = hpcmod("site", "detect", HPCMOD_SITE="lumi", LMOD_SYSTEM_NAME="frontier").stdout.splitlines()
+    assert lines[:2] == ["used: lumi ($HPCMOD_SITE)", "fits: frontier ($LMOD_SYSTEM_NAME is frontier)"]
+    found = json.loads(hpcmod("site", "detect", "--json", LMOD_SYSTEM_NAME="frontier").stdout)
+    assert found["used"] == found["fits"][0] == {"profile": "frontier", "reason": "$LMOD_SYSTEM_NAME is frontier"}
+
+
+def test_site_check_ends_with_1_where_a_required_bind_is_missing(ours: Path) -> None:
+    done = hpcmod("site", "check", str(ours))
+    assert done.exit_code == 0
+    assert "ok   bind /usr:/host/usr: exists\n" in done.stdout
+    missing = hpcmod("site", "check", "--json", "lumi")
+    assert missing.exit_code == 1
+    assert "/opt/cray" in {one["subject"].split()[-1] for one in json.loads(missing.stdout)["findings"]}
+
+
+def test_binds_prints_what_is_kept_one_a_line(ours: Path) -> None:
+    assert hpcmod("binds", "--site", str(ours)).stdout == "/usr:/host/usr\n"
+
+
+def test_binds_explain_says_source_destination_verdict_reason_and_line(ours: Path) -> None:
+    done = hpcmod("binds", "--explain", "--site", str(ours), APPTAINER_BINDPATH="/etc:/mine")
+    assert [line.split("\t") for line in done.stdout.splitlines()] == [
+        ["kept", "/usr -> /host/usr", "exists", f"{ours}:3"],
+        ["dropped", "/no/such/place", "does not exist here", f"{ours}:5"],
+        ["kept", "/etc -> /mine", "yours", "$APPTAINER_BINDPATH"],
+    ]
+
+
+def test_binds_gives_one_versioned_object_for_programs(ours: Path) -> None:
+    found = json.loads(hpcmod("binds", "--json", "--site", str(ours)).stdout)
+    assert found["version"] == 1
+    assert found["binds"][1] == {
+        "source": "/no/such/place",
+        "destination": "/no/such/place",
+        "options": "",
+        "required": False,
+        "kept": False,
+        "why": "does not exist here",
+        "asked": "/no/such/place",
+        "origin": f"{ours}:5",
+    }
