@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# cluster_nodes.sh DIR NODES CPUS GPUS: process 1 of a cluster: its network, its daemons, and then it waits.
+# cluster_nodes.sh DIR NODES CPUS GPUS SOCKETS: process 1 of a cluster: its network, its daemons, and then it waits.
 set -euo pipefail
-dir=$1 nodes=$2 cpus=$3 gpus=$4
+dir=$1 nodes=$2 cpus=$3 gpus=$4 sockets=$5
 net=10.77.0
 export SLURM_CONF=$dir/etc/slurm.conf
 
@@ -39,6 +39,7 @@ start_munge() {
 
 # config_overrides: nodes may promise more CPUs and memory than this machine has, as job scripts of big machines ask.
 write_slurm_conf() {
+    ((sockets == 0)) || local socket_clause=" Sockets=$sockets CoresPerSocket=$((cpus / sockets))"
     cat >"$SLURM_CONF" <<END
 ClusterName=virtual
 SlurmctldHost=login($net.1)
@@ -68,11 +69,12 @@ KillWait=2
 InactiveLimit=0
 MailProg=/bin/true
 $(gpu_lines)
-NodeName=$(node_range) CPUs=$cpus RealMemory=512000${gpu_clause:-} State=UNKNOWN
+NodeName=$(node_range) CPUs=$cpus${socket_clause:-} RealMemory=512000 Feature=nvme${gpu_clause:-} State=UNKNOWN
 PartitionName=small Nodes=$(node_range) Default=YES State=UP
 PartitionName=standard Nodes=$(node_range) OverSubscribe=EXCLUSIVE State=UP
 PartitionName=small-g Nodes=$(node_range) State=UP
 PartitionName=standard-g Nodes=$(node_range) OverSubscribe=EXCLUSIVE State=UP
+PartitionName=batch Nodes=$(node_range) OverSubscribe=EXCLUSIVE State=UP
 END
 }
 
@@ -92,9 +94,9 @@ make_gpus() {
     gpu_clause=" Gres=gpu:$gpus"
 }
 
-is_apart() { # is_apart PID: has it left our network and host name?
+is_apart() { # is_apart PID: has it left our network, host name and mounts?
     local kind
-    for kind in net uts; do
+    for kind in net uts mnt; do
         [[ $(readlink "/proc/$1/ns/$kind") != "$(readlink "/proc/self/ns/$kind")" ]] || return 1
     done
 }
@@ -102,7 +104,7 @@ is_apart() { # is_apart PID: has it left our network and host name?
 start_node() {
     local name holder
     name=$(node_name "$1")
-    unshare --net --uts sleep infinity &
+    unshare --net --uts --mount sleep infinity &
     holder=$!
     until is_apart "$holder"; do sleep 0.01; done
     ip link add "port$1" type veth peer name hsn0 netns "$holder"
@@ -110,8 +112,11 @@ start_node() {
     # shellcheck disable=SC2016  # expanded by that sh
     nsenter --target "$holder" --net --uts sh -e -c \
         'hostname "$1"; ip link set lo up; ip addr add "$2/24" dev hsn0; ip link set hsn0 up' sh "$name" "$(node_address "$1")"
-    mkdir -p "$dir/spool/$name"
-    nsenter --target "$holder" --net --uts slurmd -D -f "$SLURM_CONF" -N "$name" &
+    mkdir -p "$dir/spool/$name" "$dir/nodes/$name"
+    chmod 1777 "$dir/nodes/$name"
+    # what is in DIR/local is the node's own, as a disk or the memory of a real one; DIR/nodes/NAME shows it from outside
+    nsenter --target "$holder" --mount mount --bind "$dir/nodes/$name" "$dir/local"
+    nsenter --target "$holder" --net --uts --mount slurmd -D -f "$SLURM_CONF" -N "$name" &
 }
 
 all_idle() { sinfo -h -N -p small -o %t 2>/dev/null | awk -v nodes="$nodes" '$1 == "idle" { n++ } END { exit n != nodes }'; }

@@ -1,0 +1,39 @@
+"""Find the mistakes that people make in batch scripts: each with its line, the rule, what happens, and a cure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcmod.check import jobrules_container, jobrules_ranks, jobrules_slurm
+from hpcmod.check.joblook import Look, Rule
+from hpcmod.model.site import Site
+
+RULES: dict[str, Rule] = {**jobrules_slurm.RULES, **jobrules_ranks.RULES, **jobrules_container.RULES}
+"""Every rule, by name."""
+
+
+@dataclass(frozen=True)
+class JobFault:
+    """One mistake in a batch script."""
+
+    line: int
+    """Counted from 1."""
+    rule: str
+    """One of RULES."""
+    what: str
+    cure: str
+
+
+def lint_job(text: str, site: Site) -> tuple[JobFault, ...]:
+    """Find the mistakes in a batch script, in the order of its lines.
+
+    Parameters
+    ----------
+    text
+        The whole script. It is read, never run: what depends on the values of variables is not found.
+    site
+        The machine it is for: some of the rules are its own.
+    """
+    look = Look.at(text, site)
+    found = {JobFault(line, name, what, cure) for name, rule in RULES.items() for line, what, cure in rule(look)}
+    return tuple(sorted(found, key=lambda fault: (fault.line, fault.rule, fault.what)))

@@ -1,0 +1,188 @@
+"""Rules for batch scripts: the module, the image, its bind paths and the environment that reaches it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hpcmod.check.jobcall import Call
+from hpcmod.check.joblook import TOOLS, Fault, Look, Rule
+
+_SIF = re.compile(r"\$\{?(SIF[A-Z0-9_]*)\}?")
+_BIND_VARIABLES = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
+_CACHES = re.compile(
+    r"(?:SINGULARITYENV_|APPTAINERENV_)?"
+    r"(?:MIOPEN_USER_DB_PATH|MIOPEN_CUSTOM_CACHE_DIR|TRITON_CACHE_DIR|TORCHINDUCTOR_CACHE_DIR|TORCH_EXTENSIONS_DIR|AITER_JIT_DIR)"
+)
+_OF_A_JOB = re.compile(r"SLURM_JOB|TMPDIR|mktemp")
+"""What most often names a directory of this job alone; TMPDIR does so at many sites."""
+
+
+def _no_module(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        needed = _module_variable(call)
+        if not needed or needed in look.variables or any(line <= call.line for line, _ in look.loads):
+            continue
+        if any(one.name in ("source", ".") for one in look.calls if one.line < call.line):
+            continue
+        later = " before this line" if look.loads else ""
+        yield (
+            call.line,
+            f"{needed} comes from a module, and none is loaded{later}",
+            "Add module load NAME/VERSION above.",
+        )
+        return
+
+
+def _module_variable(call: Call) -> str:
+    """Name what a call needs from a module; empty: nothing."""
+    image = call.container.image if call.container else None
+    found = _SIF.search(image.text) if image else None
+    return f"${found[1]}" if found else ""
+
+
+def _other_module(look: Look) -> Iterator[Fault]:
+    names = {part.upper().replace("-", "MIN") for _, name in look.loads for part in name.split("/")}
+    if any(name == "restore" or "$" in name for _, name in look.loads):
+        return
+    for call in look.calls:
+        wanted = _module_variable(call)[len("$SIF") :]
+        if wanted and names and wanted not in names and f"SIF{wanted}" not in look.variables:
+            loaded = ", ".join(name for _, name in look.loads)
+            yield call.line, f"$SIF{wanted} is of a module that is not loaded; loaded: {loaded}", "Use $SIF."
+
+
+def _literal_sif(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        image = call.container.image if call.container else None
+        if image and re.match(r"'\$\{?SIF", image.text):
+            yield image.line, "in single quotes nothing is put in for the variable", 'Write "$SIF".'
+
+
+def _unquoted_sif(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        image = call.container.image if call.container else None
+        found = re.fullmatch(r"\$\{?(\w+)\}?", image.text) if image else None
+        if image and found and " " in look.variables.get(found[1], ""):
+            yield image.line, f"the path in {image.text} has a blank, which splits it in two", f'Write "{image.text}".'
+
+
+def _repeated_bind(look: Look) -> Iterator[Fault]:
+    known = {bind.source for group in look.site.binds for bind in group}
+    for call in look.calls:
+        if not _module_variable(call) or not call.container:
+            continue
+        given = [part for option in call.container.options if option.name == "bind" for part in option.value.split(",")]
+        again = [part for part in given if part.rstrip("/") in known]
+        if again:
+            what = f"the module binds {', '.join(again)} already, where it exists; -B makes a missing one fatal"
+            yield call.line, what, "Leave it out."
+
+
+def _bind_replaced(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for variable in call.variables:
+            loaded = any(line < variable.line for line, _ in look.loads)
+            if variable.name in _BIND_VARIABLES and loaded and "$" not in variable.value:
+                what = f"{variable.name} is set anew: the module's own binds are gone"
+                yield (
+                    variable.line,
+                    what,
+                    f'export {variable.name}="${variable.name},{variable.value}", for both names.',
+                )
+
+
+def _not_an_image(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        image = call.container.image if call.container else None
+        if image and re.match(r"\.?/[^:$]*[:,]", image.plain) and "://" not in image.plain:
+            what = (
+                f"{call.container.verb if call.container else ''} takes {image.plain} for the image: it is a bind path"
+            )
+            yield image.line, what, f"Write --bind {image.plain}."
+
+
+def _image_on_home(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        image = call.container.image if call.container and call.srun is not None else None
+        if image and re.match(r"(?:~|\$HOME|\$\{HOME\}|/home/)", look.expand(image.plain)):
+            what = "the image lies in the home directory, which every node reads at the same time"
+            yield image.line, what, "Keep it on the parallel file system, and stage it: hpcmod job --stage."
+
+
+def _no_gpu_flag(look: Look) -> Iterator[Fault]:
+    # On AMD a flag brings the host's libraries only: the devices are in every container.
+    kind = look.node_type() if look.site.gpu_vendor == "nvidia" else None
+    for call in look.calls:
+        if not call.container or call.container.verb not in ("exec", "run", "shell") or not (kind and kind.gpus):
+            continue
+        given = {f"--{option.name}" for option in call.container.options}
+        for flag in look.site.runtime_flags:
+            if flag not in given:
+                yield call.line, f"without {flag} no GPU is seen in the container on {look.site.name}", f"Add {flag}."
+
+
+def _wrong_gpu_flag(look: Look) -> Iterator[Fault]:
+    wrong = {"amd": "nv", "nvidia": "rocm"}.get(look.site.gpu_vendor)
+    for call in look.calls:
+        if call.container and wrong and any(option.name == wrong for option in call.container.options):
+            yield (
+                call.line,
+                f"--{wrong}, but the GPUs of {look.site.name} are of {look.site.gpu_vendor}",
+                "Leave it out.",
+            )
+
+
+def _clean_environment(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for option in call.container.options if call.container and call.srun is not None else ():
+            if option.name in ("cleanenv", "containall", "contain"):
+                what = f"--{option.name} hides what Slurm tells each rank" + (
+                    ", and the node's /tmp and devices" if option.name != "cleanenv" else ""
+                )
+                yield option.line, what, "Leave it out: the run scripts keep the host's Python away by themselves."
+
+
+def _shared_cache(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for variable in call.variables:
+            if _CACHES.fullmatch(variable.name) and not _OF_A_JOB.search(look.expand(variable.value)):
+                what = f"{variable.name}={variable.value} is the same for every job, and other users' as well"
+                yield variable.line, what, "Leave it out: conda-python-distributed makes one a job and node."
+
+
+def _library_path(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for variable in call.variables:
+            if variable.name == "LD_LIBRARY_PATH" and _is_for_containers(look, call):
+                what = "LD_LIBRARY_PATH of the host never reaches the container"
+                yield (
+                    variable.line,
+                    what,
+                    "Where it must: SINGULARITYENV_LD_LIBRARY_PATH, with the path in the container.",
+                )
+
+
+def _is_for_containers(look: Look, call: Call) -> bool:
+    """Say whether containers alone could read what a call sets: its own, or all that follow."""
+    if call.program:
+        return call.container is not None
+    after = [one for one in look.calls if one.line > call.line and one.program and one.name not in TOOLS]
+    return bool(after) and all(one.container for one in after)
+
+
+RULES: dict[str, Rule] = {
+    "no-module": _no_module,
+    "other-module": _other_module,
+    "literal-sif": _literal_sif,
+    "unquoted-sif": _unquoted_sif,
+    "repeated-bind": _repeated_bind,
+    "bind-replaced": _bind_replaced,
+    "not-an-image": _not_an_image,
+    "image-on-home": _image_on_home,
+    "no-gpu-flag": _no_gpu_flag,
+    "wrong-gpu-flag": _wrong_gpu_flag,
+    "clean-environment": _clean_environment,
+    "shared-cache": _shared_cache,
+    "library-path": _library_path,
+}

@@ -1,0 +1,206 @@
+"""Rules for batch scripts: what is asked of Slurm, and whether it reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hpcmod.check.jobcall import Call
+from hpcmod.check.joblook import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobtext import Option
+
+
+def _no_shebang(look: Look) -> Iterator[Fault]:
+    if not look.script.lines[0].startswith("#!"):
+        yield 1, "the first line does not name a shell: sbatch refuses the script", "Begin with #!/bin/bash."
+
+
+def _line_end(look: Look) -> Iterator[Fault]:
+    wrong = [number for number, line in enumerate(look.script.lines, 1) if line.endswith("\r")]
+    if wrong:
+        yield wrong[0], f"{len(wrong)} lines end as Windows ends them: sbatch refuses the script", "Run dos2unix on it."
+
+
+def _late_directive(look: Look) -> Iterator[Fault]:
+    for number in look.script.late:
+        what = "sbatch stops reading #SBATCH at the first command, so this option does nothing"
+        yield number, what, "Move it up to the other #SBATCH lines."
+
+
+def _misspelt_directive(look: Look) -> Iterator[Fault]:
+    for number, line in enumerate(look.script.lines, 1):
+        looks_like_one = re.match(r"[ \t]*#[ \t]*S?BATCH(?:[ \t]*-|[ \t]*$)", line, re.IGNORECASE)
+        if looks_like_one and not line.startswith("#SBATCH"):
+            yield number, "for sbatch this is a comment", "Begin the line with #SBATCH; to switch it off, ##SBATCH."
+
+
+def _misplaced_equals(look: Look) -> Iterator[Fault]:
+    for number, line in enumerate(look.script.lines, 1):
+        if re.match(r"#SBATCH\s+--[\w-]+(?:\s+=|=\s+\S)", line):
+            yield number, "blanks around `=`: sbatch takes it for the value", "Write --option=value."
+        elif found := re.match(r"#SBATCH\s(?:.*\s)?(-[A-Za-z]=\S*)", line):
+            yield number, f"{found[1]}: after a single letter the `=` is part of the value", "Write -N 4 or --nodes=4."
+
+
+def _directive_variable(look: Look) -> Iterator[Fault]:
+    for option in look.script.options:
+        if re.search(r"\$\w|\$\{|\$\(|`", option.value):
+            what = (
+                f"--{option.name}={option.value}: no shell reads #SBATCH lines, so nothing is put in for the variable"
+            )
+            yield option.line, what, "Write the value itself; in file names %j is the job, %x its name, %u the user."
+
+
+def _missing_option(look: Look) -> Iterator[Fault]:
+    for name in look.site.job.required:
+        if look.option(name) is None:
+            what = f"no --{name}, which {look.site.name} asks of every job"
+            yield 1, what, f"Add #SBATCH --{name}=..., or export SBATCH_{_VARIABLES.get(name, name.upper())}."
+
+
+_VARIABLES = {"time": "TIMELIMIT"}
+
+
+def _no_layout(look: Look) -> Iterator[Fault]:
+    asked = any(
+        look.option("nodes", "ntasks", "ntasks-per-node", "tasks-per-node", call=call) for call in look.distributed
+    )
+    if look.distributed and not asked:
+        line = look.distributed[0].line
+        what = "neither nodes nor tasks are asked for: the distributed run is one rank"
+        yield line, what, "Add #SBATCH --nodes=... and #SBATCH --ntasks-per-node=..."
+
+
+_GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gres", "tres-per-task")
+
+
+def _no_gpus(look: Look) -> Iterator[Fault]:
+    kind = look.node_type()
+    if not kind or not kind.gpus or not look.site.job.gpus or not look.distributed:
+        return
+    if not any(look.option(*_GPU_OPTIONS, call=call) for call in look.distributed):
+        yield look.distributed[0].line, "no GPUs are asked for", f"Add #SBATCH --gpus-per-node={kind.gpus}."
+
+
+def _too_many_gpus(look: Look) -> Iterator[Fault]:
+    kind, asked = look.node_type(), look.gpus_per_node()
+    option = look.option(*_GPU_OPTIONS)
+    if kind and kind.gpus and asked and option and asked > kind.gpus:
+        what = f"{asked} GPUs a node, but a node of type {kind.name} has {kind.gpus}"
+        yield option.line, what, "Ask for more nodes instead: Slurm never starts this job."
+
+
+def _cpus_per_gpu(look: Look) -> Iterator[Fault]:
+    ratio, gpus = look.site.launcher.cpus_per_gpu, look.gpus_per_node()
+    option, cpus = look.option("cpus-per-task"), look.number("cpus-per-task")
+    ranks = look.ranks_per_node() or 1
+    if not ratio or not gpus or cpus == ratio * gpus // ranks:
+        return
+    line = option.line if option else 1
+    what = f"{cpus or 1} CPUs for each of {ranks} tasks, but {look.site.name} wants {ratio} with each of {gpus} GPUs"
+    yield line, what, f"#SBATCH --cpus-per-task={ratio * gpus // ranks}"
+
+
+def _srun_cpus(look: Look) -> Iterator[Fault]:
+    asked = look.option("cpus-per-task")
+    if not asked or "SRUN_CPUS_PER_TASK" in look.variables:
+        return
+    for call in look.steps:
+        named = {option.name for option in call.srun or ()}
+        if call.name not in TOOLS and not named & {"cpus-per-task", "cpu-bind", "cpu_bind", "exact", "overlap"}:
+            what = f"srun of Slurm 22.05 and later does not take over --cpus-per-task={asked.value} from sbatch"
+            yield call.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
+
+
+def _export_none(look: Look) -> Iterator[Fault]:
+    asked = look.option("export")
+    unset = any(call.name == "unset" and "SLURM_EXPORT_ENV" in call.arguments() for call in look.calls)
+    told = unset or all(_exports_all(call.srun) for call in look.steps)
+    if asked and asked.value.upper() in ("NONE", "NIL") and not told:
+        what = f"--export={asked.value} holds for every srun as well: modules loaded here do not reach the ranks"
+        yield asked.line, what, "Add `unset SLURM_EXPORT_ENV` before the first srun, or srun --export=ALL."
+    for call in look.steps:
+        given = [option for option in call.srun or () if option.name == "export"]
+        if given and not _exports_all(call.srun):
+            what = f"srun --export={given[-1].value} hides everything else, the module's variables too, from the ranks"
+            yield given[-1].line, what, "Write --export=ALL,NAME=value, or export the variable before."
+
+
+def _exports_all(srun: tuple[Option, ...] | None) -> bool:
+    given = [option.value for option in srun or () if option.name == "export"]
+    return bool(given) and given[-1].split(",")[0].upper() == "ALL"
+
+
+def _step_too_big(look: Look) -> Iterator[Fault]:
+    for call in look.steps:
+        pairs = (("nodes", look.nodes(call), _most_nodes(look)), ("CPUs", _cpus(look, call), _job_cpus(look)))
+        too_many = [(what, asked, given) for what, asked, given in pairs if asked and given and asked > given]
+        for what, asked, given in too_many[:1]:
+            found = f"this step asks for {asked} {what}, the job for {given}: srun refuses, or waits for ever"
+            yield call.line, found, "Ask for as much in the #SBATCH lines."
+
+
+def _most_nodes(look: Look) -> int | None:
+    """Nodes that the job gets at most: of a range the last."""
+    option = look.option("nodes")
+    last = option.value.rpartition("-")[2] if option else ""
+    return int(last) if last.isdecimal() else None
+
+
+def _cpus(look: Look, call: Call) -> int | None:
+    """CPUs of a step that says how many each task gets, where that can be told."""
+    said = any(option.name == "cpus-per-task" for option in call.srun or ())
+    ranks, each = look.ranks(call), look.number("cpus-per-task", call=call)
+    return ranks * each if said and ranks and each else None
+
+
+def _job_cpus(look: Look) -> int | None:
+    """CPUs of the job, of whose nodes it may have all: tasks alone are no bound, as a step may cut them smaller."""
+    ranks, each, kind, nodes = look.ranks(), look.number("cpus-per-task"), look.node_type(), _most_nodes(look)
+    whole = nodes * kind.cores * kind.threads_per_core if nodes and kind else 0
+    return max(ranks * each, whole) if ranks and each else None
+
+
+def _no_wait(look: Look) -> Iterator[Fault]:
+    behind = [call for call in look.steps if call.background]
+    if behind and not any(call.name == "wait" for call in look.calls):
+        what = "srun in the background, and no `wait`: the job ends with the script, and so does this step"
+        yield behind[-1].line, what, "End the script with `wait`."
+
+
+def _broken_continuation(look: Look) -> Iterator[Fault]:
+    for number, line in enumerate(look.script.lines, 1):
+        if re.search(r"(?<!\\)\\[ \t]+$", line) and not line.lstrip().startswith("#"):
+            yield number, "a blank after the last backslash: the command ends on this line", "Take the blank away."
+
+
+def _srun_flags(look: Look) -> Iterator[Fault]:
+    needed = [flag for flag in look.site.launcher.srun if flag.startswith(("--mpi=", "--network="))]
+    for call in look.distributed:
+        given = {f"--{option.name}={option.value}" for option in call.srun or ()}
+        names = {option.name for option in call.srun or ()}
+        for flag in needed:
+            name = flag[2:].partition("=")[0]
+            if call.srun is not None and flag not in given and (name not in names or name == "network"):
+                yield call.line, f"srun without {flag}, which {look.site.name} needs", f"srun {flag} ..."
+
+
+RULES: dict[str, Rule] = {
+    "no-shebang": _no_shebang,
+    "line-end": _line_end,
+    "late-directive": _late_directive,
+    "misspelt-directive": _misspelt_directive,
+    "misplaced-equals": _misplaced_equals,
+    "directive-variable": _directive_variable,
+    "missing-option": _missing_option,
+    "no-layout": _no_layout,
+    "no-gpus": _no_gpus,
+    "too-many-gpus": _too_many_gpus,
+    "cpus-per-gpu": _cpus_per_gpu,
+    "srun-cpus": _srun_cpus,
+    "srun-flags": _srun_flags,
+    "export-none": _export_none,
+    "step-too-big": _step_too_big,
+    "no-wait": _no_wait,
+    "broken-continuation": _broken_continuation,
+}

@@ -1,0 +1,168 @@
+"""The verb for batch scripts: `hpcmod job` writes, checks and submits one, or looks for mistakes in yours."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpcmod import machine, resources
+from hpcmod.cli.run_options import of_a_run, runtime_name, script_options
+from hpcmod.errors import BadInputError, CheckFailedError, LackingError
+from hpcmod.model.job import JobPlan, make_job
+from hpcmod.model.job_request import SBATCH_VARIABLES, JobRequest, with_options
+from hpcmod.model.site import Site
+from hpcmod.process import become, run
+
+JSON_VERSION = 1
+_MARK = "Written by `hpcmod job`"
+_PATIENCE = 60.0  # seconds for a Slurm that does not answer
+
+
+@click.command(context_settings={"allow_interspersed_args": True})
+@click.argument("module", required=False, default="")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.option("-N", "--nodes", default=1, help="Default: 1.")
+@click.option("-n", "--ranks", default=0, help="In all, where the nodes may get unequal shares.")
+@click.option("-A", "--account", default="", help="Who pays.")
+@click.option("-q", "--qos", default="", help="Quality of service.")
+@click.option("-t", "--time", default="", help="Time limit: 01:30:00 is an hour and a half, 30 half an hour.")
+@click.option("-p", "--partition", default="", help="Default: the first that has such nodes.")
+@click.option("-C", "--constraint", default="", help="Features that the nodes must have.")
+@click.option("--reservation", default="", help="Reservation to run in.")
+@click.option("-J", "--job-name", default="", help="Default: that of the program.")
+@click.option("--output", default="", help="File for what the job prints; default: %x-%j.out.")
+@click.option("--sbatch", "more", multiple=True, help="Any other option of sbatch, e.g. --sbatch=--mem=0.")
+@click.option("--stage", type=click.Choice(["nvme", "ram"]), default=None, help="Copy the image to every node first.")
+@click.option("--stage-data", multiple=True, help="Archive or squashfs to put on every node, at /staged-data/NAME.")
+@click.option("--proxy", is_flag=True, help="Set the site's variables that lead to the internet.")
+@click.option("-o", "script", type=click.Path(path_type=Path), help="File for the batch script; default: stdout.")
+@click.option("--submit", is_flag=True, help="Submit it with sbatch (or run salloc).")
+@click.option("--salloc", is_flag=True, help="Print the salloc that gives the same nodes, for `hpcmod launch`.")
+@click.option("--dry-run", is_flag=True, help="Print the script; write and submit nothing.")
+@click.option("--lint", is_flag=True, help="Look for mistakes in the batch scripts named: hpcmod job --lint FILE")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@of_a_run
+def job(module: str, program: tuple[str, ...], site: str | None, lint: bool, as_json: bool, **given: Any) -> None:
+    """Write a batch script for this machine, and submit it if asked to.
+
+    MODULE is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image.
+
+    \b
+    Examples:
+      hpcmod job PyTorch -N 4 -A project_465000001 -t 01:00:00 -- train.py --epochs 3 > train.sh
+      hpcmod job PyTorch/2.7.1 -N 2 --stage ram --submit -- train.py
+      hpcmod job PyTorch -N 2 --profile-rank 14 --dry-run -- train.py
+      hpcmod job PyTorch -N 2 --salloc
+      hpcmod job --lint train.sh
+    """
+    from hpcmod.cli.job_lint import lint_files
+
+    profile = machine.load_site(site, {} if site else os.environ)
+    if lint:
+        lint_files([name for name in (module, *program) if name], profile, as_json=as_json)
+    elif given["salloc"]:
+        _allocate(_make_request(module, program or ("python",), given), profile, submit=given["submit"])
+    else:
+        _write(_make_request(module, program, given), profile, given, named=site is not None, as_json=as_json)
+
+
+def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any]) -> JobRequest:
+    if not module:
+        raise BadInputError("no module is named", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
+    names = (*SBATCH_VARIABLES, "job-name", "output")
+    pairs = [(name, given[name.replace("-", "_")]) for name in names]
+    request = JobRequest(
+        program=program,
+        module=module,
+        nodes=given["nodes"],
+        ranks_per_node=given["ranks_per_node"],
+        ranks=given["ranks"],
+        gpus=given["gpus"],
+        node_type=given["node_type"],
+        launcher=given["launcher"],
+        options=tuple((name, value) for name, value in pairs if value),
+        more=given["more"],
+        stage=given["stage"] or "",
+        stage_data=given["stage_data"],
+        script_options=script_options(given),
+        binds=given["binds"],
+        proxy=given["proxy"],
+        runtime=runtime_name(),
+    )
+    return with_options(request, {name: os.environ.get(variable, "") for name, variable in SBATCH_VARIABLES.items()})
+
+
+def _write(request: JobRequest, site: Site, given: Mapping[str, Any], *, named: bool, as_json: bool) -> None:
+    from hpcmod.render.jobscript import render_jobscript
+
+    plan = make_job(request, site)
+    text = render_jobscript(plan, templates=resources.module_templates())
+    submit = given["submit"] and not given["dry_run"]
+    tested = "" if named and not submit else _test(text, must=submit)  # another machine's script is not for this Slurm
+    path = None if given["dry_run"] else _save(text, given["script"], plan, submit=submit)
+    number = _submit(path) if submit and path else ""
+    for note in (*plan.notes, *filter(None, [tested])):
+        click.echo(f"hpcmod: {note}", err=True)
+    if as_json:
+        answer = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
+        click.echo(json.dumps({"version": JSON_VERSION, **answer, "script": text, "plan": asdict(plan)}, indent=1))
+    elif number:
+        click.echo(number)
+    elif path is None:
+        click.echo(text, nl=False)
+
+
+def _test(text: str, *, must: bool) -> str:
+    """Let Slurm say whether and when it could run a script; empty where there is no Slurm."""
+    if shutil.which("sbatch") is None:
+        return ""
+    try:
+        done = run(["sbatch", "--test-only"], stdin=text, timeout=_PATIENCE)
+    except LackingError as err:
+        if must:
+            raise
+        return err.message
+    said = " ".join(re.sub(r"^(?:sbatch: )?(?:error: )?", "", line) for line in done.stderr.splitlines())
+    if done.status and must:
+        raise CheckFailedError(f"Slurm would not run it: {said}", "Change what is asked for; nothing was submitted.")
+    return f"sbatch --test-only: {said}"
+
+
+def _save(text: str, script: Path | None, plan: JobPlan, *, submit: bool) -> Path | None:
+    """Write the script under its name; one that somebody else wrote is not touched."""
+    from hpcmod.replacing import write_file
+
+    path = script or (Path(f"{plan.name}.sh") if submit else None)
+    if path is None:
+        return None
+    if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
+        raise BadInputError(f"{path} is there, and `hpcmod job` did not write it", "Name another file: -o FILE")
+    write_file(path, text)
+    return path
+
+
+def _submit(path: Path) -> str:
+    done = run(["sbatch", "--parsable", str(path)])
+    if done.status:
+        raise CheckFailedError(f"sbatch refused {path}: {done.stderr.strip()}", "Change what is asked for.")
+    return done.stdout.strip().partition(";")[0]
+
+
+def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
+    from hpcmod.render.jobscript import make_salloc
+    from hpcmod.render.quote import sh_word
+
+    argv = make_salloc(make_job(request, site))
+    if submit:
+        sys.stdout.flush()
+        become(argv)
+    click.echo(" ".join(map(sh_word, argv)))

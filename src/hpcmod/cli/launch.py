@@ -1,0 +1,89 @@
+"""The verb `hpcmod launch`: one srun in the allocation one is in, as a batch script of hpcmod would have it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from hpcmod import machine
+from hpcmod.cli.run_options import of_a_run, runtime_name, script_options
+from hpcmod.errors import LackingError, NotFoundError
+from hpcmod.model.job_layout import Layout, make_layout
+from hpcmod.model.job_request import JobRequest, check_request
+from hpcmod.model.job_step import make_step
+from hpcmod.model.site import Site
+from hpcmod.process import become
+
+
+@click.command()
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--dry-run", is_flag=True, help="Print the srun and run nothing.")
+@of_a_run
+def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: Any) -> None:
+    """Run a program in the allocation you are in, as `hpcmod job` would: one srun.
+
+    The module is loaded before. PROGRAM is a Python file with its arguments, or a command of the image.
+
+    \b
+    Examples:
+      hpcmod launch -- train.py --epochs 3
+      hpcmod launch --dry-run --launcher torchrun -- train.py
+    """
+    from hpcmod.render.jobscript import make_argv, render_step
+
+    profile = machine.load_site(site, {} if site else os.environ)
+    request = _launch_request(program, given, profile)
+    check_request(request)
+    step = make_step(request, profile, _fit(make_layout(request, profile)))
+    if dry_run:
+        click.echo(render_step(step))
+        return
+    image = os.environ.get("SIF")
+    if not image:
+        raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
+    become(make_argv(step, image=image))
+
+
+def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Site) -> JobRequest:
+    nodes = os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES", "")
+    if not os.environ.get("SLURM_JOB_ID") or not nodes.isdigit():
+        raise LackingError(
+            "this is no allocation of Slurm",
+            "salloc first: `hpcmod job NAME --salloc` prints it; or hpcmod job --submit.",
+        )
+    partition = os.environ.get("SLURM_JOB_PARTITION", "")
+    return JobRequest(
+        program=program,
+        nodes=int(nodes),
+        ranks_per_node=given["ranks_per_node"],
+        gpus=_gpus_of_allocation(int(nodes)) if given["gpus"] < 0 else given["gpus"],
+        cpus=-1 if partition in site.job.exclusive else 0,
+        node_type=given["node_type"],
+        launcher=given["launcher"],
+        options=(("partition", partition),) if partition else (),
+        script_options=script_options(given),
+        binds=given["binds"],
+        runtime=runtime_name(),
+    )
+
+
+def _gpus_of_allocation(nodes: int) -> int:
+    """GPUs that each node of the allocation has; -1: Slurm does not say."""
+    each = _number("SLURM_GPUS_PER_NODE") or _number("SLURM_GPUS_ON_NODE")
+    return each or _number("SLURM_GPUS") // nodes or -1
+
+
+def _fit(layout: Layout) -> Layout:
+    """Share the CPUs of a node of the allocation out among our tasks, which may be others than it was asked for."""
+    cpus = _number("SLURM_CPUS_PER_TASK") * (_number("SLURM_NTASKS_PER_NODE") or 1)
+    return replace(layout, cpus=cpus // layout.tasks) if cpus else layout
+
+
+def _number(variable: str) -> int:
+    """Read the number that a variable of Slurm holds, maybe behind a type, as in a100:4; 0: none."""
+    last = os.environ.get(variable, "").rpartition(":")[2]
+    return int(last) if last.isdigit() else 0

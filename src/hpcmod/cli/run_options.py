@@ -1,0 +1,42 @@
+"""Options that `hpcmod job` and `hpcmod launch` share, and what is made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpcmod.install.runtime import find_runtime
+from hpcmod.model.site import LAUNCHERS
+
+
+def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that `hpcmod job` and `hpcmod launch` share."""
+    for option in (
+        click.option("--site", help="Name or file of the site profile."),
+        click.option("--node-type", default="", help="Kind of node, as the site profile names it."),
+        click.option("--launcher", default="", type=click.Choice(["", *LAUNCHERS]), help="What starts the ranks."),
+        click.option("--ranks-per-node", default=0, help="Default: one a GPU."),
+        click.option("--gpus", default=-1, help="A node; default: all."),
+        click.option("-B", "--bind", "binds", multiple=True, help="Bind path, beside those of the module."),
+        click.option("--profile-rank", default="", help="Run these ranks under a profiler: 14 or 0,8."),
+        click.option("--profiler", default="", help="rocprof, nsys, py-spy, or any command."),
+        click.option("--debug", default="", help="Logs, one file a rank, of: rccl, nccl, hip, miopen."),
+    ):
+        command = option(command)
+    return command
+
+
+def script_options(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Collect the options that the run script gets."""
+    names = ("profile-rank", "profiler", "debug")
+    pairs = [(f"--{name}", given[name.replace("-", "_")]) for name in names]
+    return tuple(word for pair in pairs if pair[1] for word in pair)
+
+
+def runtime_name() -> str:
+    """Name the container runtime of this machine; where there is none, the name that both answer to."""
+    return Path(find_runtime(os.environ) or "singularity").name

@@ -1,0 +1,79 @@
+"""A job plan as text: the batch script, or one line of srun, salloc or sbatch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import jinja2
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.job import JobPlan
+from hpcmod.model.job_step import Step
+from hpcmod.render import quote
+
+_TEMPLATE = "jobscript.sh.j2"
+_WIDTH = 110
+
+
+def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
+    """Render the batch script of a job.
+
+    Parameters
+    ----------
+    templates
+        Text of each template of this room, by file name.
+    """
+    environment = jinja2.Environment(  # noqa: S701 - the quoting filters are our escaping
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters.update(
+        sh_word=quote.sh_word, sh_comment=quote.sh_comment, sh_place=_place, sh_line=quote.sh_comment
+    )
+    text = environment.from_string(templates[_TEMPLATE]).render(
+        plan=plan, step=render_step(plan.step), words=" ".join(plan.step.program)
+    )
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def render_step(step: Step) -> str:
+    """Render one srun as a command of bash, in lines that can be read."""
+    srun = ["srun", *map(quote.sh_word, step.srun)]
+    container = [*map(quote.sh_word, step.container), '"$SIF"']
+    return " \\\n    ".join([*_wrap(srun), *_wrap(container), *_wrap([quote.sh_word(word) for word in step.program])])
+
+
+def make_argv(step: Step, *, image: str) -> tuple[str, ...]:
+    """Make the words of one srun, to be run as they are."""
+    return ("srun", *step.srun, *step.container, image, *step.program)
+
+
+def make_salloc(plan: JobPlan) -> tuple[str, ...]:
+    """Make the words of the salloc that gives what a batch script would ask for."""
+    options = [each.option for each in plan.directives if not each.option.startswith(("--output=", "--job-name="))]
+    return ("salloc", *(word for option in options for word in option.split()))
+
+
+def _wrap(words: Sequence[str]) -> Iterator[str]:
+    """Fill lines with words; a word that is too long has a line of its own."""
+    line = ""
+    for word in words:
+        if line and len(line) + 1 + len(word) > _WIDTH:
+            yield line
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield line
+
+
+def _place(directory: str) -> str:
+    """Quote a directory that may hold variables, which the job's shell is to put in.
+
+    Raises
+    ------
+    BadInputError
+        If it holds anything else that a shell would run.
+    """
+    if not re.fullmatch(r"(?:[^\"\\`$]|\$\w+|\$\{\w+\})+", directory):
+        raise BadInputError(f"{directory!r} is no directory to stage to", "It may hold $USER and other variables.")
+    return f'"{directory}"' if "$" in directory else quote.sh_word(directory)

@@ -1,0 +1,175 @@
+"""What the tests of jobs share: a cluster like a big machine's, modules installed once, and a way to submit and wait.
+
+machine      four virtual nodes with 288 CPUs in 4 sockets and 8 GPUs each: stand-ins, as Slurm is told so
+tiny_jobs    jobs on it with a PyTorch module whose image holds no torch
+torch_jobs   jobs on it with a PyTorch module whose image holds torch for CPUs
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.stack import CHECKOUT, Cluster, Done, EasyBuild, Stack, start_cluster, stop_cluster
+
+MEET = CHECKOUT / "tests" / "e2e" / "meet.py"
+
+OF_LUMIS_PAGE = "PyTorch-2.2.0-rocm-5.6.1-python-3.10-singularity-20240209"
+"""The module that the batch script of LUMI's module page loads."""
+
+EASYCONFIG = """
+easyblock = 'ContainerModule'
+name = 'PyTorch'
+version = '2.2.0'
+versionsuffix = '-rocm-5.6.1-python-3.10-singularity-20240209'
+homepage = 'https://pytorch.org/'
+description = 'A stand-in: no torch inside'
+toolchain = SYSTEM
+sources = ['tiny.sif']
+checksums = [None]
+moduleclass = 'ai'
+"""
+
+SITE = """
+name = "virtual"
+extends = "lumi"
+[binds]
+required = []
+optional = []
+[environment]
+NCCL_SOCKET_IFNAME = "hsn"
+GLOO_SOCKET_IFNAME = "hsn0"
+[stage.ram]
+directory = "{local}"
+[stage.nvme]
+directory = "{local}"
+flag = "-C nvme"
+"""
+
+Ranks = list[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Submits jobs to the virtual machine from a directory of the test's own."""
+
+    machine: Cluster
+    modules: Path
+    site: Path
+    directory: Path
+
+    @property
+    def local(self) -> Path:
+        """What each node has for its own; from outside it is nodes/NAME of the cluster."""
+        return self.machine.dir / "local"
+
+    def __call__(self, *argv: str | Path, **env: str) -> Done:
+        """Run a command on the login node; `module` is there, as in a login shell."""
+        stack = self.machine.stack
+        tools = {"BASH_ENV": str(stack.lmod_init), "MODULEPATH": str(self.modules), "HPCMOD_SITE": str(self.site)}
+        own = {**tools, "SBATCH_ACCOUNT": "project_1", "APPTAINER_QUIET": "1", **env}
+        return self.machine(*argv, cwd=self.directory, timeout=120, **own)
+
+    def hpcmod(self, *words: str | Path, **env: str) -> Done:
+        """Run hpcmod, which must end well."""
+        return must(self(self.machine.stack.python.parent / "hpcmod", *words, **env))
+
+    def submit(self, *words: str | Path, **env: str) -> str:
+        """Submit what `hpcmod job` writes, and return the number of the job."""
+        return self.hpcmod("job", "PyTorch", "-t", "00:05:00", "--submit", *words, **env).stdout.strip()
+
+    def wait(self, *numbers: str) -> None:
+        """Wait until jobs have ended, and Slurm has cleaned up behind them."""
+        must(self("bash", "-c", f"while squeue -h -j {','.join(numbers)} 2>/dev/null | grep -q .; do sleep 0.1; done"))
+
+    def state(self, number: str) -> str:
+        """Read the state of a job: COMPLETED, FAILED, CANCELLED, ..."""
+        shown = must(self("scontrol", "show", "job", number)).stdout
+        return shown.partition("JobState=")[2].split()[0]
+
+    def output(self, number: str) -> str:
+        """Read what a job printed."""
+        return "".join(path.read_text() for path in self.directory.glob(f"*-{number}.out"))
+
+    def ranks(self, number: str) -> Ranks:
+        """Read what each rank of a job printed, in the order of the ranks."""
+        assert self.state(number) == "COMPLETED", self.output(number)
+        told = [json.loads(line) for line in self.output(number).splitlines() if line.startswith("{")]
+        return sorted(told, key=lambda rank: int(rank["RANK"]))
+
+    def left_behind(self) -> list[str]:
+        """Name what is on the disks of the nodes."""
+        return sorted(str(path) for path in (self.machine.dir / "nodes").glob("*/*"))
+
+    def processes(self, mark: str) -> list[str]:
+        """List processes of this machine whose command line holds a word."""
+        lines = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:
+                continue
+        return [line for line in lines if mark in line]
+
+
+def must(done: Done) -> Done:
+    assert done.returncode == 0, f"{shlex.join(done.args[3:])}\n{done.stdout}{done.stderr}"
+    return done
+
+
+@pytest.fixture(scope="session")
+def machine(stack: Stack) -> Iterator[Cluster]:
+    started = start_cluster(stack, f"machine-{os.getpid()}", "-n", "4", "-c", "288", "-s", "4", "-g", "8")
+    yield started
+    stop_cluster(started)
+
+
+def installed(stack: Stack, top: Path, machine: Cluster, easyconfig: Path, image: Path) -> Jobs:
+    eb = EasyBuild(stack, top, top / "central")
+    eb.central.mkdir()
+    (eb.central / image.name).symlink_to(image)
+    site = top / "site.toml"
+    site.write_text(SITE.format(local=machine.dir / "local"))
+    must(eb(easyconfig, HPCMOD_SITE=str(site)))
+    return Jobs(machine, eb.modules, site, top)
+
+
+@pytest.fixture(scope="session")
+def tiny_installed(stack: Stack, machine: Cluster, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
+    top = tmp_path_factory.mktemp("tiny-jobs")
+    easyconfig = top / f"{OF_LUMIS_PAGE}.eb"
+    easyconfig.write_text(EASYCONFIG)
+    return installed(stack, top, machine, easyconfig, tiny_sif)
+
+
+@pytest.fixture(scope="session")
+def torch_installed(stack: Stack, machine: Cluster, torch_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
+    easyconfig = CHECKOUT / "easyconfigs/p/PyTorch/PyTorch-2.13.0-cpu-singularity.eb"
+    return installed(stack, tmp_path_factory.mktemp("torch-jobs"), machine, easyconfig, torch_sif)
+
+
+@pytest.fixture
+def tiny_jobs(tiny_installed: Jobs, tmp_path: Path) -> Jobs:
+    return replace(tiny_installed, directory=tmp_path)
+
+
+@pytest.fixture
+def torch_jobs(torch_installed: Jobs, tmp_path: Path) -> Jobs:
+    return replace(torch_installed, directory=tmp_path)
+
+
+def places(ranks: Ranks) -> list[str]:
+    """Say of each rank what it was told, and where it is."""
+    names = ("LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "host")
+    return [" ".join(str(rank[name]) for name in names) for rank in ranks]
+
+
+def equal_shares(nodes: int, each: int) -> list[str]:
+    """Say the same of the ranks that there must be."""
+    return [f"{local} {nodes * each} {each} {node} nid{node + 1:03}" for node in range(nodes) for local in range(each)]

@@ -1,0 +1,231 @@
+"""The run scripts under real launchers: Slurm's srun on four virtual nodes, Open MPI's mpirun, torchrun; gloo on CPUs.
+
+A GPU is a stand-in: a device file that Slurm hands out. What is shown of it is the variables that choose one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hpcmod.model.plan import RunscriptSettings
+from hpcmod.model.site import NodeType
+from hpcmod.render.runscript import RUNSCRIPTS, render_runscript
+from hpcmod.resources import runscript_templates
+from tests.stack import CHECKOUT, Cluster, Done, Stack, start_cluster, stop_cluster
+
+pytestmark = pytest.mark.stack
+
+MEET = CHECKOUT / "tests" / "e2e" / "meet.py"
+ALL_REDUCE = CHECKOUT / "tests" / "e2e" / "allreduce.py"
+SETTINGS = RunscriptSettings(
+    "PyTorch/1",
+    "SIFPYTORCH",
+    gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    nodes=(NodeType("node", gpus=4),),
+)
+
+Ranks = list[dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def nodes(stack: Stack) -> Iterator[Cluster]:
+    started = start_cluster(stack, f"distributed-{os.getpid()}", "-n", "4", "-c", "4", "-g", "4")
+    yield started
+    stop_cluster(started)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs python through conda-python-distributed in a real image, by a launcher of the cluster."""
+
+    nodes: Cluster
+    scripts: Path
+
+    def inside(self, image: Path) -> list[str]:
+        binds = [f"--bind={self.scripts}:/runscripts", f"--bind={CHECKOUT / 'tests'}"]
+        return [
+            str(self.nodes.stack.apptainer),
+            "-q",
+            "exec",
+            *binds,
+            str(image),
+            "/runscripts/conda-python-distributed",
+        ]
+
+    def __call__(self, launcher: str, *words: object, image: Path | None = None, **env: str) -> Done:
+        own = {"HPCMOD_CACHE_ROOT": str(self.scripts / "caches"), "GLOO_SOCKET_IFNAME": "hsn0"}
+        line = [*launcher.split(), *self.inside(image or self.nodes.stack.tiny_sif), *map(str, words)]
+        return self.nodes(*line, timeout=120, **{**own, **env})
+
+
+@pytest.fixture
+def run(nodes: Cluster, tmp_path: Path) -> Runner:
+    for name in RUNSCRIPTS:
+        path = tmp_path / name
+        path.write_text(render_runscript(name, SETTINGS, templates=runscript_templates()))
+        path.chmod(0o755)
+    return Runner(nodes, tmp_path)
+
+
+def ranks_of(done: Done) -> Ranks:
+    """What each rank printed, in the order of the ranks."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return sorted(told, key=lambda rank: int(rank["RANK"]))
+
+
+def places(ranks: Ranks) -> list[str]:
+    names = ("LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "host")
+    return [" ".join(str(rank[name]) for name in names) for rank in ranks]
+
+
+EIGHT = [f"{local} 8 2 {node} nid00{node + 1}" for node in range(4) for local in range(2)]
+UNEVEN = ["0 4 3 0 nid001", "1 4 3 0 nid001", "2 4 3 0 nid001", "0 4 1 1 nid002"]
+
+
+def test_eight_ranks_on_four_nodes_reduce(run: Runner, torch_sif: Path) -> None:
+    ranks = ranks_of(run("srun -N4 -n8 --ntasks-per-node=2", ALL_REDUCE, image=torch_sif))
+    assert places(ranks) == EIGHT and {rank["total"] for rank in ranks} == {28}
+
+
+def test_three_ranks_and_one_reduce(run: Runner, torch_sif: Path) -> None:
+    # Slurm fills the first of two shared nodes, but for one task
+    ranks = ranks_of(run("srun -w nid[001-002] -N2 -n4", ALL_REDUCE, image=torch_sif))
+    assert places(ranks) == UNEVEN and {rank["total"] for rank in ranks} == {6}
+
+
+def test_torchrun_starts_the_ranks_of_two_nodes(run: Runner, torch_sif: Path) -> None:
+    options = ("--launcher", "torchrun", "--ranks-per-node", "2")
+    ranks = ranks_of(run("srun -N2 -n2 --ntasks-per-node=1", *options, ALL_REDUCE, image=torch_sif))
+    assert places(ranks) == [f"{local} 4 2 {node} nid00{node + 1}" for node in range(2) for local in range(2)]
+    assert {rank["total"] for rank in ranks} == {6}
+
+
+def test_two_jobs_on_the_same_nodes_do_not_meet(run: Runner) -> None:
+    with ThreadPoolExecutor() as pool:
+        jobs = [
+            pool.submit(run, "srun -w nid[001-002] -N2 -n4 --ntasks-per-node=2", MEET, "1", GROUP=name)
+            for name in ("first", "second")
+        ]
+        ranks = [ranks_of(job.result()) for job in jobs]
+    assert [{rank["group"] for rank in each} for each in ranks] == [{"first"}, {"second"}]
+    assert [[rank["total"] for rank in each] for each in ranks] == [[6] * 4] * 2
+    assert len({rank["MASTER_PORT"] for each in ranks for rank in each}) == 2
+    assert {rank["host"] for rank in ranks[0]} == {rank["host"] for rank in ranks[1]}
+
+
+STEPS = """
+for group in first second; do
+    GROUP=$group srun -N2 -n2 --ntasks-per-node=1 --overlap "$@" &
+done
+wait
+"""
+
+
+def test_two_steps_of_one_job_do_not_meet(run: Runner) -> None:
+    words = [*run.inside(run.nodes.stack.tiny_sif), str(MEET), "1"]
+    done = run.nodes("salloc", "-Q", "-N2", "-n4", "bash", "-c", STEPS, "steps", *words, timeout=120)
+    ranks = ranks_of(done)
+    assert [rank["total"] for rank in ranks] == [1] * 4, done.stderr
+    assert {(rank["group"], rank["MASTER_PORT"]) for rank in ranks if rank["RANK"] == "0"} == {
+        (rank["group"], rank["MASTER_PORT"]) for rank in ranks if rank["RANK"] == "1"
+    }
+    assert len({rank["MASTER_PORT"] for rank in ranks}) == 2
+
+
+def processes_of(word: str) -> list[str]:
+    """Command lines of this machine, whose virtual nodes the cluster is, that hold the word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().decode(errors="replace").replace("\0", " ")
+        except OSError:
+            continue
+        found += [line] if word in line else []
+    return found
+
+
+def wait_until(condition: object, seconds: float = 30) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():  # type: ignore[operator]
+            return True
+        time.sleep(0.1)
+    return False
+
+
+PATIENT = """
+import os, signal, sys, time
+place = os.environ["SAID"] + os.environ["RANK"]
+signal.signal(signal.SIGTERM, lambda *_: (open(place, "w").write("terminated"), sys.exit(0)))
+open(place + ".started", "w").close()
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("saving", [(), ("--save-caches",)], ids=["python alone", "caches to be saved"])
+def test_scancel_reaches_python_and_leaves_no_process(run: Runner, tmp_path: Path, saving: tuple[str, ...]) -> None:
+    word = f"patient-{os.getpid()}-{len(saving)}"
+    program = tmp_path / f"{word}.py"
+    program.write_text(PATIENT)
+    options = [*saving, str(tmp_path / "saved")] if saving else []
+    words = [*run.inside(run.nodes.stack.tiny_sif), *options, str(program)]
+    words.insert(words.index("exec") + 1, f"--bind={tmp_path}")
+    script = f"#!/bin/bash\nexport SAID={tmp_path}/said-\nexec srun -n4 {shlex.join(words)}\n"
+    (tmp_path / "job.sh").write_text(script)
+    output = tmp_path / "output"
+    job = run.nodes("sbatch", "--parsable", "-N2", "--ntasks-per-node=2", f"--output={output}", tmp_path / "job.sh")
+    assert job.returncode == 0, job.stderr
+    started = [tmp_path / f"said-{rank}.started" for rank in range(4)]
+    assert wait_until(lambda: all(path.exists() for path in started)), output.read_text()
+    run.nodes("scancel", job.stdout.strip())
+    assert wait_until(lambda: not processes_of(word)), processes_of(word)
+    assert [(tmp_path / f"said-{rank}").read_text() for rank in range(4)] == ["terminated"] * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        pytest.param("--gpus-per-node=4", ["0", "1", "2", "3"], id="all four, so one each"),
+        pytest.param("--gpus-per-node=4 --gpu-bind=none", ["0", "1", "2", "3"], id="unbound, so one each"),
+        pytest.param("--gpus-per-task=1 --gpu-bind=closest", None, id="one a task, the closest"),
+        pytest.param("--gpus-per-task=1", None, id="one a task, as Slurm chose"),
+        pytest.param("--gpus-per-node=4 --gpu-bind=single:1", None, id="bound, as Slurm chose"),
+    ],
+)
+def test_each_rank_sees_one_stand_in_for_a_gpu(run: Runner, options: str, seen: list[str] | None) -> None:
+    show = "import os; print(os.environ['SLURM_PROCID'], os.environ['ROCR_VISIBLE_DEVICES'])"
+    done = run(f"srun -N1 -n4 {options}", "-c", show)
+    assert done.returncode == 0, done.stderr
+    devices = [line.split()[1] for line in sorted(done.stdout.splitlines())]
+    assert len(devices) == 4 and not any("," in device for device in devices)
+    assert seen is None or devices == seen
+
+
+def test_mpirun_of_open_mpi_starts_ranks_on_two_nodes(run: Runner) -> None:
+    if shutil.which("mpirun") is None:
+        pytest.skip("no mpirun on this machine: run dev/stack mpi")
+    launcher = "salloc -Q -N2 -n4 --ntasks-per-node=2 mpirun --mca oob_tcp_if_include 10.77.0.0/24"
+    ranks = ranks_of(run(launcher, MEET, "0"))
+    assert places(ranks) == [f"{local} 4 2 {node} nid00{node + 1}" for node in range(2) for local in range(2)]
+    assert [rank["total"] for rank in ranks] == [6] * 4
+    assert {rank["MASTER_ADDR"] for rank in ranks} == {"nid001"}
+
+
+def test_an_inconsistent_environment_is_refused_by_one_message(run: Runner) -> None:
+    done = run("srun -N2 -n4 --ntasks-per-node=2", MEET, "0", WORLD_SIZE="8")
+    assert done.returncode == 2
+    said = [line for line in done.stderr.splitlines() if line.startswith("conda-python-distributed: ")]
+    assert said == [
+        "conda-python-distributed: WORLD_SIZE is 8, but the step has 4 tasks. Unset WORLD_SIZE, or set RANK as well"
+    ]

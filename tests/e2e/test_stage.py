@@ -1,0 +1,144 @@
+"""Staging on real Slurm: the copies are there, checked, used, and gone when the job ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Jobs, must
+
+pytestmark = pytest.mark.stack
+
+SHARED = ("-p", "small-g", "--gpus", "1")
+
+LOOK = """
+import json, os, socket
+data = "/staged-data/set"
+found = sorted(os.listdir(data)) if os.path.isdir(data) else []
+print(json.dumps({"RANK": os.environ["RANK"], "host": socket.gethostname(), "sif": os.environ["SIF"], "data": found}))
+"""
+"""Says which image a rank runs in, and what data it sees."""
+
+HANG = """
+import time
+open(f"started-{__import__('os').environ['RANK']}", "w").close()
+time.sleep(600)
+"""
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"waited a minute for {what}")
+
+
+def write(jobs: Jobs, text: str) -> str:
+    (jobs.directory / "train.py").write_text(text)
+    return "train.py"
+
+
+def hanging(jobs: Jobs, *words: str) -> str:
+    """Submit a job that stages, starts two ranks and then does nothing; return its number when all ranks run."""
+    number = jobs.submit(
+        "-N", "2", *SHARED, "--stage", "ram", *words, "--", write(jobs, HANG), MARK=jobs.directory.name
+    )
+    until(lambda: len(list(jobs.directory.glob("started-*"))) == 2, "two ranks")
+    assert len(jobs.left_behind()) == 2
+    return number
+
+
+def test_every_node_runs_its_own_copy_and_none_is_left(tiny_jobs: Jobs) -> None:
+    (tiny_jobs.directory / "set").mkdir()
+    (tiny_jobs.directory / "set" / "a file").write_text("of the set")
+    must(tiny_jobs("tar", "-C", "set", "-czf", "set.tar.gz", "."))
+    words = ("-N", "2", *SHARED, "--stage", "nvme", "--stage-data", str(tiny_jobs.directory / "set.tar.gz"))
+    number = tiny_jobs.submit(*words, "--", write(tiny_jobs, LOOK))
+    tiny_jobs.wait(number)
+    ranks = tiny_jobs.ranks(number)
+    assert {rank["sif"].rpartition("/hpcmod-")[0] for rank in ranks} == {str(tiny_jobs.local)}
+    assert [rank["data"] for rank in ranks] == [["a file"], ["a file"]]
+    assert len({rank["host"] for rank in ranks}) == 2
+    assert tiny_jobs.left_behind() == []
+
+
+def test_a_squashfs_is_mounted_on_every_node(tiny_jobs: Jobs) -> None:
+    (tiny_jobs.directory / "set").mkdir()
+    (tiny_jobs.directory / "set" / "one").write_text("1")
+    must(tiny_jobs("mksquashfs", "set", "set.squashfs", "-quiet", "-no-progress"))
+    words = ("-N", "2", *SHARED, "--stage-data", str(tiny_jobs.directory / "set.squashfs"))
+    number = tiny_jobs.submit(*words, "--", write(tiny_jobs, LOOK))
+    tiny_jobs.wait(number)
+    assert [rank["data"] for rank in tiny_jobs.ranks(number)] == [["one"], ["one"]]
+    assert tiny_jobs.left_behind() == []
+
+
+def test_scancel_leaves_no_process_no_file_and_no_instance(tiny_jobs: Jobs) -> None:
+    number = hanging(tiny_jobs)
+    mark = str(tiny_jobs.directory)
+    must(tiny_jobs("scancel", number))
+    tiny_jobs.wait(number)
+    until(lambda: tiny_jobs.left_behind() == [], "the nodes to be empty")
+    assert tiny_jobs.state(number) == "CANCELLED"
+    until(lambda: not tiny_jobs.processes(mark) and not tiny_jobs.processes("hpcmod-stage"), "no process")
+    listed = must(tiny_jobs(tiny_jobs.machine.stack.apptainer, "instance", "list", "--json")).stdout
+    assert '"instances": []' in listed
+
+
+def test_a_batch_script_that_is_killed_leaves_no_file(tiny_jobs: Jobs) -> None:
+    number = hanging(tiny_jobs)
+    (shell,) = find_batch_shells(number)
+    os.kill(shell, signal.SIGKILL)
+    tiny_jobs.wait(number)
+    until(lambda: tiny_jobs.left_behind() == [], "the nodes to be empty")
+
+
+def find_batch_shells(number: str) -> list[int]:
+    """Find the shells that run the batch script of a job, by the name that slurmd gives it."""
+    found = subprocess.run(["pgrep", "-f", f"job0*{number}/slurm_script"], capture_output=True, text=True)
+    return [int(pid) for pid in found.stdout.split() if "slurmstepd" not in Path(f"/proc/{pid}/comm").read_text()]
+
+
+def test_a_broken_copy_is_noticed_and_the_job_goes_on_without(tiny_jobs: Jobs) -> None:
+    # stands for sbcast: one byte of what it copies is another
+    stand_in = tiny_jobs.directory / "bin" / "sbcast"
+    stand_in.parent.mkdir()
+    flip = 'printf X | dd of="${!#}" bs=1 seek=4096 conv=notrunc status=none'
+    stand_in.write_text(
+        '#!/bin/bash\n/usr/bin/sbcast "$@" || exit\n'
+        f"srun --overlap -N2 -n2 --ntasks-per-node=1 bash -c '{flip}' bash \"$@\"\n"
+    )
+    stand_in.chmod(0o755)
+    env = {"BASH_ENV": f"{tiny_jobs.directory}/env"}
+    (tiny_jobs.directory / "env").write_text(
+        f"source {tiny_jobs.machine.stack.lmod_init}\nPATH={stand_in.parent}:$PATH\n"
+    )
+    number = tiny_jobs.submit("-N", "2", *SHARED, "--stage", "ram", "--", write(tiny_jobs, LOOK), **env)
+    tiny_jobs.wait(number)
+    ranks = tiny_jobs.ranks(number)
+    assert {Path(rank["sif"]).name for rank in ranks} == {"tiny.sif"}
+    assert str(tiny_jobs.local) not in ranks[0]["sif"]
+    assert "another sha256" in tiny_jobs.output(number)
+    assert "goes on without a staged image" in tiny_jobs.output(number)
+    assert tiny_jobs.left_behind() == []
+
+
+def test_an_archive_that_is_cut_short_ends_the_job(tiny_jobs: Jobs) -> None:
+    (tiny_jobs.directory / "set").mkdir()
+    (tiny_jobs.directory / "set" / "noise").write_bytes(os.urandom(1 << 20))
+    must(tiny_jobs("tar", "-C", "set", "-cf", "set.tar", "."))
+    with (tiny_jobs.directory / "set.tar").open("r+b") as file:
+        file.truncate(1 << 19)
+    words = ("-N", "2", *SHARED, "--stage-data", str(tiny_jobs.directory / "set.tar"))
+    number = tiny_jobs.submit(*words, "--", write(tiny_jobs, LOOK))
+    tiny_jobs.wait(number)
+    assert tiny_jobs.state(number) == "FAILED"
+    assert "tar failed" in tiny_jobs.output(number)
+    assert tiny_jobs.left_behind() == []

@@ -1,0 +1,21 @@
+#!/bin/bash
+# 2 nodes of cray-ex-gh200 (gh200), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
+#SBATCH --job-name=all_reduce_perf
+# %x is the name of the job, %j its number
+#SBATCH --output=%x-%j.out
+#SBATCH --time=00:30:00
+#SBATCH --nodes=2
+# one rank a GPU
+#SBATCH --ntasks-per-node=4
+# all cores that a job may use, shared out
+#SBATCH --cpus-per-task=72
+# cray-ex-gh200 wants it of every job
+#SBATCH --exclusive
+
+module load PyTorch || exit
+
+# Slurm binds each rank: socket.
+srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=4 --cpus-per-task=72 --mpi=pmi2 \
+    --ntasks-per-socket=1 '--distribution=*:block' --cpu-bind=socket \
+    singularity run --nv "$SIF" \
+    run-in-env build/all_reduce_perf -b 1M -e 8G -f 2 -n 100

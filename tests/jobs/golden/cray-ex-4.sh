@@ -1,0 +1,24 @@
+#!/bin/bash
+# 2 nodes of cray-ex-gh200 (gh200), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
+#SBATCH --job-name=run_clm
+# %x is the name of the job, %j its number
+#SBATCH --output=%x-%j.out
+#SBATCH --time=02:00:00
+#SBATCH --nodes=2
+# one rank a GPU
+#SBATCH --ntasks-per-node=4
+# all cores that a job may use, shared out
+#SBATCH --cpus-per-task=72
+# cray-ex-gh200 wants it of every job
+#SBATCH --exclusive
+
+module load PyTorch || exit
+
+# Slurm binds each rank: socket.
+srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=4 --cpus-per-task=72 --mpi=pmi2 \
+    --ntasks-per-socket=1 '--distribution=*:block' --cpu-bind=socket \
+    singularity run --nv "$SIF" \
+    conda-python-distributed run_clm.py --model_name_or_path meta-llama/Llama-2-7b-hf --dataset_name wikitext \
+    --dataset_config_name wikitext-2-v1 --per_device_train_batch_size 8 --per_device_eval_batch_size 8 --do_train \
+    --do_eval --output_dir output --overwrite_output_dir --block_size 4096 --torch_dtype=bfloat16 --bf16=True \
+    --deepspeed=ds_config.json --gradient_checkpointing=True

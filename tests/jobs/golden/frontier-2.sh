@@ -1,0 +1,22 @@
+#!/bin/bash
+# 2 nodes of frontier (compute), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
+#SBATCH --job-name=ddp_test
+# %x is the name of the job, %j its number
+#SBATCH --output=%x-%j.out
+#SBATCH --account=ABC123
+#SBATCH --time=00:05:00
+#SBATCH --partition=batch
+#SBATCH --nodes=2
+# one rank a GPU
+#SBATCH --ntasks-per-node=8
+# all cores that a job may use, shared out
+#SBATCH --cpus-per-task=7
+
+[[ ${SLURM_EXPORT_ENV-} != NONE ]] || unset SLURM_EXPORT_ENV
+module load PyTorch || exit
+
+# Which cores a rank gets is left to Slurm.
+srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 \
+    --gpu-bind=closest \
+    singularity exec --rocm "$SIF" \
+    conda-python-distributed -W ignore -u multinode_olcf.py 2000 10

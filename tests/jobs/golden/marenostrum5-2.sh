@@ -1,0 +1,22 @@
+#!/bin/bash
+# 2 nodes of marenostrum5 (acc), on each torchrun starts the ranks. Written by `hpcmod job`: everything in it may be changed.
+#SBATCH --job-name=batched_execution
+# %x is the name of the job, %j its number
+#SBATCH --output=benchmark/reports/R-%x.%j.out
+#SBATCH --account=bsc98
+#SBATCH --qos=acc_bsccs
+#SBATCH --time=00:02:00
+#SBATCH --nodes=2
+# one task a node: torchrun starts the ranks
+#SBATCH --ntasks-per-node=1
+# 20 with each GPU, as marenostrum5 wants
+#SBATCH --cpus-per-task=80
+#SBATCH --gres=gpu:4
+
+module load singularity || exit
+module load PyTorch || exit
+
+# One task a node, with all its cores.
+srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=1 --cpus-per-task=80 \
+    singularity exec --nv "$SIF" \
+    conda-python-distributed --launcher torchrun benchmark/all_reduce_bench.py

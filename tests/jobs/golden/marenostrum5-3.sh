@@ -1,0 +1,22 @@
+#!/bin/bash
+# 2 nodes of marenostrum5 (acc), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
+#SBATCH --job-name=my_first_distributed_app
+# %x is the name of the job, %j its number
+#SBATCH --output=%x-%j.out
+#SBATCH --account=bsc98
+#SBATCH --qos=acc_bsccs
+#SBATCH --time=00:02:00
+#SBATCH --nodes=2
+# one rank a GPU
+#SBATCH --ntasks-per-node=4
+# 20 with each GPU, as marenostrum5 wants
+#SBATCH --cpus-per-task=20
+#SBATCH --gres=gpu:4
+
+module load singularity || exit
+module load PyTorch || exit
+
+# Which cores a rank gets is left to Slurm.
+srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=4 --cpus-per-task=20 \
+    singularity exec --nv "$SIF" \
+    conda-python-distributed my_first_distributed_app.py

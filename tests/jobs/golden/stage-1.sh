@@ -1,0 +1,30 @@
+#!/bin/bash
+# 64 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
+#SBATCH --job-name=train
+# %x is the name of the job, %j its number
+#SBATCH --output=%x-%j.out
+#SBATCH --account=project_465000001
+#SBATCH --time=02:00:00
+#SBATCH --partition=standard-g
+#SBATCH --nodes=64
+# one rank a GPU
+#SBATCH --ntasks-per-node=8
+# all cores that a job may use, shared out
+#SBATCH --cpus-per-task=7
+#SBATCH --gpus-per-node=8
+#SBATCH --mem=480G
+
+module load PyTorch || exit
+
+# Copies on every node, checked there, and removed when the job ends. "$SIF" then names the copy; where it cannot be made,
+# it stays what it is.
+staged=$("$RUNSCRIPTS"/stage-image /tmp) || exit
+eval "$staged"
+staged=$("$RUNSCRIPTS"/stage-data /tmp /scratch/me/train.squashfs) || exit
+eval "$staged"
+
+# Each rank of a node gets the cores near its GPU, GPU 0 first.
+srun --export=ALL --kill-on-bad-exit=1 --nodes=64 --ntasks-per-node=8 --cpus-per-task=7 \
+    --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \
+    singularity exec "$SIF" \
+    conda-python-distributed train.py /staged-data/train

@@ -1,0 +1,11 @@
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+#SBATCH --partition=standard-g
+#SBATCH --time=00:10:00
+#SBATCH --account=project_465000001
+
+IMAGE="/scratch/project_465000001/my images/train.sif"
+
+srun singularity exec $IMAGE python -u train.py

@@ -1,0 +1,43 @@
+"""What `hpcmod job` writes, for every machine and shape of job, is what `hpcmod job --lint` finds nothing in."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from hpcmod.check.joblint import lint_job
+from hpcmod.errors import BadInputError
+from hpcmod.machine import load_site
+from hpcmod.model.job import make_job
+from hpcmod.model.job_request import JobRequest
+from hpcmod.model.site import LAUNCHERS
+from hpcmod.render.jobscript import render_jobscript
+from hpcmod.resources import module_templates, site_profiles
+
+OPTIONS = tuple((name, "x") for name in ("account", "qos", "time"))
+
+
+@pytest.mark.parametrize("name", site_profiles())
+def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
+    site, templates = load_site(name, {}), module_templates()
+    places = ("", *(place.name for place in site.stage_places))
+    written = 0
+    for kind, launcher, gpus, nodes, stage, program in product(
+        ("", *(node.name for node in site.node_types)),
+        ("", *LAUNCHERS),
+        (-1, 1, 2),
+        (1, 4),
+        places,
+        ("t.py", "./a.out"),
+    ):
+        request = JobRequest(
+            (program,), "X/1", nodes=nodes, gpus=gpus, node_type=kind, launcher=launcher, options=OPTIONS, stage=stage
+        )
+        try:
+            text = render_jobscript(make_job(request, site), templates=templates)
+        except BadInputError:
+            continue
+        written += 1
+        assert lint_job(text, site) == (), text
+    assert written >= 12

@@ -1,0 +1,212 @@
+"""The rules for batch scripts, against a corpus: scripts with one fault each, and scripts with none (tests/jobs)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcmod.check.joblint import RULES, lint_job
+from hpcmod.machine import load_site
+from hpcmod.model.site import Site
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+RIGHT = sorted(JOBS.glob("right/*.sh"))
+WRONG = sorted(JOBS.glob("wrong/*.sh"))
+
+NOT_LUMI = {
+    "cpus-per-gpu": "marenostrum5",
+    "missing-option": "marenostrum5",
+    "no-gpu-flag": "marenostrum5",
+    "refused-launcher": "frontier",
+    "srun-flags": "cray-ex-gh200",
+}
+"""The machine that a wrong script is for, where it is not LUMI."""
+
+LINES = {
+    "bind-replaced": 10, "misplaced-equals": 6, "misplaced-equals--letter": 6, "misspelt-directive--indented": 6,
+    "broken-continuation": 11, "clean-environment": 11, "cpus-per-gpu": 7, "device-of-rank": 11,
+    "directive-variable": 7, "early-expansion": 11, "export-none": 5, "export-none--of-a-step": 11, "fixed-port":
+    10, "fixed-port--of-a-program": 11, "image-on-home": 9, "late-directive": 10, "launcher-tasks": 11,
+    "library-path": 10, "line-end": 1, "literal-sif": 11, "mask-count": 11, "mask-order": 13, "master-addr": 10,
+    "master-addr--each-node": 11, "master-addr--list": 10, "missing-option": 1, "misspelt-directive": 6,
+    "no-gpu-flag": 14, "no-gpus": 10, "no-layout": 9, "no-module": 9, "no-module--too-late": 9, "no-shebang": 1,
+    "no-srun": 11, "no-wait": 11, "not-an-image": 11, "other-module": 11, "rank-in-batch": 10,
+    "rank-in-batch--devices": 10, "refused-launcher": 15, "repeated-bind": 11, "shared-cache": 10, "sleep": 11,
+    "srun-cpus": 12, "srun-flags": 10, "step-too-big": 11, "too-many-gpus": 4, "unquoted-sif": 11, "wrong-gpu-flag":
+    11,
+}  # fmt: skip
+"""Where the fault of each wrong script is."""
+
+
+@lru_cache
+def site(name: str) -> Site:
+    return load_site(name, {})
+
+
+def read(path: Path) -> str:
+    return path.read_bytes().decode()
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
+def test_a_script_with_one_fault_gives_that_one(path: Path) -> None:
+    rule = path.stem.partition("--")[0]
+    found = lint_job(read(path), site(NOT_LUMI.get(rule, "lumi")))
+    assert [(fault.rule, fault.line) for fault in found] == [(rule, LINES[path.stem])]
+    assert all(fault.what and fault.cure for fault in found)
+
+
+@pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
+def test_a_right_script_gives_none(path: Path) -> None:
+    assert lint_job(read(path), site(path.stem.partition("--")[0])) == ()
+
+
+def test_each_rule_has_a_script_that_breaks_it() -> None:
+    assert set(RULES) == {path.stem.partition("--")[0] for path in WRONG}
+
+
+HEAD = (
+    "#!/bin/bash\n#SBATCH -A p\n#SBATCH -N 2 --ntasks-per-node 8 --gpus-per-node mi250:8 -p standard-g\nmodule load X\n"
+)
+
+
+def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
+    return [fault.rule for fault in lint_job(HEAD + line, site(machine))]
+
+
+@pytest.mark.parametrize(
+    ("line", "rules"),
+    [
+        pytest.param("srun singularity exec $SIF conda-python-distributed t.py\n", [], id="plain"),
+        pytest.param("MASTER_ADDR=$(hostname) srun conda-python-distributed t.py\n", [], id="first node's own name"),
+        pytest.param(
+            "srun env MASTER_ADDR=$(hostname) conda-python-distributed t.py\n", ["master-addr"], id="env in step"
+        ),
+        pytest.param("# export MASTER_PORT=29500\n", [], id="a comment"),
+        pytest.param("cat <<EOF >x\nexport MASTER_ADDR=localhost\nEOF\n", [], id="here-document"),
+        pytest.param("MASTER_PORT=$((10000 + SLURM_JOB_ID % 9999))\n", [], id="a port of the job"),
+        pytest.param("srun python t.py --master_port 1234\n", ["fixed-port"], id="port as an option"),
+        pytest.param("python plot.py\n", [], id="the host's own python"),
+        pytest.param("srun -n1 -N1 singularity exec $SIF pip list\n", [], id="a smaller step"),
+        pytest.param(
+            "srun -N4 singularity exec $SIF conda-python-distributed t.py\n", ["step-too-big"], id="bigger step"
+        ),
+        pytest.param("srun echo $SLURM_PROCID\n", ["early-expansion"], id="bare"),
+        pytest.param('srun echo "$SLURM_PROCID"\n', ["early-expansion"], id="double quotes"),
+        pytest.param("srun bash -c 'echo $SLURM_PROCID'\n", [], id="single quotes"),
+        pytest.param('srun bash -c "echo \\$SLURM_PROCID"\n', [], id="escaped"),
+        pytest.param("export LOCAL_RANK=$SLURM_LOCALID\n", ["rank-in-batch"], id="local rank of the batch script"),
+        pytest.param("srun bash -c 'export RANK=$SLURM_PROCID; exec python t.py'\n", [], id="rank in the step"),
+        pytest.param("sleep 10\n", [], id="sleep in the batch script"),
+        pytest.param("for i in 1 2; do srun -N1 -n1 a & done; wait\n", [], id="loop of steps, awaited"),
+        pytest.param("for i in 1 2; do srun -N1 -n1 a & done\n", ["no-wait"], id="loop of steps, not awaited"),
+        pytest.param("srun singularity exec -e $SIF python t.py\n", ["clean-environment"], id="letter of --cleanenv"),
+        pytest.param("srun singularity exec -B /opt/cray:/x $SIF python t.py\n", [], id="another place for a bind"),
+        pytest.param('export APPTAINER_BINDPATH="$APPTAINER_BINDPATH,/data"\n', [], id="bind added"),
+        pytest.param(
+            "srun --cpu-bind=mask_cpu:$(hpcmod masks) singularity exec $SIF pip list\n", [], id="masks not known"
+        ),
+        pytest.param("srun -N1 -n1 -c8 bash -c 'while :; do date; sleep 9; done' & wait\n", [], id="a monitor step"),
+        pytest.param("bash -c 'while :; do date; sleep 9; done' &\n", [], id="a monitor on the first node"),
+        pytest.param("srun bash -c 'sleep 0.$SLURM_LOCALID; ls'\n", [], id="ranks kept apart"),
+        pytest.param(
+            "srun bash -c '[ $SLURM_LOCALID = 0 ] || sleep 2s; ls'\n", ["sleep"], id="ranks wait for the first"
+        ),
+        pytest.param('srun bash -c "export RANK=\\$SLURM_PROCID; exec ./a"\n', [], id="rank in the step, escaped"),
+        pytest.param(
+            'srun bash -c "export RANK=$SLURM_PROCID; exec ./a"\n', ["early-expansion", "rank-in-batch"], id="too early"
+        ),
+        pytest.param('srun bash -c "export MASTER_ADDR=$(hostname); ./a"\n', [], id="first node's name in the step"),
+        pytest.param(
+            'srun bash -c "export MASTER_ADDR=\\$(hostname); ./a"\n', ["master-addr"], id="each node's name, escaped"
+        ),
+        pytest.param("export ROCR_VISIBLE_DEVICES=0,1,2,3\n", [], id="some of the devices"),
+        pytest.param("export ROCR_VISIBLE_DEVICES=$SLURM_LOCALID\n", ["rank-in-batch"], id="one device for all"),
+        pytest.param("ROCR_VISIBLE_DEVICES=0 srun --ntasks-per-node=1 ./a\n", [], id="one device for one task"),
+        pytest.param("srun -n64 -c7 ./a\n", [], id="CPUs of the job are not known"),
+        pytest.param("singularity exec $SIF python t.py\nsrun ./a\n", [], id="once, before the ranks"),
+        pytest.param(
+            "singularity exec $SIF python t.py\ntimeout 30 srun ./a\n", [], id="before ranks behind a program"
+        ),
+        pytest.param("singularity exec $SIF python t.py\n", ["no-srun"], id="python alone"),
+        pytest.param("srun ./a\nsingularity exec $SIF torchrun t.py\n", ["no-srun"], id="distributed beside a step"),
+        pytest.param("srun ./a --tracker tcp://nid001:5555\n", [], id="a port of a service"),
+        pytest.param("srun ./a --init-method=tcp://nid001:5555\n", ["fixed-port"], id="a port to meet"),
+        pytest.param("export TRITON_CACHE_DIR=$TMPDIR/triton\n", [], id="cache of the job"),
+        pytest.param("export LD_LIBRARY_PATH=/x\n./tool\nsrun singularity exec $SIF ls\n", [], id="library of a tool"),
+        pytest.param("LD_LIBRARY_PATH=/x singularity exec $SIF ls\n", ["library-path"], id="library of a container"),
+        pytest.param(
+            "module load AI/TensorFlow/2\nsrun singularity exec $SIFTENSORFLOW ls\n", [], id="a path's middle"
+        ),
+        pytest.param("module load $MINE\nsrun singularity exec $SIFTENSORFLOW ls\n", [], id="modules not known"),
+        pytest.param(
+            "module restore mine\nsrun singularity exec $SIFTENSORFLOW ls\n", [], id="modules of a collection"
+        ),
+        pytest.param(
+            "module unload TensorFlow\nsrun singularity exec $SIFTENSORFLOW ls\n", ["other-module"], id="unload"
+        ),
+        pytest.param("srun sh -c 'torchrun t.py'\n", ["launcher-tasks"], id="torchrun in a shell"),
+    ],
+)
+def test_one_line_more(line: str, rules: list[str]) -> None:
+    assert rules_of(line) == rules
+
+
+@pytest.mark.parametrize(
+    ("asked", "step", "rules"),
+    [
+        pytest.param("-N1 -n1 -c56", "srun -n8 -c7 ./a", [], id="CPUs of one task for eight"),
+        pytest.param("-N1 -n8 -c7", "srun -n16 -c7 ./a", [], id="CPUs that a whole node has"),
+        pytest.param("-N1 -n8 -c7", "srun -n32 -c7 ./a", ["step-too-big"], id="CPUs that no node has"),
+        pytest.param("-N2-4 -n8 -c7", "srun -N4 -n8 -c7 ./a", [], id="nodes of a range"),
+        pytest.param("-N2-4 -n8 -c7", "srun -N5 -n8 -c7 ./a", ["step-too-big"], id="nodes beyond a range"),
+        pytest.param("-n16 -c7 -G16", "srun -c7 ./a", [], id="GPUs of nodes that Slurm counts"),
+        pytest.param("-N1 -n8 -c7 -G16", "srun -c7 ./a", ["too-many-gpus"], id="GPUs of one node"),
+        pytest.param("-N1 -n8 -c7", "srun -n1 mkdir -p x", [], id="a tool needs no CPUs"),
+        pytest.param("-N1 -n8 -c7", "srun ./a", ["srun-cpus"], id="a program needs its CPUs"),
+        pytest.param("-N1 -n2", "srun --cpu-bind=mask_cpu:1,2,4 ./a", [], id="more masks than ranks"),
+        pytest.param("-N1 -n4", "srun --cpu-bind=mask_cpu:1,2,4 ./a", ["mask-count"], id="fewer masks than ranks"),
+    ],
+)
+def test_a_step_against_what_the_job_asks_for(asked: str, step: str, rules: list[str]) -> None:
+    script = f"#!/bin/bash\n#SBATCH -A p\n#SBATCH -p small-g -t 10\n#SBATCH {asked}\n{step}\n"
+    assert [fault.rule for fault in lint_job(script, site("lumi"))] == rules
+
+
+@pytest.mark.parametrize("line", ["module load -s X", "module --force purge; ml X", "ml -t +X", "module restore"])
+def test_what_loads_a_module_is_seen(line: str) -> None:
+    script = HEAD.replace("module load X", line) + "srun singularity exec $SIF ls\n"
+    assert lint_job(script, site("lumi")) == ()
+
+
+@pytest.mark.parametrize(
+    "line", ["module --force purge", "module list", "ml", "ml avail X", "ml -X", "module -t use X"]
+)
+def test_what_loads_no_module_is_seen(line: str) -> None:
+    script = HEAD.replace("module load X", line) + "srun singularity exec $SIF ls\n"
+    assert [fault.rule for fault in lint_job(script, site("lumi"))] == ["no-module"]
+
+
+def test_no_amd_gpu_is_hidden_for_want_of_a_flag() -> None:
+    amd = replace(site("lumi"), runtime_flags=("--rocm",))
+    assert lint_job(HEAD + "srun singularity exec $SIF ls\n", amd) == ()
+
+
+def test_what_a_machine_asks_for_is_missing_there_only() -> None:
+    script = HEAD.replace("-A p ", "")
+    assert "missing-option" in [fault.rule for fault in lint_job(script, site("marenostrum5"))]
+    assert "missing-option" not in [fault.rule for fault in lint_job(script, Site("ours"))]
+
+
+@given(st.text(alphabet="#SBATCH-=n \t\n\\\"'`$(){}<>|&;srunsingularity exec$SIF/.:,0129"))
+def test_no_text_makes_it_fail(text: str) -> None:
+    lint_job(text, site("lumi"))
+    lint_job(f"#!/bin/bash\n{text}", site("marenostrum5"))
+
+
+def test_deep_nesting_does_not_make_it_fail() -> None:
+    lint_job("#!/bin/bash\n" + 'a "$(' * 5000, site("lumi"))

@@ -1,0 +1,80 @@
+"""Each walk-through of docs/how-to does what its page says: golden files, shellcheck, and our own rules for scripts.
+
+To renew the golden files: HPCMOD_UPDATE_GOLDEN=1.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hpcmod import machine
+from hpcmod.check.joblint import RULES, lint_job
+from hpcmod.cli.main import main
+from tests.walkthroughs import COMMANDS, GOLDEN, SITES, Command, blocks, text_of
+
+SCRIPTS = [command for command in COMMANDS if command.golden.suffix == ".sh"]
+each = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+each_script = pytest.mark.parametrize("command", SCRIPTS, ids=lambda command: command.name)
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No Slurm, no runtime and no settings of this machine."""
+    for name in [name for name in os.environ if name.startswith(("SLURM_", "SBATCH_", "HPCMOD_SITE"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
+
+
+def printed(command: Command) -> str:
+    dry = ["--dry-run"] if command.words[0] == "launch" else []
+    words = [command.words[0], *dry, *command.words[1:]]
+    done = CliRunner(env=command.environment).invoke(main, words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@each
+def test_the_command_prints_its_golden_file(command: Command) -> None:
+    text = printed(command)
+    if os.environ.get("HPCMOD_UPDATE_GOLDEN"):
+        command.golden.write_text(text, encoding="utf-8")
+    assert command.golden.read_text(encoding="utf-8") == text
+
+
+def test_there_is_no_golden_file_without_its_command() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == {command.name for command in COMMANDS}
+
+
+@pytest.mark.parametrize("page", SITES)
+def test_what_a_page_shows_is_in_a_script_of_its_commands(page: str) -> None:
+    written = {line for command in COMMANDS if command.page == page for line in command.golden.read_text().splitlines()}
+    written.add('eval "$staged"')
+    shown = [line for block in blocks(page, "bash") for line in block.splitlines()]
+    assert shown
+    assert [line for line in shown if line not in written] == []
+
+
+@each_script
+def test_our_own_rules_find_nothing_in_it(command: Command) -> None:
+    site = machine.load_site(SITES[command.page]["HPCMOD_SITE"], {})
+    assert lint_job(command.golden.read_text(), site) == ()
+
+
+def test_shellcheck_finds_nothing_in_any_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = shutil.which("shellcheck", path=os.defpath + os.pathsep + str(Path(sys.executable).parent))
+    assert program, "shellcheck comes with dev/stack"
+    done = subprocess.run([program, *(str(command.golden) for command in SCRIPTS)], capture_output=True, text=True)
+    assert done.stdout + done.stderr == ""
+
+
+def test_the_page_of_the_rules_lists_every_rule_and_no_other() -> None:
+    listed = [line.split("`")[1] for line in text_of("batch-scripts").splitlines() if line.startswith("| `")]
+    assert listed == list(RULES)

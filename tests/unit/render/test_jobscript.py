@@ -1,0 +1,94 @@
+"""A batch script means exactly what its plan says, whatever the words hold."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.job import JobPlan, make_job
+from hpcmod.model.job_request import JobRequest
+from hpcmod.model.site import JobRules, Site, StagePlace
+from hpcmod.render.jobscript import make_argv, make_salloc, render_jobscript, render_step
+from hpcmod.resources import module_templates
+
+ODD = ("train.py", "a b", "$HOME", "it's", '"', "`id`", "*", "", "\\", "--x=$(id)", "é", "x" * 300)
+
+STAND_INS = """
+module() { printf 'module %s\\n' "$*"; }
+srun() { while [[ $1 == -* ]]; do shift; done; printf '[%s]' "${@:3}"; }
+export -f module srun
+"""
+
+
+def made(program: tuple[str, ...] = ("train.py",), site: Site | None = None, **request: object) -> JobPlan:
+    return make_job(JobRequest(program, "X/1.0", **request), site or Site("ours"))  # type: ignore[arg-type]
+
+
+def rendered(plan: JobPlan) -> str:
+    return render_jobscript(plan, templates=module_templates())
+
+
+def run(text: str, tmp_path: Path, **env: str) -> str:
+    """Run a script with stand-ins for module and srun, which print their words."""
+    script = tmp_path / "job.sh"
+    script.write_text(text)
+    done = subprocess.run(
+        ["bash", "-c", f'{STAND_INS}\nbash "$0"', str(script)],
+        env={"SIF": "/an image.sif", "PATH": "/usr/bin:/bin", **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_every_word_reaches_the_program_as_it_is(tmp_path: Path) -> None:
+    shown = run(rendered(made(ODD)), tmp_path)
+    assert shown == "module load X/1.0\n" + "".join(
+        f"[{word}]" for word in ("/an image.sif", "conda-python-distributed", *ODD)
+    )
+
+
+def test_a_place_may_hold_variables_and_nothing_else_a_shell_runs(tmp_path: Path) -> None:
+    (tmp_path / "stage-image").write_text('#!/bin/bash\nprintf "export SIF=%q" "$1/x.sif"\n')
+    (tmp_path / "stage-image").chmod(0o755)
+    site = Site("ours", stage_places=(StagePlace("nvme", "/mnt/$USER x"),))
+    text = rendered(made(site=site, stage="nvme"))
+    assert "[/mnt/me too x/x.sif]" in run(text, tmp_path, USER="me too", RUNSCRIPTS=str(tmp_path))
+    for place in ("/mnt/$(id)", "/mnt/`id`", '/mnt/"x', "/mnt/\\"):
+        with pytest.raises(BadInputError):
+            rendered(made(site=replace(site, stage_places=(StagePlace("nvme", place),)), stage="nvme"))
+
+
+def test_shellcheck_is_told_of_what_is_for_the_ranks() -> None:
+    assert "disable=SC2016" in rendered(made(("bash", "-c", "echo $SLURM_PROCID")))
+    assert "disable=SC2016" not in rendered(made())
+
+
+def test_the_site_s_own_lines_come_before_the_module(tmp_path: Path) -> None:
+    site = Site("ours", job=JobRules(command=("echo from the site",)), proxies=(("https_proxy", "http://p:1/ x"),))
+    text = rendered(made(site=site, proxy=True))
+    assert run(text, tmp_path).startswith("from the site\nmodule load X/1.0\n")
+    assert "export https_proxy='http://p:1/ x'\n" in text
+
+
+def test_all_directives_come_before_the_first_command() -> None:
+    lines = rendered(made()).splitlines()
+    last = max(number for number, line in enumerate(lines) if line.startswith("#SBATCH"))
+    assert all(line.startswith("#") for line in lines[:last])
+
+
+def test_the_words_of_a_step_are_those_of_its_text(tmp_path: Path) -> None:
+    step = made(ODD).step
+    shown = run("srun() { printf '[%s]' \"$@\"; }\n" + render_step(step), tmp_path)
+    assert shown == "".join(f"[{word}]" for word in make_argv(step, image="/an image.sif")[1:])
+
+
+def test_salloc_asks_for_the_same_nodes() -> None:
+    site = Site("ours", stage_places=(StagePlace("nvme", "/mnt", "-C nvme"),))
+    argv = make_salloc(made(site=site, nodes=3, stage="nvme", options=(("account", "a"),)))
+    assert argv == ("salloc", "--account=a", "--nodes=3", "--ntasks-per-node=1", "-C", "nvme")

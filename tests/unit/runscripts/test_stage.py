@@ -1,0 +1,205 @@
+"""stage-image and stage-data on one node; srun and sbcast are stand-ins. On several nodes: tests/e2e/test_stage.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
+
+SRUN = """#!/bin/bash
+# Stands for srun on one node: what it starts gets our stdin, and with --error=none no stderr.
+while [[ $1 == -* ]]; do shift; done
+SLURMD_NODENAME=nid001 exec "$@" 2>/dev/null
+"""
+SBCAST = """#!/bin/bash
+# Stands for sbcast: copies, and spoils the copy as SPOIL says.
+shift 2
+cp "$1" "$2" && chmod u+w "$2" && eval "${SPOIL-:}"
+exit "${SBCAST_STATUS-0}"
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Runs the stage scripts in a job; its keeper is ended at the end of the test, as Slurm ends steps."""
+
+    scripts: Scripts
+    top: Path
+
+    @property
+    def place(self) -> Path:
+        return self.top / "nvme"
+
+    def __call__(self, name: str, *words: str | Path, job: Mapping[str, str] | None = None, **env: str) -> Ran:
+        given = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SIFPYTORCH": str(self.top / "an image.sif")}
+        given = given if job is None else dict(job)
+        path = f"{self.top / 'bin'}:{SYSTEM_PATH}"
+        return self.scripts(name, *map(str, words), env={**given, **env}, path=path)
+
+    def keepers(self) -> list[int]:
+        found = subprocess.run(["pgrep", "-f", "--", f"--keep {self.place}"], capture_output=True, text=True)
+        return [int(pid) for pid in found.stdout.split()]
+
+    def staged(self) -> list[Path]:
+        """What lies in the node's place."""
+        return sorted(path for path in self.place.rglob("*") if path.is_file()) if self.place.is_dir() else []
+
+    def end_job(self) -> None:
+        for pid in self.keepers():
+            os.kill(pid, signal.SIGTERM)
+        for _ in range(100):
+            if not self.keepers():
+                return
+            time.sleep(0.05)
+        raise AssertionError("a keeper outlives its job")
+
+
+@pytest.fixture
+def stage(scripts: Scripts, tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(scripts, tmp_path)
+    made.place.mkdir()
+    make_program(tmp_path / "bin" / "srun", SRUN)
+    make_program(tmp_path / "bin" / "sbcast", SBCAST)
+    (tmp_path / "an image.sif").write_bytes(os.urandom(5000))
+    yield made
+    made.end_job()
+
+
+def evaluated(code: str, *names: str, **env: str) -> list[str]:
+    """Evaluate what a script printed, in a shell of its own, and read variables."""
+    script = code + "".join(f'\nprintf "%s\\n" "${name}"' for name in names)
+    done = subprocess.run(["bash", "-uc", script], env=env, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_the_variables_name_a_copy_that_is_the_image(stage: Stage) -> None:
+    done = stage("stage-image", stage.place)
+    sif, named = evaluated(done.stdout, "SIF", "SIFPYTORCH")
+    assert sif == named
+    assert Path(sif).name == "an image.sif" and stage.place in Path(sif).parents
+    assert Path(sif).read_bytes() == (stage.top / "an image.sif").read_bytes()
+    assert Path(sif).parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_it_says_when_it_does_not_pay(stage: Stage) -> None:
+    said = stage("stage-image", stage.place).stderr
+    assert "one node: the whole image is read once" in said
+    assert "starts as fast from where it is" in said
+
+
+def test_nothing_is_left_when_the_job_ends(stage: Stage) -> None:
+    stage("stage-image", stage.place)
+    assert len(stage.staged()) == 1
+    stage.end_job()
+    assert list(stage.place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        pytest.param({"SPOIL": 'truncate -s 4096 "$2"'}, "4096 bytes instead of 5000", id="cut short"),
+        pytest.param({"SPOIL": 'printf XX | dd of="$2" seek=9 conv=notrunc'}, "another sha256", id="a byte is wrong"),
+        pytest.param({"SPOIL": 'rm "$2"'}, "no bytes instead of 5000", id="no copy"),
+        pytest.param({"SPOIL": 'pkill -f -- "--keep ${2%/*} "; sleep 0.2'}, "a node ended before it", id="a node ends"),
+        pytest.param({"SBCAST_STATUS": "3"}, "sbcast ended with status 3", id="sbcast fails"),
+    ],
+)
+def test_a_wrong_copy_is_said_and_the_image_stays_what_it_was(stage: Stage, env: dict[str, str], said: str) -> None:
+    done = stage("stage-image", stage.place, **env)
+    assert (done.status, done.stdout) == (0, "")
+    assert said in done.stderr
+    assert "the job goes on without a staged image" in done.stderr
+    assert list(stage.place.iterdir()) == []
+    assert stage.keepers() == []
+
+
+def test_a_place_that_is_not_there_or_full_is_said(stage: Stage) -> None:
+    assert "is no directory that you may write to" in stage("stage-image", stage.top / "nowhere").stderr
+    make_program(
+        stage.top / "bin" / "df", "#!/bin/bash\n# Stands for df of a full disk.\nprintf 'a\\nx 9 9 3 9 /\\n'\n"
+    )
+    said = stage("stage-image", stage.place).stderr
+    assert f"{stage.place} has 3 KiB left, and 4 are needed" in said
+    assert list(stage.place.iterdir()) == []
+
+
+def test_in_memory_there_must_be_as_much_of_it(stage: Stage) -> None:
+    make_program(stage.top / "bin" / "stat", '#!/bin/bash\n# Stands for stat of a place in memory.\n'
+                 '[[ $1 != -f ]] || { echo tmpfs; exit; }\nexec /usr/bin/stat "$@"\n')  # fmt: skip
+    make_program(stage.top / "bin" / "awk", "#!/bin/bash\n# Stands for a node without free memory.\n"
+                 '[[ ${!#} != /proc/meminfo ]] || { echo 2; exit; }\nexec /usr/bin/awk "$@"\n')  # fmt: skip
+    assert "the node has 2 KiB of memory left, and 4 are needed" in stage("stage-image", stage.place).stderr
+
+
+def test_two_calls_of_one_job_do_not_meet(stage: Stage) -> None:
+    first, second = (evaluated(stage("stage-image", stage.place).stdout, "SIF")[0] for _ in range(2))
+    assert Path(first).parent != Path(second).parent
+    assert len(stage.staged()) == 2
+
+
+@pytest.mark.parametrize("name", ["stage-image", "stage-data"])
+def test_outside_a_job_it_stops_and_says_so(stage: Stage, name: str) -> None:
+    words = [stage.place, *([stage.top / "an image.sif"] if name == "stage-data" else [])]
+    done = stage(name, *words, job={"SIFPYTORCH": str(stage.top / "an image.sif")})
+    assert (done.status, done.stdout) == (2, "")
+    assert "this is no job of Slurm" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        pytest.param(["stage-image"], 2, id="no place"),
+        pytest.param(["stage-image", "relative"], 2, id="a relative place"),
+        pytest.param(["stage-image", "/a,b"], 2, id="a comma in the place"),
+        pytest.param(["stage-data", "/tmp"], 2, id="no file"),
+        pytest.param(["stage-data", "/tmp", "/nowhere.tar"], 3, id="no such file"),
+        pytest.param(["stage-image", "--help"], 0, id="help"),
+    ],
+)
+def test_what_it_cannot_use_it_refuses(stage: Stage, words: list[str], status: int) -> None:
+    assert stage(*words).status == status
+
+
+def test_without_a_module_there_is_no_image_to_stage(stage: Stage) -> None:
+    assert stage("stage-image", stage.place, job={"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1"}).status == 3
+
+
+@pytest.mark.parametrize("suffix", ["tar", "tar.gz"])
+def test_an_archive_is_unpacked_and_bound_by_its_name(stage: Stage, suffix: str) -> None:
+    (stage.top / "a file").write_text("of the set")
+    archive = stage.top / f"my set.{suffix}"
+    with tarfile.open(archive, "w:gz" if suffix.endswith("gz") else "w") as tar:
+        tar.add(stage.top / "a file", "in/a file")
+    done = stage("stage-data", stage.place, archive, APPTAINER_BINDPATH="/mine")
+    ours, theirs = evaluated(done.stdout, "SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
+    assert theirs == f"/mine,{ours}"
+    source, destination = ours.split(":")
+    assert destination == "/staged-data/my set"
+    assert (Path(source) / "in" / "a file").read_text() == "of the set"
+
+
+def test_an_archive_that_is_none_stops_the_job(stage: Stage) -> None:
+    (stage.top / "set.tar").write_bytes(os.urandom(3000))
+    done = stage("stage-data", stage.place, stage.top / "set.tar")
+    assert (done.status, done.stdout) == (5, "")
+    assert "tar failed" in done.stderr
+    assert list(stage.place.iterdir()) == []
+
+
+def test_a_squashfs_is_copied_else_mounted_from_where_it_is(stage: Stage) -> None:
+    packed = stage.top / "set.squashfs"
+    packed.write_bytes(os.urandom(100))
+    (bind,) = evaluated(stage("stage-data", stage.place, packed).stdout, "APPTAINER_BINDPATH")
+    assert bind.endswith("/data.squashfs:/staged-data/set:image-src=/") and bind.startswith(str(stage.place))
+    done = stage("stage-data", stage.place, packed, SPOIL='truncate -s 9 "$2"')
+    assert evaluated(done.stdout, "APPTAINER_BINDPATH") == [f"{packed}:/staged-data/set:image-src=/"]
+    assert "is mounted from where it is" in done.stderr
