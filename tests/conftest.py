@@ -6,6 +6,7 @@ torch_sif    the image with PyTorch for CPUs
 eb           runs the real EasyBuild with a prefix of its own
 module_env   runs bash snippets with a real `module`; runs the test twice, with Lmod and with Environment Modules 5
 lmod         the same, Lmod only
+registry     a real registry of container images on loopback, one for the whole session
 cluster      a Slurm cluster of two virtual nodes, one for the whole session
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.registry import Registry, run_registry, why_no_registry
 from tests.stack import (
     Cluster,
     EasyBuild,
@@ -122,6 +124,15 @@ def module_env(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> 
 def lmod(stack: Stack, tmp_path: Path) -> ModuleTool:
     """Lmod alone, for Lua modulefiles: `lmod("module load X; echo $SIF", eb.modules).stdout`."""
     return ModuleTool(stack, tmp_path, "lmod")
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A real registry without a login: `registry.push_layout(path, "x", "1")`, then docker://{registry.host}/x:1."""
+    if why_no_registry():
+        pytest.skip(why_no_registry())
+    with run_registry(tmp_path_factory.mktemp("registry")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import InstallPlan, make_plan
-from hpcmod.model.site import Site
+from hpcmod.model.site import Site, Tunable
 from hpcmod.model.spec import InstallSpec
 
 FACTS = ImageFacts(
@@ -73,8 +73,8 @@ def make_plan_of(text: str) -> InstallPlan:
     site = Site(
         name=value,
         central=(f"/central/{value}",),
-        binds=(Bind.parse(f"/opt/{inline}", required=True), Bind.parse(f"/a/{inline}:/b/{inline}:ro")),
-        tunables=(("NCCL_SOCKET_IFNAME", value),),
+        binds=((Bind(f"/opt/{inline}", required=True),), (Bind(f"/a/{inline}", f"/b/{inline}", "ro"),)),
+        tunables=(Tunable("NCCL_SOCKET_IFNAME", value),),
         node_local=f"/tmp/{value}",
         family=value,
     )
@@ -91,6 +91,6 @@ def make_plan_of(text: str) -> InstallPlan:
         easyconfig=f"{value}.eb",
         description=text,
         homepage=text,
-        binds=(Bind.parse(f"/data/{inline}"),),
+        binds=(Bind(f"/data/{inline}"),),
     )
     return make_plan(facts, site, spec)

@@ -6,6 +6,7 @@
 needs='
 venv      python3-venv    /usr/lib/python3*/ensurepip
 apptainer squashfs-tools  mksquashfs
+apptainer squashfs-tools-ng sqfs2tar
 apptainer squashfuse      squashfuse
 apptainer fuse3           fusermount3
 apptainer uidmap          newuidmap
@@ -20,6 +21,10 @@ cluster   munge           munged
 cluster   iproute2        ip
 cluster   procps          ps
 cluster   uidmap          newuidmap
+mpi       openmpi-bin     mpirun
+registry  docker-registry docker-registry
+registry  openssl         openssl
+registry  skopeo          skopeo
 '
 
 is_there() { # is_there PROGRAM|FILE-PATTERN
@@ -58,7 +63,7 @@ apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-remove "$@" </dev/null >/dev/null
 }
 
-# without_daemons COMMAND...: Debian would start slurmd and munge; the test cluster runs its own.
+# without_daemons COMMAND...: Debian would start slurmd, munge and the registry; the tests run their own.
 without_daemons() {
     local policy=/usr/sbin/policy-rc.d status=0
     if [[ -e $policy ]]; then "$@"; return; fi

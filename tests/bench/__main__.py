@@ -12,13 +12,19 @@ from pathlib import Path
 from tests.bench.measure import table
 from tests.stack import find_stack, read_stack
 
-BENCHMARKS = ("install", "module", "runscript", "get_master")
+BENCHMARKS = ("install", "module", "runscript", "get_master", "squashfs", "convert", "job")
+ON_DEMAND = ("convert",)  # an hour, and 30 GB of test images
 
 
 def main() -> None:
     """Parse the arguments, run each benchmark in a directory of its own, print its table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], help=f"of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        choices=[*BENCHMARKS, []],
+        help=f"of {', '.join(BENCHMARKS)}; default: all but {', '.join(ON_DEMAND)}",
+    )
     parser.add_argument("--megabytes", type=int, default=1000, help="size of the image to install (default: 1000)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each side-by-side measurement (default: 5)")
     given = parser.parse_args()
@@ -26,7 +32,7 @@ def main() -> None:
     if stack is None:
         raise SystemExit(f"no test stack in {find_stack()}: run dev/stack")
     print(f"{os.cpu_count()} cores, {platform.platform()}, medians of {given.rounds} rounds side by side\n")
-    for name in given.names or BENCHMARKS:
+    for name in given.names or [name for name in BENCHMARKS if name not in ON_DEMAND]:
         bench = importlib.import_module(f"tests.bench.bench_{name}")
         with tempfile.TemporaryDirectory(prefix="hpcmod-bench-", dir=stack.root) as work:
             rows = list(bench.rows(stack, Path(work), megabytes=given.megabytes, rounds=given.rounds))

@@ -25,6 +25,7 @@ def host_lists() -> Iterator[tuple[str, str]]:
     yield "one range", f"nid[{numbers[0]}-{numbers[NODES - 1]}]"
     yield "300 ranges", f"nid[{','.join(f'{numbers[n]}-{numbers[n + 30]}' for n in range(0, 9600, 32))}]"
     yield "every second node", f"nid[{','.join(numbers[::2])}]"
+    yield "three brackets", "x[1000-1007]c[0-7]s[0-146]"
     yield "no brackets", ",".join(f"nid{number}" for number in numbers[:NODES])
 
 
@@ -45,10 +46,17 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
         one = (took["looks"] - took["none"]) / LOOKS
         yield _row(f"{kind}, in a running shell", one, took["scontrol"], "< 5 ms")
         yield _row(f"{kind}, get-master", took["command"], took["scontrol"], "")
+    whole = dict(host_lists())["one range"]
+    took = alternate(rounds, {
+        "ours": partial(look, whole, 1, name="all_hosts"),
+        "scontrol": partial(run, ["scontrol", "show", "hostnames", whole], work / "slurm.conf"),
+    })  # fmt: skip
+    yield _row("one range, all its hosts for DeepSpeed", took["ours"], took["scontrol"], "")
 
 
-def look(hosts: str, times: int) -> None:
-    script = f"{runscript_templates()['_first-host.bash.j2']}\n{LOOP}"
+def look(hosts: str, times: int, *, name: str = "first_host") -> None:
+    parts = [runscript_templates()[part] for part in ("_first-host.bash.j2", "_all-hosts.bash.j2")]
+    script = "\n".join([*parts, LOOP.replace("first_host", name)])
     subprocess.run(["bash", "-uc", script, "bash", str(times)], input=hosts, text=True, check=True)
 
 

@@ -206,6 +206,17 @@ def test_without_the_own_image_the_sites_is_used(loader: Loader) -> None:
     assert done.stdout == f"{sites} {sites}\n1\n"
 
 
+def test_an_own_image_that_is_a_link_to_nowhere_counts_as_none(loader: Loader) -> None:
+    own, sites = loader.root(TOY) / "toy.sif", loader.eb.top / "site-images/toy.sif"
+    with away(own):
+        own.symlink_to("nowhere.sif")
+        try:
+            done = loader(f"module load {TOY} 2>/dev/null; echo $SIF")
+        finally:
+            own.unlink()
+    assert done.stdout == f"{sites}\n"
+
+
 def test_removing_the_image_and_loading_again_turns_to_the_sites(loader: Loader) -> None:
     own, sites = loader.root(TOY) / "toy.sif", loader.eb.top / "site-images/toy.sif"
     again = "module reload" if loader.tool.name == "envmodules" else f"module unload {TOY}; module load {TOY}"

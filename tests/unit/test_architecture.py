@@ -16,12 +16,12 @@ EASYBLOCKS = CHECKOUT / "easyblocks"
 ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
 
 ORDER = (
-    *("errors", "model", "render", "process", "progress", "lock", "resources", "machine"),
+    *("errors", "model", "render", "process", "progress", "lock", "replacing", "resources", "machine"),
     *("image", "install", "check", "catalogue", "hpcmod", "cli", "easyblocks"),
 )
 """A room imports only rooms to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""
 
-APART = [({"render"}, {"process", "progress", "lock", "resources", "machine"}), ({"cli"}, {"easyblocks"})]
+APART = [({"render"}, {"process", "progress", "lock", "replacing", "resources", "machine"}), ({"cli"}, {"easyblocks"})]
 """Rooms that stand side by side: neither imports the other."""
 
 DATA = {"sites", "runscripts"}
@@ -44,8 +44,21 @@ DOORS = {"os": ("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spaw
 """Functions that start a program past the one door; os.exec* and os.spawn* are added by their beginning."""
 
 PURE_LIBRARIES = {
-    *("__future__", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib", "html", "ipaddress"),
-    *("itertools", "json", "math", "posixpath", "re", "shlex", "string", "sys", "textwrap", "tomli", "tomllib"),
+    *("__future__", "ast", "calendar", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib", "html"),
+    *(
+        "ipaddress",
+        "itertools",
+        "json",
+        "math",
+        "posixpath",
+        "re",
+        "shlex",
+        "string",
+        "sys",
+        "textwrap",
+        "tomli",
+        "tomllib",
+    ),
     *("types", "typing", "urllib.parse"),
 }
 """What model and render may import besides: nothing that opens a file, reads the environment or asks a clock."""
@@ -149,6 +162,7 @@ def test_no_program_is_started_past_the_one_door() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}: {node.value.id}.{node.attr}"
         for path in SOURCES
+        if room_of(path) != "process"
         for node in ast.walk(parse(path))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         if node.attr in DOORS.get(node.value.id, ())

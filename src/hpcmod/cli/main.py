@@ -9,8 +9,9 @@ import click
 from click.shell_completion import get_completion_class
 
 import hpcmod
-from hpcmod.cli import user
+from hpcmod.cli import bundle, cache, environment, image, job, launch, site, user
 from hpcmod.errors import HpcmodError, explain_os_error
+from hpcmod.render.quote import terminal
 
 
 class _Group(click.Group):
@@ -23,9 +24,9 @@ class _Group(click.Group):
             raise
         except (HpcmodError, OSError) as fault:
             err = explain_os_error(fault) if isinstance(fault, OSError) else fault
-            click.echo(f"hpcmod: {err.message}", err=True)
+            click.echo(f"hpcmod: {terminal(err.message)}", err=True)
             if err.cure:
-                click.echo(err.cure, err=True)
+                click.echo(terminal(err.cure), err=True)
             sys.exit(err.exit_code)
 
 
@@ -37,11 +38,13 @@ def main() -> None:
     \b
     Examples:
       hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
+      hpcmod fetch docker://ghcr.io/org/image@sha256:...
       hpcmod inspect image.sif
       eval "$(hpcmod env)"     # make a site's own eb find our easyblocks and easyconfigs
 
     Exit codes: 0 ok, 1 a check failed, 2 bad input, 3 not found, 4 verification failed, 5 no space, 6 busy,
-    7 the environment lacks something, 8 a remote server failed.
+    7 the environment lacks something, 8 a remote server failed, 9 not trusted,
+    10 signed by an unknown key.
     """
 
 
@@ -59,5 +62,16 @@ def completion(shell: str) -> None:
         click.echo(kind(main, {}, "hpcmod", "_HPCMOD_COMPLETE").source())
 
 
-for _command in (user.doctor, user.env, user.inspect, user.install, user.site):
+for _command in (
+    user.doctor,
+    environment.env,
+    user.inspect,
+    user.install,
+    site.site,
+    site.binds,
+    job.job,
+    launch.launch,
+):
+    main.add_command(_command)
+for _command in (image.fetch, image.convert, image.verify, cache.cache, bundle.bundle):
     main.add_command(_command)

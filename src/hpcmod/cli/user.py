@@ -1,10 +1,9 @@
-"""The verbs for users: install, inspect, env, site, doctor."""
+"""The verbs for users: install, inspect, doctor."""
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -12,10 +11,13 @@ from pathlib import Path
 
 import click
 
-from hpcmod import machine, resources
-from hpcmod.check.doctor import FAIL, check_machine
+from hpcmod import resources
+from hpcmod.check.doctor import check_machine
+from hpcmod.cli.environment import eb_environment
+from hpcmod.cli.findings import show_findings
 from hpcmod.image.contents import read_facts
 from hpcmod.process import call
+from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
@@ -34,7 +36,7 @@ def install(easyconfigs: tuple[str, ...], dry_run: bool, rebuild: bool, site: st
       hpcmod install --dry-run --site lumi PyTorch-2.7.1-rocm-6.2.4-singularity.eb
     """
     flags = ["--extended-dry-run"] * dry_run + ["--rebuild"] * rebuild
-    ours = {"EB_PYTHON": sys.executable, **_eb_environment()}
+    ours = {"EB_PYTHON": sys.executable, **eb_environment()}
     if find_spec("easybuild.easyblocks.generic.containermodule"):
         # not needed, and EasyBuild takes it only where easybuild-easyblocks is installed as well
         ours.pop("EASYBUILD_INCLUDE_EASYBLOCKS", None)
@@ -42,31 +44,6 @@ def install(easyconfigs: tuple[str, ...], dry_run: bool, rebuild: bool, site: st
     if site:
         environ["HPCMOD_SITE"] = site
     sys.exit(call(["eb", *easyconfigs, *flags], env=environ))
-
-
-def _eb_environment() -> dict[str, str]:
-    """Variables with which any `eb` finds our easyblocks and easyconfigs."""
-    robot = os.environ.get("EASYBUILD_ROBOT_PATHS", "")
-    path = os.environ.get("PYTHONPATH", "")
-    ours = str(resources.easyconfigs_directory())
-    include = {"EASYBUILD_INCLUDE_EASYBLOCKS": f"{resources.easyblocks_directory()}/container*.py"}
-    return {
-        **(include if resources.is_checkout() else {}),
-        "EASYBUILD_ROBOT_PATHS": robot if ours in robot.split(":") else f"{ours}:{robot}",
-        "PYTHONPATH": ":".join(dict.fromkeys([str(resources.import_directory()), *filter(None, path.split(":"))])),
-    }
-
-
-@click.command()
-def env() -> None:
-    """Print the exports with which a site's own `eb` finds our easyblocks and easyconfigs.
-
-    \b
-    Example:
-      eval "$(hpcmod env)"; eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb
-    """
-    for name, value in _eb_environment().items():
-        click.echo(f"export {name}={shlex.quote(value)}")
 
 
 @click.command()
@@ -85,44 +62,10 @@ def inspect(image: Path, as_json: bool) -> None:
         return
     click.echo(f"architecture: {facts.architecture}")
     click.echo(f"size: {facts.size} bytes")
-    click.echo(f"python: {facts.python.version + ' ' + facts.python.executable if facts.python else 'none found'}")
+    python = f"{facts.python.version} {facts.python.executable}" if facts.python else "none found"
+    click.echo(terminal(f"python: {python}"))
     for package in facts.packages:
-        click.echo(f"package: {package.name} {package.version}")
-
-
-@click.group()
-def site() -> None:
-    """Look at site profiles: what is true of a machine."""
-
-
-@site.command("list")
-def site_list() -> None:
-    """List the shipped profiles.
-
-    \b
-    Example:
-      hpcmod site list
-    """
-    for name in sorted(resources.site_profiles()):
-        click.echo(name)
-
-
-@site.command("show")
-@click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def site_show(name: str | None, as_json: bool) -> None:
-    """Show a profile, or the one of this machine, with what it extends.
-
-    \b
-    Example:
-      hpcmod site show lumi
-    """
-    values = asdict(machine.load_site(name, {} if name else os.environ))
-    if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
-        return
-    for key, value in values.items():
-        click.echo(f"{key} = {json.dumps(value)}")
+        click.echo(terminal(f"package: {package.name} {package.version}"))
 
 
 @click.command()
@@ -134,12 +77,4 @@ def doctor(as_json: bool) -> None:
     Example:
       hpcmod doctor
     """
-    findings = list(check_machine(os.environ, str(resources.easyconfigs_directory())))
-    if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in findings]}, indent=1))
-    else:
-        for one in findings:
-            click.echo(f"{one.verdict:4} {one.subject}: {one.found}")
-            if one.cure:
-                click.echo(f"     {one.cure}")
-    sys.exit(any(one.verdict == FAIL for one in findings))
+    show_findings(check_machine(os.environ, str(resources.easyconfigs_directory())), as_json=as_json)

@@ -44,3 +44,5 @@ class ImageFacts:
     """From /.singularity.d/labels.json, sorted by key; text from outside, hostile until quoted."""
     environment: tuple[tuple[str, str], ...] = ()
     """Plain assignments found in /.singularity.d/env/*.sh, in order, the last of a name wins."""
+    assigned: tuple[str, ...] = ()
+    """Sorted names of all that these scripts may assign, plainly or not."""

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from hpcmod.model.bind import Bind
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
-from hpcmod.model.site import Site
+from hpcmod.model.guard import make_guard
+from hpcmod.model.site import Binds, NodeType, Site
 from hpcmod.model.spec import COMMAND_NAME, InstallSpec
+from hpcmod.model.versions import choose_tunables, find_versions
 
 RUNSCRIPTS_IN_CONTAINER = "/runscripts"
 USER_LAYER_IN_CONTAINER = "/user-software"
@@ -20,6 +22,9 @@ WELL_KNOWN_COMMANDS = (
 )  # fmt: skip
 """Wrapped when the image has them and the easyconfig names none: LUMI's (PyTorch 2.7.1), and what its users ask for."""
 
+
+RUNTIMES = ("singularity", "apptainer")
+"""In the order the wrappers try them; Apptainer answers to both names."""
 
 Defaults = tuple[tuple[tuple[str, ...], str], ...]
 """Names of one variable, and its value."""
@@ -39,8 +44,24 @@ class RunscriptSettings:
     """`one`: each rank sees the GPU of its local rank when Slurm showed it several; `all`: left as Slurm set it."""
     cache_root: str = "/tmp"  # noqa: S108 - a default for node-local caches, keyed by user and job below it
     """Node-local directory for caches."""
+    binds: Binds = ()
+    """Candidates of the module, for wrappers to resolve again on the node that runs."""
     tunables: tuple[tuple[str, str], ...] = ()
     """Defaults (NCCL_*, FI_*, ...), for runs where the module's environment did not reach; a value already set wins."""
+    tunables_multi_node: tuple[tuple[str, str], ...] = ()
+    """Defaults for runs on several nodes only, which no modulefile can know; a value already set wins."""
+    large_caches: str = ""
+    """Where models and data sets are kept instead of in $HOME; may hold variables; empty: left where they are."""
+    nodes: tuple[NodeType, ...] = ()
+    """Kinds of node, the one to assume first; their cores near each GPU are for ranks that no launcher bound."""
+    profiler: str = "py-spy"
+    """What --profile-rank takes where the user names nothing: rocprof, nsys or py-spy."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Launchers that must not be used on this machine, each with the reason."""
+    guard: tuple[tuple[str, str], ...] = ()
+    """Variables that keep the host's Python out of the container, by their names in there; see hpcmod.model.guard."""
+    container_variables: tuple[str, ...] = ()
+    """Others that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
     python_bin: str = ""
     """Directory put on the container's PATH instead of activating the image's Python; empty: it must be activated."""
 
@@ -71,7 +92,7 @@ class InstallPlan:
     """Path of the installation's own SIF, whether or not there will be one."""
     sif_places: tuple[str, ...]
     """Where the module looks for the SIF, in order."""
-    binds: tuple[tuple[Bind, ...], ...]
+    binds: Binds
     """Each group gives at most one bind: its first whose source exists on the node."""
     own: tuple[tuple[str, str], ...]
     """Variables the module sets whatever the user had; given back at unload. The SIF's own are not among them."""
@@ -102,6 +123,7 @@ _LISTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
 def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> InstallPlan:
     """Decide everything about an installation; facts are None where no image could be read."""
     layer = _make_user_layer(facts, spec)
+    container = (*_make_layer_variables(layer), *_make_conda_variables(facts))
     return InstallPlan(
         spec=spec,
         site=site,
@@ -110,10 +132,10 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
         sif_places=_make_sif_places(site, spec),
         binds=_make_binds(site, spec, layer),
         own=_make_own_variables(spec),
-        defaults=(*_make_layer_variables(layer), *_make_conda_variables(facts), *_make_tunables(site)),
+        defaults=(*container, *_make_tunables(facts, site, spec)),
         container_path=_make_container_path(facts, layer),
         commands=spec.commands or _choose_commands(facts),
-        runscripts=_make_runscript_settings(facts, site, spec),
+        runscripts=_make_runscript_settings(facts, site, spec, container=container),
         user_layer=layer,
         packages=facts.packages if facts else (),
         labels=facts.labels if facts else (),
@@ -137,9 +159,9 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9._-]", "_", name)
 
 
-def _make_binds(site: Site, spec: InstallSpec, layer: UserLayer | None) -> tuple[tuple[Bind, ...], ...]:
+def _make_binds(site: Site, spec: InstallSpec, layer: UserLayer | None) -> Binds:
     runscripts = Bind(posixpath.join(spec.root, "runscripts"), RUNSCRIPTS_IN_CONTAINER)
-    groups = [(bind,) for bind in (*site.binds, *spec.binds, runscripts)]
+    groups = [*site.binds, *((bind,) for bind in (*spec.binds, runscripts))]
     if layer is None:
         return tuple(groups)
     packed = Bind(layer.squashfs, USER_LAYER_IN_CONTAINER, "image-src=/")
@@ -176,8 +198,9 @@ def _make_conda_variables(facts: ImageFacts | None) -> Defaults:
     return _make_container_variables((("CONDA_PREFIX", python.prefix), ("CONDA_DEFAULT_ENV", words[-1])))
 
 
-def _make_tunables(site: Site) -> Defaults:
-    return tuple(((name,), value) for name, value in site.tunables)
+def _make_tunables(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Defaults:
+    always, _ = choose_tunables(site.tunables, find_versions(facts, spec))
+    return tuple(((name,), value) for name, value in always)
 
 
 def _make_layer_variables(layer: UserLayer | None) -> Defaults:
@@ -201,13 +224,30 @@ def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
     return tuple(name for name in facts.commands if name in wanted and COMMAND_NAME.fullmatch(name))
 
 
-def _make_runscript_settings(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> RunscriptSettings:
+def _make_runscript_settings(
+    facts: ImageFacts | None, site: Site, spec: InstallSpec, *, container: Defaults
+) -> RunscriptSettings:
+    names = tuple(name for names, _ in container for name in names)
+    always, multi_node = choose_tunables(site.tunables, find_versions(facts, spec))
     return RunscriptSettings(
         module=spec.module,
         sif_variable=f"SIF{spec.variable}",
         gpu_visibility=site.gpu_visibility,
         gpus_per_rank=site.gpus_per_rank,
         cache_root=site.node_local,
-        tunables=site.tunables,
+        binds=_make_binds(site, spec, _make_user_layer(facts, spec)),
+        tunables=always,
+        tunables_multi_node=multi_node,
+        large_caches=site.cache_root,
+        nodes=_sort_nodes(site),
+        profiler={"amd": "rocprof", "nvidia": "nsys"}.get(site.gpu_vendor, "py-spy"),
+        refused=site.launcher.refused,
+        guard=tuple(pair for pair in make_guard(facts) if f"APPTAINERENV_{pair[0]}" not in names),
+        container_variables=names,
         python_bin=_python_bin(facts),
     )
+
+
+def _sort_nodes(site: Site) -> tuple[NodeType, ...]:
+    """Put the node type that a job gets unless it says otherwise first."""
+    return tuple(sorted(site.node_types, key=lambda node: node.name != site.node_type.name))

@@ -61,7 +61,9 @@ def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
         "own": plan.own,
         "defaults": plan.defaults,
         "binds": plan.binds,
+        "has_patterns": any(bind.pattern for group in plan.binds for bind in group),
         "container_path": plan.container_path,
+        "guard": plan.runscripts.guard,
         "family": plan.site.family,
     }
     return _render("module", syntax, templates, values)

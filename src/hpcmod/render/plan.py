@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcmod.model.plan import InstallPlan
+from hpcmod.model.plan import RUNTIMES, InstallPlan
 from hpcmod.render.runscript import RUNSCRIPTS
 
 
@@ -17,7 +17,7 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
         yield f"image: {plan.own_sif} ({plan.image_mode})"
     yield from (f"image looked for at load: {place}" for place in plan.sif_places)
     yield from (f"run script: {plan.runscripts_directory}/{name}" for name in RUNSCRIPTS)
-    yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in (*plan.commands, "start-shell"))
+    yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in (*plan.commands, *RUNTIMES, "start-shell"))
     if plan.user_layer:
         yield f"user layer: {plan.user_layer.directory}, in the container {plan.user_layer.venv}"
     yield from (f"bind if it exists: {' else '.join(str(bind) for bind in group)}" for group in plan.binds)

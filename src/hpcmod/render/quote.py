@@ -22,9 +22,19 @@ def sh(text: str) -> str:
     return "'" + _checked(text).replace("'", "'\\''") + "'"
 
 
+def sh_word(text: str) -> str:
+    """Quote for a POSIX shell where that is needed, for text that people are to read."""
+    return text if re.fullmatch(r"[A-Za-z0-9_@%+=:,./-]+", text) else sh(text)
+
+
 def sh_comment(text: str) -> str:
     """Make text fit for the rest of a comment line of a shell: line ends and other control characters become `?`."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", "?", _checked(text))
+
+
+def terminal(text: str) -> str:
+    """Make text fit for a terminal: control characters become `?`, but for line ends and tabs."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "?", text)
 
 
 def lua(text: str) -> str:

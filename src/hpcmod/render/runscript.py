@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import jinja2
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.plan import RunscriptSettings
+from hpcmod.model.site import NodeType
 from hpcmod.render import quote
 
-RUNSCRIPTS = ("conda-python-distributed", "conda-python-simple", "get-master", "run-in-env")
+RUNSCRIPTS = (
+    "conda-python-distributed",
+    "conda-python-simple",
+    "get-master",
+    "run-in-env",
+    "stage-data",
+    "stage-image",
+)
 """Names of the scripts of the run script directory; the last one is for the wrappers."""
 
 
@@ -66,11 +74,42 @@ def render_start_shell(settings: RunscriptSettings, *, templates: Mapping[str, s
     return _rendered("start-shell", templates, settings=settings)
 
 
+def render_runtime(command: str, settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
+    """Render bin/<command> for one of RUNTIMES: itself, with the module's environment kept out of what it builds.
+
+    Raises
+    ------
+    BadInputError
+        If a setting cannot be written into a script.
+    """
+    return _rendered("runtime", templates, settings=settings, command=command)
+
+
 def _rendered(name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, command: str = "") -> str:
     if settings.gpus_per_rank not in ("one", "all"):
         raise BadInputError(f"gpus_per_rank is {settings.gpus_per_rank!r}", "It can be 'one' or 'all'.")
     template = _environment(tuple(templates.items())).get_template(f"{name}.j2")
-    return template.render(settings=settings, command=command)
+    rows = [_node_row(node) for node in settings.nodes]
+    return template.render(settings=settings, command=command, node_rows=rows)
+
+
+def _node_row(node: NodeType) -> str:
+    """Write what a run script has to know of a node type: partitions, GPUs, and by GPU the cores near it."""
+    if any(re.search(r"[\s|]", partition) for partition in node.partitions):
+        raise BadInputError(f"partitions {node.partitions} of node type {node.name}", "Name each without blanks or |.")
+    cores = " ".join(_write_ranges(cores) for cores in node.gpu_cores)
+    return f"{' '.join(node.partitions)}|{node.gpus}|{cores}"
+
+
+def _write_ranges(cores: Iterable[int]) -> str:
+    """Write cores as taskset and Linux do: 1-7,9."""
+    ranges: list[list[int]] = []
+    for core in sorted(cores):
+        if ranges and ranges[-1][-1] == core - 1:
+            ranges[-1][1:] = [core]
+        else:
+            ranges.append([core])
+    return ",".join("-".join(map(str, ends)) for ends in ranges)
 
 
 @functools.lru_cache(maxsize=1)  # an installation renders a dozen scripts from the same templates

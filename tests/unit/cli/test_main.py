@@ -56,7 +56,7 @@ def test_every_flag_says_what_it_does(line: str, command: click.Command) -> None
 def test_the_help_lists_the_exit_codes_there_are() -> None:
     listed = re.search(r"Exit codes: (.*?)\.\n", CliRunner().invoke(main, ["-h"]).output, re.DOTALL)
     assert listed is not None
-    codes = [int(code) for code in re.findall(r"(\d) ", listed[1])]
+    codes = [int(code) for code in re.findall(r"(\d+) ", listed[1])]
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.HpcmodError)]
     assert codes == sorted({0} | {kind.exit_code for kind in kinds})
 
@@ -131,3 +131,10 @@ def test_a_reader_that_stops_reading_is_no_fault_to_speak_of() -> None:
     done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.stderr, done.returncode) == ("", 1)
+
+
+def test_what_comes_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["inspect", f"{tmp_path}/\x1b]0;mine\x07\x9b31m.sif"])
+    assert result.exit_code == 3
+    assert "?]0;mine??31m.sif" in result.stderr
+    assert not set("\x1b\x07\x9b") & set(result.stderr)

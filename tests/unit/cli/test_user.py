@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from click.testing import CliRunner, Result
 from hpcmod import machine, resources
 from hpcmod.cli import user
 from hpcmod.cli.main import main
-from hpcmod.model.site import Site
 from tests import corpus
 
 needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
@@ -94,54 +91,6 @@ def test_install_names_the_site_to_the_easyblock(eb: FakeCall) -> None:
     assert eb.env["HPCMOD_SITE"] == "lumi"
 
 
-def exports(**env: str) -> dict[str, str]:
-    """What a shell has after `eval "$(hpcmod env)"`."""
-    printed = hpcmod("env", **env).stdout
-    script = 'eval "$1"; env -0'
-    done = subprocess.run(["bash", "-c", script, "bash", printed], env=env, capture_output=True, text=True, check=True)
-    return dict(item.split("=", 1) for item in done.stdout.split("\0") if item)
-
-
-def test_env_is_for_a_shell_to_read_and_leaves_the_sites_python_alone() -> None:
-    found = exports()
-    assert Path(found["EASYBUILD_INCLUDE_EASYBLOCKS"]).name == "container*.py"
-    assert "EB_PYTHON" not in found
-
-
-def test_env_leads_to_our_easyblocks_easyconfigs_and_package() -> None:
-    found = exports()
-    easyblocks = Path(found["EASYBUILD_INCLUDE_EASYBLOCKS"])
-    assert "containermodule.py" in [path.name for path in easyblocks.parent.glob(easyblocks.name)]
-    assert list(Path(found["EASYBUILD_ROBOT_PATHS"].split(":")[0]).glob("p/PyTorch/*.eb"))
-    assert Path(found["PYTHONPATH"].split(":")[0], "hpcmod", "errors.py").is_file()
-
-
-@pytest.mark.parametrize(
-    ("had", "rest"),
-    [
-        pytest.param(None, [""], id="unset: an empty part stands for EasyBuild's own default"),
-        pytest.param("/x", ["/x"], id="set"),
-        pytest.param("/x:", ["/x", ""], id="set, with the default"),
-    ],
-)
-def test_env_keeps_the_robot_path_and_does_not_take_the_default_away(had: str | None, rest: list[str]) -> None:
-    ours, *others = exports(**({} if had is None else {"EASYBUILD_ROBOT_PATHS": had}))["EASYBUILD_ROBOT_PATHS"].split(
-        ":"
-    )
-    assert ours == str(resources.easyconfigs_directory())
-    assert others == rest
-
-
-def test_env_keeps_the_python_path() -> None:
-    assert exports(PYTHONPATH="/a:/b c")["PYTHONPATH"].endswith(":/a:/b c")
-
-
-def test_env_twice_changes_nothing_more() -> None:
-    once = exports(PYTHONPATH="/a", EASYBUILD_ROBOT_PATHS="/x")
-    kept = {name: once[name] for name in ("PYTHONPATH", "EASYBUILD_ROBOT_PATHS")}
-    assert {name: exports(**kept)[name] for name in kept} == kept
-
-
 @needs_mksquashfs
 def test_inspect_says_what_is_in_an_image(tmp_path: Path) -> None:
     image = corpus.make_image(tmp_path / "a.sif")
@@ -169,35 +118,6 @@ def test_inspect_gives_one_versioned_object_for_programs(tmp_path: Path) -> None
     assert found["version"] == 1
     assert {"name": "torch", "version": "2.7.1+rocm6.2.4"} in found["packages"]
     assert found["python"]["version"] == "3.12"
-
-
-def test_site_list_is_the_shipped_profiles_one_a_line() -> None:
-    assert hpcmod("site", "list").stdout.splitlines() == sorted(resources.site_profiles())
-
-
-def test_site_show_prints_every_fact_of_a_site() -> None:
-    lines = hpcmod("site", "show", "lumi").stdout.splitlines()
-    assert [line.split(" = ")[0] for line in lines] == [field.name for field in fields(Site)]
-    assert 'name = "lumi"' in lines
-
-
-def test_site_show_without_a_name_is_the_one_of_this_machine() -> None:
-    assert 'name = "lumi"' in hpcmod("site", "show", HPCMOD_SITE="lumi").stdout.splitlines()
-
-
-def test_site_show_of_a_name_is_not_changed_by_the_environment() -> None:
-    assert 'name = "generic"' in hpcmod("site", "show", "generic", HPCMOD_SITE="lumi").stdout.splitlines()
-
-
-def test_site_show_gives_one_versioned_object_for_programs() -> None:
-    found = json.loads(hpcmod("site", "show", "--json", "lumi").stdout)
-    assert (found["version"], found["name"]) == (1, "lumi")
-    assert found["binds"][0] == {"source": "/var/spool/slurmd", "destination": "", "options": "", "required": True}
-
-
-def test_site_show_of_an_unknown_name_is_not_found() -> None:
-    result = hpcmod("site", "show", "nowhere")
-    assert (result.exit_code, result.stdout) == (3, "")
 
 
 def test_doctor_ends_with_1_when_something_will_not_work_and_says_how_to_mend_it(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
+from hpcmod.model.condition import Condition
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import WELL_KNOWN_COMMANDS, make_plan
-from hpcmod.model.site import Site
+from hpcmod.model.site import Site, Tunable
 from hpcmod.model.spec import InstallSpec
 
 PYTHON = PythonFacts("/opt/env/bin/python3.12", "3.12", "/opt/env")
@@ -24,8 +25,8 @@ WITH_CONDA = (("WITH_CONDA", "source /opt/conda/bin/activate env"),)
 SITE = Site(
     name="x1",
     central=("/appl/images", "/more/images"),
-    binds=(Bind("/opt/cray", required=True), Bind("/scratch")),
-    tunables=(("NCCL_SOCKET_IFNAME", "hsn"),),
+    binds=((Bind("/opt/cray", required=True),), (Bind("/scratch"),)),
+    tunables=(Tunable("NCCL_SOCKET_IFNAME", "hsn"),),
     gpu_visibility=("ROCR_VISIBLE_DEVICES",),
     node_local="/local",
 )
@@ -186,3 +187,28 @@ def test_control_characters_are_refused_where_a_shell_would_run_what_follows_the
 
 def test_the_plan_is_a_function_of_its_three_values() -> None:
     assert make_plan(FACTS, SITE, SPEC) == make_plan(FACTS, SITE, SPEC)
+
+
+def test_a_setting_with_a_condition_is_the_modules_or_the_run_scripts_or_nobodys() -> None:
+    tunables = (
+        Tunable("ALWAYS", "1"),
+        Tunable("LEVEL", "3", Condition.parse("rocm<7")),
+        Tunable("CROSS", "1", Condition.parse("multi-node")),
+    )
+    site = replace(SITE, tunables=tunables)
+    old, new = (replace(FACTS, environment=(("ROCM_VERSION", version),)) for version in ("6.2.4", "7.0.2"))
+    plan = make_plan(old, site, SPEC)
+    assert {
+        name: value for names, value in plan.defaults for name in names if name in ("ALWAYS", "LEVEL", "CROSS")
+    } == {
+        "ALWAYS": "1",
+        "LEVEL": "3",
+    }
+    assert plan.runscripts.tunables == (("ALWAYS", "1"), ("LEVEL", "3"))
+    assert plan.runscripts.tunables_multi_node == (("CROSS", "1"),)
+    assert make_plan(new, site, SPEC).runscripts.tunables == (("ALWAYS", "1"),)
+
+
+def test_wrappers_know_all_candidates_of_the_module() -> None:
+    plan = make_plan(FACTS, SITE, SPEC)
+    assert plan.runscripts.binds == plan.binds

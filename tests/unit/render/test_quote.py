@@ -169,3 +169,7 @@ def test_a_comment_stays_one_line(text: str) -> None:
 
 def test_a_comment_keeps_what_can_be_read() -> None:
     assert quote.sh_comment("PyTorch/2.7.1 größer\n`id`") == "PyTorch/2.7.1 größer?`id`"
+
+
+def test_a_terminal_gets_lines_and_tabs_and_no_other_control_characters() -> None:
+    assert quote.terminal("a\tb\nc\x1b[31m\r\x7f\x9b\x00é\udcff") == "a\tb\nc?[31m????é\udcff"

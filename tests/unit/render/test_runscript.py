@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.bind import Bind
 from hpcmod.model.plan import RunscriptSettings
-from hpcmod.render.runscript import RUNSCRIPTS, render_runscript, render_start_shell, render_wrapper
+from hpcmod.model.site import NodeType
+from hpcmod.render.runscript import (
+    RUNSCRIPTS,
+    render_runscript,
+    render_runtime,
+    render_start_shell,
+    render_wrapper,
+)
 from hpcmod.resources import runscript_templates
 
 TEMPLATES = runscript_templates()
@@ -19,6 +27,13 @@ SETTINGS = RunscriptSettings(
     sif_variable="SIFPYTORCH",
     gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
     tunables=(("NCCL_SOCKET_IFNAME", "hsn"), ("NCCL_NET_GDR_LEVEL", "3")),
+    tunables_multi_node=(("FI_CXI_RDZV_PROTO", "alt_read"),),
+    large_caches="/scratch/$SLURM_JOB_ACCOUNT/$USER",
+    nodes=(NodeType("gpu", gpus=2, gpu_cores=((0, 1, 2, 5), (8, 9)), partitions=("standard-g", "small-g")),),
+    profiler="rocprof",
+    refused=(("torchrun", "it is slow"),),
+    guard=(("PYTHONPATH", ""), ("PYTHONNOUSERSITE", "1")),
+    container_variables=("APPTAINERENV_VIRTUAL_ENV",),
 )
 BARE = RunscriptSettings(module="jax/0.4", sif_variable="SIFJAX")
 HOSTILE = RunscriptSettings(
@@ -27,6 +42,15 @@ HOSTILE = RunscriptSettings(
     gpus_per_rank="all",
     cache_root="/tmp/a b'\"$(id)\n`id`",
     tunables=(("NCCL_IB_HCA", "mlx5_0:1,'$(touch pwned)'\n\"\\"),),
+    tunables_multi_node=(("NCCL_IB_HCA", "'$(touch pwned)'\n"),),
+    large_caches="/scratch/'$(touch pwned)'",
+    nodes=(NodeType("'\n$(id)", gpus=1, partitions=("'$(touch${IFS}pwned)*",)),),
+    profiler="'; touch pwned",
+    refused=(("'; touch pwned", "`touch pwned`\n'"),),
+    guard=(("PYTHONPATH", "'$(touch pwned)"),),
+    binds=(
+        (Bind("/a'$(touch pwned)'\n\"\\", "/b `id`", "ro"), Bind("/c[x]/*/{uname_r}", required=True, pattern=True)),
+    ),
 )
 ALL_SETTINGS = [
     pytest.param(SETTINGS, id="LUMI"),
@@ -37,6 +61,7 @@ ALL_SETTINGS = [
 
 def all_scripts(settings: RunscriptSettings) -> dict[str, str]:
     scripts = {name: render_runscript(name, settings, templates=TEMPLATES) for name in RUNSCRIPTS}
+    scripts["runtime"] = render_runtime("apptainer", settings, templates=TEMPLATES)
     scripts["start-shell"] = render_start_shell(settings, templates=TEMPLATES)
     for command in ("python", "it's a $(command)", "-n"):
         scripts[f"wrapper of {command}"] = render_wrapper(command, settings, templates=TEMPLATES)
@@ -86,6 +111,27 @@ def test_no_script_but_the_one_of_the_distributed_job_holds_tunables() -> None:
     assert holding == ["conda-python-distributed"]
 
 
+def test_the_cores_near_each_gpu_are_written_as_ranges_by_partition() -> None:
+    text = render_runscript("conda-python-distributed", SETTINGS, templates=TEMPLATES)
+    assert "\n_nodes=(\n  'standard-g small-g|2|0-2,5 8-9'\n)\n" in text
+
+
+@pytest.mark.parametrize("name", ["conda-python-distributed", "get-master"])
+def test_hostile_settings_run_nothing(name: str, tmp_path: Path) -> None:
+    script = tmp_path / name
+    script.write_text(render_runscript(name, HOSTILE, templates=TEMPLATES))
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "SLURM_JOB_PARTITION": "x",
+        "HPCMOD_LAUNCHER": "torchrun",
+        "HPCMOD_PROFILE_RANK": "0",
+    }
+    for options in ([], ["--hpcmod-explain"], ["--help"]):
+        line = ["bash", str(script), *options]
+        subprocess.run(line, env=env, cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+
+
 def test_the_same_settings_give_the_same_text() -> None:
     assert all_scripts(SETTINGS) == all_scripts(SETTINGS)
 
@@ -109,6 +155,8 @@ def test_refuses_a_command_that_is_not_the_name_of_a_file(command: str) -> None:
         pytest.param(replace(SETTINGS, gpu_visibility=("X\n",)), id="visibility"),
         pytest.param(replace(SETTINGS, gpus_per_rank="two"), id="GPUs of a rank"),
         pytest.param(replace(SETTINGS, cache_root="/tmp\0"), id="NUL"),
+        pytest.param(replace(SETTINGS, nodes=(NodeType("x", partitions=("a b",)),)), id="partition with a blank"),
+        pytest.param(replace(SETTINGS, nodes=(NodeType("x", partitions=("a|b",)),)), id="partition with our separator"),
     ],
 )
 def test_refuses_settings_that_no_script_can_hold(settings: RunscriptSettings) -> None:

@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from hpcmod.model.plan import RunscriptSettings
-from hpcmod.render.runscript import RUNSCRIPTS, render_runscript, render_start_shell, render_wrapper
+from hpcmod.model.plan import RUNTIMES, RunscriptSettings
+from hpcmod.render.runscript import (
+    RUNSCRIPTS,
+    render_runscript,
+    render_runtime,
+    render_start_shell,
+    render_wrapper,
+)
 from hpcmod.resources import runscript_templates
 
 SYSTEM_PATH = "/usr/bin:/bin"
@@ -62,6 +68,7 @@ def rendered(settings: RunscriptSettings, commands: tuple[str, ...]) -> dict[str
     return {
         **{f"runscripts/{name}": render_runscript(name, settings, templates=templates) for name in RUNSCRIPTS},
         **{f"bin/{command}": render_wrapper(command, settings, templates=templates) for command in commands},
+        **{f"bin/{name}": render_runtime(name, settings, templates=templates) for name in RUNTIMES},
         "bin/start-shell": render_start_shell(settings, templates=templates),
     }
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hpcmod.model.plan import RunscriptSettings
 from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, task
 
@@ -44,6 +47,25 @@ def test_an_odd_user_name_is_replaced_by_the_number(rank: Rank, user: str, tmp_p
 
 def test_outside_a_job_there_are_caches_too(rank: Rank, tmp_path: Path) -> None:
     assert rank.sees({}, "TRITON_CACHE_DIR") == (str(tmp_path / "caches" / "alice-hpcmod-nojob-0" / "triton"),)
+
+
+@pytest.mark.parametrize(
+    ("env", "job"),
+    [
+        ({"PBS_JOBID": "4711.pbs-01"}, "4711.pbs-01"),
+        ({"LSB_JOBID": "4711"}, "4711"),
+        ({"FLUX_JOB_ID": "f2SEXr"}, "f2SEXr"),
+        ({"PBS_JOBID": "4711", "SLURM_JOB_ID": "12"}, "12"),
+    ],
+)
+def test_a_job_is_one_of_any_scheduler(rank: Rank, env: dict[str, str], job: str, tmp_path: Path) -> None:
+    (path,) = rank.sees(env, "TRITON_CACHE_DIR")
+    assert path == f"{tmp_path}/caches/alice-hpcmod-{job}-0/triton"
+
+
+def test_a_job_whose_name_is_no_name_of_a_file_gets_a_number(rank: Rank) -> None:
+    paths = [rank.sees({"FLUX_JOB_ID": name}, "TRITON_CACHE_DIR")[0] for name in ("\u01922SEXr", "\u01922SEXs", "../x")]
+    assert len(set(paths)) == 3 and all(re.fullmatch(r".*-hpcmod-\d+-0/triton", path or "") for path in paths)
 
 
 def test_a_cache_root_with_blanks_and_quotes_is_taken_as_it_is(rank: Rank, tmp_path: Path) -> None:
@@ -102,3 +124,36 @@ def test_where_the_user_has_all_caches_none_is_made(rank: Rank, tmp_path: Path) 
     own = {name: "/mine" for name, value in seen.items() if "-hpcmod-4711-" in value}
     rank(task(0, HPCMOD_CACHE_ROOT=str(tmp_path / "other"), **own))
     assert not (tmp_path / "other").exists()
+
+
+LARGE = ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME")
+
+
+def large(rank: Rank, settings: RunscriptSettings, root: str, **env: str) -> tuple[str | None, ...]:
+    rank.scripts.write(replace(settings, large_caches=root))
+    return rank.sees(env, *LARGE)
+
+
+def test_models_and_data_sets_are_kept_where_the_site_says(
+    rank: Rank, settings: RunscriptSettings, tmp_path: Path
+) -> None:
+    (tmp_path / "project_1").mkdir()
+    found = large(rank, settings, f"{tmp_path}/$SLURM_JOB_ACCOUNT/${{USER}}", SLURM_JOB_ACCOUNT="project_1")
+    root = f"{tmp_path}/project_1/alice"
+    assert found == (f"{root}/huggingface", f"{root}/torch", root)
+    own = large(rank, settings, str(tmp_path / "all"), HF_HOME="/mine", XDG_CACHE_HOME="/own")
+    assert own == ("/mine", f"{tmp_path}/all/torch", "/own")
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        pytest.param("", id="the site says nothing"),
+        pytest.param("/nowhere/at/all", id="not there"),
+        pytest.param("/tmp/$SLURM_JOB_ACCOUNT/x", id="a variable that is not set"),
+        pytest.param("$(touch pwned)/x", id="a command"),
+        pytest.param("tmp/$USER", id="no absolute path"),
+    ],
+)
+def test_otherwise_they_are_left_where_they_are(rank: Rank, settings: RunscriptSettings, root: str) -> None:
+    assert large(rank, settings, root) == (None, None, None) and not Path("pwned").exists()

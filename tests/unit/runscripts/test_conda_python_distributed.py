@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,34 @@ def test_an_empty_value_is_no_value(rank: Rank) -> None:
     assert rank.sees(task(3, MASTER_ADDR="", RANK="", NCCL_SOCKET_IFNAME=""), "MASTER_ADDR", "RANK") == ("nid001", "3")
 
 
+def test_a_tunable_that_the_user_emptied_stays_empty(rank: Rank, settings: RunscriptSettings) -> None:
+    rank.scripts.write(replace(settings, tunables_multi_node=(("FI_OF_TWO", "5"),)))
+    env = task(3, NCCL_SOCKET_IFNAME="", FI_OF_TWO="")
+    assert rank.sees(env, "NCCL_SOCKET_IFNAME", "FI_OF_TWO") == ("", "")
+
+
 def test_tunables_reach_python_as_they_are_written(rank: Rank, settings: RunscriptSettings) -> None:
     assert rank.sees({}, "NCCL_SOCKET_IFNAME", "ODD_ONE") == tuple(value for _, value in settings.tunables)
+
+
+@pytest.mark.parametrize(
+    ("env", "seen"),
+    [
+        pytest.param(task(0, (3, 1)), "5", id="two nodes"),
+        pytest.param(task(3, (1, 3)), "5", id="two nodes, the fuller one"),
+        pytest.param(task(3, (8,)), None, id="one node"),
+        pytest.param({}, None, id="alone"),
+        pytest.param(task(0, (1, 1), FI_OF_TWO="9"), "9", id="the user's"),
+        pytest.param(
+            {**task(0, (1, 1)), "HPCMOD_LAUNCHER": "torchrun", "HPCMOD_RANKS_PER_NODE": "2"}, "5", id="torchrun"
+        ),
+    ],
+)
+def test_tunables_for_several_nodes_are_set_on_several_nodes(
+    rank: Rank, settings: RunscriptSettings, env: dict[str, str], seen: str | None
+) -> None:
+    rank.scripts.write(replace(settings, tunables_multi_node=(("FI_OF_TWO", "5"),)))
+    assert rank.sees(env, "FI_OF_TWO") == (seen,)
 
 
 def test_the_environment_is_otherwise_untouched(rank: Rank) -> None:
@@ -55,9 +82,9 @@ def test_the_environment_is_otherwise_untouched(rank: Rank) -> None:
     own = {**lower_case, "LC_ALL": "C", "TWO_LINES": "b\nc"}
     env = task(0, **own)
     seen = rank(env).environment
-    ours = {*RANKS, "NCCL_SOCKET_IFNAME", "ODD_ONE", "PWD", "SHLVL", "_", "OLDPWD", "python"}
+    ours = {*RANKS, "NCCL_SOCKET_IFNAME", "ODD_ONE", "PYTHONNOUSERSITE", "PWD", "SHLVL", "_", "OLDPWD", "python"}
     caches = {name for name, value in seen.items() if "-hpcmod-4711-" in value}
-    assert len(caches) == 7
+    assert len(caches) == 8
     kept = {name: value for name, value in seen.items() if name not in ours | caches}
     assert kept == {**env, "USER": "alice", "PATH": rank.path, "HPCMOD_CACHE_ROOT": seen["HPCMOD_CACHE_ROOT"]}
 
@@ -65,7 +92,7 @@ def test_the_environment_is_otherwise_untouched(rank: Rank) -> None:
 def test_explain_tells_each_value_and_its_source_and_runs_nothing(rank: Rank, tmp_path: Path) -> None:
     more = {"MASTER_PORT": "12345", "ROCR_VISIBLE_DEVICES": EIGHT, "WITH_CONDA": "touch pwned"}
     ran = rank(task(3, (8,), **more), "--hpcmod-explain", "x.py")
-    told = dict(line.split(" # ") for line in ran.stdout.splitlines())
+    told = dict(line.split(" # ") for line in ran.stdout.splitlines()[:-2])
     assert (ran.status, ran.stderr) == (0, "")
     assert {name.split("=")[0].strip() for name in told} >= {*RANKS, "ROCR_VISIBLE_DEVICES", "TRITON_CACHE_DIR"}
     expected = {
@@ -84,7 +111,7 @@ def test_explain_tells_each_value_and_its_source_and_runs_nothing(rank: Rank, tm
 def test_what_explain_prints_is_what_python_sees(rank: Rank) -> None:
     env = task(1, (2,), ROCR_VISIBLE_DEVICES="4,6", CUDA_VISIBLE_DEVICES="4,6")
     told = rank(env, "--hpcmod-explain").stdout
-    names = [line.split("=")[0] for line in told.splitlines()]
+    names = [line.split("=")[0] for line in told.splitlines()[:-2]]
     read = subprocess.run(
         ["bash", "-c", f"{told}\nfor name in {' '.join(names)}; do printf '%s\\0' \"${{!name}}\"; done"],
         capture_output=True, text=True,

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.unit.runscripts.scripts import Scripts
+from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
 
 FIRST_HOSTS = [
     ("nid005023", "nid005023"),
@@ -154,6 +156,44 @@ def test_without_an_argument_the_list_is_of_the_step_or_the_job(
     scripts: Scripts, env: dict[str, str], first: str
 ) -> None:
     assert scripts("get-master", env=env).stdout == f"{first}\n"
+
+
+@pytest.mark.parametrize(
+    ("env", "host"),
+    [
+        pytest.param({"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "nid7"}, "nid7", id="torchrun"),
+        pytest.param({"LSB_MCPU_HOSTS": "hosta 4 hostb 4"}, "hosta", id="LSF"),
+        pytest.param({"LSB_HOSTS": "hosta hosta hostb"}, "hosta", id="LSF, every slot"),
+        pytest.param({"LSB_MCPU_HOSTS": "batch1 1 a01 42", "JSM_NAMESPACE_RANK": "0"}, "a01", id="jsrun"),
+        pytest.param({**openmpi(3, 4, 4), "HOSTNAME": "login1"}, socket.gethostname(), id="Open MPI on one node"),
+        pytest.param({**mpich(3, 4, 4), "HOSTNAME": "login1"}, socket.gethostname(), id="MPICH on one node"),
+        pytest.param({**pals(3, 4, 4), "HOSTNAME": "login1"}, socket.gethostname(), id="PALS on one node"),
+        pytest.param({**flux(3, 1, 4), "HOSTNAME": "login1"}, socket.gethostname(), id="Flux on one node"),
+        pytest.param({**openmpi(3, 2, 4), "SLURM_JOB_NODELIST": "n[3-4]"}, "n3", id="Open MPI in a job of Slurm"),
+    ],
+)
+def test_without_slurm_it_is_the_host_that_others_name(scripts: Scripts, env: dict[str, str], host: str) -> None:
+    assert scripts("get-master", env=env).stdout == f"{host}\n"
+
+
+def test_a_file_of_pbs_names_the_first_host(scripts: Scripts, tmp_path: Path) -> None:
+    (tmp_path / "nodes").write_text("x3001c0s1b0n0\nx3001c0s1b0n0\nx3002\n")
+    ran = scripts("get-master", env={"PBS_NODEFILE": str(tmp_path / "nodes")})
+    assert ran.stdout == "x3001c0s1b0n0\n"
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param(openmpi(3, 2, 4), id="Open MPI"),
+        pytest.param(flux(3, 2, 4), id="Flux"),
+        pytest.param({"LSB_MCPU_HOSTS": "$(id) 4"}, id="no host"),
+        pytest.param({"PBS_NODEFILE": "/nowhere"}, id="no file"),
+    ],
+)
+def test_where_nobody_names_a_host_none_is_guessed(scripts: Scripts, env: dict[str, str]) -> None:
+    ran = scripts("get-master", env=env)
+    assert (ran.status, ran.stdout) == (2, "")
 
 
 def test_an_argument_beats_the_environment(scripts: Scripts) -> None:

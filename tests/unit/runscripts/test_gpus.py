@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.model.plan import RunscriptSettings
+from hpcmod.model.site import NodeType
 from tests.unit.runscripts.scripts import EIGHT, Rank, Scripts, task
+from tests.unit.runscripts.test_launchers import flux, openmpi, pals
 
 AMD = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 ALL = {"HPCMOD_GPUS": "all"}
@@ -55,3 +57,45 @@ def test_where_the_site_says_all_the_gpus_stay_as_they_are(
 def test_a_machine_without_gpus_needs_none_of_it(tmp_path: Path, python_path: str) -> None:
     rank = Rank(Scripts(tmp_path).write(RunscriptSettings(module="x/1", sif_variable="SIFX")), python_path)
     assert rank.sees(task(1, ROCR_VISIBLE_DEVICES=EIGHT), AMD[0]) == (EIGHT,)
+
+
+NODE = NodeType("gpu", gpus=8, partitions=("gpu",))
+
+
+@pytest.mark.parametrize(
+    ("env", "seen"),
+    [
+        pytest.param(task(3, (8,), SLURM_GPUS_ON_NODE="8"), "3", id="srun --gpu-bind=none, all of the node"),
+        pytest.param(task(1, (2,), SLURM_GPUS_ON_NODE="8"), "1", id="fewer ranks than GPUs"),
+        pytest.param(task(1, (2,), SLURM_GPUS_ON_NODE="2"), None, id="a part of a node: which ones, nobody tells"),
+        pytest.param(task(3, (8,)), None, id="no GPU asked for"),
+        pytest.param(task(0, (1,), SLURM_GPUS_ON_NODE="8"), None, id="one rank for all"),
+        pytest.param(task(3, (9,), SLURM_GPUS_ON_NODE="8"), None, id="more ranks than GPUs"),
+        pytest.param(task(3, (8,), SLURM_GPUS_ON_NODE="8", HPCMOD_GPUS="all"), None, id="opted out"),
+        pytest.param(task(3, (8,), SLURM_GPUS_ON_NODE="8", HIP_VISIBLE_DEVICES="5"), None, id="the user chose"),
+        pytest.param({**openmpi(5, 8, 16), "MASTER_ADDR": "a"}, "5", id="mpirun"),
+        pytest.param(pals(3, 8, 8), "3", id="PALS"),
+        pytest.param({**pals(3, 8, 8), "SLURM_JOB_PARTITION": "cpu"}, None, id="a node type without GPUs"),
+        pytest.param(flux(3, 1, 8), None, id="Flux, no GPU asked for"),
+        pytest.param({}, None, id="no launcher"),
+    ],
+)
+def test_where_only_the_number_of_gpus_is_known_each_rank_gets_that_of_its_own(
+    rank: Rank, settings: RunscriptSettings, env: dict[str, str], seen: str | None
+) -> None:
+    rank.scripts.write(replace(settings, nodes=(NODE,)))
+    assert rank.sees(env, AMD[0]) == (seen,)
+
+
+@pytest.mark.parametrize(("partition", "seen"), [("gpu", "3"), ("other", "3"), ("cpu", None)])
+def test_a_node_type_whose_partitions_nobody_knows_is_taken_where_no_other_fits(
+    rank: Rank, settings: RunscriptSettings, partition: str, seen: str | None
+) -> None:
+    types = (NodeType("cpu", partitions=("cpu",)), NodeType("gpu", gpus=8))
+    rank.scripts.write(replace(settings, nodes=types))
+    env = task(3, (8,), SLURM_GPUS_ON_NODE="8", SLURM_JOB_PARTITION=partition)
+    assert rank.sees(env, AMD[0]) == (seen,)
+
+
+def test_what_flux_sets_is_taken_on_amd_too(rank: Rank) -> None:
+    assert rank.sees({**flux(1, 1, 2), "CUDA_VISIBLE_DEVICES": "4,6"}, "CUDA_VISIBLE_DEVICES", AMD[0]) == ("6", None)

@@ -75,20 +75,6 @@ def test_a_batch_script_that_forgot_srun_is_told_so(rank: Rank) -> None:
     assert rank(BATCH).stderr == f"{DISTRIBUTED}: this job has 4 tasks, but srun did not start this: the only rank\n"
 
 
-@pytest.mark.parametrize("env", [pytest.param({}, id="alone"), pytest.param(task(1, (1, 1)), id="one torchrun a node")])
-def test_all_values_of_torchrun_win(rank: Rank, env: dict[str, str]) -> None:
-    torchrun = {
-        "MASTER_ADDR": "nid001",
-        "MASTER_PORT": "29401",
-        "RANK": "11",
-        "LOCAL_RANK": "3",
-        "WORLD_SIZE": "16",
-        "LOCAL_WORLD_SIZE": "8",
-        "GROUP_RANK": "1",
-    }
-    assert rank.sees({**env, **torchrun}, *RANKS) == ("nid001", "29401", "11", "3", "16", "8", "1")
-
-
 def test_an_empty_value_is_no_value(rank: Rank) -> None:
     assert rank.sees(task(3, MASTER_ADDR="", RANK=""), "MASTER_ADDR", "RANK") == ("nid001", "3")
 

@@ -108,7 +108,7 @@ local function split(text, separator)
 end
 
 local function destination(bind)
-    local source, rest = string.match(bind, "^([^:]*):?([^:]*)")
+    local source, rest = string.match((string.gsub(bind, "\\:", "\1")), "^([^:]*):?([^:]*)")
     local place = rest ~= "" and rest or source
     return #place > 1 and (string.gsub(place, "/+$", "")) or place
 end
@@ -125,11 +125,17 @@ local function union(names, separator, key, taken)
     return elements
 end
 
+-- Lmod's isFile takes a link to nowhere for a file.
+local function exists(path)
+    if lfs then return lfs.attributes(path, "mode") ~= nil end
+    return isFile(path) or isDir(path)
+end
+
 -- The image: the user's own copy, else the site's.
 local places = { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif" }
 local sif
 for _, place in ipairs(places) do
-    if not sif and isFile(place) then sif = place end
+    if not sif and isFile(place) and exists(place) then sif = place end
 end
 if mode() == "load" and not sif then
     LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity: its image is in none of these places:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nInstall it again with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild")
@@ -143,35 +149,118 @@ default({ "SINGULARITYENV_VIRTUAL_ENV", "APPTAINERENV_VIRTUAL_ENV" }, "/user-sof
 default({ "SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV" }, "true")
 default({ "SINGULARITYENV_WITH_CONDA_VENV", "APPTAINERENV_WITH_CONDA_VENV" }, "true")
 
+-- The host's Python stays outside, but for the variables that HPCMOD_KEEP_ENV names.
+local kept = " " .. (os.getenv("HPCMOD_KEEP_ENV") or "") .. " "
+for _, pair in ipairs{ { "PYTHONPATH", "" }, { "PYTHONHOME", "" }, { "PYTHONSTARTUP", "" }, { "LD_PRELOAD", "" }, { "CONDA_PREFIX", "" }, { "CONDA_DEFAULT_ENV", "" }, { "CONDA_EXE", "" }, { "CONDA_PYTHON_EXE", "" }, { "CONDA_SHLVL", "" }, { "CONDA_PROMPT_MODIFIER", "" }, { "_CE_CONDA", "" }, { "_CE_M", "" }, { "PYTHONNOUSERSITE", "1" } } do
+    if unloading or not string.find(kept, " " .. pair[1] .. " ", 1, true) then
+        default({"SINGULARITYENV_" .. pair[1], "APPTAINERENV_" .. pair[1]}, pair[2])
+    end
+end
+
 -- Binds: Apptainer does not start when a source is missing, so only what exists on this node. The user's come last and win.
+-- Source, destination or nothing, options, whether it is required.
 local candidates = {
-    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts:/runscripts", false } },
-    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs:/user-software:image-src=/", false }, { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software:/user-software", false } },
+    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts", "/runscripts", "", false } },
+    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs", "/user-software", "image-src=/", false }, { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software", "/user-software", "", false } },
 }
+
+-- Where a path lies once its links are followed.
+local function real(path)
+    local done, todo, left = "", path, lfs and 40 or 0
+    while left > 0 and string.find(todo, "[^/]") do
+        local part, rest = string.match(todo, "^/*([^/]+)(.*)$")
+        local known, target = pcall(lfs.symlinkattributes, done .. "/" .. part, "target")
+        if known and type(target) == "string" then
+            left = left - 1
+            if string.sub(target, 1, 1) == "/" then done = "" end
+            todo = target .. rest
+        else
+            if part == ".." then done = string.gsub(done, "/[^/]*$", "") elseif part ~= "." then done = done .. "/" .. part end
+            todo = rest
+        end
+    end
+    return left > 0 and done or path
+end
+
 local bind_names = {"SINGULARITY_BIND", "APPTAINER_BIND"}
 local bindpath_names = {"SINGULARITY_BINDPATH", "APPTAINER_BINDPATH"}
-local ours, missing = {}, {}
+local ours, missing, unfit, linked = {}, {}, {}, {}
 local taken = {}
+
+local function escaped(path) return (string.gsub(path, "[:,]", "\\%0")) end
+
+local function add_bind(source, place, options)
+    if string.find(source, "[%c]") or string.find(source .. ":", "\\[:,]") then
+        unfit[#unfit + 1] = string.gsub(source, "%c", "?")
+        return
+    end
+    local text = escaped(source)
+    if place ~= "" or options ~= "" then text = text .. ":" .. escaped(place ~= "" and place or source) end
+    if options ~= "" then text = text .. ":" .. options end
+    if taken[destination(text)] then return end
+    taken[destination(text)] = true
+    ours[#ours + 1] = text
+    if place == "" and isDir(source) then linked[#linked + 1] = source end
+end
+
+-- Of each group at most one: the first that exists here and whose destination the user has not given away.
+local function choose()
+    for _, group in ipairs(candidates) do
+        local found
+        for _, bind in ipairs(group) do
+            local source = bind[1]
+            if not found and exists(source) then
+                found = true
+                add_bind(source, bind[2], bind[3])
+            end
+        end
+        if not found and group[1][4] then missing[#missing + 1] = group[1][1] end
+    end
+end
+
+-- A link into another tree: what the links in it lead to is to be seen where they say, unless that would hide the image's own.
+local own_trees = {usr = true, bin = true, sbin = true, lib = true, lib64 = true, etc = true, dev = true, proc = true, sys = true}
+local function follow_links()
+    for _, source in ipairs(linked) do
+        local place = real(source)
+        local shown = place == "/" or own_trees[string.match(place, "^/([^/]*)")]
+        for parent in string.gmatch(place .. "/", "()/") do
+            shown = shown or taken[string.sub(place, 1, parent - 1)]
+        end
+        if not shown then add_bind(place, "", "") end
+    end
+end
+
+if unloading then
+    for i, bind in ipairs(split(os.getenv(memory .. "_" .. bindpath_names[1]), ",")) do
+        if i <= tonumber(state.BINDS or 0) then ours[i] = bind end
+    end
+end
 local bind_user = unloading and {} or union(bind_names, ",", destination, taken)
 local bindpath_user = unloading and {} or union(bindpath_names, ",", destination, taken)
-for _, group in ipairs(candidates) do
-    local found = false
-    for _, bind in ipairs(group) do
-        local exists = isFile(bind[1]) or isDir(bind[1])
-        if unloading or (exists and not found and not taken[destination(bind[2])]) then
-            ours[#ours + 1] = bind[2]
-            taken[destination(bind[2])] = true
-        end
-        found = found or exists
-        if bind[3] and not exists then missing[#missing + 1] = bind[1] end
-    end
+if mode() == "load" or mode() == "show" then
+    choose()
+    local chosen = ours
+    ours = {}
+    follow_links() -- these first, lest they hide what is bound inside them
+    for _, bind in ipairs(chosen) do ours[#ours + 1] = bind end
+    state.BINDS = tostring(#ours)
 end
 if mode() == "load" and #missing > 0 then
     LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": not on this node, so not bound: " .. table.concat(missing, ", "))
 end
+if mode() == "load" and #unfit > 0 then
+    LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": no bind can hold such a name, so not bound: " .. table.concat(unfit, ", "))
+end
+if #missing > 0 or os.getenv(memory .. "_MISSING") then setenv(memory .. "_MISSING", table.concat(missing, ",")) end
 for _, bind in ipairs(bindpath_user) do ours[#ours + 1] = bind end
 lead(bindpath_names, ours, ",")
-if #bind_user > 0 or state["SINGULARITY_BIND"] then lead(bind_names, bind_user, ",") end
+-- Of a pair of which one is set, be it to nothing, Apptainer complains.
+local paired = state["SINGULARITY_BIND"]
+for _, name in ipairs(bind_names) do
+    paired = paired or not unloading and (os.getenv(name) or hpcmod_empty[name])
+end
+if paired then lead(bind_names, bind_user, ",") end
 
 local path_names = {"SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH"}
 local path = { "/runscripts", "/user-software/venv/pytorch/bin", "/opt/miniconda3/envs/pytorch/bin" }

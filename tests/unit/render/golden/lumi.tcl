@@ -135,7 +135,8 @@ proc hpcmod::lead {names entries separator} {
 proc hpcmod::withdraw {name entries separator} {
     variable lmod
     if {$lmod} {
-        foreach entry $entries { prepend-path -d $separator $name $entry }
+        # Lmod writes the entry between quotes of Lua as it is, where a backslash begins an escape.
+        foreach entry $entries { prepend-path -d $separator $name [string map {\\ \\\\} $entry] }
         return
     }
     set rest {}
@@ -156,7 +157,7 @@ proc hpcmod::elements {text separator} {
 }
 
 proc hpcmod::destination {bind} {
-    lassign [split $bind :] source place
+    lassign [split [string map [list \\: \001] $bind] :] source place
     if {$place eq ""} { set place $source }
     return [expr {[string length $place] > 1 ? [string trimright $place /] : $place}]
 }
@@ -175,42 +176,98 @@ proc hpcmod::union {names separator key takenname} {
     return $found
 }
 
+proc hpcmod::escaped {path} { return [string map {: \\: , \\,} $path] }
+
+proc hpcmod::add_bind {source place options} {
+    variable ours
+    variable taken
+    variable unfit
+    variable linked
+    if {[regexp {[\x01-\x1f\x7f]} $source] || [regexp {\\[:,]} $source:]} {
+        lappend unfit [regsub -all {[\x01-\x1f\x7f]} $source ?]
+        return
+    }
+    set text [escaped $source]
+    if {$place ne "" || $options ne ""} { append text : [escaped [expr {$place eq "" ? $source : $place}]] }
+    if {$options ne ""} { append text : $options }
+    if {[info exists taken([destination $text])]} { return }
+    set taken([destination $text]) 1
+    lappend ours $text
+    if {$place eq "" && [file isdirectory $source]} { lappend linked $source }
+}
+
 # Of each group at most one: the first that exists here and whose destination the user has not given away.
-proc hpcmod::choose {candidates takenname missingname} {
-    variable unloading
-    upvar $takenname taken $missingname missing
-    set ours {}
+proc hpcmod::choose {candidates} {
+    variable missing
     foreach group $candidates {
         set found 0
         foreach bind $group {
-            lassign $bind source text required
-            set exists [file exists $source]
-            if {$unloading || ($exists && !$found && ![info exists taken([destination $text])])} {
-                lappend ours $text
-                set taken([destination $text]) 1
+            lassign $bind source place options required pattern
+            if {!$found && $source ne "" && [file exists $source]} {
+                set found 1
+                add_bind $source $place $options
             }
-            if {$exists} { set found 1 }
-            if {$required && !$exists} { lappend missing $source }
         }
+        lassign [lindex $group 0] source place options required
+        if {!$found && $required} { lappend missing $source }
     }
-    return $ours
+}
+
+# A link into another tree: what the links in it lead to is to be seen where they say, unless that would hide the image's own.
+proc hpcmod::follow_links {} {
+    variable taken
+    variable linked
+    foreach source $linked {
+        set place [file dirname [file normalize [file join $source x]]]
+        set shown [expr {[lindex [split $place /] 1] in {"" usr bin sbin lib lib64 etc dev proc sys}}]
+        set parent ""
+        foreach part [lrange [split $place /] 1 end] {
+            append parent / $part
+            if {[info exists taken($parent)]} { set shown 1 }
+        }
+        if {!$shown} { add_bind $place "" "" }
+    }
 }
 
 proc hpcmod::binds {candidates} {
     variable unloading
+    variable memory
     variable state
+    variable ours {}
+    variable taken
+    variable missing {}
+    variable unfit {}
+    variable linked {}
+    array unset taken
     array set taken {}
-    set missing {}
     set bind_names {SINGULARITY_BIND APPTAINER_BIND}
     set bindpath_names {SINGULARITY_BINDPATH APPTAINER_BINDPATH}
     set bind_user [expr {$unloading ? {} : [union $bind_names , destination taken]}]
     set bindpath_user [expr {$unloading ? {} : [union $bindpath_names , destination taken]}]
-    set ours [concat [choose $candidates taken missing] $bindpath_user]
+    if {$unloading} {
+        set count [expr {[info exists state(BINDS)] ? $state(BINDS) : 0}]
+        set ours [lrange [elements [value ${memory}_[lindex $bindpath_names 0]] ,] 0 [expr {$count - 1}]]
+    } elseif {[module-info mode load] || [module-info mode display]} {
+        choose $candidates
+        set chosen $ours
+        set ours {}
+        # these first, lest they hide what is bound inside them
+        follow_links
+        lappend ours {*}$chosen
+        set state(BINDS) [llength $ours]
+    }
     if {[module-info mode load] && [llength $missing]} {
         puts stderr "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: not on this node, so not bound: [join $missing {, }]"
     }
-    lead $bindpath_names $ours ,
-    if {[llength $bind_user] || [info exists state(SINGULARITY_BIND)]} { lead $bind_names $bind_user , }
+    if {[module-info mode load] && [llength $unfit]} {
+        puts stderr "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: no bind can hold such a name, so not bound: [join $unfit {, }]"
+    }
+    if {[llength $missing] || [info exists ::env(${memory}_MISSING)]} { setenv ${memory}_MISSING [join $missing ,] }
+    lead $bindpath_names [concat $ours $bindpath_user] ,
+    # Of a pair of which one is set, be it to nothing, Apptainer complains.
+    set paired [info exists state(SINGULARITY_BIND)]
+    if {!$unloading} { foreach name $bind_names { if {[exists $name]} { set paired 1 } } }
+    if {$paired} { lead $bind_names $bind_user , }
 }
 
 proc hpcmod::container_path {entries} {
@@ -268,20 +325,27 @@ hpcmod::default [list "SINGULARITYENV_WITH_VENV" "APPTAINERENV_WITH_VENV"] "true
 hpcmod::default [list "SINGULARITYENV_WITH_CONDA_VENV" "APPTAINERENV_WITH_CONDA_VENV"] "true"
 hpcmod::default [list "NCCL_SOCKET_IFNAME"] "hsn"
 hpcmod::default [list "NCCL_NET_GDR_LEVEL"] "3"
+# The host's Python stays outside, but for the variables that HPCMOD_KEEP_ENV names.
+foreach {hpcmod_name hpcmod_value} [list "PYTHONPATH" "" "PYTHONHOME" "" "PYTHONSTARTUP" "" "LD_PRELOAD" "" "CONDA_PREFIX" "" "CONDA_DEFAULT_ENV" "" "CONDA_EXE" "" "CONDA_PYTHON_EXE" "" "CONDA_SHLVL" "" "CONDA_PROMPT_MODIFIER" "" "_CE_CONDA" "" "_CE_M" "" "PYTHONNOUSERSITE" "1"] {
+    if {$hpcmod::unloading || $hpcmod_name ni [split [hpcmod::value HPCMOD_KEEP_ENV]]} {
+        hpcmod::default [list SINGULARITYENV_$hpcmod_name APPTAINERENV_$hpcmod_name] $hpcmod_value
+    }
+}
 
 # Binds: Apptainer does not start when a source is missing, so only what exists on this node. The user's come last and win.
+# Source, destination or nothing, options, whether it is required.
 hpcmod::binds [list \
-    [list [list "/var/spool/slurmd" "/var/spool/slurmd" 1]] \
-    [list [list "/opt/cray" "/opt/cray" 1]] \
-    [list [list "/usr/lib64/libcxi.so.1" "/usr/lib64/libcxi.so.1" 1]] \
-    [list [list "/pfs" "/pfs" 0]] \
-    [list [list "/scratch" "/scratch" 0]] \
-    [list [list "/projappl" "/projappl" 0]] \
-    [list [list "/project" "/project" 0]] \
-    [list [list "/flash" "/flash" 0]] \
-    [list [list "/appl" "/appl" 0]] \
-    [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts:/runscripts" 0]] \
-    [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs:/user-software:image-src=/" 0] [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software:/user-software" 0]] \
+    [list [list "/var/spool/slurmd" "" "" 1]] \
+    [list [list "/opt/cray" "" "" 1]] \
+    [list [list "/usr/lib64/libcxi.so.1" "" "" 1]] \
+    [list [list "/pfs" "" "" 0]] \
+    [list [list "/scratch" "" "" 0]] \
+    [list [list "/projappl" "" "" 0]] \
+    [list [list "/project" "" "" 0]] \
+    [list [list "/flash" "" "" 0]] \
+    [list [list "/appl" "" "" 0]] \
+    [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts" "/runscripts" "" 0]] \
+    [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs" "/user-software" "image-src=/" 0] [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software" "/user-software" "" 0]] \
 ]
 hpcmod::container_path [list "/runscripts" "/user-software/venv/pytorch/bin" "/opt/miniconda3/envs/pytorch/bin"]
 hpcmod::remember

@@ -1,0 +1,89 @@
+"""The verb for environments: env, for a site's own `eb`, and env --diff, from the host into the container."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hpcmod import resources
+from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
+from hpcmod.image.contents import read_facts
+from hpcmod.install.runtime import find_runtime
+from hpcmod.model.environment import Difference, compare_environments
+from hpcmod.process import run
+
+JSON_VERSION = 1
+
+
+def eb_environment() -> dict[str, str]:
+    """Make the variables with which any `eb` finds our easyblocks and easyconfigs."""
+    robot = os.environ.get("EASYBUILD_ROBOT_PATHS", "")
+    path = os.environ.get("PYTHONPATH", "")
+    ours = str(resources.easyconfigs_directory())
+    include = {"EASYBUILD_INCLUDE_EASYBLOCKS": f"{resources.easyblocks_directory()}/container*.py"}
+    return {
+        **(include if resources.is_checkout() else {}),
+        "EASYBUILD_ROBOT_PATHS": robot if ours in robot.split(":") else f"{ours}:{robot}",
+        "PYTHONPATH": ":".join(dict.fromkeys([str(resources.import_directory()), *filter(None, path.split(":"))])),
+    }
+
+
+@click.command()
+@click.option("--diff", is_flag=True, help="Start an image and compare its environment with this one.")
+@click.option("--image", type=click.Path(path_type=Path), help="With --diff: the image; default: $SIF.")
+@click.option("--all", "everything", is_flag=True, help="With --diff: what is the same on both sides as well.")
+@click.option("--json", "as_json", is_flag=True, help="With --diff: print one JSON object.")
+def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None:
+    """Print the exports with which a site's own `eb` finds our easyblocks and easyconfigs.
+
+    With --diff: print what changes on the way from here into the container of a loaded module, and who set it.
+
+    \b
+    Examples:
+      eval "$(hpcmod env)"; eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb
+      module load PyTorch; hpcmod env --diff
+    """
+    if not diff and (image or everything or as_json):
+        raise click.UsageError("--image, --all and --json go with --diff")
+    if diff:
+        _print_diff(_compare(image, os.environ), everything=everything, as_json=as_json)
+        return
+    for name, value in eb_environment().items():
+        click.echo(f"export {name}={shlex.quote(value)}")
+
+
+def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference, ...]:
+    path = image or Path(environ.get("SIF", ""))
+    if not path.is_file():
+        raise NotFoundError(
+            f"no image: {path}" if path != Path() else "no image: $SIF is not set",
+            "Load a module of a container first, or name an image: hpcmod env --diff --image FILE",
+        )
+    runtime = find_runtime(environ)
+    if runtime is None:
+        raise LackingError("neither singularity nor apptainer is on PATH", "Load the module of one, or install it.")
+    done = run([runtime, "exec", str(path), "env", "-0"])
+    if done.status:
+        said = "\n".join(done.stderr.strip().splitlines()[-3:])
+        raise CheckFailedError(f"{path} does not start: {runtime} exec ended with {done.status}\n{said}")
+    inside = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
+    return compare_environments(environ, inside, image=read_facts(path).assigned)
+
+
+def _print_diff(differences: tuple[Difference, ...], *, everything: bool, as_json: bool) -> None:
+    shown = [one for one in differences if everything or one.host != one.container]
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "variables": [asdict(one) for one in shown]}, indent=1))
+        return
+    for one in shown:
+        click.echo(f"{one.name}: {_visible(one.host)} -> {_visible(one.container)}  # {one.set_by}")
+
+
+def _visible(value: str | None) -> str:
+    return "not set" if value is None else shlex.quote(value)

@@ -1,0 +1,68 @@
+"""The host's environment beside the container's: what differs, variable by variable, and who set it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
+"""Of variables that are for the container only; where both are set, Apptainer takes the first (1.4.5, tried)."""
+
+NOTES = "_HPCMOD_"
+"""Begins the names of the variables in which our modules note what they set."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One variable on both sides."""
+
+    name: str
+    host: str | None
+    """None: not set."""
+    container: str | None
+    set_by: str
+    """Who gave it the value it has in the container, or kept it out."""
+
+
+def compare_environments(
+    host: Mapping[str, str], container: Mapping[str, str], *, image: Collection[str]
+) -> tuple[Difference, ...]:
+    """Compare every variable of either side, sorted by name; those for the container only and our notes are left out.
+
+    Parameters
+    ----------
+    image
+        Names that the image's own scripts may assign.
+    """
+    names = {name for name in (*host, *container) if not name.startswith((*PREFIXES, NOTES))}
+    return tuple(
+        Difference(name, host.get(name), container.get(name), _who(name, host, container, image))
+        for name in sorted(names)
+    )
+
+
+def _who(name: str, host: Mapping[str, str], container: Mapping[str, str], image: Collection[str]) -> str:
+    given = next((f"{prefix}{name}" for prefix in PREFIXES if f"{prefix}{name}" in host), None)
+    value = container.get(name)
+    if given and value == host[given]:
+        return f"{_setter(given, host)}, by {given}"
+    if name == "PATH":
+        return "the image, after SINGULARITYENV_PREPEND_PATH"
+    if name in image:
+        return "the image"
+    if value is None:
+        return "the runtime, which does not hand it on"
+    if value == host.get(name):
+        return f"{_setter(name, host)} on the host"
+    return "the runtime"
+
+
+def _setter(name: str, host: Mapping[str, str]) -> str:
+    """Tell a module's variable from one of the user's, by the notes of the module."""
+    module = host.get(f"{NOTES}CONTAINER", "").rpartition(" ")[2]
+    notes = [words.split() for note, words in host.items() if note.startswith(NOTES)]
+    if any(
+        word in (f"{name}=ours", f"{name}=unset", f"{name}=value", f"{name}=empty") for words in notes for word in words
+    ):
+        return f"the module {module}"
+    return "you"

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod import resources
+from hpcmod.cli.main import main
+from tests import corpus
+
+needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
+
+RUNTIME = """#!/bin/bash
+[[ $1 == exec && $3 == env ]] || exit 9
+[[ ! ${APPTAINERENV_PYTHONPATH+set} ]] || export PYTHONPATH=$APPTAINERENV_PYTHONPATH
+export WITH_CONDA=inside
+unset LD_LIBRARY_PATH
+exec env -0
+"""
+
+
+def hpcmod(*arguments: str, **env: str) -> Result:
+    return CliRunner(env=env).invoke(main, ["env", *arguments])
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EASYBUILD_ROBOT_PATHS", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def exports(**env: str) -> dict[str, str]:
+    """What a shell has after `eval "$(hpcmod env)"`."""
+    printed = hpcmod(**env).stdout
+    script = 'eval "$1"; env -0'
+    done = subprocess.run(["bash", "-c", script, "bash", printed], env=env, capture_output=True, text=True, check=True)
+    return dict(item.split("=", 1) for item in done.stdout.split("\0") if item)
+
+
+def test_env_is_for_a_shell_to_read_and_leaves_the_sites_python_alone() -> None:
+    found = exports()
+    assert Path(found["EASYBUILD_INCLUDE_EASYBLOCKS"]).name == "container*.py"
+    assert "EB_PYTHON" not in found
+
+
+def test_env_leads_to_our_easyblocks_easyconfigs_and_package() -> None:
+    found = exports()
+    easyblocks = Path(found["EASYBUILD_INCLUDE_EASYBLOCKS"])
+    assert "containermodule.py" in [path.name for path in easyblocks.parent.glob(easyblocks.name)]
+    assert list(Path(found["EASYBUILD_ROBOT_PATHS"].split(":")[0]).glob("p/PyTorch/*.eb"))
+    assert Path(found["PYTHONPATH"].split(":")[0], "hpcmod", "errors.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("had", "rest"),
+    [
+        pytest.param(None, [""], id="unset: an empty part stands for EasyBuild's own default"),
+        pytest.param("/x", ["/x"], id="set"),
+        pytest.param("/x:", ["/x", ""], id="set, with the default"),
+    ],
+)
+def test_env_keeps_the_robot_path_and_does_not_take_the_default_away(had: str | None, rest: list[str]) -> None:
+    ours, *others = exports(**({} if had is None else {"EASYBUILD_ROBOT_PATHS": had}))["EASYBUILD_ROBOT_PATHS"].split(
+        ":"
+    )
+    assert ours == str(resources.easyconfigs_directory())
+    assert others == rest
+
+
+def test_env_keeps_the_python_path() -> None:
+    assert exports(PYTHONPATH="/a:/b c")["PYTHONPATH"].endswith(":/a:/b c")
+
+
+def test_env_twice_changes_nothing_more() -> None:
+    once = exports(PYTHONPATH="/a", EASYBUILD_ROBOT_PATHS="/x")
+    kept = {name: once[name] for name in ("PYTHONPATH", "EASYBUILD_ROBOT_PATHS")}
+    assert {name: exports(**kept)[name] for name in kept} == kept
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """A loaded module, with a stand-in for the runtime that starts nothing."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "singularity").write_text(RUNTIME)
+    (tmp_path / "bin" / "singularity").chmod(0o755)
+    image = corpus.make_image(tmp_path / "a.sif")
+    more = {"PYTHONPATH": "/the host's", "APPTAINERENV_PYTHONPATH": "", "LD_LIBRARY_PATH": "/x"}
+    return {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "SIF": str(image), **more}
+
+
+@needs_mksquashfs
+def test_diff_prints_what_changes_and_who_changed_it(env: dict[str, str]) -> None:
+    result = hpcmod("--diff", **env)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert "PYTHONPATH: '/the host'\"'\"'s' -> ''  # you, by APPTAINERENV_PYTHONPATH" in lines
+    assert "LD_LIBRARY_PATH: /x -> not set  # the runtime, which does not hand it on" in lines
+    assert "WITH_CONDA: not set -> inside  # the image" in lines
+    assert not [line for line in lines if line.startswith(("SIF:", "HOME:"))]
+
+
+@needs_mksquashfs
+def test_all_prints_what_is_the_same_as_well(env: dict[str, str]) -> None:
+    assert f"SIF: {env['SIF']} -> {env['SIF']}  # you on the host" in hpcmod("--diff", "--all", **env).stdout
+
+
+@needs_mksquashfs
+def test_json_is_one_versioned_object(env: dict[str, str]) -> None:
+    image = env.pop("SIF")
+    found = json.loads(hpcmod("--diff", "--json", "--image", image, **env).stdout)
+    assert found["version"] == 1
+    inside = {"name": "WITH_CONDA", "host": None, "container": "inside", "set_by": "the image"}
+    assert inside in found["variables"]
+
+
+@needs_mksquashfs
+def test_an_image_that_does_not_start_is_a_failed_check(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "bin" / "singularity").write_text("#!/bin/bash\necho FATAL: no >&2; exit 255\n")
+    result = hpcmod("--diff", **env)
+    assert result.exit_code == 1 and "ended with 255\nFATAL: no" in result.stderr
+
+
+@needs_mksquashfs
+def test_without_a_runtime_the_machine_lacks_something(env: dict[str, str], tmp_path: Path) -> None:
+    assert hpcmod("--diff", **{**env, "PATH": str(tmp_path)}).exit_code == 7
+
+
+@pytest.mark.parametrize("sif", ["", "/nowhere.sif"])
+def test_without_an_image_the_cure_is_named(sif: str) -> None:
+    result = hpcmod("--diff", SIF=sif)
+    assert result.exit_code == 3 and "Load a module of a container first" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--all", "--image=x"])
+def test_options_of_the_diff_go_with_it(option: str) -> None:
+    result = hpcmod(option)
+    assert (result.exit_code, result.stdout) == (2, "") and "go with --diff" in result.stderr

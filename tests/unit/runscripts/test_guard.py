@@ -1,0 +1,123 @@
+"""The host's Python stays out of the container: what wrappers, the runtime's wrapper and run scripts do about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.model.facts import ImageFacts
+from hpcmod.model.guard import HOST_PYTHON, make_guard
+from hpcmod.model.plan import RunscriptSettings
+from tests.unit.runscripts.scripts import SYSTEM_PATH, Rank, Scripts, make_program
+
+BOTH = ("SINGULARITYENV_", "APPTAINERENV_")
+POISON = {name: f"/host/{name}" for name in HOST_PYTHON}
+
+
+@pytest.fixture
+def scripts(settings: RunscriptSettings, tmp_path: Path) -> Scripts:
+    given = replace(settings, guard=make_guard(None), container_variables=("APPTAINERENV_WITH_VENV",))
+    return Scripts(tmp_path).write(given)
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> dict[str, str]:
+    """What the module sets, without its guard, and both runtimes."""
+    for name in ("singularity", "apptainer"):
+        make_program(tmp_path / "runtime" / name)
+    (tmp_path / "a.sif").touch()
+    return {"SIFPYTORCH": str(tmp_path / "a.sif"), "PATH": f"{tmp_path}/bin:{tmp_path}/runtime:{SYSTEM_PATH}"}
+
+
+def in_container(seen: dict[str, str], name: str) -> tuple[str | None, ...]:
+    return tuple(seen.get(f"{prefix}{name}") for prefix in BOTH)
+
+
+@pytest.mark.parametrize("call", [("python", "x.py"), ("start-shell",), ("apptainer", "exec", "a.sif", "python")])
+def test_what_the_host_has_is_emptied_for_the_container(
+    scripts: Scripts, outside: dict[str, str], call: tuple[str, ...]
+) -> None:
+    seen = scripts(*call, env={**outside, **POISON}).environment
+    assert {in_container(seen, name) for name in HOST_PYTHON} == {("", "")}
+    assert in_container(seen, "PYTHONNOUSERSITE") == ("1", "1")
+
+
+def test_what_the_host_has_not_is_not_set(scripts: Scripts, outside: dict[str, str]) -> None:
+    seen = scripts("python", env=outside).environment
+    assert {name for name in seen if name.startswith(BOTH)} == {f"{prefix}PYTHONNOUSERSITE" for prefix in BOTH}
+
+
+@pytest.mark.parametrize("prefix", BOTH)
+def test_a_value_of_the_user_for_the_container_wins(scripts: Scripts, outside: dict[str, str], prefix: str) -> None:
+    own = {f"{prefix}PYTHONPATH": "/mine", f"{prefix}PYTHONNOUSERSITE": ""}
+    seen = scripts("python", env={**outside, **POISON, **own}).environment
+    assert {name: seen.get(name) for name in own} == own
+    assert [in_container(seen, name).count(None) for name in ("PYTHONPATH", "PYTHONNOUSERSITE")] == [1, 1]
+
+
+def test_what_is_asked_for_goes_in_though_the_module_has_emptied_it(scripts: Scripts, outside: dict[str, str]) -> None:
+    module = {f"{prefix}{name}": value for prefix in BOTH for name, value in make_guard(None)}
+    asked = {"HPCMOD_KEEP_ENV": "PYTHONPATH PYTHONNOUSERSITE"}
+    seen = scripts("python", env={**outside, **POISON, **module, **asked}).environment
+    assert in_container(seen, "PYTHONPATH") == in_container(seen, "PYTHONNOUSERSITE") == (None, None)
+    assert in_container(seen, "LD_PRELOAD") == ("", "") and seen["PYTHONPATH"] == "/host/PYTHONPATH"
+
+
+def test_what_the_image_sets_itself_is_left_alone() -> None:
+    facts = ImageFacts(architecture="amd64", size=1, assigned=("CONDA_PREFIX", "PYTHONPATH"))
+    assert {name for name, _ in make_guard(None)} - {name for name, _ in make_guard(facts)} == set(facts.assigned)
+
+
+@pytest.mark.parametrize("script", ["conda-python-simple", "conda-python-distributed", "run-in-env"])
+def test_to_a_program_in_the_container_what_was_emptied_is_not_there(rank: Rank, script: str) -> None:
+    words = ["python"] if script == "run-in-env" else []
+    env = {**dict.fromkeys(HOST_PYTHON, ""), "PYTHONPATH": "/of/the/user"}
+    seen = rank.scripts(script, *words, "x.py", env=env, path=rank.path).environment
+    assert set(HOST_PYTHON) & set(seen) == {"PYTHONPATH"} and seen["PYTHONNOUSERSITE"] == "1"
+
+
+@pytest.mark.parametrize(("more", "seen"), [
+    ({"PYTHONNOUSERSITE": ""}, ""), ({"HPCMOD_KEEP_ENV": "A PYTHONNOUSERSITE"}, None), ({}, "1"),
+])  # fmt: skip
+def test_packages_in_the_home_are_seen_only_where_the_user_asks(
+    rank: Rank, more: dict[str, str], seen: str | None
+) -> None:
+    assert rank.sees(more, "PYTHONNOUSERSITE") == (seen,)
+
+
+MODULE = {
+    "SINGULARITY_BINDPATH": "/a", "APPTAINER_BINDPATH": "/a", "APPTAINER_BIND": "/b", "APPTAINERENV_WITH_VENV": "true",
+    "SINGULARITYENV_PREPEND_PATH": "/runscripts", "APPTAINERENV_PYTHONPATH": "", "APPTAINERENV_MINE": "stays",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "singularity"])
+@pytest.mark.parametrize("options", [(), ("-d", "--config", "exec", "-q")])
+def test_an_image_is_built_without_what_the_module_sets(
+    scripts: Scripts, outside: dict[str, str], runtime: str, options: tuple[str, ...]
+) -> None:
+    ran = scripts(runtime, *options, "build", "--force", "a b.sif", "x.def", env={**outside, **MODULE})
+    assert ran.arguments == [*options, "build", "--force", "a b.sif", "x.def"]
+    assert ran.environment["python"].endswith(f"/runtime/{runtime}")
+    assert set(MODULE) & set(ran.environment) == {"APPTAINERENV_MINE"}
+
+
+@pytest.mark.parametrize("words", [("pull", "x.sif", "docker://x"), ("--version",), (), ("-d",), ("sif", "list", "a")])
+def test_anything_else_is_the_runtimes_own_affair(
+    scripts: Scripts, outside: dict[str, str], words: tuple[str, ...]
+) -> None:
+    ran = scripts("apptainer", *words, env={**outside, **MODULE})
+    assert ran.environment.items() >= MODULE.items() and ran.status == 0
+
+
+def test_where_there_is_but_one_runtime_it_is_that_one(
+    scripts: Scripts, outside: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "runtime" / "apptainer").unlink()
+    ran = scripts("apptainer", "exec", "a.sif", env=outside)
+    assert ran.environment["python"].endswith("/runtime/singularity") and ran.arguments == ["exec", "a.sif"]
+    (tmp_path / "runtime" / "singularity").unlink()
+    ran = scripts("apptainer", "exec", "a.sif", env=outside)
+    assert (ran.status, ran.stdout) == (7, "") and "no container runtime on this node" in ran.stderr

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.model.plan import RunscriptSettings
+from hpcmod.model.site import NodeType
+from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Rank, Scripts, make_program, task
+from tests.unit.runscripts.test_launchers import mpich
+
+TWO = task(1, (1, 1), ROCR_VISIBLE_DEVICES=EIGHT, SLURM_JOB_ID="7")
+PORT = str(10240 + (7 * 13957) % 22511)
+TORCHRUN = [
+    "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank", "1", "--nproc_per_node", "8",
+    "--master_addr", "nid001", "--master_port", PORT,
+]  # fmt: skip
+ACCELERATE = [
+    "-m", "accelerate.commands.launch", "--num_machines", "2", "--machine_rank", "1", "--num_processes", "16",
+    "--main_process_ip", "nid001", "--main_process_port", PORT, "--multi_gpu",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "words"), [("torchrun", TORCHRUN), ("accelerate", ACCELERATE), ("srun", [])])
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param((), id="by variable"),
+        pytest.param(("--launcher", "{}"), id="by option"),
+        pytest.param(("--launcher={}", "--"), id="by option with a sign of equality"),
+    ],
+)
+def test_a_launcher_is_run_by_the_images_python(
+    rank: Rank, name: str, words: list[str], given: tuple[str, ...]
+) -> None:
+    env = {**TWO, "HPCMOD_LAUNCHER": "deepspeed" if given else name}
+    ran = rank(env, *(word.format(name) for word in given), "train.py", "--launcher", "a b")
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.arguments == [*words, "train.py", "--launcher", "a b"]
+
+
+def test_ranks_of_a_launcher_are_not_told_that_they_are_one(rank: Rank) -> None:
+    seen = rank(TWO, "--launcher", "torchrun", "x.py").environment
+    assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"} & set(seen)
+    assert (seen["NODE_RANK"], seen["ROCR_VISIBLE_DEVICES"]) == ("1", EIGHT)
+
+
+def test_deepspeed_gets_a_file_of_all_hosts(rank: Rank, tmp_path: Path) -> None:
+    ran = rank({**TWO, "SLURM_STEP_NODELIST": "nid[001,008]"}, "--launcher", "deepspeed", "x.py", "--deepspeed")
+    file = str(tmp_path / "caches" / "alice-hpcmod-7-nid002" / "hostfile-0")
+    assert ran.arguments == [
+        "-m", "deepspeed.launcher.runner", "--hostfile", file, "--no_ssh", "--node_rank", "1",
+        "--master_addr", "nid001", "--master_port", PORT, "x.py", "--deepspeed",
+    ]  # fmt: skip
+    assert Path(file).read_text() == "nid001 slots=8\nnid008 slots=8\n"
+
+
+def test_deepspeed_on_one_node_needs_no_list(rank: Rank, tmp_path: Path) -> None:
+    rank({}, "--launcher=deepspeed", "--ranks-per-node=3", "x.py")
+    assert (tmp_path / "caches/alice-hpcmod-nojob-0/hostfile-0").read_text() == "127.0.0.1 slots=3\n"
+
+
+def test_a_machine_without_gpus_says_how_many_ranks(rank: Rank) -> None:
+    env = task(0, (1, 1))
+    assert "Say how many: --ranks-per-node N" in rank(env, "--launcher", "torchrun", "x.py").stderr
+    for more in ({"HPCMOD_RANKS_PER_NODE": "3"}, {"SLURM_GPUS_ON_NODE": "3"}):
+        words = rank({**env, **more}, "--launcher", "torchrun", "x.py").arguments
+        assert words[words.index("--nproc_per_node") + 1] == "3"
+    words = rank(env, "--launcher=accelerate", "--ranks-per-node=2", "x.py").arguments
+    assert words[-2:] == ["--cpu", "x.py"] and words[words.index("--num_processes") + 1] == "4"
+
+
+@pytest.mark.parametrize(
+    ("layout", "more", "end"),
+    [
+        pytest.param((1, 1), {}, "--multi_gpu", id="GPUs of the node type"),
+        pytest.param((1, 1), {"SLURM_JOB_PARTITION": "cpu"}, "--cpu", id="a partition without GPUs"),
+        pytest.param(
+            (1, 1), {"SLURM_JOB_PARTITION": "cpu", "SLURM_GPUS_ON_NODE": "2"}, "--multi_gpu", id="GPUs of Slurm"
+        ),
+        pytest.param((1,), {"HPCMOD_RANKS_PER_NODE": "1"}, None, id="one rank on one GPU"),
+    ],
+)
+def test_accelerate_uses_the_gpus_that_no_variable_tells_of(
+    settings: RunscriptSettings,
+    python_path: str,
+    tmp_path: Path,
+    layout: tuple[int, ...],
+    more: dict[str, str],
+    end: str | None,
+) -> None:
+    kinds = (NodeType("gpu", partitions=("gpu",), gpus=4), NodeType("cpu", partitions=("cpu",)))
+    rank = Rank(Scripts(tmp_path).write(replace(settings, nodes=kinds)), python_path)
+    env = {"SLURM_JOB_PARTITION": "gpu", "HPCMOD_RANKS_PER_NODE": "4", **more}
+    words = rank(task(0, layout, **env), "--launcher=accelerate", "x.py").arguments
+    assert [word for word in words if word in ("--multi_gpu", "--cpu")] == ([end] if end else [])
+
+
+def test_a_launcher_needs_the_number_of_the_node(rank: Rank) -> None:
+    env = {**mpich(1, 1, 2), "MASTER_ADDR": "nid001", "HPCMOD_RANKS_PER_NODE": "2", "HPCMOD_LAUNCHER": "torchrun"}
+    ran = rank(env, "x.py")
+    assert (
+        ran.status == 2
+        and "mpiexec does not tell the number of the node. Set NODE_RANK" in rank({**env, "PMI_RANK": "0"}).stderr
+    )
+    words = rank({**env, "NODE_RANK": "1"}, "x.py").arguments
+    assert words[words.index("--node_rank") + 1] == "1"
+
+
+def test_a_launcher_that_the_site_refuses_is_refused_with_the_reason(
+    settings: RunscriptSettings, python_path: str, tmp_path: Path
+) -> None:
+    refusing = replace(settings, refused=(("torchrun", "10 s become 10 minutes $(id)"),))
+    rank = Rank(Scripts(tmp_path).write(refusing), python_path)
+    ran = rank(task(0, (1, 1)), "--launcher", "torchrun", "x.py")
+    expected = "torchrun must not be used on this machine: 10 s become 10 minutes $(id)"
+    assert (ran.status, ran.stdout, ran.stderr) == (2, "", f"{DISTRIBUTED}: {expected}\n")
+    assert rank(task(0, (1, 1)), "--launcher", "accelerate", "--ranks-per-node", "1", "x.py").status == 0
+
+
+FAULTS = [
+    pytest.param(["--launcher", "mpirun"], "--launcher is 'mpirun'; it can be srun, torchrun", id="launcher"),
+    pytest.param(["--ranks-per-node=x"], "--ranks-per-node is 'x', which is no number", id="ranks"),
+    pytest.param(["--debug", "nccl,gpu"], "--debug is 'gpu'; it can be rccl, nccl", id="debug"),
+    pytest.param(["--profile-rank", "4"], "--profile-rank is '4', but the ranks are 0 to 3", id="a rank too high"),
+    pytest.param(["--profile-rank", "a[$(touch pwned)]"], "but the ranks are 0 to 3", id="no rank"),
+    pytest.param(
+        ["--profile-rank=0", "--launcher=torchrun"], "needs a task for each rank", id="profile of a launcher's rank"
+    ),
+    pytest.param(["--profile-rank", "3", "--profiler", "vtune -x"], "no profiler 'vtune' in this image", id="profiler"),
+    pytest.param(["--launcher=torchrun"], "3 tasks a node: srun --ntasks-per-node=1", id="more than a task a node"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), FAULTS)
+def test_a_wrong_option_is_refused_once_for_all_ranks(
+    rank: Rank, tmp_path: Path, options: list[str], message: str
+) -> None:
+    ran = [rank(task(number, (3, 1)), *options, "x.py") for number in range(3)]
+    assert [each.status for each in ran] == [2, 2, 2] and all(each.stdout == "" for each in ran)
+    assert message in ran[0].stderr and ran[0].stderr.count("\n") == 1
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("options", [option.values[0] for option in FAULTS])
+def test_only_the_first_rank_speaks(rank: Rank, options: list[str]) -> None:
+    assert rank(task(1, (3, 1)), *options, "x.py").stderr == ""
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_option_without_its_value_is_refused_once(rank: Rank, number: int) -> None:
+    ran = rank(task(number), "--launcher")
+    message = f"{DISTRIBUTED}: --launcher needs a value. See: {DISTRIBUTED} --help\n"
+    assert (ran.status, ran.stderr) == (2, "" if number else message)
+
+
+def test_options_after_the_program_are_the_programs(rank: Rank) -> None:
+    words = ["-u", "x.py", "--launcher", "torchrun", "--help", "--debug=hip"]
+    assert rank(task(0), *words).arguments == words
+
+
+@pytest.mark.parametrize("words", [["--", "x.py"], ["-h"], ["--version"], ["--debugger"], ["--launchers=a"]])
+def test_what_is_no_option_of_ours_is_handed_on_as_it_is(rank: Rank, words: list[str]) -> None:
+    assert rank(task(0), *words).arguments == words
+
+
+@pytest.mark.parametrize("option", ["--help", "--hpcmod-help"])
+def test_help_names_every_option_and_its_variable(rank: Rank, option: str) -> None:
+    ran = rank({}, option)
+    assert ran.status == 0
+    for word in ("--launcher", "--ranks-per-node", "--profile-rank", "--profiler", "--debug", "--save-caches",
+                 "--restore-caches", "--hpcmod-explain", "HPCMOD_LAUNCHER", "HPCMOD_GPUS", "HPCMOD_CPUS"):  # fmt: skip
+        assert word in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("profiler", "given", "words"),
+    [
+        pytest.param("rocprof", (), ["--hip-trace", "--stats", "-o", "{}.csv", "python", "x.py"], id="AMD"),
+        pytest.param("nsys", (), ["profile", "--force-overwrite=true", "--output={}", "python", "x.py"], id="NVIDIA"),
+        pytest.param("py-spy", (), ["record", "--output", "{}.svg", "--", "python", "x.py"], id="CPU"),
+        pytest.param("nsys", ("--profiler", "py-spy"), ["record", "--output", "{}.svg", "--", "python", "x.py"]),
+        pytest.param("nsys", ("--profiler=mine -o  'a *"), ["-o", "'a", "*", "python", "x.py"], id="the user's own"),
+    ],
+)
+def test_one_rank_is_profiled(
+    settings: RunscriptSettings, python_path: str, tmp_path: Path,
+    profiler: str, given: tuple[str, ...], words: list[str],
+) -> None:  # fmt: skip
+    options = (given,) if isinstance(given, str) else given
+    for name in ("rocprof", "nsys", "py-spy", "mine"):
+        make_program(tmp_path / "python-bin" / name)
+    rank = Rank(Scripts(tmp_path).write(replace(settings, profiler=profiler)), python_path)
+    ran = [rank(task(number), "--profile-rank", "2,7" if number < 0 else "02", *options, "x.py") for number in (1, 2)]
+    output = f"{Path.cwd()}/hpcmod-profile-4711-rank2"
+    assert ran[0].arguments == ["x.py"]
+    assert ran[1].arguments == [word.format(output) for word in words]
+
+
+@pytest.mark.parametrize(
+    ("kind", "variables"),
+    [
+        ("nccl", {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,COLL", "NCCL_DEBUG_FILE": "{}/nccl-rank2.log"}),
+        ("rccl", {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": "{}/rccl-rank2.log"}),
+        ("hip", {"AMD_LOG_LEVEL": "4", "AMD_LOG_LEVEL_FILE": "{}/hip-rank2.log"}),
+        ("miopen", {"MIOPEN_ENABLE_LOGGING": "1"}),
+    ],
+)
+def test_debug_output_is_one_file_a_rank(rank: Rank, tmp_path: Path, kind: str, variables: dict[str, str]) -> None:
+    place = str(tmp_path / "a b")
+    ran = rank(task(2, HPCMOD_DEBUG_DIR=place), "--debug", f"{kind}", "x.py")
+    assert {name: ran.environment[name] for name in variables} == {
+        name: value.format(place) for name, value in variables.items()
+    }
+    assert Path(place).is_dir() and ran.stderr == ""
+
+
+def test_a_level_of_the_users_own_wins(rank: Rank, tmp_path: Path) -> None:
+    env = task(2, HPCMOD_DEBUG_DIR=str(tmp_path), NCCL_DEBUG="TRACE", HPCMOD_DEBUG="nccl")
+    assert rank.sees(env, "NCCL_DEBUG") == ("TRACE",)
+
+
+def test_miopen_has_its_file_by_way_of_stderr_and_the_first_rank_says_so(rank: Rank, tmp_path: Path) -> None:
+    make_program(tmp_path / "python-bin" / "python", "#!/bin/bash\necho logged >&2\n")
+    ran = [rank(task(number, HPCMOD_DEBUG_DIR=str(tmp_path)), "--debug=miopen", "x.py") for number in (0, 1)]
+    assert "that of MIOpen is its stderr" in ran[0].stderr and ran[1].stderr == ""
+    assert [(tmp_path / f"miopen-rank{number}.log").read_text() for number in (0, 1)] == ["logged\n"] * 2
+
+
+def test_explain_prints_the_command_and_runs_nothing(rank: Rank, tmp_path: Path) -> None:
+    ran = rank(TWO, "--launcher=torchrun", "--debug=nccl", "--hpcmod-explain", "x.py", "a b")
+    assert ran.stdout.splitlines()[-1] == f"# runs: python {' '.join(TORCHRUN)} x.py a\\ b"
+    assert not (tmp_path / "caches").exists() and "\nRANK=" not in ran.stdout

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.unit.runscripts.scripts import DISTRIBUTED, PATIENT_PROGRAM, Rank, Scripts, make_program, task
+
+COMPILES = "#!/bin/bash\necho compiled >$TRITON_CACHE_DIR/kernel-$RANK\nexit 7\n"
+SHOWS = "#!/bin/bash\ncat $TRITON_CACHE_DIR/kernel\n"
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A directory with the caches of a former job."""
+    place = tmp_path / "saved 'caches'"
+    (tmp_path / "former" / "triton").mkdir(parents=True)
+    (tmp_path / "former" / "triton" / "kernel").write_text("compiled once\n")
+    place.mkdir()
+    with tarfile.open(place / "hpcmod-caches.tar", "w") as archive:
+        archive.add(tmp_path / "former", arcname=".")
+    return place
+
+
+def test_the_first_rank_saves_what_was_compiled_and_ends_as_python_did(rank: Rank, tmp_path: Path) -> None:
+    make_program(tmp_path / "python-bin" / "python", COMPILES)
+    ran = rank(task(0), "--save-caches", str(tmp_path / "to" / "here"), "x.py")
+    assert (ran.status, ran.stderr) == (7, "")
+    with tarfile.open(tmp_path / "to/here/hpcmod-caches.tar") as archive:
+        assert "./triton/kernel-0" in archive.getnames() and "./lock" not in archive.getnames()
+    assert [path.name for path in (tmp_path / "to/here").iterdir()] == ["hpcmod-caches.tar"]
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_the_other_ranks_save_nothing(rank: Rank, tmp_path: Path, number: int) -> None:
+    rank(task(number), "--save-caches", str(tmp_path / "to"), "x.py")
+    assert not (tmp_path / "to").exists()
+
+
+def test_what_was_saved_is_there_for_every_rank(rank: Rank, saved: Path, tmp_path: Path) -> None:
+    make_program(tmp_path / "python-bin" / "python", SHOWS)
+    ran = [rank(task(number), "--restore-caches", str(saved), "x.py") for number in range(4)]
+    assert [(each.stdout, each.stderr) for each in ran] == [("compiled once\n", "")] * 4
+
+
+def test_ranks_that_start_together_wait_for_the_one_that_unpacks(
+    scripts: Scripts, python_path: str, saved: Path, tmp_path: Path
+) -> None:
+    make_program(tmp_path / "python-bin" / "python", SHOWS)
+    make_program(tmp_path / "python-bin" / "tar", '#!/bin/bash\necho once >>$0.ran\nsleep 0.3\nexec /bin/tar "$@"\n')
+    env = {"PATH": python_path, "HPCMOD_CACHE_ROOT": str(tmp_path / "c"), "HPCMOD_RESTORE_CACHES": str(saved)}
+    script = str(scripts.root / "runscripts" / DISTRIBUTED)
+    started = [
+        subprocess.Popen([script], env={**env, **task(number, (8,))}, stdout=subprocess.PIPE, text=True)
+        for number in range(8)
+    ]
+    assert [process.communicate()[0] for process in started] == ["compiled once\n"] * 8
+    assert (tmp_path / "python-bin" / "tar.ran").read_text() == "once\n"
+
+
+def test_a_first_job_finds_none_and_says_so_once(rank: Rank, tmp_path: Path) -> None:
+    ran = [rank(task(number), "--restore-caches", str(tmp_path), "x.py") for number in (0, 1)]
+    assert [each.status for each in ran] == [0, 0] and ran[1].stderr == ""
+    assert ran[0].stderr == f"{DISTRIBUTED}: no caches to restore: there is no {tmp_path}/hpcmod-caches.tar\n"
+
+
+def test_a_damaged_archive_does_not_stop_the_job(rank: Rank, saved: Path) -> None:
+    (saved / "hpcmod-caches.tar").write_bytes(b"no archive")
+    ran = rank(task(0), "--restore-caches", str(saved), "x.py")
+    assert ran.status == 0 and f"not all caches could be restored from {saved}" in ran.stderr
+
+
+def test_a_place_that_cannot_be_written_does_not_change_the_exit_status(rank: Rank, tmp_path: Path) -> None:
+    make_program(tmp_path / "python-bin" / "python", COMPILES)
+    (tmp_path / "file").touch()
+    ran = rank(task(0), f"--save-caches={tmp_path}/file", "x.py")
+    assert ran.status == 7 and f"the caches could not be saved in {tmp_path}/file" in ran.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 5), (signal.SIGUSR1, 6), (signal.SIGINT, 130)])
+def test_python_gets_the_signals_and_the_caches_are_saved_after_it(
+    scripts: Scripts, python_path: str, tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    more = "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(6))\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+    make_program(tmp_path / "python-bin" / "python", PATIENT_PROGRAM.replace("print(", more + "print("))
+    env = {"PATH": python_path, "HPCMOD_CACHE_ROOT": str(tmp_path), **task(0), "HPCMOD_SAVE_CACHES": str(tmp_path)}
+    script = str(scripts.root / "runscripts" / DISTRIBUTED)
+    process = subprocess.Popen([script], env=env, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == status and (tmp_path / "hpcmod-caches.tar").is_file()
+
+
+def test_python_reads_its_stdin_though_another_waits_for_it(scripts: Scripts, python_path: str, tmp_path: Path) -> None:
+    make_program(tmp_path / "python-bin" / "python", "#!/bin/bash\ncat\n")
+    env = {"PATH": python_path, "HPCMOD_CACHE_ROOT": str(tmp_path), "HPCMOD_SAVE_CACHES": str(tmp_path)}
+    script = str(scripts.root / "runscripts" / DISTRIBUTED)
+    done = subprocess.run([script], input="given\n", env=env, capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("given\n", "")

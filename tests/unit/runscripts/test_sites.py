@@ -1,0 +1,32 @@
+"""What a rank of each shipped site is told, as golden files: the variables of Slurm there, and no GPU or core of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hpcmod.machine import load_site
+from hpcmod.model.plan import make_plan
+from hpcmod.resources import site_profiles
+from tests.plans import FACTS, SPEC
+from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Scripts, task
+
+GOLDEN = Path(__file__).parent / "golden"
+SHOWN = {"amd": {"ROCR_VISIBLE_DEVICES": EIGHT}, "nvidia": {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, "": {}}
+
+
+@pytest.mark.parametrize("site", sorted(site_profiles()))
+def test_what_the_last_rank_of_a_site_is_told(tmp_path: Path, site: str) -> None:
+    profile = load_site(site, {})
+    scripts = Scripts(tmp_path).write(make_plan(FACTS, profile, SPEC).runscripts)
+    ranks = profile.node_type.gpus or 2
+    env = task(2 * ranks - 1, (ranks, ranks), HPCMOD_CACHE_ROOT="/node-local", **SHOWN[profile.gpu_vendor])
+    ran = scripts(DISTRIBUTED, "--hpcmod-explain", "train.py", env=env)
+    assert (ran.status, ran.stderr) == (0, "")
+    path = GOLDEN / f"{site}.explain.txt"
+    if os.environ.get("HPCMOD_UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(ran.stdout)
+    assert ran.stdout == path.read_text()
