@@ -21,6 +21,8 @@ leave_root() {
 
 # udev does this on a full system; a container or a minimal one has nobody to do it.
 open_fuse() {
+    # fusermount3 reads it to unmount, and a minimal Debian has none
+    [[ -e /etc/mtab ]] || ln -s ../proc/self/mounts /etc/mtab
     [[ -e /dev/fuse ]] || mknod /dev/fuse c 10 229 2>/dev/null || return 0
     [[ $(stat -c %a /dev/fuse) == 666 ]] || chmod 666 /dev/fuse || true
 }
