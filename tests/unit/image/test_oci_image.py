@@ -65,7 +65,8 @@ def make(manifest: Manifest, config: bytes = b'{"architecture": "amd64", "os": "
     image = make_image(
         *(reference, manifest, config), digest=DIGEST, architecture="amd64", open_blob=lambda _: io.BytesIO(DATA)
     )
-    assert [layer.open().read() for layer in image.layers] == [DATA] * len(manifest.layers)
+    for _ in range(2):  # each opening gives a layer from its start
+        assert [layer.open().read() for layer in image.layers] == [DATA] * len(manifest.layers)
 
 
 def test_an_images_layers_can_be_opened_again_and_again() -> None:

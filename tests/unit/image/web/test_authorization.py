@@ -48,9 +48,9 @@ def test_challenges_are_parsed_as_http_writes_them(text: str, expected: list[tup
     assert [(found.scheme, dict(found.parameters)) for found in parse_challenges(text)][: len(expected)] == expected
 
 
-def test_parsing_takes_no_time_that_grows_faster_than_the_text() -> None:
-    for piece in ('a="', "a=\\", "a ", 'Basic a="b', ' , a="\\"', "\\"):
-        parse_challenges(piece * 20_000)
+@pytest.mark.parametrize("piece", ['a="', "a=\\", "a ", 'Basic a="b', ' , a="\\"', "\\"])
+def test_a_long_and_broken_header_names_no_scheme_that_is_not_in_it(piece: str) -> None:
+    assert all(found.scheme.lower() in piece.lower() for found in parse_challenges(piece * 20_000))
 
 
 @settings(max_examples=400, deadline=None)
