@@ -78,6 +78,9 @@ PartitionName=batch Nodes=$(node_range) OverSubscribe=EXCLUSIVE State=UP
 END
 }
 
+# The nodes share /tmp, where each would make a directory of the same name for a step's PMIx.
+write_mpi_conf() { printf 'PMIxCliTmpDirBase=%s\n' "$dir/local" >"$dir/etc/mpi.conf"; }
+
 gpu_lines() { ((gpus == 0)) || printf 'GresTypes=gpu\n'; }
 
 # Slurm sets the GPU variables of a job only for files that are devices.
@@ -127,6 +130,7 @@ own_shared_memory
 start_munge
 make_gpus
 write_slurm_conf
+write_mpi_conf
 slurmctld -D -f "$SLURM_CONF" &
 for ((i = 1; i <= nodes; i++)); do start_node "$i"; done
 until all_idle; do sleep 0.05; done

@@ -30,17 +30,23 @@ Dir::Etc::preferencesparts "/dev/null";
 END
 }
 
+# choose_mirror DIR: the mirror to take, asking an apt in DIR where this machine has no lists.
+choose_mirror() {
+    local mirror=${DEBIAN_MIRROR:-$(debian_mirror)}
+    if [[ -z $mirror ]]; then
+        APT_CONFIG=$1/apt.conf apt-get update -qq
+        mirror=$(APT_CONFIG=$1/apt.conf debian_mirror)
+    fi
+    [[ -n $mirror ]] || die "no Debian mirror among apt's sources" "set DEBIAN_MIRROR=URL"
+    printf '%s\n' "$mirror"
+}
+
 # debian_download DIR SUITE PACKAGE...: the .deb files of PACKAGEs, into DIR.
 debian_download() (
     local dir=$1 suite=$2 mirror
     shift 2
     apt_config "$dir"
-    mirror=${DEBIAN_MIRROR:-$(debian_mirror)}
-    if [[ -z $mirror ]]; then # no lists on this machine: read the origins from lists of our own
-        APT_CONFIG=$dir/apt.conf apt-get update -qq
-        mirror=$(APT_CONFIG=$dir/apt.conf debian_mirror)
-    fi
-    [[ -n $mirror ]] || die "no Debian mirror among apt's sources" "set DEBIAN_MIRROR=URL"
+    mirror=$(choose_mirror "$dir")
     only_suite "$dir" "$mirror" "$suite"
     export APT_CONFIG=$dir/apt.conf
     apt-get update -qq

@@ -14,6 +14,8 @@ apptainer libseccomp2     /usr/lib/*/libseccomp.so.2
 apptainer libsqlite3-0    /usr/lib/*/libsqlite3.so.0
 modules   lmod            /usr/share/lmod/lmod/init/bash
 modules   tcl             tclsh
+modules   zsh             zsh
+modules   fish            fish
 cluster   slurmctld       slurmctld
 cluster   slurmd          slurmd
 cluster   slurm-client    srun
@@ -22,9 +24,22 @@ cluster   iproute2        ip
 cluster   procps          ps
 cluster   uidmap          newuidmap
 mpi       openmpi-bin     mpirun
+mpi       libpmix-dev     /usr/lib/*/pmix2/lib/libpmix.so
+fabric    libfabric-bin   fi_info
+fabric    busybox         busybox
+fabric    gcc             gcc
+fabric    libc6-dev       /usr/include/stdio.h
 registry  docker-registry docker-registry
 registry  openssl         openssl
 registry  skopeo          skopeo
+browser   chromium        chromium
+browser   chromium-driver chromedriver
+browser   fonts-dejavu-core /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
+browser   tidy            tidy
+build     buildah         buildah
+build     fakeroot        fakeroot
+build     mmdebstrap      mmdebstrap
+build     uidmap          newuidmap
 '
 
 is_there() { # is_there PROGRAM|FILE-PATTERN

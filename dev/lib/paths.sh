@@ -12,6 +12,8 @@ torch=${HPCMOD_TORCH:-2.13.0}
 venv=$stack/venv
 tiny_sif=$stack/images/tiny.sif
 torch_sif=$stack/images/hpcmod-pytorch-${torch%%+*}-cpu.sif
+base_image=$stack/images/base
+wheels=$stack/wheels
 
 # An ordinary user's PATH on Debian lacks sbin, where the daemons of Slurm are.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin

@@ -1,0 +1,45 @@
+# What images are built from in tests: a small Debian as the base, and the wheels that the recipe pytorch-cpu takes.
+# shellcheck shell=bash disable=SC2154  # see paths.sh
+
+base_suite() { # the machine's own, so that the wheels fit both Pythons
+    local suite
+    # shellcheck source=/dev/null
+    suite=$(source /etc/os-release && [[ $ID == debian ]] && echo "$VERSION_CODENAME")
+    printf '%s\n' "${suite:-bookworm}"
+}
+
+base_key() { key_of "$(base_suite)" "$checkout"/dev/lib/{base.sh,oci_layout.py}; }
+
+# python3-venv brings the wheel of pip. An old mirror is taken where the machine's own apt takes it.
+make_base() {
+    local work=$stack/work/base mirror valid
+    rm -rf "$work"
+    mkdir -p "$work" "$stack/images"
+    apt_config "$work"
+    mirror=$(choose_mirror "$work")
+    valid=$(apt-config dump --format '%v' Acquire::Check-Valid-Until)
+    TMPDIR=$work logged base mmdebstrap --mode=unshare --variant=minbase --include=python3,python3-venv,ca-certificates \
+        --aptopt="Acquire::Check-Valid-Until \"${valid:-true}\"" "$(base_suite)" "$work/base.tar" "$mirror"
+    "$venv/bin/python" "$checkout/dev/lib/oci_layout.py" "$work/base.tar" "$base_image"
+    rm -rf "$work"
+}
+
+# recipe_setting NAME: the version that the recipe names.
+recipe_setting() { sed -nE "s/^$1 = \"(.*)\"/\1/p" "$checkout/recipes/pytorch-cpu.toml"; }
+
+wanted_wheels() {
+    local name
+    for name in torch numpy mpi4py mpich; do printf '%s==%s\n' "$name" "$(recipe_setting "$name")"; done
+}
+
+wheels_key() { key_of "$("$venv/bin/python" --version)" "$(wanted_wheels)"; }
+
+make_wheels() {
+    local -a wanted
+    mapfile -t wanted < <(wanted_wheels)
+    rm -rf "$wheels.new"
+    logged wheels "$venv/bin/python" -m pip download --disable-pip-version-check --only-binary :all: \
+        --dest "$wheels.new" "${wanted[@]}"
+    rm -rf "$wheels"
+    mv "$wheels.new" "$wheels"
+}

@@ -1,0 +1,17 @@
+# A second release of libfabric, with the glibc it is made for, beside the one that this machine has: for an image.
+# shellcheck shell=bash disable=SC2154  # see paths.sh
+
+# The release after the one whose libfabric-bin dev/stack installs, and all that its libfabric is linked to.
+fabric_suite=trixie
+fabric_packages=(libc6 libfabric1 libfabric-bin libibverbs1 ibverbs-providers librdmacm1t64 libnl-3-200 libnl-route-3-200
+    libnuma1 libpsm2-2)
+
+fabric_key() { key_of "$checkout"/dev/lib/{fabric,debian}.sh; }
+
+make_fabric() {
+    local work=$stack/work/fabric package
+    rm -rf "$work" "$stack/fabric"
+    debian_download "$work" "$fabric_suite" "${fabric_packages[@]}"
+    for package in "$work"/*.deb; do dpkg-deb -x "$package" "$stack/fabric"; done
+    rm -rf "$work" "$stack"/fabric/usr/{share,sbin}
+}

@@ -1,0 +1,17 @@
+#!/bin/bash
+# libfabric. OFI=builtin: with the CXI provider, over the libcxi in the prefix. OFI=swap: with what needs no network of
+# its own; a host's libfabric takes its place. GPU: cuda, rocm or none.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
+source "$(dirname "$0")/common.sh"
+enter_work
+
+enter_source libfabric
+options=(--disable-verbs --disable-efa --disable-psm2 --disable-psm3 --disable-opx --enable-shm)
+while read -r option; do options+=("$option"); done < <(gpu_options --with-cuda --with-rocr)
+if [[ ${GPU:-none} == cuda ]]; then options+=(--enable-cuda-dlopen --enable-gdrcopy-dlopen); fi
+if [[ $OFI == builtin ]]; then
+    options+=(--with-cassini-headers="$prefix/include" --with-cxi-uapi-headers="$prefix/include"
+        --enable-cxi="$prefix" --enable-lnx)
+fi
+configure_make "${options[@]}"

@@ -1,0 +1,243 @@
+"""The verb build: a recipe, or a Dockerfile of your own, becomes a SIF."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+import hpcmod
+from hpcmod import machine, resources
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.model.recipe import ARCHITECTURES, CHOICES, parse_recipe
+from hpcmod.progress import ProgressLine
+from hpcmod.render.quote import terminal
+
+if TYPE_CHECKING:
+    from hpcmod.image.ingredients import Larder
+    from hpcmod.model.build_plan import BuildPlan
+    from hpcmod.model.building import BuildRequest
+
+JSON_VERSION = 1
+PRINTED = ("dockerfile", "definition", "plan")
+FOR_RECIPES = {
+    "mpi": "--mpi",
+    "ofi": "--ofi",
+    "extras": "--with",
+    "settings": "--set",
+    "base": "--base",
+    "host_libs": "--host-libs",
+    "wheel_dir": "--wheel-dir",
+    "offline_sources": "--offline-sources",
+}
+"""Options that a Dockerfile of one's own has no use for, by parameter."""
+
+_DIRECTORY = click.Path(path_type=Path)
+
+
+def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a recipe, each with what it makes."""
+    recipes = [parse_recipe(text, name) for name, text in resources.recipes().items() if name.startswith(incomplete)]
+    return [CompletionItem(recipe.name, help=recipe.summary) for recipe in recipes]
+
+
+@click.command()
+@click.argument("recipe", required=False, default="", shell_complete=complete_recipe)
+@click.option("-o", "--output", metavar="OUT.sif", type=_DIRECTORY, help="Default: RECIPE-FINGERPRINT.sif, here.")
+@click.option("--mpi", type=click.Choice(CHOICES["mpi"]), help="MPI in the image; default: the recipe's.")
+@click.option("--ofi", type=click.Choice(CHOICES["ofi"]), help="libfabric: with the network in it, or to be swapped.")
+@click.option("--with", "extras", multiple=True, metavar="NAME,...", help="What the recipe can have besides.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Another version than the recipe's; or an index of wheels.",
+)
+@click.option("--base", default="", metavar="REFERENCE", help="Another base image than the recipe's.")
+@click.option("--host-libs", metavar="DIR", type=_DIRECTORY, help="Libraries of a host, to be copied into the image.")
+@click.option("--wheel-dir", metavar="DIR", type=_DIRECTORY, help="Wheels: pip takes these, and nothing else.")
+@click.option("--offline-sources", metavar="DIR", type=_DIRECTORY, help="Sources are looked for here first.")
+@click.option("--offline", is_flag=True, help="Download no source: say which are missing.")
+@click.option(
+    "--lock", metavar="FILE", type=_DIRECTORY, help="Your own lock file, for what is used for the first time."
+)
+@click.option("--context", metavar="DIR", type=_DIRECTORY, help="Build a Dockerfile of your own, with this context.")
+@click.option(
+    "-f", "--file", "dockerfile", default="Dockerfile", metavar="FILE", type=_DIRECTORY, help="That Dockerfile."
+)
+@click.option("--arch", type=click.Choice(ARCHITECTURES), help="With --print; default: this machine's.")
+@click.option("--engine", metavar="NAME", help="Build with this one; default: the first that works.")
+@click.option("--engines", is_flag=True, help="Try all engines, and say which work here.")
+@click.option("--list", "listed", is_flag=True, help="List the recipes.")
+@click.option("--print", "printed", type=click.Choice(PRINTED), help="Print what would be built, and build nothing.")
+@click.option("--dry-run", is_flag=True, help="The same as --print plan.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's).")
+@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
+    """Build an image with MPI, libfabric and the network plugin inside, and print the path of the SIF.
+
+    Needs one of buildah, podman, docker, apptainer or singularity, and no root. What was built from the same recipe,
+    options and sources before is not built again.
+
+    \b
+    Examples:
+      hpcmod build --list
+      hpcmod build pytorch-cpu --mpi mpich --set index=URL -o torch.sif
+      hpcmod build pytorch-ngc-ofi --ofi swap --with nccl-tests --print dockerfile
+      hpcmod build pytorch-rocm-wheels --wheel-dir ~/wheels
+      hpcmod build --context . -f singularity/Dockerfile -o mine.sif
+    """
+    if listed:
+        _list(as_json)
+    elif engines:
+        _print_engines(as_json)
+    elif dry_run or given["printed"]:
+        _print(_plan(recipe, given, gathered=False), given["printed"] or "plan", as_json)
+    else:
+        _build(recipe, given, as_json)
+
+
+def _list(as_json: bool) -> None:
+    recipes = [parse_recipe(text, name) for name, text in resources.recipes().items()]
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "recipes": [asdict(one) for one in recipes]}, indent=1))
+        return
+    for one in recipes:
+        click.echo(f"{one.name}: {one.summary}")
+
+
+def _print_engines(as_json: bool) -> None:
+    from hpcmod.image.engines.probe import probe_engines
+
+    found = probe_engines(os.environ, at=Path.cwd())
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "engines": [asdict(one) for one in found]}, indent=1))
+        return
+    for one in found:
+        click.echo(terminal(f"{one.name}: {'works' if one.works else 'does not work'}: {one.why}"))
+
+
+def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
+    from hpcmod.render.recipe import build_plan_values, render_build_plan, render_definition, render_dockerfile
+
+    templates = resources.module_templates()
+    if as_json and what != "plan":
+        raise BadInputError(f"--print {what} is a text, not JSON", "Leave --json out, or ask for --print plan.")
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, **build_plan_values(plan)}, indent=1))
+    elif what == "dockerfile":
+        click.echo(render_dockerfile(plan, templates=templates), nl=False)
+    elif what == "definition":
+        click.echo(render_definition(plan, templates=templates), nl=False)
+    else:
+        click.echo(terminal(render_build_plan(plan)), nl=False)
+
+
+def _plan(recipe: str, given: Mapping[str, Any], *, gathered: bool) -> BuildPlan:
+    """Make the plan; with all its sources at hand, if it is to be built."""
+    from hpcmod.image import ingredients
+    from hpcmod.image.sif import architecture_name
+
+    here = architecture_name(platform.machine())
+    architecture = given["arch"] or here
+    if gathered and architecture != here:
+        raise LackingError(
+            f"this machine is {here}, and cannot build for {architecture}", "Build on one that can run it."
+        )
+    if given["context"]:
+        if recipe:
+            raise BadInputError(f"both --context and the recipe {recipe} are named", "Name one of them.")
+        idle = [option for parameter, option in FOR_RECIPES.items() if given[parameter]]
+        if idle:
+            raise BadInputError(
+                f"{', '.join(idle)}: for recipes, and --context builds a Dockerfile of your own",
+                "Leave it out, or write what it is to do into the Dockerfile.",
+            )
+        return ingredients.plan_own(given["context"], given["dockerfile"], architecture)
+    if not recipe:
+        raise BadInputError("no recipe is named", "hpcmod build --list shows them; --context DIR builds a Dockerfile.")
+    request, larder = _request(given, architecture), _larder(given)
+    if not gathered:
+        return ingredients.plan_recipe(recipe, request, larder=larder)
+    with ProgressLine(recipe) as progress:
+        return ingredients.gather(recipe, request, larder=larder, progress=progress)
+
+
+def _request(given: Mapping[str, Any], architecture: str) -> BuildRequest:
+    from hpcmod.model.building import BuildRequest
+
+    settings = dict(_setting(text) for text in given["settings"])
+    extras = [name.strip() for text in given["extras"] for name in text.split(",") if name.strip()]
+    return BuildRequest(
+        architecture=architecture,
+        mpi=given["mpi"] or "",
+        ofi=given["ofi"] or "",
+        extras=tuple(extras),
+        settings=settings,
+        base=given["base"],
+        host_libs=str(given["host_libs"].absolute()) if given["host_libs"] else "",
+        wheels=str(given["wheel_dir"].absolute()) if given["wheel_dir"] else "",
+    )
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise BadInputError(f"--set {text}: expected KEY=VALUE", "For instance --set torch=2.2.2")
+    return key, value
+
+
+def _larder(given: Mapping[str, Any]) -> Larder:
+    from hpcmod.image.ingredients import Larder, default_lock
+    from hpcmod.image.settings import open_cache
+
+    cache = open_cache(machine.find_machine(None, os.environ, flag=given["site"]).site, os.environ)
+    return Larder(
+        lock=given["lock"] or default_lock(os.environ),
+        downloads=cache.directory / "sources",
+        offline_sources=given["offline_sources"],
+        offline=given["offline"],
+        tell=_tell,
+    )
+
+
+def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
+    from hpcmod.image.build import BuildOptions, build_image
+    from hpcmod.image.ingredients import read_used, record_first_use
+    from hpcmod.image.settings import parse_compression
+
+    plan = _plan(recipe, given, gathered=True)
+    out = given["output"] or Path(f"{plan.recipe}-{plan.fingerprint[:12]}.sif")
+    site = machine.find_machine(None, os.environ, flag=given["site"]).site
+    options = BuildOptions(
+        environ=os.environ,
+        tool=f"hpcmod {hpcmod.__version__}",
+        engine=given["engine"],
+        conversion=parse_compression(given["compression"] or site.compression),
+        replace=given["force"],
+        tell=_tell,
+    )
+    with ProgressLine(out.name) as progress:
+        built = build_image(plan, out, options=options, progress=progress)
+    if built.reused:
+        _tell(f"{out}: is there already, built from the same")
+    elif plan.steps:
+        record_first_use(read_used(built.path), larder=_larder(given))
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, **asdict(built), "path": str(built.path)}, indent=1))
+    else:
+        click.echo(built.path)
+
+
+def _tell(line: str) -> None:
+    click.echo(f"hpcmod: {terminal(line)}", err=True)

@@ -1,0 +1,292 @@
+"""Build an image from its plan: an engine makes it, our own converter the SIF, and nothing of it is left but that.
+
+Killed at any line, a build leaves one hidden directory, which the next build of the same file clears.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hpcmod import resources
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
+from hpcmod.image.build_labels import measure_labels
+from hpcmod.image.convert import ConvertOptions, convert
+from hpcmod.image.copy import copy_image
+from hpcmod.image.engines.engine import Engine, Source
+from hpcmod.image.engines.place import ELSEWHERE, Place, open_place
+from hpcmod.image.engines.probe import Trial, choose_engine
+from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.image.layout import read_layout
+from hpcmod.image.preflight import Need, check_room
+from hpcmod.image.provenance import Provenance, is_remembered, now, read_provenance, remember, write_provenance
+from hpcmod.image.sif import check_sif, read_sif
+from hpcmod.image.sif_labels import add_labels, read_labels
+from hpcmod.lock import hold, tidy
+from hpcmod.model.build_plan import BuildPlan
+from hpcmod.model.reference import OCI_KINDS, ImageReference
+from hpcmod.render.recipe import render_context, render_definition, render_dockerfile
+from hpcmod.replacing import clear_partials, partial_path
+
+FINGERPRINT = "org.hpcmod.fingerprint"
+"""Label of what decides the content of an image."""
+
+_OTHER_PLACE = "name another place for the SIF"
+_UNPACKED, _MOST_RATIO = 2, 8
+"""How many times a layer takes of its bytes unpacked, at least; and how many times it may shrink: never so much."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How images are built on this machine."""
+
+    environ: Mapping[str, str]
+    """Of programs that are run; HPCMOD_BUILD_DIR is read: where intermediate files go, else beside the SIF."""
+    tool: str
+    """Name and version of this program, for the provenance."""
+    engine: str | None = None
+    """The engine to build with; None for the first that works."""
+    conversion: ConvertOptions = field(default_factory=ConvertOptions)
+    replace: bool = False
+    """Whether a file that is there, and was built from something else, may be replaced."""
+    tell: Callable[[str], None] = lambda _: None
+    """Called with a line for the user: the engine, each step."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A SIF that was built, now or before."""
+
+    path: Path
+    sha256: str
+    engine: str
+    """Name of the engine; of one that was there already, what its provenance says."""
+    fingerprint: str
+    reused: bool
+    """Whether it was there already."""
+
+
+def build_image(plan: BuildPlan, out: Path, *, options: BuildOptions, progress: Progress | None = None) -> Built:
+    """Build the image of a plan, unless it is there already.
+
+    Parameters
+    ----------
+    out
+        The SIF, which gets its name when it is whole. Of several processes one builds it, and the others wait.
+    progress
+        Called with bytes of the finished image that are converted, and bytes in all.
+
+    Raises
+    ------
+    NotFoundError
+        If the base cannot be got.
+    LackingError
+        If no engine works here.
+    NoSpaceError
+        If it will not fit.
+    BadInputError
+        If another file is there.
+    HpcmodError
+        If a component fails: its last lines are in the message, all that was said is in a file beside the SIF.
+    """
+    out = out.absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(out, options):
+        there = find_built(out, plan.fingerprint, environ=options.environ)
+        if there:
+            return there
+        if out.exists() and not options.replace:
+            raise BadInputError(
+                f"{out}: is there already, and was not built from this",
+                "Name another file, or have it replaced: --force.",
+            )
+        return _Build(plan, out, options, progress).run()
+
+
+def find_built(out: Path, fingerprint: str, *, environ: Mapping[str, str]) -> Built | None:
+    """Find a SIF that this user has built from the same plan; its bytes are not read again."""
+    if not out.is_file():
+        return None
+    known = read_provenance(out)
+    if known is None or known.size != out.stat().st_size or not is_remembered(known, environ):
+        return None
+    with suppress(HpcmodError):
+        if read_labels(out).get(FINGERPRINT) == fingerprint:
+            return Built(out, known.sha256, known.tool.rpartition(" by ")[2], fingerprint, reused=True)
+    return None
+
+
+@contextmanager
+def _alone(out: Path, options: BuildOptions) -> Iterator[None]:
+    """Let one process at a time build this file."""
+    lock = out.with_name(f".{out.name}.lock")
+    try:
+        with hold(lock, limit=None, tell=options.tell, on_stale=lambda: None):
+            clear_partials(out.parent, out.name)
+            yield
+    finally:
+        tidy(lock)
+
+
+class _Build:
+    """One image on its way."""
+
+    def __init__(self, plan: BuildPlan, out: Path, options: BuildOptions, progress: Progress | None) -> None:
+        self._plan, self._out, self._options, self._progress = plan, out, options, progress
+        self._base = ImageReference.parse(plan.base) if plan.base else None
+        self._staged = partial_path(out)
+        self._at = Path(options.environ.get("HPCMOD_BUILD_DIR") or out.parent).absolute()
+        self._name = out.name if self._at == out.parent else f"{out.name}-{_short_hash(out)}"
+        """Of the place: nobody else's in that directory, where images of other directories may be built too."""
+        self._log = out.with_name(f"{out.name}.build.log")
+
+    def run(self) -> Built:
+        """Build, and put the SIF in place."""
+        options = self._options
+        self._check_base()
+        trial = Trial(self._at, f"{self._name}.trial", options.environ)
+        engine = choose_engine(options.engine, trial, forms=self._forms())
+        options.tell(f"building {self._plan.recipe} with {engine.name} ({engine.way})")
+        try:
+            with open_place(self._at, self._name, options.environ, tell=options.tell) as place:
+                self._make_sif(engine, place)
+            return self._put_in_place(engine)
+        except OSError as err:
+            raise explain_os_error(err) from err
+        finally:
+            self._staged.unlink(missing_ok=True)
+
+    def _forms(self) -> Sequence[str]:
+        """Name what this can be built from."""
+        if self._base and self._base.kind not in OCI_KINDS:
+            return ("definition",)
+        return ("Dockerfile",) if self._plan.own_dockerfile else ("Dockerfile", "definition")
+
+    def _check_base(self) -> None:
+        """Refuse a base that is not there, and what will not fit, before anything is begun."""
+        unpacked = _unpacked_size(self._base, self._plan.architecture) if self._base else 0
+        within = 2 * unpacked + sum(_size_below(Path(path)) for path, _ in self._plan.inputs)
+        check_room(
+            [
+                Need(self._at, within, 1000, "the layers at least", ELSEWHERE),
+                Need(self._out.parent, unpacked // _MOST_RATIO, 2, "the SIF at least", _OTHER_PLACE),
+            ]
+        )
+
+    def _make_sif(self, engine: Engine, place: Place) -> None:
+        source = self._write_source(engine, place)
+        try:
+            built = engine.build(place, source)
+        except HpcmodError as err:
+            raise self._with_log(err, place) from err
+        if built.kind not in OCI_KINDS:
+            copy_image(built.path, self._staged, method="share", progress=self._progress)
+            return
+        with read_layout(built, architecture=self._plan.architecture) as image:
+            least = sum(layer.size for layer in image.layers) // _MOST_RATIO
+            check_room([Need(self._staged.parent, least, 2, "the SIF at least", _OTHER_PLACE)])
+            converted = convert(image, self._staged, options=self._options.conversion, progress=self._progress)
+        for what in converted.left_out:
+            self._options.tell(f"left out: {what}")
+
+    def _write_source(self, engine: Engine, place: Place) -> Source:
+        """Write what the engine builds from."""
+        plan, templates = replace(self._plan, base=_from_anywhere(self._base)), resources.module_templates()
+        render = render_dockerfile if engine.form == "Dockerfile" else render_definition
+        file = place.context / engine.form
+        file.write_text(render(plan, templates=templates))
+        for name, text in render_context(plan).items():
+            target = place.context / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        for path, inside in plan.inputs:
+            _put(Path(path), place.context / inside)
+        return Source(Path(plan.own_context) if plan.own_dockerfile else place.context, file, self._base)
+
+    def _with_log(self, err: HpcmodError, place: Place) -> HpcmodError:
+        """Keep what the engine said, and tell where it is."""
+        with suppress(OSError):  # a full disk: the last lines are in the message
+            shutil.copyfile(place.log, self._log)
+            err.message += f"\nAll that was said is in {self._log}"
+            err.args = (err.message,)
+        return err
+
+    def _put_in_place(self, engine: Engine) -> Built:
+        """Check the SIF, label it with what is in it, note where it came from, and give it its name."""
+        plan, options = self._plan, self._options
+        check_sif(read_sif(self._staged, shown=self._out), architecture=plan.architecture)
+        add_labels(self._staged, {**dict(plan.labels), **measure_labels(self._staged)})
+        sha256 = file_sha256(self._staged, self._progress)
+        provenance = Provenance(
+            reference=f"recipe:{plan.recipe}",
+            digest="",
+            sha256=sha256,
+            size=self._staged.stat().st_size,
+            time=now(),
+            tool=f"{options.tool} by {engine.name}",
+        )
+        remember(provenance, options.environ)
+        write_provenance(self._out, provenance)
+        self._staged.replace(self._out)
+        self._log.unlink(missing_ok=True)
+        return Built(self._out, sha256, engine.name, plan.fingerprint, reused=False)
+
+
+def _short_hash(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+
+
+def _from_anywhere(base: ImageReference | None) -> str:
+    """Name a base as it is found from every directory, for engines work in their own."""
+    if base is None:
+        return ""
+    path = os.fspath(Path(base.path).absolute()) if base.path else ""
+    return replace(base, path=path, text=path or base.text).canonical
+
+
+def _unpacked_size(base: ImageReference, architecture: str) -> int:
+    """Give the least bytes that a base's layers unpack to; 0 where they are not known before it is got.
+
+    Raises
+    ------
+    NotFoundError
+        If it is to lie on a disk, and does not.
+    """
+    if not base.path:
+        return 0
+    if not Path(base.path).exists():
+        raise NotFoundError(f"the base image {base.canonical}: there is no {base.path}", "Name another: --base.")
+    if base.kind not in OCI_KINDS:
+        return Path(base.path).stat().st_size * _UNPACKED
+    with read_layout(base, architecture=architecture) as image:
+        return sum(layer.size * (_UNPACKED if "+" in layer.media_type else 1) for layer in image.layers)
+
+
+def _size_below(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+
+
+def _put(path: Path, target: Path) -> None:
+    """Put a file, or a directory with all below it, into the build context."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        shutil.copytree(path, target, copy_function=_link)
+    else:
+        _link(os.fspath(path), os.fspath(target))
+
+
+def _link(source: str, target: str) -> None:
+    """Give a file a second name where it is on the same disk and ours, else copy it; links are followed."""
+    try:
+        os.link(os.path.realpath(source), target)  # link itself follows none on Linux
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{source}: leads to nothing", "Mend the link, or leave it out of the directory.") from err
+    except OSError:
+        shutil.copyfile(source, target)

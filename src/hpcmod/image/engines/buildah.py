@@ -1,0 +1,72 @@
+"""Build a Dockerfile with buildah, in a storage of the build's own, without a daemon and without root."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.errors import HpcmodError
+from hpcmod.image.engines.engine import Source, check_base, check_done, exact
+from hpcmod.image.engines.place import Place
+from hpcmod.model.reference import ImageReference
+
+_BUILT = "oci:image:built"
+"""Where the image goes, without being committed to the storage first: a layout in the place, its layers unpacked."""
+
+_ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+_FUSE = "fuse-overlayfs"
+
+
+@dataclass(frozen=True)
+class Buildah:
+    """Buildah, with one of the ways to keep layers.
+
+    Notes
+    -----
+    `--isolation=chroot` is the only one that works without cgroups of one's own, as on most login nodes, and it has the
+    network of the machine. The storage is named in full, so that no storage.conf of user or machine has a say.
+    """
+
+    way: str
+    """Driver of the storage: overlay, fuse-overlayfs or vfs."""
+    name: str = "buildah"
+    verb: str = "bud"
+    form: str = "Dockerfile"
+
+    def lacks(self, environ: Mapping[str, str]) -> str:
+        """As of every engine."""
+        needed = (self.name, _FUSE) if self.way == _FUSE else (self.name,)
+        missing = [each for each in needed if not shutil.which(each, path=environ.get("PATH"))]
+        return f"no {missing[0]} on PATH" if missing else ""
+
+    def build(self, place: Place, source: Source) -> ImageReference:
+        """As of every engine."""
+        base = ["--from", self._pull(place, source.base)] if source.base else []
+        argv = [*self._call(place), self.verb, "--isolation=chroot", "--layers=false", *base]
+        status = place.run([*argv, "-f", os.fspath(source.file), "-t", _BUILT, os.fspath(source.context)])
+        check_done(place, status, what=f"{self.name} {self.verb}")
+        return ImageReference.parse(f"oci:{place.directory / 'image'}:built")
+
+    def _call(self, place: Place) -> list[str]:
+        driver = "overlay" if self.way == _FUSE else self.way
+        mount = shutil.which(_FUSE, path=place.environ.get("PATH"))
+        options = ["--storage-opt", f"overlay.mount_program={mount}"] if self.way == _FUSE else []
+        storage = ["--root", os.fspath(place.directory / "storage"), "--runroot", os.fspath(place.runroot)]
+        return [self.name, *storage, "--storage-driver", driver, *options]
+
+    def _pull(self, place: Place, base: ImageReference) -> str:
+        """Bring the base into the storage, and give its id."""
+        name = exact(base).canonical
+        if base.path:
+            # by a link, because the image is named after its path, and names have no capital letters
+            (place.directory / "base").symlink_to(Path(base.path).absolute())
+            name = f"{base.kind}:base" + (base.tag and f":{base.tag}")
+        check_base(place, place.run([*self._call(place), "pull", "-q", name]), base)
+        ids = [match.group(1) for match in map(_ID.fullmatch, place.said) if match]
+        if not ids:
+            raise HpcmodError(f"{self.name} pull does not say what it has got: {place.said[-1:]}")
+        return ids[-1]

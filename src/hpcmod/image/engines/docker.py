@@ -1,0 +1,43 @@
+"""Build a Dockerfile with docker: its daemon does the work, so an archive has to carry the image here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from hpcmod.errors import BadInputError
+from hpcmod.image.engines.engine import Source, check_done
+from hpcmod.image.engines.place import Place
+from hpcmod.model.reference import ImageReference
+
+
+@dataclass(frozen=True)
+class Docker:
+    """Docker, or what calls itself so."""
+
+    name: str = "docker"
+    way: str = "by its daemon"
+    form: str = "Dockerfile"
+
+    def lacks(self, environ: Mapping[str, str]) -> str:
+        """As of every engine."""
+        return "" if shutil.which("docker", path=environ.get("PATH")) else "no docker on PATH"
+
+    def build(self, place: Place, source: Source) -> ImageReference:
+        """As of every engine; the daemon keeps the layers, as it does for whoever uses it, but not the image."""
+        if source.base and source.base.path:
+            raise BadInputError(
+                f"base {source.base.canonical}: docker builds only upon images that a registry has",
+                "Choose another engine: --engine buildah; or push the base to a registry.",
+            )
+        tag, archive = f"localhost/{place.runroot.name}:built", place.directory / "image.tar"
+        own = replace(place, environ={**place.environ, "DOCKER_BUILDKIT": "1"})  # which knows RUN --mount
+        argv = ["docker", "build", "-f", os.fspath(source.file), "-t", tag, os.fspath(source.context)]
+        try:
+            check_done(own, own.run(argv), what="docker build")
+            check_done(own, own.run(["docker", "save", "-o", os.fspath(archive), tag]), what="docker save")
+        finally:
+            own.quietly(["docker", "rmi", "--force", tag])
+        return ImageReference.parse(f"docker-archive:{archive}")

@@ -1,0 +1,282 @@
+"""Bring together what an image is built from: the recipe, its scripts, the lock, and sources that are at hand."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod import resources
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, VerificationError
+from hpcmod.image.fetch import fetch_file
+from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.image.registry import resolve
+from hpcmod.image.sif import open_image, read_sif, squashfs_partition
+from hpcmod.image.squashfs.reader import Squashfs
+from hpcmod.image.web.repository import USUAL
+from hpcmod.lock import hold, tidy
+from hpcmod.model.build_plan import BUILD_ROOT, BuildPlan, Download
+from hpcmod.model.building import BuildRequest, Shipped, make_build_plan, make_own_plan
+from hpcmod.model.pins import Pin, merge_pins, new_pins, parse_lock
+from hpcmod.model.recipe import choose_recipe, parse_addresses, parse_recipe
+from hpcmod.model.reference import ImageReference
+from hpcmod.replacing import replacing, resumable_path, write_file
+
+_USED = f"{BUILD_ROOT}/used"
+_USED_LIMIT = 1 << 20  # bytes
+_HEADER = (
+    "# What builds used for the first time, one line a file: KIND NAME VERSION SHA256 ORIGIN. See `hpcmod build`.\n"
+)
+
+
+@dataclass(frozen=True)
+class Larder:
+    """Where sources are looked for, and what is known of them."""
+
+    lock: Path
+    """The user's own lock file, which need not be there; it counts before the one that comes with hpcmod."""
+    downloads: Path
+    """Directory that keeps what was downloaded."""
+    offline_sources: Path | None = None
+    """Directory that is looked into first."""
+    offline: bool = False
+    """Whether nothing may be downloaded."""
+    tell: Callable[[str], None] = lambda _: None
+
+
+def plan_recipe(name: str, request: BuildRequest, *, larder: Larder) -> BuildPlan:
+    """Make the plan of a shipped recipe; nothing is downloaded.
+
+    Raises
+    ------
+    BadInputError
+        If there is no such recipe, or it does not have what is asked for.
+    NotFoundError
+        If a directory that is named is not there.
+    """
+    if larder.offline_sources and not larder.offline_sources.is_dir():
+        raise NotFoundError(f"--offline-sources {larder.offline_sources}: there is no such directory", "Name another.")
+    recipes = resources.recipes()
+    recipe = parse_recipe(recipes[choose_recipe(name, recipes)], name)
+    return make_build_plan(recipe, request, shipped=_shipped(larder.lock), contents=_contents(request))
+
+
+def gather(name: str, request: BuildRequest, *, larder: Larder, progress: Progress | None = None) -> BuildPlan:
+    """Make the plan of a shipped recipe with all its sources at hand: from the offline directory, else downloaded.
+
+    What is used for the first time is said, and gets its line in the user's lock before anything is built.
+
+    Raises
+    ------
+    NotFoundError
+        If a source is missing, and may not be downloaded; all that are missing are listed.
+    VerificationError
+        If a source has another checksum than the lock says.
+    """
+    draft = plan_recipe(name, request, larder=larder)
+    base = _pin_base(draft.base, larder)
+    files = _find_all(draft.sources, larder)
+    for source, path in files.items():
+        if path is None:
+            files[source] = _download(source, larder, progress)
+    record_first_use([*base, *(_pin(source, path) for source, path in files.items() if path)], larder=larder)
+    recipe = parse_recipe(resources.recipes()[name], name)
+    return make_build_plan(
+        recipe,
+        request,
+        shipped=_shipped(larder.lock),
+        contents=_contents(request),
+        source_files=[(source.file_name, str(path)) for source, path in files.items()],
+    )
+
+
+def plan_own(context: Path, dockerfile: Path, architecture: str) -> BuildPlan:
+    """Make the plan of a user's own Dockerfile.
+
+    Raises
+    ------
+    NotFoundError
+        If the directory or the Dockerfile is not there.
+    """
+    if not context.is_dir():
+        raise NotFoundError(f"{context}: there is no such directory", "Name the build context: --context DIR")
+    file = dockerfile if dockerfile.is_file() else context / dockerfile
+    if not file.is_file():
+        raise NotFoundError(f"{dockerfile}: there is no such Dockerfile", "Name it: --context DIR -f DOCKERFILE")
+    text = file.read_text(encoding="utf-8")
+    files = (path for path in context.rglob("*") if not _is_no_input(path.relative_to(context)))
+    return make_own_plan(str(context.resolve()), text, architecture=architecture, contents=_digest(context, files))
+
+
+def read_used(sif: Path) -> tuple[Pin, ...]:
+    """Read from an image that was built what went into it: sources, and what pip took."""
+    with open_image(sif) as file:
+        partition = squashfs_partition(read_sif(sif))
+        squashfs = Squashfs(file, partition.offset, partition.size)
+        if squashfs.find(_USED) is None:
+            return ()
+        text = squashfs.read_bytes(_USED, _USED_LIMIT).decode("utf-8", errors="replace")
+    lines = [line for line in text.splitlines() if not line.startswith("distribution ")]
+    return parse_lock("\n".join(dict.fromkeys(lines)), f"{sif.name}:{_USED}")
+
+
+def record_first_use(used: Sequence[Pin], *, larder: Larder) -> tuple[Pin, ...]:
+    """Add to the user's lock what no lock knows, say so, and give the lines that were added."""
+    if not new_pins(used, _known_pins(larder.lock)):
+        return ()
+    holder = larder.lock.with_name(f".{larder.lock.name}.lock")
+    with hold(holder, limit=None, tell=larder.tell, on_stale=lambda: None):
+        added = new_pins(used, _known_pins(larder.lock))
+        before = larder.lock.read_text(encoding="utf-8") if larder.lock.exists() else _HEADER
+        write_file(larder.lock, before + "".join(f"{pin}\n" for pin in added))
+    tidy(holder)
+    for pin in added:
+        larder.tell(f"first use of {pin.name} {pin.version}: sha256 {pin.sha256}, noted in {larder.lock}")
+    return added
+
+
+def _shipped(lock: Path) -> Shipped:
+    return Shipped(
+        components=resources.recipe_components(),
+        addresses=parse_addresses(resources.recipe_sources()),
+        pins=_known_pins(lock),
+    )
+
+
+def _known_pins(lock: Path) -> tuple[Pin, ...]:
+    own = lock.read_text(encoding="utf-8") if lock.exists() else ""
+    return merge_pins(parse_lock(own, str(lock)), parse_lock(resources.recipe_lock(), "recipes/lock"))
+
+
+def _find_all(sources: Sequence[Download], larder: Larder) -> dict[Download, Path | None]:
+    """Find what is on disk.
+
+    Raises
+    ------
+    NotFoundError
+        If something is not, and nothing may be downloaded.
+    """
+    found = {source: _find(source, larder) for source in sources}
+    missing = [source for source, path in found.items() if path is None]
+    if missing and larder.offline:
+        listed = "\n".join(f"  {source.file_name}  from {source.url}" for source in missing)
+        places = " and ".join(str(place) for place in (larder.offline_sources, larder.downloads) if place)
+        raise NotFoundError(
+            f"{len(missing)} of {len(found)} sources are missing in {places}:\n{listed}",
+            "Fetch these where there is a network, and name their directory: --offline-sources DIR",
+        )
+    return found
+
+
+def _find(source: Download, larder: Larder) -> Path | None:
+    """Find a source by its name here, or by the name that it has upstream."""
+    names = dict.fromkeys((source.file_name, source.url.rpartition("/")[2]))
+    offline = [larder.offline_sources / name for name in names] if larder.offline_sources else []
+    return next((path for path in (*offline, larder.downloads / source.file_name) if path.is_file()), None)
+
+
+def _download(source: Download, larder: Larder, progress: Progress | None) -> Path:
+    larder.tell(f"downloading {source.url}")
+    larder.downloads.mkdir(parents=True, exist_ok=True)
+    final = larder.downloads / source.file_name
+    partial = resumable_path(final)
+    fetch_file(source.url, partial, checksum=source.sha256 or None, progress=progress)
+    with replacing(final) as ready:
+        partial.replace(ready)
+    return final
+
+
+def _pin_base(text: str, larder: Larder) -> list[Pin]:
+    """Ask the registry for the digest of a base; where it does not answer, the engine may know another way to it."""
+    reference = ImageReference.parse(text)
+    if reference.kind != "docker" or reference.pinned or larder.offline:
+        return []
+    try:
+        digest = resolve(reference, access=USUAL, cache=None)
+    except HpcmodError as err:
+        larder.tell(f"the base is taken by its tag, its digest is not known: {err.message}")
+        return []
+    name = f"{reference.registry}/{reference.repository}"
+    return [Pin("base", name, reference.tag, digest.removeprefix("sha256:"), "tag")]
+
+
+def _pin(source: Download, path: Path) -> Pin:
+    """Make the line of a source.
+
+    Raises
+    ------
+    VerificationError
+        If it is not the one that the lock says.
+    """
+    found = file_sha256(path)
+    if source.sha256 and source.sha256 != found:
+        raise VerificationError(
+            f"{path}: wrong checksum for {source.name} {source.version}: the lock has {source.sha256}, found {found}",
+            "Fetch it again from where it is published; if it is right, mend its line in the lock.",
+        )
+    return Pin("source", source.name, source.version, found, source.url)
+
+
+def _contents(request: BuildRequest) -> str:
+    """Give what stands for the content of the directories that are copied in.
+
+    Raises
+    ------
+    NotFoundError
+        If one is not there, or empty.
+    """
+    digests = [_mark_of_base(request.base)] if request.base else []
+    for option, place in (("--wheel-dir", request.wheels), ("--host-libs", request.host_libs)):
+        directory = Path(place)
+        if not place:
+            continue
+        if not directory.is_dir() or not any(directory.iterdir()):
+            raise NotFoundError(f"{option} {place}: there is no such directory, or nothing in it", "Name another.")
+        digests.append(_digest(directory, directory.rglob("*")))
+    return " ".join(digests)
+
+
+def _mark_of_base(text: str) -> str:
+    """Give what stands for the content of a base image that lies on a disk, where the same path may hold another."""
+    reference = ImageReference.parse(text)
+    path = Path(reference.path)
+    if reference.kind == "oci" and (path / "index.json").is_file():
+        return file_sha256(path / "index.json")
+    if reference.path and path.is_file():
+        return f"{path.stat().st_size} {path.stat().st_mtime_ns}"
+    return ""
+
+
+def _is_no_input(path: Path) -> bool:
+    """Say whether a file of a build context counts for nothing: git's own, and what builds leave beside their SIF."""
+    return ".git" in path.parts or ".sif" in path.suffixes
+
+
+def _digest(directory: Path, paths: Iterable[Path]) -> str:
+    """Give a sha256 of names and contents of files below a directory; a wheel counts by the CRCs it lists."""
+    sha256 = hashlib.sha256()
+    for path in sorted(paths):
+        if path.is_file():
+            sha256.update(f"{path.relative_to(directory)}\0{_mark(path)}\0".encode(errors="surrogateescape"))
+    return sha256.hexdigest()
+
+
+def _mark(path: Path) -> str:
+    """Tell files apart; wheels of torch have gigabytes, and list the checksums of what is in them at their end."""
+    if path.suffix != ".whl":
+        return file_sha256(path)
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            return " ".join(f"{member.filename}:{member.CRC:08x}" for member in wheel.infolist())
+    except zipfile.BadZipFile as err:
+        raise BadInputError(f"{path}: is no wheel: {err}", "Take it out of --wheel-dir.") from err
+
+
+def default_lock(environ: Mapping[str, str]) -> Path:
+    """Name the user's own lock file: $HPCMOD_LOCK, else in the usual place for state."""
+    if environ.get("HPCMOD_LOCK"):
+        return Path(environ["HPCMOD_LOCK"])
+    state = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '')}/.local/state"
+    return Path(state) / "hpcmod" / "recipes.lock"

@@ -1,0 +1,291 @@
+"""A recipe for building an image, as data: TOML text parsed and checked as a whole."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import string
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.model.reference import ImageReference
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CHOICES = {"mpi": ("ompi", "mpich", "none"), "ofi": ("builtin", "swap", "none")}
+"""What --mpi and --ofi can be; a recipe names those it has, its default first."""
+
+CONDITIONS = (*CHOICES, "with", "host_libs")
+"""What a step can be taken by: the choices, what --with names, and whether --host-libs is given (yes, no)."""
+
+GPUS = ("none", "cuda", "rocm")
+ARCHITECTURES = ("amd64", "arm64")
+
+_KEYS = ("summary", "gpu", "base", "choices", "with", "set", "needs", "environment", "search", "steps")
+_STEP_KEYS = ("component", "when", "sources", "environment")
+_VALUE = re.compile(r"[A-Za-z0-9._+:/=,@~<>!\[\] -]*")
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_PLACEHOLDER = re.compile(r"\{[a-z][a-z0-9_-]*\}")
+
+
+@dataclass(frozen=True)
+class RecipeStep:
+    """One component of a recipe, and when it is taken."""
+
+    component: str
+    when: tuple[tuple[str, tuple[str, ...]], ...]
+    """By one of CONDITIONS the values that fit; all of them must hold."""
+    sources: tuple[tuple[str, str], ...]
+    """By name of what it is made from the version; `{KEY}` stands for a KEY of `set`."""
+    environment: tuple[tuple[str, str], ...]
+    """What its script is told; `{KEY}` stands for a KEY of `set`, or for what was chosen."""
+
+
+@dataclass(frozen=True)
+class SearchPath:
+    """Directories that come first in a variable, and when."""
+
+    variable: str
+    """PATH or LD_LIBRARY_PATH."""
+    directories: tuple[str, ...]
+    when: tuple[tuple[str, tuple[str, ...]], ...]
+    """As in RecipeStep."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe, as its file says it."""
+
+    name: str
+    summary: str
+    gpu: str
+    """none, cuda or rocm."""
+    bases: tuple[tuple[str, str], ...]
+    """Image reference of the base by architecture; `{KEY}` stands for a KEY of `set`."""
+    choices: tuple[tuple[str, tuple[str, ...]], ...]
+    """By name (mpi, ofi) what can be chosen, the default first."""
+    extras: tuple[str, ...]
+    """What --with can name."""
+    settings: tuple[tuple[str, str], ...]
+    """What --set can change, and the defaults."""
+    needs: tuple[tuple[str, str], ...]
+    """By KEY of --set what it is: an index that pip is to look into, without a default; --wheel-dir takes its place."""
+    environment: tuple[tuple[str, str], ...]
+    """Baked into the image; no tunables, which belong into the module."""
+    search_paths: tuple[SearchPath, ...]
+    """Baked into the image."""
+    steps: tuple[RecipeStep, ...]
+
+
+def parse_recipe(text: str, name: str) -> Recipe:
+    """Parse a recipe and check all of it.
+
+    Raises
+    ------
+    BadInputError
+        With every fault of the file.
+    """
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as err:
+        raise BadInputError(f"recipe {name} is not valid TOML: {err}", "Mend that line.") from err
+    faults = list(_faults(tree))
+    if faults:
+        listed = "\n".join(f"  {fault}" for fault in faults)
+        raise BadInputError(f"recipe {name}:\n{listed}", "Mend these keys; docs/reference/recipes.md explains each.")
+    return Recipe(
+        name=name,
+        summary=tree["summary"],
+        gpu=tree.get("gpu", "none"),
+        bases=tuple(tree["base"].items()),
+        choices=tuple((key, tuple(values)) for key, values in tree.get("choices", {}).items()),
+        extras=tuple(tree.get("with", ())),
+        settings=tuple(tree.get("set", {}).items()),
+        needs=tuple(tree.get("needs", {}).items()),
+        environment=tuple(tree.get("environment", {}).items()),
+        search_paths=tuple(
+            SearchPath(one["variable"], tuple(one["directories"]), _when(one)) for one in tree.get("search", ())
+        ),
+        steps=tuple(_make_step(step) for step in tree["steps"]),
+    )
+
+
+def parse_addresses(text: str) -> dict[str, str]:
+    """Parse components/sources.toml: address by name of the source."""
+    return {name: table["url"] for name, table in tomllib.loads(text).items()}
+
+
+def choose_recipe(name: str, recipes: Iterable[str]) -> str:
+    """Check that there is a recipe of this name, and give it back.
+
+    Raises
+    ------
+    BadInputError
+        If there is none, with the nearest name.
+    """
+    known = sorted(recipes)
+    if name not in known:
+        raise BadInputError(f"there is no recipe {name!r}{nearest(name, known)}", f"They are: {', '.join(known)}.")
+    return name
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Give `, did you mean X?` for the known name that is nearest; empty if none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f", did you mean {near[0]}?" if near else ""
+
+
+def parse_base(text: str) -> ImageReference:
+    """Parse the reference of an image that engines can build upon.
+
+    Raises
+    ------
+    BadInputError
+        If it is none.
+    """
+    reference = ImageReference.parse(text)
+    if reference.kind not in ("docker", "oci", "oci-archive", "docker-archive", "path"):
+        raise BadInputError(
+            f"base {reference.canonical}: no engine builds upon this",
+            "Name docker://..., oci:DIRECTORY, oci-archive:FILE, docker-archive:FILE, or the path of a SIF.",
+        )
+    if " " in check_value(reference.canonical, "base"):
+        raise BadInputError(f"base {reference.canonical!r} has a blank in its name", "Rename it, or give it a link.")
+    return reference
+
+
+def check_value(value: str, what: str) -> str:
+    """Check that a value can stand in a Dockerfile, a definition file and a script alike, and give it back.
+
+    Raises
+    ------
+    BadInputError
+        If it holds a character that one of them would take for its own.
+    """
+    if not _VALUE.fullmatch(value):
+        raise BadInputError(
+            f"{what} {value!r} holds what a Dockerfile or a definition file would take for its own",
+            "Letters, digits, blanks and . _ + : / = , @ ~ < > ! [ ] - are allowed.",
+        )
+    return value
+
+
+def _when(table: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    conditions = table.get("when", {}).items()
+    return tuple((key, (value,) if isinstance(value, str) else tuple(value)) for key, value in conditions)
+
+
+def _make_step(step: Mapping[str, Any]) -> RecipeStep:
+    return RecipeStep(
+        component=step["component"],
+        when=_when(step),
+        sources=tuple(step.get("sources", {}).items()),
+        environment=tuple(step.get("environment", {}).items()),
+    )
+
+
+def _faults(tree: Mapping[str, Any]) -> Iterator[str]:
+    for key in tree:
+        if key not in _KEYS:
+            yield f"{key}: unknown key{nearest(key, _KEYS)}"
+    if not _is_text(tree.get("summary")):
+        yield "summary: expected a text"
+    if tree.get("gpu", "none") not in GPUS:
+        yield f"gpu: expected one of {', '.join(GPUS)}"
+    for key in ("set", "needs", "environment"):
+        yield from _faults_of_texts(key, tree.get(key, {}))
+    yield from _faults_of_choices(tree)
+    yield from _faults_of_base(tree)
+    yield from _faults_of_steps(tree)
+
+
+def _faults_of_texts(key: str, table: object) -> Iterator[str]:
+    if not isinstance(table, dict) or not all(_is_text(value) for value in table.values()):
+        yield f"{key}: expected a table of texts"
+        return
+    for name, value in table.items():
+        try:
+            check_value(_PLACEHOLDER.sub("", value), f"{key}.{name}:")
+        except HpcmodError as err:
+            yield err.message
+
+
+def _faults_of_choices(tree: Mapping[str, Any]) -> Iterator[str]:
+    choices = tree.get("choices", {})
+    for name, known in CHOICES.items():
+        values = choices.get(name) if isinstance(choices, dict) else None
+        if not isinstance(values, list) or not values or not set(values) <= set(known):
+            yield f"choices.{name}: expected a list of {', '.join(known)}, the default first"
+    for name in choices if isinstance(choices, dict) else ():
+        if name not in CHOICES:
+            yield f"choices.{name}: unknown key{nearest(name, CHOICES)}"
+    for number, one in enumerate(tree.get("search", ()), 1):
+        if one.get("variable") not in ("PATH", "LD_LIBRARY_PATH") or not isinstance(one.get("directories"), list):
+            yield f"search, number {number}: expected variable (PATH or LD_LIBRARY_PATH) and a list, directories"
+        yield from _faults_of_when(f"search, number {number}", one.get("when", {}))
+    if not isinstance(tree.get("with", []), list):
+        yield "with: expected a list of names"
+
+
+def _faults_of_base(tree: Mapping[str, Any]) -> Iterator[str]:
+    base = tree.get("base")
+    if not isinstance(base, dict) or not base or not set(base) <= set(ARCHITECTURES):
+        yield f"base: expected an image reference for each of {', '.join(ARCHITECTURES)}"
+        return
+    settings = tree.get("set", {})
+    for architecture, text in base.items():
+        try:
+            parse_base(fill_in(text, settings if isinstance(settings, dict) else {}))
+        except HpcmodError as err:
+            yield f"base.{architecture}: {err.message}"
+
+
+def _faults_of_steps(tree: Mapping[str, Any]) -> Iterator[str]:
+    steps = tree.get("steps")
+    if not isinstance(steps, list) or not steps:
+        yield "steps: expected at least one [[steps]]"
+        return
+    for number, step in enumerate(steps, 1):
+        for key in step:
+            if key not in _STEP_KEYS:
+                yield f"steps, number {number}: unknown key {key}{nearest(key, _STEP_KEYS)}"
+        if not _NAME.fullmatch(str(step.get("component", ""))):
+            yield f"steps, number {number}: expected the name of a component"
+        yield from _faults_of_when(f"steps, number {number}", step.get("when", {}))
+        yield from _faults_of_texts(f"steps, number {number}: sources", step.get("sources", {}))
+        yield from _faults_of_texts(f"steps, number {number}: environment", step.get("environment", {}))
+
+
+def _faults_of_when(place: str, when: Mapping[str, Any]) -> Iterator[str]:
+    for key in when:
+        if key not in CONDITIONS:
+            yield f"{place}: when.{key}: unknown key{nearest(key, CONDITIONS)}"
+
+
+def fill_in(text: str, values: Mapping[str, str]) -> str:
+    """Put values in for each `{KEY}` of a text.
+
+    Raises
+    ------
+    BadInputError
+        If there is no such key.
+    """
+    try:
+        return string.Formatter().vformat(text, (), dict(values))
+    except (KeyError, IndexError, ValueError) as err:
+        raise BadInputError(f"{text!r}: there is no value for {err}", "Name a key of [set], mpi, ofi or arch.") from err
+
+
+def placeholders(text: str) -> set[str]:
+    """Name what `{KEY}` stands for in a text."""
+    return {key for _, key, _, _ in string.Formatter().parse(text) if key}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and not re.search(r"[\x00-\x1f\x7f]", value)

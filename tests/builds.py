@@ -1,0 +1,89 @@
+"""Small build plans for tests: a recipe of bash scripts, upon the base image that dev/stack makes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hpcmod.image.build import BuildOptions, Built, build_image
+from hpcmod.image.sif import architecture_name
+from hpcmod.model.build_plan import BuildPlan, BuildStep, with_fingerprint
+from tests.stack import CHECKOUT
+
+SUFFIX = ".hpcmod-build"
+"""How the directory of a build ends that is under way, or was killed."""
+
+PROGRAM = r"usr/s?bin(/(?!perl|python|gpg)[^/]*)?"
+KEPT = rf"\./(s?bin|lib\w*|etc/.*|dev|proc|tmp|root|usr|{PROGRAM}|usr/lib\w*(/[^/]*linux[^/]*)?|var|var/tmp)"
+LIBRARY = r"\./usr/lib\w*/([^/]*linux[^/]*/)?[^/]*\.so[^/]*"
+
+
+def make_small_base(base: Path, directory: Path) -> Path:
+    """Make a layout of what a shell needs out of the base image's own files, so that an image of it is made at once."""
+    layer = max((base / "blobs/sha256").iterdir(), key=lambda path: path.stat().st_size)
+    keep, tar = re.compile(f"{KEPT}|{LIBRARY}"), directory / "small.tar"
+    with tarfile.open(layer) as source, tarfile.open(tar, "w") as target:
+        for member in source:
+            if keep.fullmatch(f"./{member.name.removeprefix('./')}".rstrip("/")):
+                target.addfile(member, source.extractfile(member) if member.isreg() else None)
+    script = CHECKOUT / "dev" / "lib" / "oci_layout.py"
+    subprocess.run([sys.executable, str(script), str(tar), str(directory / "small")], check=True)
+    return directory / "small"
+
+
+def make_plan(base: Path | str, *scripts: str, inputs: tuple[tuple[str, str], ...] = ()) -> BuildPlan:
+    """Make a plan whose components are called first, second, ..."""
+    names = ("first", "second", "third")
+    plan = BuildPlan(
+        recipe="trial",
+        base=f"oci:{base}" if isinstance(base, Path) else base,
+        architecture=architecture_name(os.uname().machine),
+        steps=tuple(BuildStep(name, script, (("WORDS", "a b"),)) for name, script in zip(names, scripts)),
+        options=(("mpi", "none"),),
+        labels=(("org.hpcmod.recipe", "trial"), ("org.hpcmod.options", "mpi=none ofi=swap")),
+        environment=(("TRIAL", "of the recipe"),),
+        search_paths=(("PATH", "/opt/trial/bin"),),
+        inputs=inputs,
+        sources=(),
+        lock="",
+        library="",
+        fingerprint="",
+    )
+    return with_fingerprint(plan, contents="")
+
+
+def build(
+    plan: BuildPlan,
+    out: Path,
+    *,
+    engine: str | None = "buildah",
+    environ: Mapping[str, str] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Built:
+    """Build as `hpcmod build` does, remembering it beside the image and not at the user's."""
+    state = {"XDG_STATE_HOME": str(out.parent / "state")}
+    options = BuildOptions({**(environ or os.environ), **state}, "hpcmod in a test", engine=engine, tell=tell)
+    return build_image(plan, out, options=options)
+
+
+def left_behind(directory: Path) -> list[str]:
+    """Name what a build has left besides an image, its provenance, and what the user is to read."""
+    kept = (".sif", ".provenance.json", ".build.log", "state")
+    return sorted(path.name for path in directory.iterdir() if not path.name.endswith(kept))
+
+
+def engine_processes(mark: str) -> list[str]:
+    """List processes of this machine that an engine has started: those whose environment holds a word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (path / "environ").read_bytes():
+                found.append((path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,236 @@
+"""Images built as an ordinary user, by each engine that dev/stack brings, and what is left when it goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.image.contents import read_facts
+from hpcmod.image.engines.probe import probe_engines
+from hpcmod.image.provenance import read_provenance
+from hpcmod.image.sif_labels import read_labels
+from tests.builds import build, engine_processes, left_behind, make_plan
+from tests.integration.conftest import THOROUGH, sha256_of
+from tests.stack import CHECKOUT, Done, Stack, run
+
+pytestmark = pytest.mark.stack
+
+ENGINES = ["buildah", "apptainer-fakeroot", "apptainer-rootmapped", *(["podman"] if THOROUGH else [])]
+
+FIRST = """
+set -eu
+mkdir -p /opt/trial/bin
+printf '#!/bin/sh\\necho from the recipe\\n' >/opt/trial/bin/trial
+chmod 755 /opt/trial/bin/trial
+echo "$WORDS" >/opt/trial/words
+id -u >/opt/trial/user
+"""
+SECOND = """
+set -eu
+touch /opt/trial/other-owner
+chown 33:33 /opt/trial/other-owner
+chmod 555 /opt/trial/bin
+find /tmp /var/tmp -mindepth 1 >/opt/trial/temporary
+touch "/tmp/$(basename "$0").left"
+"""
+FAILS = "echo 'make: *** no rule' >&2\nexit 7\n"
+
+
+@pytest.fixture(autouse=True)
+def tools(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime of the stack is on PATH, as on a machine whose users have one."""
+    monkeypatch.setenv("PATH", str(stack.apptainer.parent), prepend=os.pathsep)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not condition():
+        time.sleep(0.1)
+    return condition()
+
+
+def names_in(*directories: str) -> set[str]:
+    return {path.name for directory in directories for path in Path(directory).iterdir()}
+
+
+def inside(stack: Stack, sif: Path, *argv: str) -> Done:
+    done = run([str(stack.apptainer), "-q", "exec", str(sif), *argv], stack.environment(sif.parent / "state"))
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_engine_makes_an_image_of_the_same_scripts(
+    stack: Stack, small_base: Path, tmp_path: Path, engine: str
+) -> None:
+    told: list[str] = []
+    out = tmp_path / "trial.sif"
+    before = names_in("/tmp", "/var/tmp")
+    built = build(make_plan(small_base, FIRST, SECOND), out, engine=engine, tell=told.append)
+    assert (built.engine, built.reused, built.sha256) == (engine, False, sha256_of(out))
+    assert [line for line in told if line.startswith("step ")] == ["step 01-first", "step 02-second"]
+    assert inside(stack, out, "trial").stdout == "from the recipe\n"
+    assert inside(stack, out, "cat", "/opt/trial/words", "/opt/trial/user").stdout == "a b\n0\n"
+    assert inside(stack, out, "cat", "/opt/trial/temporary").stdout == ""
+    assert inside(stack, out, "sh", "-c", "echo $TRIAL").stdout == "of the recipe\n"
+    labels = read_labels(out)
+    assert (labels["org.hpcmod.recipe"], labels["org.hpcmod.options"]) == ("trial", "mpi=none ofi=swap")
+    assert labels["org.hpcmod.fingerprint"] == built.fingerprint
+    assert "glibc=2." in labels["org.hpcmod.versions"]
+    assert dict(read_facts(out).labels)["org.hpcmod.fingerprint"] == built.fingerprint
+    shown = run(
+        [str(stack.apptainer), "inspect", "--json", "--labels", str(out)], stack.environment(tmp_path / "state")
+    ).stdout
+    assert json.loads(shown)["data"]["attributes"]["labels"] == labels
+    assert left_behind(tmp_path) == []
+    assert not [name for name in names_in("/tmp", "/var/tmp") - before if name.endswith(".left")]
+
+
+def test_what_was_built_from_the_same_is_taken_as_it_is(small_base: Path, tmp_path: Path) -> None:
+    plan, out = make_plan(small_base, FIRST), tmp_path / "trial.sif"
+    first = build(plan, out)
+    again = build(plan, out, environ={"PATH": ""})  # no engine could be started
+    assert again.reused and (again.sha256, again.engine) == (first.sha256, "buildah")
+    known = read_provenance(out)
+    assert known is not None and known.reference == "recipe:trial" and known.tool == "hpcmod in a test by buildah"
+    with pytest.raises(BadInputError, match="was not built from this"):
+        build(make_plan(small_base, FIRST + "true\n"), out)
+    out.write_bytes(out.read_bytes() + b"x")
+    with pytest.raises(BadInputError, match="was not built from this"):
+        build(plan, out)
+
+
+@pytest.mark.parametrize("engine", ["buildah", "apptainer"])
+def test_a_component_that_fails_is_named_and_its_last_lines_are_shown(
+    small_base: Path, tmp_path: Path, engine: str
+) -> None:
+    out = tmp_path / "trial.sif"
+    with pytest.raises(HpcmodError) as caught:
+        build(make_plan(small_base, FIRST, FAILS, "touch /never"), out, engine=engine)
+    message = caught.value.message
+    assert message.startswith("the component second failed: ")
+    assert "make: *** no rule" in message and "03-third" not in message.partition("make: ***")[2]
+    assert "make: *** no rule" in out.with_name("trial.sif.build.log").read_text()
+    assert not out.exists() and left_behind(tmp_path) == []
+    assert build(make_plan(small_base, FIRST), out, engine=engine).path == out
+    assert not out.with_name("trial.sif.build.log").exists()
+
+
+RUNS_FIRST = re.compile(r"^(STEP \S+ RUN|\+) .*01-first\.sh", re.MULTILINE)
+KILLED = """
+import os, sys
+from pathlib import Path
+from tests.builds import build, make_plan
+build(make_plan(Path(sys.argv[1]), "touch /begun; sleep 300"), Path(sys.argv[2]), engine=sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize("engine", ["buildah", "apptainer"])
+def test_after_a_kill_nothing_is_there_and_the_next_build_clears_up(
+    small_base: Path, tmp_path: Path, engine: str
+) -> None:
+    out, mark = tmp_path / "trial.sif", f"HPCMOD_TEST_MARK={tmp_path}"
+    argv = [sys.executable, "-c", KILLED, str(small_base), str(out), engine]
+    environ = {**os.environ, "HPCMOD_TEST_MARK": str(tmp_path), "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'src'}"}
+    log = tmp_path / ".trial.sif.hpcmod-build" / "build.log"
+    with subprocess.Popen(argv, env=environ, cwd=CHECKOUT, start_new_session=True) as started:
+        try:
+            assert wait_until(lambda: bool(RUNS_FIRST.search(log.read_text() if log.exists() else "")))
+        finally:
+            started.kill()
+    assert not out.exists()
+    assert log.exists()  # what a killed build leaves is one hidden directory
+    build(make_plan(small_base, "true"), out, engine=engine)
+    assert left_behind(tmp_path) == []
+    assert engine_processes(mark) == []
+
+
+def test_a_base_that_is_not_there_is_told_before_anything_is_begun(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="there is no /nowhere"):
+        build(make_plan("oci:/nowhere", FIRST), tmp_path / "trial.sif")
+    missing = make_plan("docker://127.0.0.1:9/nobody/nothing:1", FIRST)
+    for engine in ("buildah", "apptainer"):
+        with pytest.raises(NotFoundError, match=r"127.0.0.1:9/nobody/nothing:1 cannot be got: .*refused"):
+            build(missing, tmp_path / "trial.sif", engine=engine)
+    assert left_behind(tmp_path) == []
+
+
+def test_what_is_put_into_the_context_is_there_while_it_is_built_wherever_that_is(
+    stack: Stack, small_base: Path, tmp_path: Path
+) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    (tmp_path / "wheel of elsewhere").write_text("a wheel")
+    (wheels / "a.whl").symlink_to("../wheel of elsewhere")
+    show = 'cd "$(dirname "$0")/wheels"; ls >/seen; test ! -L a.whl -a "$(cat a.whl)" = "a wheel"'
+    plan = make_plan(small_base, show, inputs=((str(wheels), "hpcmod/wheels"),))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    deep = tmp_path / ("Capital" * 12) / "with blank"  # too long for a socket, and no name of an image
+    for engine in ("buildah", "apptainer"):
+        out = deep / f"{engine}.sif"
+        build(plan, out, engine=engine, environ={**os.environ, "HPCMOD_BUILD_DIR": str(elsewhere)})
+        assert left_behind(deep) == [] and list(elsewhere.iterdir()) == []
+        assert inside(stack, out, "cat", "/seen").stdout == "a.whl\n"
+        assert "wheels" not in inside(stack, out, "ls", "/opt/hpcmod/build").stdout
+    (wheels / "b.whl").symlink_to("nowhere")
+    with pytest.raises(NotFoundError, match=r"b.whl: leads to nothing"):
+        build(plan, deep / "none.sif")
+
+
+def test_neither_where_the_user_stands_nor_what_is_set_for_containers_changes_a_build(
+    stack: Stack, small_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(f"oci:{os.path.relpath(small_base)}", "env >/seen")
+    settings = {"APPTAINERENV_OF_THE_USER": "1", "SINGULARITYENV_LD_PRELOAD": "/x.so", "APPTAINER_BIND": "/nowhere"}
+    for engine in ("buildah", "apptainer"):
+        out = Path(f"{engine}.sif")
+        build(plan, out, engine=engine, environ={**os.environ, **settings, "HPCMOD_BUILD_DIR": "elsewhere"})
+        seen = inside(stack, out.absolute(), "cat", "/seen").stdout
+        assert "WORDS=a b" in seen and "OF_THE_USER" not in seen and "LD_PRELOAD" not in seen
+    assert list(Path("elsewhere").iterdir()) == []
+
+
+def test_a_wheel_of_another_checksum_than_the_locks_ends_the_build(
+    stack: Stack, base_image: Path, tmp_path: Path
+) -> None:
+    wheel = next(stack.wheels.glob("filelock-*.whl")).name
+    (tmp_path / "state").mkdir()
+    lock = tmp_path / "state" / "lock"
+    lock.write_text(f"wheel filelock {wheel.split('-')[1]} {'0' * 64} {wheel}\n")
+    options = (
+        "--mpi",
+        "none",
+        "--base",
+        f"oci:{base_image}",
+        "--wheel-dir",
+        str(stack.wheels),
+        "--engine",
+        "apptainer",
+    )
+    argv = [str(stack.python.parent / "hpcmod"), "build", "pytorch-cpu", *options, "-o", str(tmp_path / "x.sif")]
+    done = run(argv, stack.environment(tmp_path / "state", HPCMOD_LOCK=str(lock), HPCMOD_SITE="generic"))
+    assert done.returncode == 2 and done.stdout == ""
+    assert f"{wheel}: wrong checksum: expected {'0' * 64}, found " in done.stderr
+    assert "the component python-packages failed" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["state", "x.sif.build.log"]
+
+
+def test_every_engine_is_tried_by_building(tmp_path: Path) -> None:
+    found = {one.name: one for one in probe_engines(os.environ, at=tmp_path)}
+    for engine in ("buildah", "apptainer-fakeroot", "apptainer-rootmapped"):
+        assert found[engine].works, found[engine]
+    assert not found["singularity-proot"].works and "on PATH" in found["singularity-proot"].why
+    assert list(tmp_path.iterdir()) == []
+    nothing = probe_engines({"PATH": "/nonexistent"}, at=tmp_path)
+    assert not any(one.works for one in nothing) and all("on PATH" in one.why for one in nothing)

@@ -1,0 +1,278 @@
+"""Every shipped recipe, given to a real buildah: its Dockerfile is understood, and each script runs to its end.
+
+The bases of NVIDIA and AMD cannot be pulled where tests run, and a full build takes an hour: tests/recipe_stubs.py says
+what stands in for what. What is really built, downloads and all, is `pytorch-cpu` (tests/e2e).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod import resources
+from hpcmod.image.engines.trial import true_program
+from hpcmod.image.ingredients import Larder, gather, plan_recipe, read_used
+from hpcmod.image.integrity import file_sha256
+from hpcmod.image.sif import architecture_name
+from hpcmod.model.build_plan import BuildPlan, Download
+from hpcmod.model.building import BuildRequest
+from hpcmod.model.recipe import Recipe, parse_recipe
+from hpcmod.render.recipe import render_context, render_dockerfile
+from tests.integration.conftest import THOROUGH
+from tests.recipe_stubs import extras_of, make_sources, make_wheels, needed, write_programs
+from tests.registry import Registry
+from tests.stack import Stack
+
+pytestmark = pytest.mark.stack
+
+HERE = architecture_name(platform.machine())
+RECIPES = [parse_recipe(text, name) for name, text in resources.recipes().items()]
+INDEX = {"index": "https://127.0.0.1:1/simple"}
+FULL = (
+    ("pytorch-ngc-ofi", "ompi", "builtin"),
+    ("pytorch-rocm-wheels", "mpich", "swap"),
+)
+"""What is run with stand-ins: between them, every component that `pytorch-cpu` does not have."""
+
+MORE = (
+    ("pytorch-rocm-ofi", "mpich", "builtin"),
+    ("tensorflow-rocm-ofi", "ompi", "swap"),
+    ("tensorflow-ngc-ofi", "mpich", "swap"),
+)
+
+
+class Buildah:
+    """A real buildah with a storage of the tests' own."""
+
+    def __init__(self, root: Path, runroot: str) -> None:
+        self._call = ["buildah", "--root", str(root), "--runroot", runroot, "--storage-driver", "overlay"]
+
+    def __call__(self, *arguments: str) -> str:
+        done = subprocess.run([*self._call, *arguments], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    def build(self, context: Path, base: str, name: str, *more: str) -> str:
+        options = ("--isolation=chroot", "--layers=false", "--from", base, "-f", str(context / "Dockerfile"))
+        return self("bud", *options, *more, "-t", name, str(context))
+
+
+@pytest.fixture(scope="module")
+def buildah(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
+    if not shutil.which("buildah"):
+        pytest.skip("no buildah: run dev/stack build")
+    root = tmp_path_factory.mktemp("buildah")
+    runroot = tempfile.mkdtemp(prefix="hm")  # short: buildah makes sockets in it
+    yield Buildah(root, runroot)
+    subprocess.run(["buildah", "unshare", "rm", "-rf", str(root), runroot], check=False)
+
+
+@pytest.fixture(scope="module")
+def empty_base(buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An image with one program, /bin/sh, which does nothing and succeeds: any RUN is understood, and none is run."""
+    context = tmp_path_factory.mktemp("empty")
+    (context / "sh").write_bytes(true_program(HERE))
+    (context / "sh").chmod(0o755)
+    (context / "Dockerfile").write_text("FROM scratch\nCOPY sh /bin/sh\n")
+    buildah("bud", "--isolation=chroot", "-t", "localhost/empty", str(context))
+    return "localhost/empty"
+
+
+@pytest.fixture(scope="module")
+def debian(stack: Stack, buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """dev/stack's Debian, in the place of NVIDIA's and AMD's images."""
+    if stack.missing("base_image"):
+        pytest.skip("no base image: run dev/stack build")
+    link = tmp_path_factory.mktemp("debian") / "link"
+    link.symlink_to(stack.base_image)  # no capital letters in the name of an image
+    return buildah("pull", "-q", f"oci:{link}").split()[-1]
+
+
+def larder_in(directory: Path) -> Larder:
+    return Larder(lock=directory / "lock", downloads=directory / "cache", offline=True)
+
+
+def write_context(plan: BuildPlan, context: Path) -> Path:
+    files = {**render_context(plan), "Dockerfile": render_dockerfile(plan, templates=resources.module_templates())}
+    for name, text in files.items():
+        (context / name).parent.mkdir(parents=True, exist_ok=True)
+        (context / name).write_text(text)
+    for path, inside in plan.inputs:
+        (context / inside).parent.mkdir(parents=True, exist_ok=True)
+        if Path(path).is_dir():
+            shutil.copytree(path, context / inside)
+        else:
+            shutil.copy(path, context / inside)
+    return context
+
+
+def requests_of(recipe: Recipe) -> Iterator[BuildRequest]:
+    """Yield what makes the most lines, and the rest where tests may take long: a line takes a quarter of a second."""
+    architectures = [architecture for architecture, _ in recipe.bases]
+    modes = dict(recipe.choices)["ofi"]
+    for architecture in architectures if THOROUGH else architectures[-1:]:
+        for ofi in modes if THOROUGH else modes[:1]:
+            yield BuildRequest(architecture, ofi=ofi, extras=extras_of(recipe, ofi=ofi), settings=needed(recipe))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda one: one.name)
+def test_buildah_understands_every_line(recipe: Recipe, buildah: Buildah, empty_base: str, tmp_path: Path) -> None:
+    for number, request in enumerate(requests_of(recipe)):
+        plan = plan_recipe(recipe.name, request, larder=larder_in(tmp_path))
+        context = write_context(plan, tmp_path / str(number))
+        said = buildah.build(context, empty_base, "localhost/understood")
+        assert said.count("RUN ") == len(plan.steps)
+    labels = buildah("inspect", "--type", "image", "--format", "{{.OCIv1.Config.Labels}}", "localhost/understood")
+    assert f"org.hpcmod.recipe:{recipe.name}" in labels
+    assert f"org.hpcmod.fingerprint:{plan.fingerprint}" in labels
+    environment = buildah("inspect", "--type", "image", "--format", "{{.OCIv1.Config.Env}}", "localhost/understood")
+    assert "${" not in environment and "::" not in environment
+
+
+def test_a_line_that_is_wrong_would_not_be_understood(buildah: Buildah, empty_base: str, tmp_path: Path) -> None:
+    plan = plan_recipe("pytorch-cpu", BuildRequest(HERE, settings=INDEX), larder=larder_in(tmp_path))
+    context = write_context(plan, tmp_path / "context")
+    file = context / "Dockerfile"
+    file.write_text(file.read_text().replace("LABEL ", "LABLE "))
+    with pytest.raises(AssertionError, match=r"LABLE"):
+        buildah.build(context, empty_base, "localhost/wrong")
+
+
+@pytest.fixture
+def full(tmp_path: Path, request: pytest.FixtureRequest) -> BuildPlan:
+    """A plan with all extras, and stand-ins for its sources, wheels and the host's libraries."""
+    name, mpi, ofi = request.param
+    recipe = next(one for one in RECIPES if one.name == name)
+    libraries = tmp_path / "libraries"
+    libraries.mkdir()
+    (libraries / "libfabric.so.1").touch()
+    asked = BuildRequest(
+        "amd64", mpi=mpi, ofi=ofi, extras=recipe.extras, host_libs=str(libraries), settings=needed(recipe)
+    )
+    own_lock = tmp_path / "lock"
+    draft = plan_recipe(name, asked, larder=larder_in(tmp_path))
+    sources, wheels = make_sources(draft, tmp_path / "sources"), make_wheels(draft, tmp_path / "wheels")
+    lines = [stub_line(source, sources) for source in draft.sources]
+    lines += [stub_wheel(path) for path in sorted(wheels.glob("*.tar.gz"))]
+    own_lock.write_text("".join(lines))
+    asked = replace(asked, settings={}, wheels=str(wheels))
+    larder = Larder(lock=own_lock, downloads=tmp_path / "cache", offline_sources=sources, offline=True)
+    return gather(name, asked, larder=larder)
+
+
+def stub_line(source: Download, sources: Path) -> str:
+    """A line of a lock of our own, which counts before the shipped one: the stand-in has another checksum."""
+    return f"source {source.name} {source.version} {file_sha256(sources / source.file_name)} {source.url}\n"
+
+
+def stub_wheel(path: Path) -> str:
+    name, _, version = path.name.removesuffix(".tar.gz").rpartition("-")
+    return f"wheel {name} {version} {file_sha256(path)} {path.name}\n"
+
+
+@pytest.mark.parametrize("full", [*FULL, *(MORE if THOROUGH else ())], ids=lambda one: one[0], indirect=True)
+def test_every_script_runs_to_its_end_with_stand_ins(
+    full: BuildPlan, buildah: Buildah, debian: str, tmp_path: Path
+) -> None:
+    name = f"localhost/{full.recipe}"
+    programs = write_programs(tmp_path / "programs")
+    buildah.build(write_context(full, tmp_path / "context"), debian, name, "-v", f"{programs}:/usr/local/bin:ro")
+    container = buildah("from", name).strip()
+    look = (
+        "ls /container/hpc/lib /container/host-libs; cat /opt/configured /opt/hpcmod/build/used;"
+        " ls /opt/hpcmod/build; cat /etc/ld.so.conf.d/00-hpcmod.conf"
+    )
+    found = buildah("run", "--isolation=chroot", container, "--", "sh", "-c", f"({look}) 2>&1")
+    buildah("rm", container)
+    mpi, ofi = dict(full.options)["mpi"], dict(full.options)["ofi"]
+    for expected in (
+        *("libfabric.so.1", "libnccl-net.so", "librccl-net.so", "/container/hpc/lib"),
+        {"ompi": "libmpi.so.40", "mpich": "libmpi.so.12"}[mpi],
+        f"wheel mpi4py {dict(full.options)['mpi4py']} ",
+        *(f"source {source.name} {source.version} {source.sha256}" for source in full.sources),
+    ):
+        assert expected in found, expected
+    assert ("--enable-cxi=/container/hpc" in found) == (ofi == "builtin")
+    assert "work." not in found
+
+
+def test_the_stand_ins_run_every_component_that_is_not_really_built(tmp_path: Path) -> None:
+    run = set()
+    for name, mpi, ofi in FULL:
+        recipe = next(one for one in RECIPES if one.name == name)
+        asked = BuildRequest(
+            "amd64",
+            mpi=mpi,
+            ofi=ofi,
+            extras=recipe.extras,
+            host_libs=str(Path(__file__).parent),
+            settings=needed(recipe),
+        )
+        run |= {step.component for step in plan_recipe(name, asked, larder=larder_in(tmp_path)).steps}
+    really_built = {step.component for one in RECIPES if one.name == "pytorch-cpu" for step in one.steps}
+    assert run | really_built == {step.component for one in RECIPES for step in one.steps}
+
+
+def hpcmod(tmp_path: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """`hpcmod build` in a directory, with a lock, a cache and a memory of its own."""
+    own = {name: str(tmp_path / name.lower()) for name in ("HPCMOD_LOCK", "HPCMOD_CACHE", "XDG_STATE_HOME")}
+    return subprocess.run(
+        [sys.executable, "-c", "from hpcmod.cli.main import main; main()", "build", *arguments],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HPCMOD_SITE": "generic", **own, **environ},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_a_dockerfile_of_ones_own_becomes_a_sif_and_is_not_built_twice(stack: Stack, tmp_path: Path) -> None:
+    pin = f"source libfabric 2.2.0 {'a' * 64} https://example.org/libfabric.tar.bz2"
+    (tmp_path / "mine" / "docker").mkdir(parents=True)
+    (tmp_path / "mine" / "used").write_text(f"distribution python3 3.11 - -\n{pin}\n{pin}\n")
+    file = tmp_path / "mine" / "docker" / "Dockerfile"
+    file.write_text("FROM scratch\nCOPY used /opt/hpcmod/build/used\nENV MINE=yes\n")
+    asked = ("--context", "mine", "-f", "docker/Dockerfile", "-o", "mine.sif", "--engine", "buildah")
+    first = hpcmod(tmp_path, *asked, "--json")
+    assert first.returncode == 0, first.stderr
+    told = json.loads(first.stdout)
+    assert (told["version"], told["engine"], told["reused"]) == (1, "buildah", False)
+    assert [str(one) for one in read_used(tmp_path / "mine.sif")] == [pin]
+    again = hpcmod(tmp_path, *asked)
+    assert again.stdout.strip() == str(tmp_path / "mine.sif")
+    assert "is there already, built from the same" in again.stderr
+    (tmp_path / "mine" / "used").write_text("")
+    changed = hpcmod(tmp_path, *asked)
+    assert changed.returncode == 2 and "was not built from this" in changed.stderr
+
+
+def test_a_base_is_held_to_the_digest_that_its_tag_had_at_first_use(registry: Registry, tmp_path: Path) -> None:
+    digest = registry.push_image("recipes/base", [b"one"])["digest"]
+    said: list[str] = []
+    larder = replace(larder_in(tmp_path), offline=False, tell=said.append)
+    asked = BuildRequest(HERE, base=f"docker://{registry.host}/recipes/base:1", settings=INDEX)
+    first = gather("pytorch-cpu", asked, larder=larder)
+    assert first.base == f"docker://{registry.host}/recipes/base@{digest}"
+    assert f"base {registry.host}/recipes/base 1 {digest.removeprefix('sha256:')} tag" in larder.lock.read_text()
+    assert any("first use of" in line for line in said)
+    registry.push_image("recipes/base", [b"two"])
+    assert gather("pytorch-cpu", asked, larder=larder).fingerprint == first.fingerprint
+
+
+def test_a_registry_that_does_not_say_leaves_the_base_to_the_engine(registry: Registry, tmp_path: Path) -> None:
+    said: list[str] = []
+    larder = replace(larder_in(tmp_path), offline=False, tell=said.append)
+    base = f"docker://{registry.host}/recipes/nothing:1"
+    assert gather("pytorch-cpu", BuildRequest(HERE, base=base, settings=INDEX), larder=larder).base == base
+    assert "its digest is not known" in said[0]
+    assert not larder.lock.exists()
