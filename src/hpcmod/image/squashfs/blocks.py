@@ -81,7 +81,7 @@ class Blocks:
         at, left = start, length
         while left:
             (word,) = UINT32.unpack(sizes.take(UINT32.size))
-            data = self._block(at, word, min(left, self.superblock.block_size))
+            data = self.block(at, word, min(left, self.superblock.block_size))
             yield data
             at += word % STORED_BLOCK
             left -= len(data)
@@ -126,7 +126,8 @@ class Blocks:
         _, _, inodes_at, directories_at, fragments_at, _ = places
         return Superblock(used, block_size, fragments, codec, root, inodes_at, directories_at, fragments_at)
 
-    def _block(self, at: int, word: int, length: int) -> bytes:
+    def block(self, at: int, word: int, length: int) -> bytes:
+        """Read the data block at a place, which unpacks to so many bytes; `word` is its size as the format packs it."""
         if word == 0:  # a hole
             return bytes(length)
         data = self._unpacked(at, word, length)

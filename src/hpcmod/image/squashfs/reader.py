@@ -23,6 +23,7 @@ from hpcmod.image.squashfs.format import (
     NO_FRAGMENT,
     RUN,
 )
+from hpcmod.image.squashfs.opened import OpenedFile
 
 _LARGEST_DIRECTORY = 64 << 20  # two million names; a damaged size must not keep us busy for long
 _LARGEST_TARGET = 65536
@@ -136,6 +137,15 @@ class Squashfs:
             found += next(pieces)
         return bytes(found[:wanted])
 
+    def open_file(self, path: str) -> OpenedFile | None:
+        """Open a file to be read from any place of it; None if there is none."""
+        inode = self.find(path)
+        if inode is None or inode.kind != "file":
+            return None
+        sizes = Cursor(self._blocks, *inode.sizes_at)
+        tail = (inode.fragment, inode.offset, self._tail_size(inode))
+        return OpenedFile(self._blocks, inode.start, inode.size, sizes, tail)
+
     def _walk(self, path: str, follow: bool) -> list[tuple[str, Inode]]:
         """Give names and inodes from the root to what the path stands for; empty if there is nothing."""
         todo = deque(_parts(path))
@@ -218,10 +228,14 @@ class Squashfs:
 
     def _content(self, inode: Inode) -> Iterator[bytes]:
         """Give a file's content, a block at a time."""
-        tail = 0 if inode.fragment == NO_FRAGMENT else inode.size % self._blocks.superblock.block_size
+        tail = self._tail_size(inode)
         yield from self._blocks.data(inode.start, inode.size - tail, Cursor(self._blocks, *inode.sizes_at))
         if tail:
             yield self._blocks.tail(inode.fragment, inode.offset, tail)
+
+    def _tail_size(self, inode: Inode) -> int:
+        """Give how many bytes of a file's end lie in a fragment block."""
+        return 0 if inode.fragment == NO_FRAGMENT else inode.size % self._blocks.superblock.block_size
 
 
 def _directory(mode: int, cursor: Cursor, long: bool) -> Inode:

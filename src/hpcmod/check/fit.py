@@ -1,0 +1,101 @@
+"""The verdict where somebody depends on it: an installation before its modulefile, a job, an installed module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hpcmod.check.compat import check_compat
+from hpcmod.check.doctor import FAIL, OK, WARN, Finding
+from hpcmod.errors import CheckFailedError, HpcmodError
+from hpcmod.install.installed import Installed, find_installed, module_trees
+from hpcmod.machine import load_site
+from hpcmod.model import compat
+from hpcmod.model.bind import version_key
+from hpcmod.model.compat import Verdict
+from hpcmod.model.plan import InstallPlan
+from hpcmod.model.site import Site
+
+_VERDICTS = {compat.OK: OK, compat.WARN: WARN, compat.REFUSE: FAIL}
+
+
+def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[str], None]) -> None:
+    """Check that the image of an installation fits this machine; what may disappoint goes to `warn`.
+
+    Raises
+    ------
+    CheckFailedError
+        If it will not work, with each reason and the first cure.
+    """
+    image = next((place for place in plan.sif_places if Path(place).is_file()), None)
+    if image is None:
+        return
+    verdict = check_compat(Path(image), plan.site, environ, binds=plan.spec.binds)
+    for one in verdict.at(compat.WARN):
+        warn(f"{one.rule}: {one.found}. {one.cure}".strip())
+    refused = verdict.at(compat.REFUSE)
+    if refused:
+        reasons = "\n".join(f"  {one.rule}: {one.found}" for one in refused)
+        raise CheckFailedError(
+            f"{image} does not fit this machine ({plan.site.name}):\n{reasons}",
+            f"{refused[0].cure}\nAll there is to say: hpcmod compat {image}. To install it anyway: "
+            "eb --skip-sanity-check ...",
+        )
+
+
+def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at images that somebody names; at those of all container modules that can be loaded here, if none is."""
+    try:
+        site = load_site(None, environ)
+    except HpcmodError:  # `hpcmod doctor` says so anyway
+        return
+    named = [(str(image), image) for image in images]
+    for subject, image in named or _installed(environ):
+        yield _look(subject, image, site, environ)
+
+
+def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Give module and image of what is installed, each image once."""
+    seen = set()
+    for one in find_installed(module_trees(environ)):
+        image = Path(one.of_image("path"))
+        if image.is_file() and image not in seen:
+            seen.add(image)
+            yield one.module, image
+
+
+def explain_module(module: str, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
+    """Say, in a line each, what speaks against the image of a module on this machine; nothing if that is not found."""
+    found = _find(module, environ)
+    image = Path(found.of_image("path")) if found else None
+    if found is None or image is None or not image.is_file():
+        return
+    try:
+        verdict = check_compat(image, site, environ)
+    except HpcmodError as err:
+        yield f"{found.module}: {err.message}"
+        return
+    for one in (*verdict.at(compat.REFUSE), *verdict.at(compat.WARN)):
+        yield f"{found.module}: {one.level}: {one.found}. {one.cure}".strip()
+
+
+def _find(module: str, environ: Mapping[str, str]) -> Installed | None:
+    """Find what `module load` takes: a module by its whole name, else the newest of the name."""
+    name = module.partition("/")[0]
+    named = [one for one in find_installed(module_trees(environ), name) if module in (one.module, one.name)]
+    return max(named, key=lambda one: version_key(one.version), default=None)
+
+
+def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> Finding:
+    try:
+        verdict = check_compat(image, site, environ)
+    except HpcmodError as err:
+        return Finding(FAIL, f"image {subject}", err.message, err.cure)
+    return _as_finding(subject, image, verdict)
+
+
+def _as_finding(subject: str, image: Path, verdict: Verdict) -> Finding:
+    worst = verdict.at(verdict.level) if verdict.level != compat.OK else ()
+    said = "; ".join(one.found for one in worst) or "fits this machine, as far as is known"
+    cure = f"{worst[0].cure}\n     All there is to say: hpcmod compat {image}".strip() if worst else ""
+    return Finding(_VERDICTS[verdict.level], f"image {subject}", said, cure)

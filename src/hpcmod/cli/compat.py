@@ -1,0 +1,70 @@
+"""The verb that says whether an image fits this machine: `hpcmod compat`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hpcmod import machine
+from hpcmod.check.compat import make_case
+from hpcmod.errors import CheckFailedError
+from hpcmod.model.compat import REFUSE, Case, Verdict, judge
+from hpcmod.model.compat_rules import RULES
+from hpcmod.render.quote import terminal
+
+JSON_VERSION = 1
+
+
+@click.command()
+@click.argument("image", type=click.Path(path_type=Path))
+@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def compat(image: Path, site: str | None, as_json: bool) -> None:
+    """Say whether an image fits this machine, without starting it: ok, warn or refuse, with the reason and the cure.
+
+    Looks at MPI, libfabric, NCCL's network plugin, glibc, CUDA, ROCm and the libraries of the host that the site
+    profile brings in. Run it on a compute node, too: a login node may lack drivers and directories. What cannot be
+    found out is said to be unknown.
+
+    Exit codes: 0 ok or warn, 1 refuse.
+
+    \b
+    Examples:
+      hpcmod compat pytorch.sif
+      hpcmod compat --site lumi --json "$SIF" | jq -r .verdict
+    """
+    profile = machine.find_machine(None, os.environ, flag=site).site
+    case = make_case(image, profile, os.environ)
+    verdict = judge(case, RULES)
+    if as_json:
+        click.echo(json.dumps(_as_json(image, case, verdict), indent=1))
+    else:
+        _show(image, case, verdict)
+    sys.exit(CheckFailedError.exit_code if verdict.level == REFUSE else 0)
+
+
+def _show(image: Path, case: Case, verdict: Verdict) -> None:
+    for one in verdict.findings:
+        click.echo(terminal(f"{one.level:7} {one.rule}: {one.found}"))
+        if one.cure:
+            click.echo(terminal(f"{'':7} {one.cure}"))
+    click.echo(terminal(f"{verdict.level}: {image} on {case.site.name}"))
+
+
+def _as_json(image: Path, case: Case, verdict: Verdict) -> dict[str, object]:
+    sources = {rule.name: rule.source for rule in RULES}
+    return {
+        "version": JSON_VERSION,
+        "image": str(image),
+        "site": case.site.name,
+        "verdict": verdict.level,
+        "findings": [{**asdict(one), "source": sources[one.rule]} for one in verdict.findings],
+        "facts": asdict(case.image),
+        "host": asdict(case.host),
+        "loaded": [asdict(one) for one in case.loaded],
+    }

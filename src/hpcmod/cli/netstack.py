@@ -1,0 +1,185 @@
+"""The verbs for the host's network libraries: netstack capture, show and check."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from hpcmod import __version__
+from hpcmod.check.binds import explain_binds
+from hpcmod.check.netstack import check_capture
+from hpcmod.cli.findings import show_findings
+from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
+from hpcmod.install.netstack import default_name, plan_capture, read_capture, write_capture
+from hpcmod.machine import load_site
+from hpcmod.model.netstack import DEFAULT_LIBRARIES, Capture, record_values
+from hpcmod.model.site import Netstack
+from hpcmod.progress import ProgressLine
+from hpcmod.render.quote import terminal
+
+JSON_VERSION = 1
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_directory = click.argument("directory", required=False, type=click.Path(path_type=Path))
+
+
+@click.group()
+def netstack() -> None:
+    """Copy the host's network libraries for containers, with all they need, and see whether the copy is stale.
+
+    \b
+    Examples:
+      hpcmod netstack capture --out /appl/netstack /opt/cray/libfabric/1.22.0/lib64/libfabric.so.1
+      hpcmod netstack show
+      hpcmod netstack check     # after an update of the system
+    """
+
+
+@netstack.command()
+@click.argument("libraries", nargs=-1, metavar="[LIBRARY...]")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the new directory goes; default: the profile's.")
+@click.option("--name", help="Name of the new directory; default: the time, and the first library's file.")
+@click.option(
+    "--leave-out", multiple=True, metavar="NAME", help="Leave a library to the container; `*` stands for any."
+)
+@click.option("--allow-missing", is_flag=True, help="Capture although a needed library is not found.")
+@click.option("--dry-run", is_flag=True, help="Print what would be copied, and write nothing.")
+@_as_json
+def capture(
+    libraries: tuple[str, ...],
+    out: Path | None,
+    name: str | None,
+    leave_out: tuple[str, ...],
+    allow_missing: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Copy libraries and all they need, but glibc's own, into one new directory, and print its path.
+
+    LIBRARY: a path, a pattern (the newest that fits), or a name that this machine's loader finds. Default: what the
+    site profile names, else libfabric.so.1. What a library opens by itself later (plugins, say) must be named.
+
+    \b
+    Examples:
+      hpcmod netstack capture --dry-run
+      hpcmod netstack capture --out /appl/netstack '/opt/cray/libfabric/*/lib64/libfabric.so.1' libcxi.so.1
+      module load cray-mpich-abi; hpcmod netstack capture --out /appl/netstack libmpi.so.12 libfabric.so.1
+    """
+    if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
+        raise BadInputError(
+            f"--name {name!r} is not the name of a new directory", "Use letters, digits and ._+-, e.g. shs-14."
+        )
+    known = load_site(None, os.environ).netstack
+    asked = libraries or known.libraries or DEFAULT_LIBRARIES
+    plan = plan_capture(asked, os.environ, leave_out=tuple(dict.fromkeys((*known.leave_out, *leave_out))))
+    for warning in plan.warnings:
+        click.echo(terminal(f"warning: {warning}"), err=True)
+    if plan.missing and not allow_missing:
+        raise _incomplete(plan)
+    if dry_run:
+        _print_capture(plan, None, as_json=as_json)
+        return
+    with ProgressLine("netstack") as progress:
+        directory, made = write_capture(
+            plan,
+            out or _default_out(known),
+            name=name or default_name(plan),
+            version=__version__,
+            tell=lambda line: click.echo(line, err=True),
+            progress=progress,
+        )
+    if not made:
+        click.echo(f"nothing to do: {directory} holds the same libraries", err=True)
+    if as_json:
+        _print_capture(read_capture(directory), directory, as_json=True)
+    else:
+        click.echo(str(directory))
+
+
+def _incomplete(plan: Capture) -> CheckFailedError:
+    wanted = "\n".join(f"  {name}, needed by {by}" for name, by in plan.missing)
+    return CheckFailedError(
+        f"this machine's own loader would not find:\n{wanted}",
+        "Load the module that brings them, so that LD_LIBRARY_PATH leads there, or go on with --allow-missing.",
+    )
+
+
+def _default_out(known: Netstack) -> Path:
+    """Where the profile looks for captured directories: the parent of its first pattern."""
+    for bind in known.directory:
+        parent = os.path.dirname(bind.source)  # noqa: PTH120 - it is a pattern
+        if bind.pattern and not any(sign in parent for sign in "*?{"):
+            return Path(parent)
+    raise NotFoundError(
+        "no directory to put the libraries in: the site profile names none that ends in /*",
+        'Name one with --out, and in the profile: [netstack] directory = ["/that/place/*"].',
+    )
+
+
+@netstack.command()
+@_directory
+@_as_json
+def show(directory: Path | None, as_json: bool) -> None:
+    """Show what is in a captured directory, and where it came from; default: the one that modules bind here.
+
+    \b
+    Examples:
+      hpcmod netstack show
+      hpcmod netstack show --json /appl/netstack/20261121-031500-libfabric.so.1.25.0 | jq -r .glibc_needed
+    """
+    found = directory or _bound_directory()
+    _print_capture(read_capture(found), found, as_json=as_json)
+
+
+@netstack.command()
+@_directory
+@_as_json
+def check(directory: Path | None, as_json: bool) -> None:
+    """Say whether the copies are whole, and what of them is stale: after an update of the system, say.
+
+    Exit code 1: something is stale or damaged.
+
+    \b
+    Examples:
+      hpcmod netstack check
+      hpcmod netstack check /appl/netstack/20261121-031500-libfabric.so.1.25.0
+    """
+    show_findings(check_capture(directory or _bound_directory()), as_json=as_json)
+
+
+def _bound_directory() -> Path:
+    """Directory that a module loaded on this node binds."""
+    candidates = load_site(None, os.environ).netstack.directory
+    kept = [one for one in explain_binds((candidates,), {}) if one.kept]
+    if not kept:
+        raise NotFoundError(
+            "none of the directories of [netstack] in the site profile is here"
+            if candidates
+            else "the site profile names no directory in [netstack]",
+            "Name a captured directory, or make one: hpcmod netstack capture --out DIRECTORY",
+        )
+    return Path(kept[0].bind.source)
+
+
+def _print_capture(found: Capture, directory: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        place = str(directory) if directory else None
+        click.echo(json.dumps({"version": JSON_VERSION, "directory": place, **record_values(found)}, indent=1))
+        return
+    if directory:
+        click.echo(terminal(f"directory: {directory}"))
+    click.echo(terminal(f"host: {', '.join(value for _, value in found.host if value)}"))
+    click.echo(terminal(f"needs of the container: glibc {found.glibc_needed or 'unknown'}; {_listed(found.left_out)}"))
+    for one in found.libraries:
+        click.echo(terminal(f"{one.file}\t{one.source}\t{' '.join(one.defines)}"))
+    for name, by in found.missing:
+        click.echo(terminal(f"{name}\tnot found, needed by {by}\t"))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(sorted(set(names))) or "no library"

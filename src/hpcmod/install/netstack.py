@@ -1,0 +1,253 @@
+"""Capture the host's network libraries: find them and all they need, and copy that into one directory of its own."""
+
+from __future__ import annotations
+
+import glob
+import os
+import platform
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, LackingError, NoSpaceError, NotFoundError, explain_os_error
+from hpcmod.image.copy import copy_image
+from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.install.host_files import HostFiles, read_search
+from hpcmod.lock import hold
+from hpcmod.model.bind import version_key
+from hpcmod.model.loader import Search, find_closure, find_library
+from hpcmod.model.netstack import RECORD, Capture, CapturedLibrary, Root, make_capture, parse_record, render_record
+from hpcmod.render.quote import sh_word
+from hpcmod.replacing import replacing_directory, write_file
+
+_BUILD_ID = re.compile(rb"\x04\0\0\0[\x08-\x40]\0\0\0\x03\0\0\0GNU\0")  # the head of the note, in little-endian order
+_NOTES_WITHIN = 8192  # linkers put notes right behind the program headers
+
+
+def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out: Sequence[str] = ()) -> Capture:
+    """Find libraries as this machine's loader does, with all they need; nothing is run, and nothing is written.
+
+    Parameters
+    ----------
+    asked
+        Paths, patterns (the newest that fits), or names that the loader finds.
+    environ
+        LD_LIBRARY_PATH is read from it.
+    leave_out
+        Names of libraries that the container is to take from elsewhere, as glibc's; `*` stands for any characters.
+
+    Raises
+    ------
+    NotFoundError
+        If one of them is not here.
+    BadInputError
+        If it is no ELF file with a dynamic segment, or the loader would stop at a damaged one.
+    """
+    files, search = HostFiles(), read_search(environ)
+    named = [os.path.abspath(each) if "/" in each else each for each in asked]  # noqa: PTH100 - its links are to stay
+    roots = [Root(each, _find_root(each, files, search)) for each in named]
+    for root in roots:
+        _check_root(root.path, files)
+    closure = find_closure([root.path for root in roots], files, search)
+    for path, why in files.faults.items():
+        raise BadInputError(
+            f"{path}: {why}; this machine's own loader would stop there",
+            "Mend or remove it, or take its directory out of LD_LIBRARY_PATH.",
+        )
+    found = make_capture(roots, closure, leave_out=leave_out)
+    libraries = tuple(_look_at(one) for one in found.libraries)
+    return replace(found, libraries=libraries, library_path=search.library_path, host=_describe_host())
+
+
+def _find_root(asked: str, files: HostFiles, search: Search) -> str:
+    """Find what somebody asks for.
+
+    Raises
+    ------
+    NotFoundError
+        If it is not here.
+    """
+    if "/" in asked:
+        pattern = asked.replace("[", "[[]")  # as in a profile, `*` and `?` alone are special
+        fits = [path for path in glob.glob(pattern) if Path(path).is_file()]  # noqa: PTH207 - it is absolute
+        found = max(fits, key=version_key, default="")
+    else:
+        found = find_library(asked, files, search)
+    if not found:
+        raise NotFoundError(
+            f"{asked} is not on this machine",
+            "Load the module that brings it (LD_LIBRARY_PATH is searched), or name the file: "
+            "hpcmod netstack capture /path/libfabric.so.1",
+        )
+    return found
+
+
+def _check_root(path: str, files: HostFiles) -> None:
+    elf = files.elf(path)
+    if elf is None and not os.access(path, os.R_OK):
+        raise BadInputError(f"{path} may not be read", f"See its permissions: ls -l {sh_word(path)}")
+    if elf is None or not elf.has_dynamic:
+        why = files.faults.get(path, "linked statically")
+        raise BadInputError(
+            f"{path} is no library and no dynamically linked program: {why}", "Name libraries, e.g. libfabric.so.1"
+        )
+
+
+def _look_at(library: CapturedLibrary) -> CapturedLibrary:
+    with Path(library.source).open("rb") as file:
+        head = file.read(_NOTES_WITHIN)
+    note = _BUILD_ID.search(head)
+    build_id = head[note.end() : note.end() + head[note.start() + 4]].hex() if note else ""
+    return replace(library, size=Path(library.source).stat().st_size, build_id=build_id)
+
+
+def _describe_host() -> tuple[tuple[str, str], ...]:
+    release = Path("/etc/os-release")
+    text = release.read_text(encoding="utf-8", errors="replace") if release.is_file() else ""
+    name = re.search(r'^PRETTY_NAME="?(.*?)"?$', text, re.MULTILINE)
+    return (
+        ("os", name[1] if name else ""),
+        ("kernel", platform.release()),
+        ("machine", platform.machine()),
+        ("name", platform.node()),
+    )
+
+
+def write_capture(
+    capture: Capture,
+    out: Path,
+    *,
+    name: str,
+    version: str,
+    tell: Callable[[str], None],
+    progress: Progress | None = None,
+) -> tuple[Path, bool]:
+    """Copy what a plan says into a new directory below `out`; give its path, and whether it had to be made.
+
+    Where the newest directory there holds the same bytes already, it is given instead. The new one is made under a
+    temporary name, and what a killed capture left is cleared.
+
+    Raises
+    ------
+    HpcmodError
+        If a library changes while it is read, does not fit on the disk, or the directory may not be written.
+    BadInputError
+        If a name is not Unicode: no record could hold it.
+    """
+    parse_record(render_record(capture, version=version, time="").encode(), "the capture")
+    with _own_cure(out):
+        out.mkdir(parents=True, exist_ok=True)
+        with hold(out / ".hpcmod-lock", limit=None, tell=tell, on_stale=lambda: None):
+            _clear_partials(out)
+            complete = replace(capture, libraries=tuple(_with_sums(capture.libraries)))
+            newest = next(iter(captured_directories(out)), None)
+            if newest and _holds(newest, complete):
+                return newest, False
+            final = _free_name(out / name)
+            with replacing_directory(final) as partial:
+                _fill(partial, complete, version, progress)
+    return final, True
+
+
+@contextmanager
+def _own_cure(out: Path) -> Iterator[None]:
+    """Give errors of the disk the cure that fits: there is no installation here."""
+    try:
+        yield
+    except (OSError, NoSpaceError) as fault:
+        err = explain_os_error(fault) if isinstance(fault, OSError) else fault
+        err.cure = "Choose a place with room, where you may write: hpcmod netstack capture --out DIRECTORY"
+        raise err from fault
+
+
+def _clear_partials(out: Path) -> None:
+    for left in out.glob(".*.hpcmod-part-*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _with_sums(libraries: Iterable[CapturedLibrary]) -> Iterator[CapturedLibrary]:
+    for one in libraries:
+        yield replace(one, sha256=file_sha256(one.source))
+
+
+def captured_directories(out: Path) -> list[Path]:
+    """List the captured directories below one, the newest first."""
+    found = [path.parent for path in out.glob(f"[!.]*/{RECORD}")]
+    return sorted(found, key=lambda path: version_key(str(path)), reverse=True)
+
+
+def _holds(directory: Path, capture: Capture) -> bool:
+    try:
+        known = read_capture(directory)
+    except (BadInputError, LackingError):
+        return False
+    return _contents(known) == _contents(capture) and all(is_whole(directory, one) for one in known.libraries)
+
+
+def is_whole(directory: Path, library: CapturedLibrary) -> bool:
+    """Say whether a captured directory has a library as it was captured, and all of its names lead to it."""
+    file = directory / library.file
+    names = (directory / name for name in (library.file, *library.links))
+    return all(name.is_file() and name.samefile(file) for name in names) and file_sha256(file) == library.sha256
+
+
+def _contents(capture: Capture) -> set[tuple[str, tuple[str, ...], str]]:
+    return {(one.file, one.links, one.sha256) for one in capture.libraries}
+
+
+def _free_name(wanted: Path) -> Path:
+    final, number = wanted, 2
+    while final.exists():
+        final, number = wanted.with_name(f"{wanted.name}-{number}"), number + 1
+    return final
+
+
+def _fill(directory: Path, capture: Capture, version: str, progress: Progress | None) -> None:
+    total, done = sum(one.size for one in capture.libraries), 0
+    for one in capture.libraries:
+        copy_image(one.source, directory / one.file, checksum=one.sha256)
+        for link in one.links:
+            (directory / link).symlink_to(one.file)
+        done += one.size
+        if progress:
+            progress(done, total)
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    write_file(directory / RECORD, render_record(capture, version=version, time=now))
+    directory.chmod(0o755)  # whatever the umask: it is for whoever loads the module
+
+
+def default_name(capture: Capture) -> str:
+    """Name a captured directory so that the newest one sorts last: when it was made, and what of."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    return f"{stamp}-{re.sub(r'[^A-Za-z0-9._+-]', '_', capture.libraries[0].file)}"
+
+
+def read_capture(directory: Path) -> Capture:
+    """Read the record of a captured directory.
+
+    Raises
+    ------
+    NotFoundError
+        If it has none.
+    BadInputError
+        If that is no record.
+    LackingError
+        If it may not be read.
+    """
+    path = directory / RECORD
+    try:
+        return parse_record(path.read_bytes(), str(path))
+    except (FileNotFoundError, NotADirectoryError) as err:
+        raise NotFoundError(
+            f"{directory} was not made by `hpcmod netstack capture`: it has no {RECORD}",
+            "Name a captured directory, or make one: hpcmod netstack capture --out DIRECTORY",
+        ) from err
+    except BadInputError as err:
+        err.cure = err.cure or "Capture anew: hpcmod netstack capture --out DIRECTORY"
+        raise
+    except PermissionError as err:
+        raise LackingError(f"{path}: {err.strerror}", f"Ask whoever captured it: ls -l {sh_word(str(path))}") from err

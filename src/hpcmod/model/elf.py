@@ -1,0 +1,264 @@
+"""Read ELF files: what a program or a library needs of others, which versions of symbols, and what it offers itself.
+
+Only what the dynamic loader reads is read: program headers, the dynamic segment and the tables that it points to.
+Sections are not looked at, for a stripped file may have none. The format is that of the generic ABI (System V ABI,
+chapters 4 and 5) with the version tables of the Linux Standard Base, Core, 10.7.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from hpcmod.errors import BadInputError
+
+MAGIC = b"\x7fELF"
+
+Read = Callable[[int, int], bytes]
+"""Gives the bytes at an offset, as many as asked for; fewer only at the file's end."""
+
+_PAGE = 4096
+_LARGEST_HEADERS = 1 << 16  # as the kernel's own limit
+_LARGEST_DYNAMIC = 1 << 20
+_LONGEST_NAME = 1 << 16  # a search path of a hundred directories is long; a damaged offset must not read a gigabyte
+_MOST_VERSIONS = 1 << 14  # libstdc++ defines about 60
+
+_MACHINES = {3: "386", 8: "mips", 20: "ppc", 22: "s390x", 40: "arm", 62: "amd64", 183: "arm64", 258: "loong64"}
+_POWER, _RISCV = 21, 243
+
+_LOAD, _DYNAMIC, _INTERPRETER = 1, 2, 3
+_NULL, _NEEDED, _STRINGS, _STRINGS_SIZE, _SONAME, _RPATH, _RUNPATH = 0, 1, 5, 10, 14, 15, 29
+_VERDEF, _VERDEF_COUNT, _VERNEED, _VERNEED_COUNT = 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+_BASE, _WEAK = 1, 2  # flags of a version: the file itself; may be missing
+
+
+@dataclass(frozen=True)
+class ElfFile:
+    """What the dynamic loader knows of a file before it loads it."""
+
+    machine: str
+    """GOARCH name: amd64, arm64, ...; empty for a machine that has none here."""
+    bits: int
+    """32 or 64."""
+    soname: str = ""
+    """The name by which others need it."""
+    needed: tuple[str, ...] = ()
+    """Names of the libraries it needs, in the order the loader looks for them."""
+    rpath: tuple[str, ...] = ()
+    """Directories of DT_RPATH as written, `$ORIGIN` and all; the loader ignores them where there is a runpath."""
+    runpath: tuple[str, ...] = ()
+    interpreter: str = ""
+    """Path of the dynamic loader that a program asks for; libraries have none, but for a few."""
+    versions_needed: tuple[tuple[str, str], ...] = ()
+    """Name of a library and version of a symbol in it; weak ones, which the loader lets be missing, are left out."""
+    versions_defined: tuple[str, ...] = ()
+    """Versions of its symbols, without the one that names the file itself; empty: the loader takes any version."""
+    has_dynamic: bool = False
+    """Whether there is anything for the loader to do: False for what is linked statically."""
+
+
+def parse_elf(read: Read, size: int) -> ElfFile | None:
+    """Parse a file of `size` bytes; None if it is not ELF.
+
+    Raises
+    ------
+    BadInputError
+        If it begins as an ELF file and is none: cut off, damaged or of an unknown class.
+    """
+    if size < len(MAGIC) or read(0, len(MAGIC)) != MAGIC:
+        return None
+    return _parse(_Bytes(read, size))
+
+
+def _parse(data: _Bytes) -> ElfFile:
+    _, bits_code, order_code = struct.unpack("4sBB", data.take(0, 6))
+    if bits_code not in (1, 2) or order_code not in (1, 2):
+        raise BadInputError(f"an ELF file of class {bits_code} and byte order {order_code}, which there is not")
+    form = _Form(64 if bits_code == 2 else 32, "<" if order_code == 1 else ">")
+    machine, segments = _segments(data, form)
+    dynamic = [segment for segment in segments if segment.kind == _DYNAMIC and segment.size]
+    interpreter = "".join(_interpreter(data, segment) for segment in segments if segment.kind == _INTERPRETER)
+    if not dynamic:
+        return ElfFile(_machine_name(machine, form), form.bits, interpreter=interpreter)
+    tables = _Tables(data, form, [segment for segment in segments if segment.kind == _LOAD], dynamic[0])
+    return ElfFile(
+        _machine_name(machine, form),
+        form.bits,
+        soname="".join(tables.names(_SONAME)[-1:]),
+        needed=tables.names(_NEEDED),
+        rpath=_directories(tables.names(_RPATH)),
+        runpath=_directories(tables.names(_RUNPATH)),
+        interpreter=interpreter,
+        versions_needed=tuple(dict.fromkeys(tables.versions_needed())),
+        versions_defined=tuple(dict.fromkeys(tables.versions_defined())),
+        has_dynamic=True,
+    )
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How numbers are written."""
+
+    bits: int
+    order: str
+
+    @property
+    def word(self) -> str:
+        return "Q" if self.bits == 64 else "I"
+
+
+@dataclass(frozen=True)
+class _Segment:
+    kind: int
+    offset: int
+    address: int
+    size: int
+    """Bytes in the file."""
+
+
+@dataclass
+class _Bytes:
+    """A file's bytes, a page at a time, each page read once."""
+
+    read: Read
+    size: int
+    pages: dict[int, bytes] = field(default_factory=dict)
+
+    def take(self, offset: int, length: int) -> bytes:
+        """Give exactly these bytes."""
+        if offset < 0 or length < 0 or offset + length > self.size:
+            raise BadInputError(f"the ELF file of {self.size} bytes ends before byte {offset + length}")
+        first, last = offset // _PAGE, (offset + max(length, 1) - 1) // _PAGE
+        found = b"".join(self._page(number) for number in range(first, last + 1))
+        return found[offset - first * _PAGE :][:length]
+
+    def name(self, offset: int, end: int) -> str:
+        """Give the text that ends with a zero byte before `end`."""
+        found = b""
+        for at in range(offset, min(end, offset + _LONGEST_NAME, self.size), 256):
+            found += self.take(at, min(256, end - at, self.size - at))
+            if b"\0" in found:
+                return found[: found.index(b"\0")].decode(errors="surrogateescape")
+        raise BadInputError(f"the ELF file holds no name at byte {offset}")
+
+    def _page(self, number: int) -> bytes:
+        if number not in self.pages:
+            wanted = min(_PAGE, self.size - number * _PAGE)
+            self.pages[number] = self.read(number * _PAGE, wanted)
+            if len(self.pages[number]) != wanted:
+                raise BadInputError(f"the ELF file of {self.size} bytes gives none at {number * _PAGE}")
+        return self.pages[number]
+
+
+def _segments(data: _Bytes, form: _Form) -> tuple[int, list[_Segment]]:
+    """Give the number of the machine, and the program headers."""
+    start, layout = 16, f"{form.order}HHI{form.word * 3}IHHH"
+    _, machine, _, _, at, _, _, _, entry, count = struct.unpack(layout, data.take(start, struct.calcsize(layout)))
+    shape = struct.Struct(form.order + ("IIQQQQQQ" if form.bits == 64 else "IIIIIIII"))
+    if count and (entry < shape.size or entry * count > _LARGEST_HEADERS):
+        raise BadInputError(f"an ELF file with {count} program headers of {entry} bytes")
+    found = []
+    for number in range(count):
+        fields = shape.unpack(data.take(at + number * entry, shape.size))
+        kind, *rest = fields
+        offset, address, size = (rest[1], rest[2], rest[4]) if form.bits == 64 else (rest[0], rest[1], rest[3])
+        found.append(_Segment(kind, offset, address, size))
+    return machine, found
+
+
+def _machine_name(machine: int, form: _Form) -> str:
+    if machine == _POWER:
+        return "ppc64le" if form.order == "<" else "ppc64"
+    if machine == _RISCV:
+        return f"riscv{form.bits}" if form.bits == 64 else "riscv"
+    return _MACHINES.get(machine, "")
+
+
+def _interpreter(data: _Bytes, segment: _Segment) -> str:
+    return data.name(segment.offset, segment.offset + segment.size)
+
+
+def _directories(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(directory for text in texts for directory in text.split(":"))
+
+
+class _Tables:
+    """The dynamic segment and what it points to."""
+
+    def __init__(self, data: _Bytes, form: _Form, loads: list[_Segment], dynamic: _Segment) -> None:
+        self._data, self._form, self._loads = data, form, loads
+        self._entries = list(self._dynamic(dynamic))
+        self._left = _MOST_VERSIONS
+
+    def values(self, tag: int) -> list[int]:
+        return [value for name, value in self._entries if name == tag]
+
+    def names(self, tag: int) -> tuple[str, ...]:
+        """Give the texts that the entries of a kind stand for."""
+        return tuple(self._name(value) for value in self.values(tag))
+
+    def versions_needed(self) -> Iterator[tuple[str, str]]:
+        """Give library and version, in the order of the file."""
+        for at, (_, count, name, first, _) in self._chain(_VERNEED, _VERNEED_COUNT, "HHIII"):
+            library = self._name(name)
+            for _, (_, flags, _, version, _) in self._links(at + first, count, "IHHII"):
+                if not flags & _WEAK:
+                    yield library, self._name(version)
+
+    def versions_defined(self) -> Iterator[str]:
+        """Give the versions, in the order of the file."""
+        for at, (_, flags, _, count, _, first, _) in self._chain(_VERDEF, _VERDEF_COUNT, "HHHHIII"):
+            if not flags & _BASE:
+                yield from (self._name(name) for _, (name, _) in self._links(at + first, min(count, 1), "II"))
+
+    def _dynamic(self, segment: _Segment) -> Iterator[tuple[int, int]]:
+        entry = struct.Struct(self._form.order + self._form.word * 2)
+        if segment.size > _LARGEST_DYNAMIC:
+            raise BadInputError(f"an ELF file with a dynamic segment of {segment.size} bytes")
+        for at in range(segment.offset, segment.offset + segment.size - entry.size + 1, entry.size):
+            tag, value = entry.unpack(self._data.take(at, entry.size))
+            if tag == _NULL:
+                return
+            yield tag, value
+
+    def _chain(self, start: int, count: int, layout: str) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Give the records of a table of versions, of which the dynamic segment tells where it is and how long."""
+        for address in self.values(start)[:1]:
+            yield from self._links(self._offset(address), sum(self.values(count)[:1]), layout)
+
+    def _links(self, at: int, count: int, layout: str) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Give records, each of which ends with the distance to the next: 0 in the last."""
+        record = struct.Struct(self._form.order + layout)
+        for _ in range(count):
+            self._left -= 1  # over all tables: records may lie over each other, and each point to thousands
+            if self._left < 0:
+                raise BadInputError(f"an ELF file with more than {_MOST_VERSIONS} versions of symbols")
+            fields = record.unpack(self._data.take(at, record.size))
+            yield at, fields
+            if not fields[-1]:
+                return
+            at += fields[-1]
+
+    @cached_property
+    def _strings(self) -> tuple[int, int]:
+        """Place and end of the table of names."""
+        tables = self.values(_STRINGS)
+        if not tables:
+            raise BadInputError("an ELF file that has names and no table of names")
+        start = self._offset(tables[0])
+        return start, start + (self.values(_STRINGS_SIZE) or [self._data.size])[0]
+
+    def _name(self, offset: int) -> str:
+        start, end = self._strings
+        if offset >= end - start:
+            raise BadInputError(f"an ELF file with a name beyond its table of names, at {offset}")
+        return self._data.name(start + offset, end)
+
+    def _offset(self, address: int) -> int:
+        """Give the place in the file of what is loaded at an address."""
+        for segment in self._loads:
+            if segment.address <= address < segment.address + segment.size:
+                return segment.offset + address - segment.address
+        raise BadInputError(f"an ELF file that points to address {address:#x}, where nothing is loaded")

@@ -1,0 +1,879 @@
+"""The verdict, case by case: an image of stubs, a machine of stubs, and what is to be said about the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hpcmod.check.compat import make_case
+from hpcmod.model.bind import Bind
+from hpcmod.model.compat import OK, REFUSE, UNKNOWN, WARN, Verdict, judge
+from hpcmod.model.compat_rules import RULES
+from hpcmod.model.netstack import IN_CONTAINER
+from hpcmod.model.site import Launcher, Netstack, Site
+from tests.corpus import Link
+from tests.elf_files import elf
+from tests.stacks import ARCH, C, Stubs, fabric, glibc, make_host, make_stack, mpich, named, open_mpi, plugin, stub
+
+OTHER = {"amd64": "arm64", "arm64": "amd64"}[ARCH]
+CXI = "libcxi.so.1"
+NET = "/netstack"
+MPI4PY_DIRECTORY = "/usr/lib/python3.11/site-packages/mpi4py"
+TRIPLET = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[ARCH]
+MUSL: Stubs = {"/lib/ld-musl-x86_64.so.1": b"", "/lib/libc.so": b""}
+ENV = "/.singularity.d/env/90-environment.sh"
+NVRM = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Thu Jul 11 12:00:00 UTC 2024\nGCC version:  gcc\n"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One case."""
+
+    name: str
+    image: Stubs
+    level: str
+    says: tuple[tuple[str, str, str], ...] = ()
+    """Level, rule, and words of its text."""
+    host: Stubs = field(default_factory=dict)
+    site: Mapping[str, object] = field(default_factory=dict)
+    binds: tuple[str, ...] = ()
+    """Directories of the host that are bound, each to the same place."""
+    swap: bool = False
+    """Whether NET of the host is the captured directory of the profile."""
+    architecture: str = ARCH
+    silent: tuple[str, ...] = ()
+    """Rules that are to say nothing but ok."""
+
+
+def host_driver(version: str) -> Stubs:
+    return {"/proc/driver/nvidia/version": NVRM.format(version)}
+
+
+def mpi4py(variant: str, needs: str) -> Stubs:
+    return {f"{MPI4PY_DIRECTORY}/MPI.{variant}.cpython-311-x.so": stub("", needs)}
+
+
+PYTHON: Stubs = {"/usr/bin/python3.11": "", "/usr/bin/python3": Link("python3.11")}
+SLINGSHOT: Mapping[str, object] = {"nics": ("hsn0", "hsn1")}
+NVIDIA: Mapping[str, object] = {"gpu_vendor": "nvidia", "runtime_flags": ("--nv",)}
+AMD: Mapping[str, object] = {"gpu_vendor": "amd"}
+BARE = glibc()
+SWAPPABLE = {**BARE, **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
+CUDA_12 = {**BARE, **named("/usr/lib64/libcudart.so.12", stub("libcudart.so.12"), "libcudart.so.12.4.127")}
+DRIVER = {"/usr/lib64/libcuda.so.1": stub("libcuda.so.1", ("libc.so.6", "GLIBC_2.34")), **host_driver("550.54.15")}
+STUBS, COMPAT = "/usr/local/cuda/lib64/stubs", "/usr/local/cuda/compat"
+ROCM_ENV = {ENV: "export ROCM_VERSION=6.2.4\n"}
+
+SCENES = (
+    # architecture
+    Scene("an image with nothing in it", BARE, OK, (("ok", "architecture", f"for {ARCH}"),)),
+    Scene("an image for another processor", BARE, REFUSE, ((REFUSE, "architecture", OTHER),), architecture=OTHER),
+    Scene(
+        "an image whose header is for this machine, and whose libraries are not",
+        {"/usr/lib64/libc.so.6": elf("libc.so.6", machine=OTHER, defines=["GLIBC_2.36"])},
+        REFUSE,
+        ((REFUSE, "architecture", f"the image is for {ARCH} and holds libraries for {OTHER}"),),
+    ),
+    Scene(
+        "libraries for programs of 32 bits besides",
+        {
+            **{
+                path: elf(path.rpartition("/")[2], machine="386", bits=32)
+                for path in ("/a/libc.so.6", "/a/libmpi.so.12")
+            },
+            **SWAPPABLE,
+            ENV: "export LD_LIBRARY_PATH=/a\n",
+        },
+        OK,
+        ((OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all it needs"),),
+    ),
+    # its own libraries
+    Scene(
+        "an image without a cache, whose libraries are in /lib alone, as distroless ones are",
+        {path.replace("/usr/lib64", f"/lib/{TRIPLET}"): content for path, content in SWAPPABLE.items()},
+        OK,
+        ((OK, "libraries", f"MPI /lib/{TRIPLET}/libmpi.so.12 finds all it needs"),),
+        silent=("libraries", "libc"),
+    ),
+    Scene(
+        "a directory named after the machine in a distribution that does not use such",
+        {**SWAPPABLE, f"/usr/lib/{TRIPLET}/more/file": b""},
+        OK,
+        ((OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all it needs"),),
+        silent=("libraries",),
+    ),
+    Scene(
+        "a library that is cut off",
+        {**BARE, "/usr/lib64/libmpi.so.12": elf("libmpi.so.12", machine=ARCH)[:40]},
+        OK,
+        ((UNKNOWN, "libraries", "/usr/lib64/libmpi.so.12 cannot be read"),),
+    ),
+    Scene(
+        "a plugin, and two libfabrics where the loader does not look: which one it gets is not known",
+        {
+            **BARE,
+            **plugin("FABRIC_1.8"),
+            **fabric("18.2", directory="/opt/a/lib"),
+            **fabric("30.0", directory="/opt/b"),
+        },
+        OK,
+        ((UNKNOWN, "libraries", "where the loader does not look"), (UNKNOWN, "slingshot", "may not reach")),
+        site=SLINGSHOT,
+    ),
+    Scene("a whole stack", SWAPPABLE, OK, ((OK, "libraries", "network plugin"), (OK, "mpi-family", "MPICH"))),
+    Scene(
+        "a plugin without its libfabric",
+        {**BARE, **plugin()},
+        REFUSE,
+        ((REFUSE, "libraries", "does not find libfabric.so.1, which /usr/lib64/libnccl-net.so needs"),),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "the same, where NCCL has other ways",
+        {**BARE, **plugin()},
+        WARN,
+        ((WARN, "libraries", "does not find libfabric.so.1"),),
+    ),
+    Scene("an MPI without its libfabric", {**BARE, **mpich()}, REFUSE, ((REFUSE, "libraries", "MPI"),)),
+    Scene(
+        "a libfabric that nobody uses, and that lacks a library",
+        {**BARE, **fabric("20.0", "libefa.so.1")},
+        WARN,
+        ((WARN, "libraries", "libefa.so.1"),),
+    ),
+    Scene(
+        "a library that is missing two steps away",
+        {
+            **BARE,
+            **fabric("20.0", "libibverbs.so.1"),
+            **named("/usr/lib64/libibverbs.so.1", stub("libibverbs.so.1", "libnl-3.so.200")),
+            **plugin(),
+        },
+        REFUSE,
+        ((REFUSE, "libraries", "libnl-3.so.200, which /usr/lib64/libibverbs.so.1 needs"),),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "a library that only the image's LD_LIBRARY_PATH leads to",
+        {
+            **BARE,
+            **fabric("20.0", directory="/srv/ofi"),
+            **plugin(),
+            ENV: 'export LD_LIBRARY_PATH="/srv/ofi:$LD_LIBRARY_PATH"\n',
+        },
+        OK,
+    ),
+    Scene(
+        "a library that only a runpath leads to",
+        {**BARE, **fabric("20.0", directory="/srv/ofi/lib"), **plugin(runpath="$ORIGIN/../../srv/ofi/lib")},
+        OK,
+    ),
+    Scene(
+        "a library that only an LD_LIBRARY_PATH computed at start can lead to",
+        {**BARE, **plugin(), ENV: 'export LD_LIBRARY_PATH="$(find-it):$LD_LIBRARY_PATH"\n'},
+        WARN,
+        ((WARN, "libraries", "as far as is known"),),
+    ),
+    Scene(
+        "a library that lies where the loader does not look",
+        {**BARE, **fabric("20.0", directory="/opt/ofi/lib"), **plugin()},
+        OK,
+        ((UNKNOWN, "libraries", "/opt/ofi/lib/libfabric.so.1, where the loader does not look"),),
+    ),
+    Scene(
+        "a library of another processor in the way",
+        {
+            **BARE,
+            **plugin(),
+            "/usr/lib64/libfabric.so.1": elf("libfabric.so.1", machine=OTHER),
+            **fabric("20.0", directory="/usr/lib"),
+        },
+        OK,
+    ),
+    Scene("musl", MUSL, OK, ((UNKNOWN, "libc", "musl"),)),
+    Scene(
+        "musl, which knows no versions of symbols",
+        {**MUSL, **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"), directory="/usr/lib")},
+        OK,
+        ((UNKNOWN, "libc", "libraries are not followed"),),
+    ),
+    Scene("neither glibc nor musl", {"/bin/sh": b""}, OK, ((UNKNOWN, "libc", "no C library"),)),
+    Scene(
+        "two plugins of one name, of which NCCL gets the first",
+        {
+            **BARE,
+            **fabric("20.0"),
+            **plugin("FABRIC_1.3"),
+            **plugin("FABRIC_1.9", path="/opt/aws/lib/libnccl-net.so"),
+        },
+        OK,
+        ((OK, "libraries", "/usr/lib64/libnccl-net.so"),),
+    ),
+    # versions of symbols within the image
+    Scene(
+        "a plugin built against a newer libfabric than the image's",
+        {**BARE, **fabric("20.0"), **plugin("FABRIC_1.8")},
+        REFUSE,
+        (
+            (
+                REFUSE,
+                "versions",
+                "/usr/lib64/libfabric.so.1 does not define FABRIC_1.8, which /usr/lib64/libnccl-net.so needs",
+            ),
+        ),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "an MPI built against a newer libfabric than the image's",
+        {**BARE, **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))},
+        REFUSE,
+        ((REFUSE, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),),
+    ),
+    Scene("a plugin built against an older one", {**BARE, **fabric("30.0", upto=8), **plugin("FABRIC_1.3")}, OK),
+    Scene(
+        "a libfabric without any versions",
+        {**BARE, "/usr/lib64/libfabric.so.1": stub("libfabric.so.1"), **plugin("FABRIC_1.8")},
+        OK,
+    ),
+    Scene(
+        "libraries copied in from a newer distribution",
+        {**glibc("2.31"), **fabric("27.0", ("libc.so.6", "GLIBC_2.38"), upto=8), **mpich()},
+        REFUSE,
+        ((REFUSE, "versions", "GLIBC_2.38"), (REFUSE, "versions", "glibc 2.31 is too old for its library")),
+    ),
+    Scene(
+        "a libfabric that nobody uses, and that wants a newer glibc",
+        {**glibc("2.31"), **fabric("27.0", ("libc.so.6", "GLIBC_2.38"))},
+        WARN,
+        ((WARN, "versions", "GLIBC_2.38"),),
+    ),
+    Scene(
+        "the same for a program's MPI, where the image computes an LD_LIBRARY_PATH that may lead to another",
+        {
+            **BARE,
+            **fabric("20.0"),
+            **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8")),
+            ENV: 'export LD_LIBRARY_PATH="$(find-it):$LD_LIBRARY_PATH"\n',
+        },
+        WARN,
+        ((WARN, "versions", "as far as is known"),),
+    ),
+    Scene(
+        "NCCL that wants a newer glibc, and another that does not",
+        {
+            **BARE,
+            "/usr/lib64/libnccl.so.2": stub("libnccl.so.2", ("libc.so.6", "GLIBC_2.38")),
+            "/opt/nccl/lib/libnccl.so.2": stub("libnccl.so.2"),
+        },
+        WARN,
+        ((WARN, "versions", "GLIBC_2.38"),),
+    ),
+    Scene(
+        "NCCL that wants a newer glibc",
+        {**BARE, "/usr/lib64/libnccl.so.2": stub("libnccl.so.2", ("libc.so.6", "GLIBC_2.38"))},
+        REFUSE,
+        ((REFUSE, "versions", "GLIBC_2.38"),),
+    ),
+    # the host's libraries, captured
+    Scene(
+        "swap: a newer libfabric of the host",
+        SWAPPABLE,
+        OK,
+        ((OK, "swap", "the host's libfabric 1.22.0 in the place of 1.19.1"),),
+        host=fabric("25.0", upto=7, directory=NET),
+        swap=True,
+    ),
+    Scene(
+        "swap: a libfabric of the host too old for the image's plugin",
+        {**BARE, **fabric("30.0", upto=8), **plugin("FABRIC_1.8")},
+        REFUSE,
+        (
+            (REFUSE, "versions", f"{IN_CONTAINER}/libfabric.so.1 does not define FABRIC_1.8"),
+            (REFUSE, "versions", "The host's library is older"),
+        ),
+        host=fabric("18.2", directory=NET),
+        swap=True,
+    ),
+    Scene(
+        "swap: too old for MPI, while there is no plugin",
+        {**BARE, **fabric("30.0", upto=8), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))},
+        REFUSE,
+        ((REFUSE, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),),
+        host=fabric("18.2", directory=NET),
+        swap=True,
+    ),
+    Scene(
+        "swap: a libfabric of the host that wants a newer glibc",
+        {**glibc("2.31"), **fabric("22.1"), **plugin()},
+        REFUSE,
+        (
+            (REFUSE, "versions", f"GLIBC_2.38, which {IN_CONTAINER}/libfabric.so.1 needs"),
+            (REFUSE, "versions", "for the host's library"),
+        ),
+        host=fabric("27.0", ("libc.so.6", "GLIBC_2.38"), upto=8, directory=NET),
+        swap=True,
+    ),
+    Scene(
+        "swap: a libfabric of the host whose own libraries were not captured",
+        SWAPPABLE,
+        REFUSE,
+        ((REFUSE, "libraries", "libcxi.so.1"), (REFUSE, "libraries", "hpcmod netstack capture")),
+        host=fabric("25.0", CXI, upto=7, directory=NET),
+        swap=True,
+    ),
+    Scene(
+        "swap: the whole closure captured",
+        SWAPPABLE,
+        OK,
+        host={**fabric("25.0", CXI, upto=7, directory=NET), f"{NET}/{CXI}": stub(CXI)},
+        swap=True,
+    ),
+    Scene(
+        "swap: an image whose label says that it brings its own",
+        {**SWAPPABLE, "/.singularity.d/labels.json": '{"org.hpcmod.ofi": "builtin"}'},
+        OK,
+        host=fabric("18.2", upto=0, directory=NET),
+        swap=True,
+        silent=("swap",),
+    ),
+    Scene(
+        "swap: a plugin whose rpath keeps the image's",
+        {**BARE, **fabric("22.1"), **plugin("FABRIC_1.3", rpath="/usr/lib64")},
+        WARN,
+        ((WARN, "swap", "its DT_RPATH comes before"),),
+        host=fabric("25.0", upto=7, directory=NET),
+        swap=True,
+    ),
+    Scene(
+        "swap: into an image on musl",
+        {**MUSL, **mpich(directory="/usr/lib")},
+        REFUSE,
+        ((REFUSE, "libc", "musl"),),
+        host=fabric("25.0", upto=7, directory=NET),
+        swap=True,
+    ),
+    Scene(
+        "swap: into an image on musl that holds no MPI",
+        MUSL,
+        WARN,
+        ((WARN, "libc", "searched first"),),
+        host=fabric("25.0", upto=7, directory=NET),
+        swap=True,
+    ),
+    Scene(
+        "swap: a host's library that every program gets, older than the image's",
+        {**SWAPPABLE, "/usr/lib64/libssl.so.3": stub("libssl.so.3", defines=["OPENSSL_3.0.0", "OPENSSL_3.2.0"])},
+        WARN,
+        ((WARN, "hidden", f"{IN_CONTAINER}/libssl.so.3 comes before the image's /usr/lib64/libssl.so.3 and lacks"),),
+        host={
+            **fabric("25.0", "libssl.so.3", upto=7, directory=NET),
+            f"{NET}/libssl.so.3": stub("libssl.so.3", defines=["OPENSSL_3.0.0"]),
+        },
+        swap=True,
+    ),
+    Scene(
+        "swap: a host's library as new as the image's, but for what only its makers use",
+        {**SWAPPABLE, "/usr/lib64/libnl.so.3": stub("libnl.so.3", defines=["libnl_3", "libnl_PRIVATE_45"])},
+        OK,
+        host={**fabric("25.0", upto=7, directory=NET), f"{NET}/libnl.so.3": stub("libnl.so.3", defines=["libnl_3"])},
+        swap=True,
+        silent=("hidden",),
+    ),
+    Scene(
+        "swap: mpi4py whose rpath keeps the image's MPI",
+        {**SWAPPABLE, **PYTHON, f"{MPI4PY_DIRECTORY}/MPI.x.so": stub("", "libmpi.so.12", rpath="/usr/lib64")},
+        WARN,
+        ((WARN, "mpi-family", "keeps the image's /usr/lib64/libmpi.so.12"),),
+        host=mpich("12.3.1", C, directory=NET),
+        swap=True,
+    ),
+    Scene(
+        "swap: nothing captured on this node",
+        SWAPPABLE,
+        OK,
+        swap=True,
+        silent=("swap",),
+    ),
+    # the host's libraries, bound
+    Scene(
+        "a bound directory that the image's LD_LIBRARY_PATH names",
+        {**SWAPPABLE, ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/1.15.2.0/lib64\n"},
+        OK,
+        ((OK, "libraries", "of which 1 come from the host"),),
+        host=fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0/lib64"),
+        binds=("/opt/cray",),
+    ),
+    Scene(
+        "the same, too old for the plugin",
+        {**BARE, **plugin("FABRIC_1.8"), ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/1.15.2.0/lib64\n"},
+        REFUSE,
+        ((REFUSE, "versions", "/opt/cray/libfabric/1.15.2.0/lib64/libfabric.so.1 does not define FABRIC_1.8"),),
+        host=fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0/lib64"),
+        binds=("/opt/cray",),
+    ),
+    Scene(
+        "a link within the bound tree",
+        {**BARE, **plugin(), ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/default\n"},
+        OK,
+        host={
+            **fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0"),
+            "/opt/cray/libfabric/default": Link("1.15.2.0"),
+        },
+        binds=("/opt/cray",),
+    ),
+    Scene(
+        "a link that leads out of the bound tree",
+        {**BARE, **plugin(), ENV: "export LD_LIBRARY_PATH=/opt/cray/lib\n"},
+        REFUSE,
+        ((REFUSE, "libraries", "libfabric.so.1"),),
+        host={**fabric("18.2", directory="/srv/lib"), "/opt/cray/lib": Link("../../srv/lib")},
+        binds=("/opt/cray",),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "a directory bound to where captured libraries go, on a machine that swaps none",
+        SWAPPABLE,
+        OK,
+        host=fabric("18.2", upto=0, directory=IN_CONTAINER),
+        binds=(IN_CONTAINER,),
+    ),
+    # MPI
+    Scene(
+        "the host's MPICH for the image's",
+        SWAPPABLE,
+        OK,
+        ((OK, "mpi-family", f"{IN_CONTAINER}/libmpi.so.12 stands in"), (OK, "mpi-age", "12.3.1")),
+        host={**mpich("12.3.1", C, directory=NET)},
+        swap=True,
+    ),
+    Scene(
+        "the host's older MPICH for the image's",
+        SWAPPABLE,
+        WARN,
+        ((WARN, "mpi-age", "12.1.12"),),
+        host={**mpich("12.1.12", C, directory=NET)},
+        swap=True,
+    ),
+    Scene(
+        "a host's MPI of one of MPICH's partners",
+        SWAPPABLE,
+        OK,
+        ((UNKNOWN, "mpi-age", "does not tell"),),
+        host={**mpich("12.0.0", C, directory=NET)},
+        swap=True,
+    ),
+    Scene(
+        "a host's MPICH whose file does not tell",
+        SWAPPABLE,
+        OK,
+        ((UNKNOWN, "mpi-age", "does not tell"),),
+        host={f"{NET}/libmpi.so.12": stub("libmpi.so.12")},
+        swap=True,
+    ),
+    Scene(
+        "the host's MPICH, and Open MPI in the image",
+        {**BARE, **open_mpi()},
+        WARN,
+        ((WARN, "mpi-family", "the image's Open MPI (libmpi.so.40) stays in use"),),
+        host={**mpich("12.3.1", C, directory=NET)},
+        swap=True,
+    ),
+    Scene(
+        "a host's MPI that is bound, and that the loader does not find: nobody gets it",
+        SWAPPABLE,
+        OK,
+        ((OK, "mpi-family", "of the image's own"),),
+        host=mpich("12.3.1", C, directory="/opt/site/lib"),
+        binds=("/opt/site",),
+    ),
+    Scene(
+        "the host's MPICH under the name of the image's old Open MPI",
+        {
+            **BARE,
+            **named("/usr/lib64/libmpi.so.12", stub("libmpi.so.12", "libopen-pal.so.13"), "libmpi.so.12.0.2"),
+            "/usr/lib64/libopen-pal.so.13": stub("libopen-pal.so.13"),
+        },
+        REFUSE,
+        ((REFUSE, "mpi-family", "was built with Open MPI"),),
+        host={**mpich("12.3.1", C, directory=NET)},
+        swap=True,
+    ),
+    Scene(
+        "MPICH as Debian names it, which no other stands in for",
+        {**BARE, **named("/usr/lib64/libmpich.so.12", stub("libmpich.so.12"), "libmpich.so.12.2.1")},
+        WARN,
+        ((WARN, "mpi-family", "MPICH (libmpich.so.12) stays in use"),),
+        host={**mpich("12.3.1", C, directory=NET)},
+        swap=True,
+    ),
+    Scene(
+        "the standard ABI on both sides",
+        {**BARE, **named("/usr/lib64/libmpi_abi.so.0", stub("libmpi_abi.so.0"), "libmpi_abi.so.0.0.1")},
+        OK,
+        ((OK, "mpi-family", "both MPI ABI"),),
+        host=named(f"{NET}/libmpi_abi.so.0", stub("libmpi_abi.so.0"), "libmpi_abi.so.0.0.1"),
+        swap=True,
+    ),
+    Scene(
+        "Open MPI 5 under srun --mpi=pmi2",
+        {**BARE, **open_mpi("40.40.8", orte=False)},
+        WARN,
+        ((WARN, "pmi", "each rank would be alone"),),
+        site={"launcher": Launcher(srun=("--mpi=pmi2",))},
+    ),
+    Scene(
+        "Open MPI 4 under srun --mpi=pmi2",
+        {**BARE, **open_mpi()},
+        OK,
+        site={"launcher": Launcher(srun=("--mpi=pmi2",))},
+        silent=("pmi",),
+    ),
+    Scene(
+        "Open MPI 5 under srun --mpi=pmix",
+        {**BARE, **open_mpi("40.40.8", orte=False)},
+        OK,
+        site={"launcher": Launcher(srun=("--mpi=pmix",))},
+        silent=("pmi",),
+    ),
+    Scene(
+        "mpi4py, which comes with a variant for each family",
+        {**BARE, **PYTHON, **open_mpi(), **mpi4py("mpich", "libmpi.so.12"), **mpi4py("openmpi", "libmpi.so.40")},
+        OK,
+        ((OK, "libraries", "MPI.openmpi"),),
+    ),
+    Scene(
+        "mpi4py, and no MPI for any of its variants",
+        {**BARE, **PYTHON, **mpi4py("mpich", "libmpi.so.12"), **mpi4py("openmpi", "libmpi.so.40")},
+        WARN,
+        ((WARN, "libraries", "libmpi.so.12"),),
+    ),
+    Scene(
+        "an MPI that only its own set-up makes work",
+        {**BARE, **mpich(directory="/opt/intel/mpi/lib")},
+        WARN,
+        ((WARN, "libraries", "libfabric.so.1"),),
+    ),
+    # Slingshot
+    Scene(
+        "Slingshot, and the provider inside",
+        {**BARE, **fabric("28.0", CXI, upto=8), **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"), **plugin()},
+        OK,
+        ((OK, "slingshot", "libfabric 2.2.0 with the provider"), (OK, "libcxi", "not newer")),
+        host=named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.6.0"),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "Slingshot, and the provider beside libfabric",
+        {**BARE, **fabric("28.0", upto=8), "/usr/lib64/libfabric/libcxi-fi.so": stub("libcxi-fi.so"), **plugin()},
+        OK,
+        ((OK, "slingshot", "with the provider"),),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "Slingshot, and a libfabric without the provider",
+        {**BARE, **fabric("20.0"), **plugin()},
+        WARN,
+        ((WARN, "slingshot", "TCP instead of Slingshot"),),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "Slingshot, found by its device alone",
+        {**BARE, **fabric("20.0"), **plugin()},
+        WARN,
+        ((WARN, "slingshot", "TCP instead of Slingshot"),),
+        host={"/sys/class/cxi/cxi0": ""},
+    ),
+    Scene(
+        "Slingshot, and a plugin that NCCL does not find by itself",
+        {**BARE, **fabric("28.0", upto=8), **plugin(path="/opt/aws-ofi-rccl/librccl-net.so")},
+        WARN,
+        ((UNKNOWN, "slingshot", "is where NCCL does not find it by itself"), (WARN, "slingshot", "TCP")),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "Slingshot, and besides a plugin that works another that does not",
+        {
+            **BARE,
+            **fabric("28.0", CXI, upto=8),
+            **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"),
+            **plugin(),
+            **plugin("FABRIC_1.9", path="/usr/lib64/libnccl-net-other.so"),
+        },
+        WARN,
+        ((WARN, "versions", "libnccl-net-other.so"), (OK, "slingshot", "with the provider")),
+        site=SLINGSHOT,
+    ),
+    Scene("no Slingshot", {**BARE, **fabric("20.0"), **plugin()}, OK, silent=("slingshot",)),
+    Scene(
+        "Slingshot, and NCCL without a plugin",
+        {**BARE, **named("/usr/lib64/libnccl.so.2", stub("libnccl.so.2"), "libnccl.so.2.21.5")},
+        WARN,
+        ((WARN, "slingshot", "NCCL, and no network plugin"),),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "Slingshot, and a plugin that talks through InfiniBand",
+        {
+            **BARE,
+            "/usr/lib64/libibverbs.so.1": stub("libibverbs.so.1"),
+            "/usr/lib64/libnccl-net.so": stub("libnccl-net.so", "libibverbs.so.1"),
+        },
+        OK,
+        ((UNKNOWN, "slingshot", "may not reach"),),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "the same, with a device that is surely not InfiniBand",
+        {
+            **BARE,
+            "/usr/lib64/libibverbs.so.1": stub("libibverbs.so.1"),
+            "/usr/lib64/libnccl-net.so": stub("libnccl-net.so", "libibverbs.so.1"),
+        },
+        WARN,
+        ((WARN, "slingshot", "talks through InfiniBand verbs, not libfabric"),),
+        host={"/sys/class/cxi/cxi0": ""},
+    ),
+    Scene(
+        "Slingshot, and one more plugin, with its own libfabric, that NCCL does not find",
+        {
+            **BARE,
+            **fabric("28.0", CXI, upto=8),
+            **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"),
+            **mpich(),
+            **plugin(),
+            **fabric("20.0", directory="/opt/hpcx/lib"),
+            **plugin(path="/opt/hpcx/lib/librccl-net.so", runpath="$ORIGIN"),
+        },
+        OK,
+        ((OK, "slingshot", "NCCL and RCCL: libfabric 2.2.0"),),
+        site=SLINGSHOT,
+        silent=("slingshot", "one-libfabric"),
+    ),
+    Scene(
+        "Slingshot, the provider swapped in",
+        SWAPPABLE,
+        OK,
+        ((OK, "slingshot", "libfabric 1.22.0 with the provider"),),
+        host={**fabric("25.0", CXI, upto=7, directory=NET), f"{NET}/{CXI}": stub(CXI)},
+        site=SLINGSHOT,
+        swap=True,
+    ),
+    Scene(
+        "Slingshot, and a libcxi newer than the host's",
+        {**BARE, **fabric("30.0", CXI, upto=8), **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.6.0"), **plugin()},
+        WARN,
+        ((WARN, "libcxi", "1.6.0 is newer than the host's 1.5.0"),),
+        host=named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"),
+        site=SLINGSHOT,
+    ),
+    Scene(
+        "two libfabrics for one process",
+        {
+            **BARE,
+            **fabric("20.0"),
+            **fabric("28.0", upto=8, directory="/opt/aws/lib"),
+            **mpich(),
+            **plugin("FABRIC_1.8", path="/opt/aws/lib/libnccl-net.so", runpath="$ORIGIN"),
+        },
+        WARN,
+        ((WARN, "one-libfabric", "/opt/aws/lib/libfabric.so.1"),),
+    ),
+    # GPUs
+    Scene(
+        "CUDA 12.4 on driver 550",
+        CUDA_12,
+        OK,
+        ((OK, "cuda-driver", "CUDA 12.4"),),
+        host=host_driver("550.54.15"),
+        site=NVIDIA,
+    ),
+    Scene(
+        "CUDA 12.4 on the oldest driver",
+        CUDA_12,
+        OK,
+        ((OK, "cuda-driver", "525"),),
+        host=host_driver("525.60.13"),
+        site=NVIDIA,
+    ),
+    Scene(
+        "CUDA 12.4 on a driver too old",
+        CUDA_12,
+        REFUSE,
+        (
+            (REFUSE, "cuda-driver", "wants a driver 525 or newer, this one is 470.82.01"),
+            (REFUSE, "cuda-driver", "11.x or older"),
+        ),
+        host=host_driver("470.82.01"),
+        site=NVIDIA,
+    ),
+    Scene(
+        "the same, with the forward compatibility package",
+        {**CUDA_12, "/usr/local/cuda/compat/libcuda.so.1": stub("libcuda.so.1")},
+        WARN,
+        ((WARN, "cuda-driver", "470.82.01"),),
+        host=host_driver("470.82.01"),
+        site=NVIDIA,
+    ),
+    Scene("CUDA on a node without a driver", CUDA_12, OK, ((UNKNOWN, "cuda-driver", "no NVIDIA driver"),), site=NVIDIA),
+    Scene(
+        "CUDA of a release that the table does not know",
+        {**BARE, ENV: "export CUDA_VERSION=14.0.1\n"},
+        OK,
+        ((UNKNOWN, "cuda-driver", "not in the table"),),
+        host=host_driver("650.10.01"),
+        site=NVIDIA,
+    ),
+    Scene(
+        "CUDA on AMD's GPUs", CUDA_12, WARN, ((WARN, "gpu-vendor", "it sees none"),), site=AMD, silent=("cuda-driver",)
+    ),
+    Scene("ROCm on NVIDIA's GPUs", {**BARE, **ROCM_ENV}, WARN, ((WARN, "gpu-vendor", "ROCm"),), site=NVIDIA),
+    Scene(
+        "ROCm on a driver whose table is known",
+        {**BARE, ENV: "export ROCM_VERSION=7.1.1\n"},
+        OK,
+        ((OK, "rocm-driver", "amdgpu 30.30.2"),),
+        host={"/sys/module/amdgpu/version": "30.30.2\n"},
+        site=AMD,
+    ),
+    Scene(
+        "ROCm that this driver is not said to run",
+        {**BARE, ENV: "export ROCM_VERSION=5.7.1\n"},
+        WARN,
+        ((WARN, "rocm-driver", "5.7.1"),),
+        host={"/sys/module/amdgpu/version": "30.30.2\n"},
+        site=AMD,
+    ),
+    Scene(
+        "ROCm on a driver of which no source tells",
+        {**BARE, **ROCM_ENV},
+        OK,
+        ((UNKNOWN, "rocm-driver", "6.3.6"),),
+        host={"/sys/module/amdgpu/version": "6.3.6\n"},
+        site=AMD,
+    ),
+    Scene(
+        "ROCm on a driver without a version",
+        {**BARE, **ROCM_ENV},
+        OK,
+        ((UNKNOWN, "rocm-driver", "no version"),),
+        site=AMD,
+    ),
+    Scene(
+        "the driver's library, on a machine of which NVIDIA is not known",
+        {**BARE, **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")},
+        OK,
+        ((UNKNOWN, "libraries", "libcuda.so.1 of NVIDIA's driver"),),
+    ),
+    Scene(
+        "--nv: a driver that wants a newer glibc",
+        {**glibc("2.28"), **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")},
+        REFUSE,
+        ((REFUSE, "versions", "GLIBC_2.34, which /.singularity.d/libs/libcuda.so.1 needs"),),
+        host={"/usr/lib64/libcuda.so.1": stub("libcuda.so.1", ("libc.so.6", "GLIBC_2.34")), **host_driver("550.54.15")},
+        site=NVIDIA,
+    ),
+    Scene(
+        "--nv: a driver that wants a newer glibc, and an image that does not compute on GPUs",
+        glibc("2.28"),
+        OK,
+        ((UNKNOWN, "versions", "GLIBC_2.34, which /.singularity.d/libs/libcuda.so.1 needs"),),
+        host=DRIVER,
+        site=NVIDIA,
+    ),
+    Scene("--nv: a driver for glibc, and a small image on musl", MUSL, OK, host=DRIVER, site=NVIDIA),
+    Scene(
+        "--nv: CUDA's stub, which the image's LD_LIBRARY_PATH leads to, before the driver",
+        {**CUDA_12, f"{STUBS}/libcuda.so.1": stub("libcuda.so.1"), ENV: f"export LD_LIBRARY_PATH={STUBS}\n"},
+        WARN,
+        ((WARN, "driver-first", f"the image's {STUBS}/libcuda.so.1 comes before the driver's"),),
+        host=DRIVER,
+        site=NVIDIA,
+    ),
+    Scene(
+        "--nv: the stub where the loader does not look",
+        {**CUDA_12, f"{STUBS}/libcuda.so.1": stub("libcuda.so.1")},
+        OK,
+        host=DRIVER,
+        site=NVIDIA,
+        silent=("driver-first",),
+    ),
+    Scene(
+        "--nv: forward compatibility before the driver",
+        {**CUDA_12, f"{COMPAT}/libcuda.so.1": stub("libcuda.so.1"), ENV: f"export LD_LIBRARY_PATH={COMPAT}\n"},
+        OK,
+        ((UNKNOWN, "driver-first", "for drivers older than its CUDA"),),
+        host=DRIVER,
+        site=NVIDIA,
+    ),
+    Scene(
+        "an image that holds both CUDA and ROCm",
+        {**CUDA_12, **ROCM_ENV},
+        OK,
+        host=DRIVER,
+        site=NVIDIA,
+        silent=("gpu-vendor",),
+    ),
+    Scene(
+        "--nv: a driver that fits",
+        {**BARE, **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")},
+        OK,
+        host={"/usr/lib64/libcuda.so.1": stub("libcuda.so.1", ("libc.so.6", "GLIBC_2.34")), **host_driver("550.54.15")},
+        site=NVIDIA,
+    ),
+    Scene(
+        "--rocm: what the image's LD_LIBRARY_PATH leads to comes first",
+        {
+            **BARE,
+            "/usr/lib/librccl.so.1": stub("librccl.so.1", "libdrm_amdgpu.so.1"),
+            "/srv/lib/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1"),
+            ENV: "export LD_LIBRARY_PATH=/srv/lib\n",
+        },
+        OK,
+        host={"/usr/lib64/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1")},
+        site={"runtime_flags": ("--rocm",), "gpu_vendor": "amd"},
+        silent=("injection",),
+    ),
+    Scene(
+        "--rocm: the host's library in the place of the image's",
+        {
+            **BARE,
+            "/usr/lib/librccl.so.1": stub("librccl.so.1", "libdrm_amdgpu.so.1"),
+            "/usr/lib/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1"),
+        },
+        WARN,
+        ((WARN, "injection", "/.singularity.d/libs/libdrm_amdgpu.so.1 instead of /usr/lib/libdrm_amdgpu.so.1"),),
+        host={"/usr/lib64/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1")},
+        site={"runtime_flags": ("--rocm",), "gpu_vendor": "amd"},
+    ),
+)
+
+
+def judge_scene(scene: Scene, tmp_path: Path) -> Verdict:
+    root = tmp_path / "host"
+    libraries = make_host(root, scene.host)
+    netstack = Netstack((Bind(f"{root}{NET}", IN_CONTAINER),)) if scene.swap else Netstack()
+    binds = tuple((Bind(f"{root}{place}", place),) for place in scene.binds)
+    site = Site("stub", binds=binds, netstack=netstack, **scene.site)  # type: ignore[arg-type]
+    image = make_stack(tmp_path / "image.sif", scene.image, architecture=scene.architecture)
+    return judge(make_case(image, site, {}, libraries=libraries, root=root), RULES)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_the_verdict_on(scene: Scene, tmp_path: Path) -> None:
+    verdict = judge_scene(scene, tmp_path)
+    shown = "\n".join(f"{one.level} {one.rule}: {one.found} | {one.cure}" for one in verdict.findings)
+    assert verdict.level == scene.level, shown
+    for level, rule, words in scene.says:
+        fitting = [one for one in verdict.findings if (one.level, one.rule) == (level, rule)]
+        assert any(words in one.found or words in one.cure for one in fitting), f"{level} {rule} {words}\n{shown}"
+    assert not [one for one in verdict.findings if one.rule in scene.silent and one.level != OK], shown
+
+
+def test_there_is_a_case_for_every_rule_and_every_level_that_it_names() -> None:
+    said = {(rule, level) for scene in SCENES for level, rule, _ in scene.says}
+    promised = {(rule.name, level) for rule in RULES for level in (WARN, REFUSE) if level in rule.levels}
+    assert promised - said == set()
+    assert len(SCENES) >= 40

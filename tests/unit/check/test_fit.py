@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod import machine
+from hpcmod.check.doctor import FAIL, OK, WARN
+from hpcmod.check.fit import check_all, check_fit, explain_module
+from hpcmod.cli.main import main
+from hpcmod.errors import CheckFailedError
+from hpcmod.model.plan import make_plan
+from hpcmod.model.site import Site
+from hpcmod.model.spec import InstallSpec
+from tests.stacks import fabric, glibc, make_stack, mpich, plugin
+
+GOOD = {**glibc(), **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
+BAD = {**glibc(), **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))}
+SLINGSHOT = 'name = "here"\n[network]\ninterfaces = ["hsn0"]\n'
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HPCMOD_SITE", "MODULEPATH", "EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "CONTAINERROOT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
+
+
+def hpcmod(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(one) for one in arguments])
+
+
+def images(tmp_path: Path) -> tuple[Path, Path]:
+    return make_stack(tmp_path / "good.sif", GOOD), make_stack(tmp_path / "bad.sif", BAD)
+
+
+def install(tree: Path, module: str, image: Path) -> None:
+    """Stand for an installation: a modulefile as ours begin, and the record of its image."""
+    root = tree / "software" / module
+    root.mkdir(parents=True)
+    (root / "record.json").write_text(json.dumps({"image": {"path": str(image)}}))
+    modulefile = tree / "modules" / f"{module}.lua"
+    modulefile.parent.mkdir(parents=True, exist_ok=True)
+    modulefile.write_text(f'-- Written by hpcmod.\nlocal root = "{root}"\n')
+
+
+def test_an_installation_is_refused_with_the_reason_the_cure_and_a_way_round(tmp_path: Path) -> None:
+    good, bad = images(tmp_path)
+    said: list[str] = []
+    for image in (good, tmp_path / "not-here.sif"):
+        spec = InstallSpec(
+            name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb"
+        )
+        check_fit(make_plan(None, Site("here"), spec), {}, warn=said.append)
+    assert said == []
+    spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=bad.name, easyconfig="x.eb")
+    with pytest.raises(CheckFailedError, match=r"does not define FABRIC_1\.8") as caught:
+        check_fit(make_plan(None, Site("here"), spec), {}, warn=said.append)
+    assert f"hpcmod compat {bad}" in caught.value.cure
+    assert "--skip-sanity-check" in caught.value.cure
+
+
+def test_what_may_disappoint_is_a_warning_for_an_installation(tmp_path: Path) -> None:
+    image, _ = images(tmp_path)
+    said: list[str] = []
+    spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb")
+    check_fit(make_plan(None, Site("here", nics=("hsn0",)), spec), {}, warn=said.append)
+    assert [line.partition(":")[0] for line in said] == ["slingshot", "slingshot"]
+
+
+def test_doctor_looks_at_the_images_named_or_at_those_installed(tmp_path: Path) -> None:
+    good, bad = images(tmp_path)
+    named = list(check_all((good, bad, tmp_path / "none.sif"), {}))
+    assert [one.verdict for one in named] == [OK, FAIL, FAIL]
+    assert named[1].subject == f"image {bad}"
+    install(tmp_path, "Torch/1", good)
+    install(tmp_path, "Torch/2", bad)
+    install(tmp_path, "Torch/3", bad)
+    found = list(check_all((), {"MODULEPATH": str(tmp_path / "modules")}))
+    assert [(one.subject, one.verdict) for one in found] == [("image Torch/1", OK), ("image Torch/2", FAIL)]
+    site = tmp_path / "site.toml"
+    site.write_text(SLINGSHOT)
+    (warned,) = check_all((good,), {"HPCMOD_SITE": str(site)})
+    assert (warned.verdict, "TCP" in warned.found) == (WARN, True)
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [("Torch/10", "FABRIC_1.8"), ("Torch", "FABRIC_1.8"), ("Torch/9", ""), ("Torch/11", ""), ("None/1", "")],
+)
+def test_a_job_is_told_what_speaks_against_the_image_of_its_module(tmp_path: Path, module: str, expected: str) -> None:
+    good, bad = images(tmp_path)
+    install(tmp_path, "Torch/9", good)
+    install(tmp_path, "Torch/10", bad)
+    lines = list(explain_module(module, Site("here"), {"MODULEPATH": str(tmp_path / "modules")}))
+    assert [expected in line for line in lines] == [True] * bool(expected)
+
+
+def test_hpcmod_job_tells_it_on_stderr_and_writes_the_script_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, bad = images(tmp_path)
+    install(tmp_path, "Torch/10", bad)
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
+    told = hpcmod("job", "Torch/10", "--", "train.py")
+    assert (told.exit_code, told.stdout.startswith("#!/bin/bash")) == (0, True)
+    assert "Torch/10: refuse: " in told.stderr
+    other = hpcmod("job", "--site", "generic", "Torch/10", "--", "train.py")
+    assert "refuse" not in other.stderr

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod import machine
+from hpcmod.cli.main import main
+from tests.stacks import fabric, glibc, make_stack, mpich, plugin
+
+GOOD = {**glibc(), **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
+BAD = {**glibc(), **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))}
+SLINGSHOT = 'name = "here"\n[network]\ninterfaces = ["hsn0"]\n'
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("HPCMOD_SITE", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
+
+
+def hpcmod(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(one) for one in arguments])
+
+
+def images(tmp_path: Path) -> tuple[Path, Path]:
+    return make_stack(tmp_path / "good.sif", GOOD), make_stack(tmp_path / "bad.sif", BAD)
+
+
+def test_the_verb_prints_findings_and_verdict_and_exits_with_one_where_it_refuses(tmp_path: Path) -> None:
+    good, bad = images(tmp_path)
+    fine = hpcmod("compat", good)
+    assert (fine.exit_code, fine.stdout.splitlines()[-1]) == (0, f"ok: {good} on generic")
+    refused = hpcmod("compat", bad)
+    assert (refused.exit_code, refused.stdout.splitlines()[-1]) == (1, f"refuse: {bad} on generic")
+    assert "\n        The image was put together" in refused.stdout
+    site = tmp_path / "site.toml"
+    site.write_text(SLINGSHOT)
+    warned = hpcmod("compat", "--site", site, good)
+    assert (warned.exit_code, warned.stdout.splitlines()[-1]) == (0, f"warn: {good} on here")
+    assert hpcmod("compat", tmp_path / "none.sif").exit_code == 3
+
+
+def test_the_verb_speaks_json_with_the_source_of_every_finding(tmp_path: Path) -> None:
+    _, bad = images(tmp_path)
+    done = hpcmod("compat", "--json", bad)
+    answer = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert (answer["version"], answer["verdict"], answer["site"]) == (1, "refuse", "generic")
+    assert all(one["source"] for one in answer["findings"])
+    assert answer["facts"]["mpis"][0]["version"] == "12.3.1"
+    assert answer["facts"]["fabrics"][0]["release"] == "1.17.0"
+
+
+def test_what_an_image_says_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    image = make_stack(
+        tmp_path / "evil.sif", {**glibc(), **plugin("FABRIC_1.3", "lib\x1b[31mevil.so"), **fabric("20.0")}
+    )
+    done = hpcmod("compat", image)
+    assert "evil.so" in done.stdout
+    assert "\x1b" not in done.stdout

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.cli.main import main
+from tests.host_libraries import make_host, plant
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    return make_host(tmp_path)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    path = tmp_path / "site.toml"
+    path.write_text(f'name = "x"\n[netstack]\ndirectory = ["{tmp_path}/netstack/*"]\nleave_out = ["libnl-*"]\n')
+    return path
+
+
+def call(host: Path, site: Path | None, *args: str) -> Result:
+    env = {"LD_LIBRARY_PATH": f"{host}/cxi:{host}/lib64", "HPCMOD_SITE": str(site) if site else "generic"}
+    return CliRunner().invoke(main, ["netstack", *args], env=env)
+
+
+def test_capture_prints_the_new_directory_and_show_and_check_find_it(host: Path, site: Path, tmp_path: Path) -> None:
+    done = call(host, site, "capture", "--name", "7")
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/netstack/7\n")
+    shown = call(host, site, "show")
+    assert shown.stdout.splitlines()[0] == f"directory: {tmp_path}/netstack/7"
+    assert "libfabric.so.1.25.0\t" in shown.stdout
+    assert call(host, site, "check").exit_code == 0
+
+
+def test_the_same_again_makes_nothing(host: Path, site: Path, tmp_path: Path) -> None:
+    first = call(host, site, "capture")
+    again = call(host, site, "capture")
+    assert again.stdout == first.stdout
+    assert "nothing to do" in again.stderr
+    assert len(list((tmp_path / "netstack").glob("[!.]*"))) == 1
+
+
+def test_the_newest_is_shown(host: Path, site: Path, tmp_path: Path) -> None:
+    call(host, site, "capture", "--name", "9")
+    call(host, site, "capture", "--name", "10", "libcxi.so.1")
+    assert call(host, site, "show").stdout.splitlines()[0] == f"directory: {tmp_path}/netstack/10"
+
+
+def test_a_dry_run_writes_nothing_and_prints_the_same(host: Path, site: Path, tmp_path: Path) -> None:
+    done = call(host, site, "capture", "--dry-run", "--json")
+    values = json.loads(done.stdout)
+    assert (values["version"], values["directory"], values["glibc_needed"]) == (1, None, "2.17")
+    assert [one["file"] for one in values["libraries"]] == ["libfabric.so.1.25.0", "libcxi.so.1.5.0"]
+    assert not (tmp_path / "netstack").exists()
+
+
+def test_json_of_a_capture_is_its_record(host: Path, site: Path) -> None:
+    values = json.loads(call(host, site, "capture", "--json").stdout)
+    assert Path(values["directory"]).is_dir()
+    assert json.loads(call(host, site, "show", "--json").stdout) == values
+
+
+def test_what_the_profile_and_the_flag_leave_out_stays(host: Path, site: Path) -> None:
+    plant(host / "cxi", "libnl-3.so.200")
+    plant(host / "cxi", "libcxi.so.1", release=".5.0", needed=["libnl-3.so.200"], defines=["LIBCXI_1.5"])
+    both = json.loads(call(host, site, "capture", "--dry-run", "--json", "--leave-out", "libcxi*").stdout)
+    assert [one["file"] for one in both["libraries"]] == ["libfabric.so.1.25.0"]
+    one = json.loads(call(host, site, "capture", "--dry-run", "--json").stdout)
+    assert "libnl-3.so.200" in one["left_out"]
+
+
+def test_a_library_that_is_missing_ends_it_unless_allowed(host: Path, site: Path) -> None:
+    plant(host / "lib64", "libmpi.so.12", needed=["libpals.so.0"])
+    done = call(host, site, "capture", "libmpi.so.12")
+    assert done.exit_code == 1
+    assert "libpals.so.0, needed by" in done.stderr
+    assert call(host, site, "capture", "libmpi.so.12", "--allow-missing").exit_code == 0
+
+
+def test_what_is_stale_is_exit_code_1(host: Path, site: Path) -> None:
+    call(host, site, "capture")
+    plant(host / "cxi", "libcxi.so.1", release=".6.0", defines=["LIBCXI_1.5", "LIBCXI_1.9"])
+    done = call(host, site, "check", "--json")
+    assert done.exit_code == 1
+    assert [one["subject"] for one in json.loads(done.stdout)["findings"] if one["verdict"] == "fail"] == [
+        "libcxi.so.1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("capture",), 3, "no directory to put the libraries in"),
+        (("show",), 3, "names no directory in [netstack]"),
+        (("check",), 3, "names no directory in [netstack]"),
+        (("show", "/nonexistent"), 3, "was not made by"),
+        (("capture", "libnowhere.so"), 3, "libnowhere.so is not on this machine"),
+        *(
+            (("capture", "--name", name, "--dry-run"), 2, "is not the name of a new directory")
+            for name in ("../x", "a:b", "a\nb", "", ".x", "a,b")
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_code(host: Path, args: tuple[str, ...], code: int, said: str) -> None:
+    done = call(host, None, *args)
+    assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
+
+
+def test_what_a_record_holds_cannot_move_the_cursor(host: Path, site: Path, tmp_path: Path) -> None:
+    directory = Path(call(host, site, "capture").stdout.strip())
+    record = directory / "record.json"
+    for before, after in (("libc.so.6", "\\u001b[2J"), ('"os": "', '"os": "\\u001b[2J')):
+        record.write_text(record.read_text().replace(before, after))
+    assert "\x1b" not in call(host, site, "show").stdout
