@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -32,6 +34,15 @@ def eb_environment() -> dict[str, str]:
         "EASYBUILD_ROBOT_PATHS": robot if ours in robot.split(":") else f"{ours}:{robot}",
         "PYTHONPATH": ":".join(dict.fromkeys([str(resources.import_directory()), *filter(None, path.split(":"))])),
     }
+
+
+def environment_of_eb() -> dict[str, str]:
+    """Make the whole environment in which the `eb` that is started here finds our easyblocks and easyconfigs."""
+    ours = {"EB_PYTHON": sys.executable, **eb_environment()}
+    if find_spec("easybuild.easyblocks.generic.containermodule"):
+        # not needed, and EasyBuild takes it only where easybuild-easyblocks is installed as well
+        ours.pop("EASYBUILD_INCLUDE_EASYBLOCKS", None)
+    return {**os.environ, **ours}
 
 
 @click.command()

@@ -11,18 +11,19 @@ from typing import NoReturn
 import click
 
 from hpcmod.check.doctor import FAIL, Finding
+from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
 
-def show_findings(findings: Iterable[Finding], *, as_json: bool) -> NoReturn:
-    """Print findings, and exit with 1 if one of them says that something will not work, else with 0."""
+def show_findings(findings: Iterable[Finding], *, as_json: bool, fail_code: int = 1) -> NoReturn:
+    """Print findings, and exit with `fail_code` if one of them says that something will not work, else with 0."""
     listed = list(findings)
     if as_json:
         click.echo(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in listed]}, indent=1))
     else:
         for one in listed:
-            click.echo(f"{one.verdict:4} {one.subject}: {one.found}")
+            click.echo(terminal(f"{one.verdict:4} {one.subject}: {one.found}"))
             if one.cure:
-                click.echo(f"     {one.cure}")
-    sys.exit(any(one.verdict == FAIL for one in listed))
+                click.echo(terminal(f"     {one.cure}"))
+    sys.exit(fail_code if any(one.verdict == FAIL for one in listed) else 0)

@@ -22,7 +22,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.image.integrity import parse_sha256
 from hpcmod.image.locate import recognize
 from hpcmod.image.provenance import render_provenance
-from hpcmod.model.reference import OCI_KINDS, ImageReference
+from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import terminal
 
@@ -158,7 +158,7 @@ def _print_foreseen(reference: ImageReference, out: Path, options: ObtainOptions
 
 
 @click.command()
-@click.argument("image", metavar="IMAGE")
+@click.argument("image", metavar="IMAGE|NAME/VERSION")
 @click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have.")
 @click.option(
     "--key",
@@ -168,23 +168,38 @@ def _print_foreseen(reference: ImageReference, out: Path, options: ObtainOptions
     type=click.Path(path_type=Path),
     help="A public key; one must have signed.",
 )
+@click.option("--checks", is_flag=True, help="Of a published container: run its checks again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--allow-http", is_flag=True, help="Ask a registry over plain http too, where https does not work.")
 @click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
 def verify(
-    image: str, checksum: str | None, keys: tuple[Path, ...], as_json: bool, allow_http: bool, site: str | None
+    image: str,
+    checksum: str | None,
+    keys: tuple[Path, ...],
+    checks: bool,
+    as_json: bool,
+    allow_http: bool,
+    site: str | None,
 ) -> None:
     """Check an image: is it whole, unchanged, and vouched for as the site's policy wants.
 
-    IMAGE is a SIF, or docker://... for the signature of an image in a registry. Exit codes: 0 verified, 4 tampered
-    with, 9 unsigned (or no digest, no checksum) where the policy wants it, 10 signed by no key that the policy names.
+    IMAGE is a SIF, or docker://... for the signature of an image in a registry; NAME/VERSION a published container, of
+    which all that users see is compared with its record. Exit codes: 0 verified, 1 something but the image is not as
+    published, 4 tampered with, 9 unsigned (or no digest, no checksum) where the policy wants it, 10 signed by no key
+    that the policy names.
 
     \b
     Examples:
       hpcmod verify torch.sif
       hpcmod verify --key /etc/hpcmod/keys/site.pem torch.sif
       hpcmod verify --key cosign.pub docker://ghcr.io/org/image:1
+      hpcmod verify --checks PyTorch/2.7.1-rocm-6.2.4-singularity
     """
+    reference = ImageReference.parse(image)
+    if reference.kind in LOCAL_KINDS and not Path(image).exists() and not image.endswith(".sif"):
+        from hpcmod.cli.verify_published import verify_published
+
+        verify_published(image, site=site, repeat=checks, as_json=as_json)
     from hpcmod.image.settings import make_options
     from hpcmod.image.verify import verify_image
 
@@ -197,7 +212,7 @@ def verify(
     )
     names = tuple(str(key.absolute()) for key in keys)
     with ProgressLine(image) if not as_json else nullcontext() as progress:
-        found = verify_image(ImageReference.parse(image), options=options, keys=names, progress=progress)
+        found = verify_image(reference, options=options, keys=names, progress=progress)
     if as_json:
         click.echo(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
         return

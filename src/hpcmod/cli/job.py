@@ -102,6 +102,7 @@ def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any
 
 
 def _write(request: JobRequest, site: Site, given: Mapping[str, Any], *, named: bool, as_json: bool) -> None:
+    from hpcmod.check.fit import explain_module
     from hpcmod.render.jobscript import render_jobscript
 
     plan = make_job(request, site)
@@ -110,7 +111,8 @@ def _write(request: JobRequest, site: Site, given: Mapping[str, Any], *, named: 
     tested = "" if named and not submit else _test(text, must=submit)  # another machine's script is not for this Slurm
     path = None if given["dry_run"] else _save(text, given["script"], plan, submit=submit)
     number = _submit(path) if submit and path else ""
-    for note in (*plan.notes, *filter(None, [tested])):
+    unfit = () if named else explain_module(request.module, site, os.environ)
+    for note in (*plan.notes, *filter(None, [tested]), *unfit):
         click.echo(f"hpcmod: {note}", err=True)
     if as_json:
         answer = {"file": str(path) if path else None, "job": number or None, "test": tested or None}

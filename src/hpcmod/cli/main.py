@@ -1,23 +1,61 @@
-"""The command `hpcmod`: its verbs, and the one place where an error becomes a message and an exit code."""
+"""The command `hpcmod`: finds the verb, and is the one place where an error becomes a message and an exit code."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem
 
 import hpcmod
-from hpcmod.cli import bundle, cache, environment, image, job, launch, site, user
+from hpcmod.cli.verbs import VERBS
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.render.quote import terminal
 
 
-class _Group(click.Group):
-    """Prints an HpcmodError as one message with its cure, and exits with its code."""
+class _Verbs(click.Group):
+    """The verbs of the table, each imported when it is called: what talks to registries is slow to import."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, _, _ in _listed()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for name, place, _ in _listed():
+            if name == cmd_name:
+                module, _, attribute = place.partition(":")
+                command: click.Command = getattr(import_module(f"hpcmod.cli.{module}"), attribute)
+                return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; of one that there is not, name the nearest."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as fault:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{fault.message} Did you mean {near[0]}?", ctx) from fault
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(len(name) for name, _, _ in _listed())
+        for heading, verbs in VERBS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in verbs.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        verbs = [CompletionItem(name, help=text) for name, _, text in _listed() if name.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Print an HpcmodError as one message with its cure, and exit with its code."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # `hpcmod ... | head`: click ends in silence, as others do
@@ -30,7 +68,13 @@ class _Group(click.Group):
             sys.exit(err.exit_code)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+def _listed() -> Iterator[tuple[str, str, str]]:
+    """Yield name, place and help of every verb, in the order of the table."""
+    for verbs in VERBS.values():
+        yield from ((name, place, text) for name, (place, text) in verbs.items())
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(hpcmod.__version__, prog_name="hpcmod")
 def main() -> None:
     """Container images as modules that a supercomputer's users can load.
@@ -46,32 +90,3 @@ def main() -> None:
     7 the environment lacks something, 8 a remote server failed, 9 not trusted,
     10 signed by an unknown key.
     """
-
-
-@main.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the completion script for a shell.
-
-    \b
-    Example:
-      hpcmod completion bash > ~/.local/share/bash-completion/completions/hpcmod
-    """
-    kind = get_completion_class(shell)
-    if kind:
-        click.echo(kind(main, {}, "hpcmod", "_HPCMOD_COMPLETE").source())
-
-
-for _command in (
-    user.doctor,
-    environment.env,
-    user.inspect,
-    user.install,
-    site.site,
-    site.binds,
-    job.job,
-    launch.launch,
-):
-    main.add_command(_command)
-for _command in (image.fetch, image.convert, image.verify, cache.cache, bundle.bundle):
-    main.add_command(_command)

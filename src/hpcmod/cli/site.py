@@ -14,6 +14,7 @@ from hpcmod import machine, resources
 from hpcmod.check.binds import BindFinding, explain_binds
 from hpcmod.check.site import check_site
 from hpcmod.cli.findings import show_findings
+from hpcmod.cli.site_setup import site_setup
 from hpcmod.model.profile import BUILT_IN, merge, parse_profile, pattern_of
 from hpcmod.model.site import JobRules, Launcher, Site, Tunable
 from hpcmod.model.site_schema import SCHEMA, TABLES_THAT_ADD
@@ -38,6 +39,9 @@ def site() -> None:
       hpcmod site show --origin     # of this machine, each value with the line that sets it
       hpcmod site check             # what of it is on this very node
     """
+
+
+site.add_command(site_setup)
 
 
 @site.command("list")
@@ -175,7 +179,7 @@ def binds(explain: bool, flag: str | None, as_json: bool) -> None:
       hpcmod binds --explain
       hpcmod binds --json | jq -r '.binds[] | select(.kept | not) | .asked + ": " + .why'
     """
-    found = explain_binds(_find(flag).site.binds, os.environ)
+    found = explain_binds(_find(flag).site.all_binds, os.environ)
     if as_json:
         _print_json(binds=[_bind_row(one) for one in found])
         return

@@ -6,15 +6,18 @@ import json
 import os
 import sys
 from dataclasses import asdict
-from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from hpcmod import resources
+from hpcmod.catalogue.loaded import check_advisories
 from hpcmod.check.doctor import check_machine
-from hpcmod.cli.environment import eb_environment
+from hpcmod.check.fit import check_all
+from hpcmod.cli.containers import complete_container, look_around
 from hpcmod.cli.findings import show_findings
+from hpcmod.cli.recipes import eb_environ, find_recipe, is_easyconfig
 from hpcmod.image.contents import read_facts
 from hpcmod.process import call
 from hpcmod.render.quote import terminal
@@ -23,26 +26,29 @@ JSON_VERSION = 1
 
 
 @click.command()
-@click.argument("easyconfigs", nargs=-1, required=True)
+@click.argument(
+    "containers", metavar="CONTAINER|EASYCONFIG...", nargs=-1, required=True, shell_complete=complete_container
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and install nothing.")
 @click.option("--rebuild", is_flag=True, help="Install again; your own packages and an unchanged image are kept.")
 @click.option("--site", help="Name or file of the site profile.")
-def install(easyconfigs: tuple[str, ...], dry_run: bool, rebuild: bool, site: str | None) -> None:
-    """Install container modules from easyconfigs: composes and runs `eb`.
+def install(containers: tuple[str, ...], dry_run: bool, rebuild: bool, site: str | None) -> None:
+    """Install container modules by name, or from easyconfigs: composes and runs `eb`.
+
+    CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue.
 
     \b
     Examples:
+      hpcmod install PyTorch
       hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
       hpcmod install --dry-run --site lumi PyTorch-2.7.1-rocm-6.2.4-singularity.eb
     """
     flags = ["--extended-dry-run"] * dry_run + ["--rebuild"] * rebuild
-    ours = {"EB_PYTHON": sys.executable, **eb_environment()}
-    if find_spec("easybuild.easyblocks.generic.containermodule"):
-        # not needed, and EasyBuild takes it only where easybuild-easyblocks is installed as well
-        ours.pop("EASYBUILD_INCLUDE_EASYBLOCKS", None)
-    environ = {**os.environ, **ours}
-    if site:
-        environ["HPCMOD_SITE"] = site
+    named = [text for text in containers if not is_easyconfig(text)]
+    here = look_around(site) if named else None
+    recipes = {text: find_recipe(here, text) for text in named} if here else {}
+    environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
+    easyconfigs = [str(recipes[text].easyconfig) if text in recipes else text for text in containers]
     sys.exit(call(["eb", *easyconfigs, *flags], env=environ))
 
 
@@ -69,12 +75,18 @@ def inspect(image: Path, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("images", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(as_json: bool) -> None:
+def doctor(images: tuple[Path, ...], as_json: bool) -> None:
     """Look at this machine, and say what an installation would stumble over.
 
+    Looks, too, whether IMAGES fit this machine: by default those of the container modules that are installed.
+
     \b
-    Example:
+    Examples:
       hpcmod doctor
+      hpcmod doctor pytorch.sif
     """
-    show_findings(check_machine(os.environ, str(resources.easyconfigs_directory())), as_json=as_json)
+    machine = check_machine(os.environ, str(resources.easyconfigs_directory()))
+    fits = check_all(images, os.environ)
+    show_findings(chain(machine, check_advisories(os.environ), fits), as_json=as_json)

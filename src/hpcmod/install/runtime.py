@@ -36,9 +36,11 @@ def check_starts(image: Path, runtime: str, environ: Mapping[str, str]) -> None:
         )
 
 
-def start_commands(environ: Mapping[str, str]) -> list[str]:
-    """Make the shell commands that start the image of a loaded module; none where this machine has no runtime."""
+def start_commands(environ: Mapping[str, str], *, warn: Callable[[str], None]) -> list[str]:
+    """Make the shell commands that start the image of a loaded module; none, but a word, where there is no runtime."""
     found = find_runtime(environ)
+    if not found:
+        warn("No container runtime on this machine, so the image was not started")
     return [f'{sh_word(found)} exec "$SIF" true'] if found else []
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.copy import copy_image
@@ -19,9 +18,12 @@ from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.provenance import Provenance
 from hpcmod.image.sif import architecture_name, check_sif, read_sif
 from hpcmod.install import user_layer
+from hpcmod.install.installed import RECORD, read_record
 from hpcmod.model.plan import RUNTIMES, InstallPlan
 from hpcmod.render.runscript import (
+    ENVIRONMENT_SCRIPTS,
     RUNSCRIPTS,
+    render_environment,
     render_runscript,
     render_runtime,
     render_start_shell,
@@ -30,7 +32,6 @@ from hpcmod.render.runscript import (
 from hpcmod.replacing import clear_partials, replacing, write_file
 from hpcmod.resources import runscript_templates
 
-RECORD = "record.json"
 RECORD_VERSION = 1
 
 
@@ -45,6 +46,8 @@ class InstalledImage:
     method: str
     """`kept` (same digest as before), `central`, or how it was copied: reflink, hardlink, copy_file_range, stream."""
     bytes_written: int
+    modified: int = 0
+    """When the image was last changed, in nanoseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class ImageSource:
     """GOARCH name; default: this machine's."""
     provenance: Provenance | None = None
     """Where it came from, for the record."""
+    believe_record: bool = False
+    """Whether an image that is as large and as old as the record says is taken for the recorded one, unread."""
     ours: bool = False
     """Whether hpcmod has fetched it for this user: a copy may then be a hard link, where nothing else is asked for."""
     vouch: Callable[[Path], object] = lambda _: None
@@ -114,7 +119,7 @@ def install_image(
     kept = _find_unchanged(own, source, progress)
     if kept:
         source.vouch(own)
-        return InstalledImage(str(own), kept, own.stat().st_size, str(source.path), "kept", 0)
+        return _make_installed(own, kept, source, "kept", 0)
     shared = source.ours and plan.image_mode == "copy" and plan.spec.install_mode == "auto"
     return _copy(own, source, "share" if shared else plan.image_mode.replace("central", "copy"), prove, progress)
 
@@ -136,12 +141,28 @@ def _use_central(
     own: Path, source: ImageSource, prove: Callable[[Path], None], progress: Progress | None
 ) -> InstalledImage:
     """Use the site's file in place; an own copy of former times stays until the new module is there."""
-    found = file_sha256(source.path, progress)
+    found = _recorded(own.parent, source.path, source) or file_sha256(source.path, progress)
     check_sha256(source.path, expected=source.checksum, found=found)
     source.vouch(source.path)
     if own.exists():
         prove(source.path)
-    return InstalledImage(str(source.path), found, source.path.stat().st_size, str(source.path), "central", 0)
+    return _make_installed(source.path, found, source, "central", 0)
+
+
+def _make_installed(path: Path, sha256: str, source: ImageSource, method: str, written: int) -> InstalledImage:
+    status = path.stat()
+    return InstalledImage(str(path), sha256, status.st_size, str(source.path), method, written, status.st_mtime_ns)
+
+
+def _recorded(root: Path, image: Path, source: ImageSource) -> str | None:
+    """Digest of an image by the record, if that is to be believed, is of this very file, and is the one wanted."""
+    known = read_record(root).get("image")
+    if not source.believe_record or not isinstance(known, dict) or not image.is_file():
+        return None
+    status, sha256 = image.stat(), str(known.get("sha256", ""))
+    same = (str(image), status.st_size, status.st_mtime_ns) == tuple(known.get(k) for k in ("path", "size", "modified"))
+    wanted = source.checksum or (sha256 if source.path.samefile(image) else None)
+    return sha256 if same and sha256 and sha256 == wanted else None
 
 
 def remove_own_copy(plan: InstallPlan) -> None:
@@ -153,6 +174,9 @@ def _find_unchanged(own: Path, source: ImageSource, progress: Progress | None) -
     """Digest of the own image if it is the one wanted, else None."""
     if not own.is_file() or own.stat().st_size != source.path.stat().st_size:
         return None
+    known = _recorded(own.parent, own, source)
+    if known:
+        return known
     wanted = source.checksum or file_sha256(source.path, progress)
     return wanted if file_sha256(own, progress) == wanted else None
 
@@ -165,8 +189,7 @@ def _copy(
         source.vouch(partial)
         if own.exists():
             prove(partial)
-        size = partial.stat().st_size
-    return InstalledImage(str(own), result.sha256, size, str(source.path), result.method, result.bytes_written)
+    return _make_installed(own, result.sha256, source, result.method, result.bytes_written)
 
 
 def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> tuple[str, ...]:
@@ -189,11 +212,14 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     settings = plan.runscripts
     for name in RUNSCRIPTS:
         yield f"runscripts/{name}", render_runscript(name, settings, templates=templates)
-    for command in plan.commands:
-        yield f"bin/{command}", render_wrapper(command, settings, templates=templates)
+    words = dict(plan.spec.commands)
+    for name in plan.commands:
+        yield f"bin/{name}", render_wrapper(name, settings, templates=templates, words=words.get(name, (name,)))
     for command in RUNTIMES:
         yield f"bin/{command}", render_runtime(command, settings, templates=templates)
     yield "bin/start-shell", render_start_shell(settings, templates=templates)
+    for name in ENVIRONMENT_SCRIPTS:
+        yield name, render_environment(name, plan, templates=templates)
 
 
 def _remove_disowned(root: Path, owned: set[str]) -> None:
@@ -204,18 +230,14 @@ def _remove_disowned(root: Path, owned: set[str]) -> None:
             (root / name).unlink(missing_ok=True)
 
 
-def read_record(root: Path) -> dict[str, Any]:
-    """Read what was installed; empty if nothing was."""
-    try:
-        record = json.loads((root / RECORD).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
 def recorded_source(root: Path) -> str:
     """Give the path that the installed image was taken from; empty if nothing is installed."""
     return str(read_record(root).get("image", {}).get("source", ""))
+
+
+def recorded_sha256(root: Path) -> str:
+    """Give the digest of the installed image; empty if nothing is installed."""
+    return str(read_record(root).get("image", {}).get("sha256", ""))
 
 
 def write_record(

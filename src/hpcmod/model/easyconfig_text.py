@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.static_values import read_static_values
+
+CONSTANTS: Mapping[str, Any] = {"SYSTEM": {"name": "system", "version": "system"}}
+"""What EasyBuild puts there before it runs an easyconfig, as far as those of containers use it."""
 
 _TEMPLATE = re.compile(r"%\((\w+)\)s")
 
@@ -34,9 +37,8 @@ def read_named_image(text: str, where: str) -> NamedImage:
     BadInputError
         If that cannot be seen without running it, or it names none.
     """
-    values = _literals(text, where)
-    templates = {name: str(values.get(name, "")) for name in ("name", "version", "versionsuffix")}
-    templates["namelower"] = templates["name"].lower()
+    values = read_static_values(text, where, constants=CONSTANTS).known
+    templates = templates_of(values)
     first = values.get("image") or next(iter(_list(values, "sources")), None)
     urls = _list(values, "source_urls")
     if isinstance(first, Mapping):
@@ -53,20 +55,27 @@ def read_named_image(text: str, where: str) -> NamedImage:
     )
 
 
-def _literals(text: str, where: str) -> dict[str, Any]:
-    """Give what is assigned at the top, as far as it is written out."""
-    try:
-        tree = ast.parse(text, where)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
-        raise BadInputError(f"{where}: is no easyconfig: {err}") from err
-    values: dict[str, Any] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            try:
-                values[node.targets[0].id] = ast.literal_eval(node.value)
-            except (ValueError, TypeError, RecursionError, MemoryError):
-                values.pop(node.targets[0].id, None)
-    return values
+def templates_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Give the templates of EasyBuild that are known from the text: their names without %( and )s."""
+    name, version, suffix = (str(values.get(key, "")) for key in ("name", "version", "versionsuffix"))
+    major, _, rest = version.partition(".")
+    minor = rest.partition(".")[0]
+    return {
+        "name": name,
+        "namelower": name.lower(),
+        "nameletter": name[:1],
+        "nameletterlower": name[:1].lower(),
+        "version": version,
+        "versionsuffix": suffix,
+        "version_major": major,
+        "version_minor": minor,
+        "version_major_minor": f"{major}.{minor}",
+    }
+
+
+def fill_templates(text: str, templates: Mapping[str, str]) -> str:
+    """Fill in the templates that are known; others stay as they are."""
+    return _TEMPLATE.sub(lambda match: templates.get(match[1], match[0]), text)
 
 
 def _list(values: Mapping[str, Any], name: str) -> list[Any]:

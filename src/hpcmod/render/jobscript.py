@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -24,16 +25,21 @@ def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
     templates
         Text of each template of this room, by file name.
     """
+    text = _template(templates[_TEMPLATE]).render(
+        plan=plan, step=render_step(plan.step), words=" ".join(plan.step.program)
+    )
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+@functools.lru_cache(maxsize=1)  # the documentation of a catalogue renders one for each container
+def _template(text: str) -> jinja2.Template:
     environment = jinja2.Environment(  # noqa: S701 - the quoting filters are our escaping
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     environment.filters.update(
         sh_word=quote.sh_word, sh_comment=quote.sh_comment, sh_place=_place, sh_line=quote.sh_comment
     )
-    text = environment.from_string(templates[_TEMPLATE]).render(
-        plan=plan, step=render_step(plan.step), words=" ".join(plan.step.program)
-    )
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return environment.from_string(text)
 
 
 def render_step(step: Step) -> str:

@@ -10,18 +10,23 @@ from typing import Any
 
 import jinja2
 
+from hpcmod.model.advisory import MOST_STARS
 from hpcmod.model.plan import InstallPlan
-from hpcmod.render.quote import lua, tcl
+from hpcmod.render.notice import HEAD, LIMIT
+from hpcmod.render.quote import lua, tcl, unquote_lua
 
 SYNTAXES = ("Lua", "Tcl")
 """EasyBuild's names of the two."""
 
+MANY_MODULES = 40
+"""So many modules tell their packages to `module avail`; the packages of 2,000 would take it four seconds more."""
 
 Templates = Mapping[str, str]
 """Template texts by file name; see hpcmod.resources."""
 
 
-def _render(name: str, syntax: str, templates: Templates, values: Mapping[str, Any]) -> str:
+def render_template(name: str, syntax: str, templates: Templates, values: Mapping[str, Any]) -> str:
+    """Render a template in one of SYNTAXES; in it `lua` and `tcl` quote, `line` makes one line of a text."""
     return _environment(tuple(templates.items())).get_template(f"{name}.{syntax.lower()}.j2").render(values)
 
 
@@ -35,13 +40,17 @@ def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(lua=lua, tcl=tcl, shown=_shown_by_lmod)
+    environment.filters.update(lua=lua, tcl=tcl, shown=_shown_by_lmod, line=_one_line)
     return environment
 
 
 def _shown_by_lmod(text: str) -> str:
     """Break `]===]` by a space of no width: Lmod copies a Tcl file's texts into Lua, where that would end them."""
     return text.replace("]===]", "]=\u200b==]")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _visible(text: str) -> str:
@@ -57,19 +66,25 @@ def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
         "module": spec.module,
         "sif_variable": f"SIF{spec.variable}",
         "sif_places": plan.sif_places,
-        "no_sif": _no_sif_message(plan),
+        "no_sif": no_sif_message(plan),
         "own": plan.own,
         "defaults": plan.defaults,
+        "environment": spec.environment,
         "binds": plan.binds,
         "has_patterns": any(bind.pattern for group in plan.binds for bind in group),
         "container_path": plan.container_path,
         "guard": plan.runscripts.guard,
         "family": plan.site.family,
+        "notice_places": plan.notice_places,
+        "notice_head": HEAD,
+        "notice_limit": LIMIT,
+        "most_stars": MOST_STARS,
     }
-    return _render("module", syntax, templates, values)
+    return render_template("module", syntax, templates, values)
 
 
-def _no_sif_message(plan: InstallPlan) -> str:
+def no_sif_message(plan: InstallPlan) -> str:
+    """Say where the image was looked for, and what gets it back."""
     places = "\n".join(f"  {place}" for place in plan.sif_places)
     return (
         f"{plan.spec.module}: its image is in none of these places:\n{places}\n"
@@ -88,8 +103,9 @@ def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, 
         "root": plan.spec.root,
         "conflict": conflict,
         "packages": [f"{package.name}/{package.version}" for package in plan.listed_packages],
+        "many": MANY_MODULES,
     }
-    return _render("description", syntax, templates, values)
+    return render_template("description", syntax, templates, values)
 
 
 def _whatis_lines(plan: InstallPlan) -> list[str]:
@@ -113,6 +129,12 @@ def render_help(plan: InstallPlan) -> str:
         ("More information", plan.spec.homepage),
     ]
     return _visible("\n\n".join(f"{title}\n{'=' * len(title)}\n{text}" for title, text in sections if text))
+
+
+def read_help(modulefile: str) -> str:
+    """Give the text of `module help` from a modulefile in Lua that `render_description` made; empty: it has none."""
+    found = re.search(r'^help\("((?:[^"\\]|\\.)*)"\)$', modulefile, re.MULTILINE)
+    return unquote_lua(found[1]) if found else ""
 
 
 def _wrap(text: str) -> str:

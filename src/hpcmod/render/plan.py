@@ -23,5 +23,6 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
     yield from (f"bind if it exists: {' else '.join(str(bind) for bind in group)}" for group in plan.binds)
     yield from (f"set: {name}={value}" for name, value in plan.own)
     yield from (f"set unless the user did: {names[0]}={value}" for names, value in plan.defaults)
+    yield from (f"set in the container unless the user did: {name}={value}" for name, value in plan.spec.environment)
     yield f"first on PATH in the container: {':'.join(plan.container_path)}"
     yield f"Python packages listed: {len(plan.packages)}"

@@ -48,6 +48,12 @@ def lua(text: str) -> str:
     return '"' + _escaped(text, _LUA_ESCAPES, "\\{:03d}") + '"'
 
 
+def unquote_lua(literal: str) -> str:
+    """Read back the text of a literal that `lua` made, without the quotes."""
+    known = {escape[1]: char for char, escape in _LUA_ESCAPES.items()}
+    return re.sub(r"\\(\d{3}|.)", lambda found: known.get(found[1]) or chr(int(found[1])), literal)
+
+
 def tcl(text: str) -> str:
     r"""Quote for Tcl 8.5 and newer: a word in double quotes, which may stand within braces too.
 
@@ -76,6 +82,63 @@ def html(text: str) -> str:
     A carriage return as it is would be read as a line feed.
     """
     return _html.escape(_checked(text)).replace("\r", "&#13;")
+
+
+def python_literal(text: str) -> str:
+    r"""Quote for Python: a string on one line, of printable characters only.
+
+    Raises
+    ------
+    BadInputError
+        If the text holds a NUL, or is not Unicode.
+
+    Notes
+    -----
+    `repr` escapes all that is not printable: line ends, and the characters that turn the direction of writing.
+    """
+    return repr(str(_checked(text)))
+
+
+def markdown(text: str) -> str:
+    """Quote for Markdown: words within a line, a heading or a cell of a table, that mean no more than they say.
+
+    Raises
+    ------
+    BadInputError
+        If the text is not Unicode.
+
+    Notes
+    -----
+    Entities where the dialects (CommonMark, GitHub's, Python-Markdown) do not agree on a backslash.
+    """
+    line = " ".join(terminal(_checked(text.replace("\0", "?"))).split())
+    quoted = re.sub(r"[\\`*_\[\]#]", r"\\\g<0>", line.replace("&", "&amp;"))
+    quoted = re.sub(r"[<>|~]", lambda found: f"&#{ord(found[0])};", quoted)
+    return re.sub(r"^([-+=:]|\d+(?=[.)]))(.?)", _unlisted, quoted)
+
+
+def _unlisted(found: re.Match[str]) -> str:
+    """Keep what begins a line from beginning a list, or from making a heading of the line before."""
+    return f"{found[1]}&#{ord(found[2])};" if found[1].isdigit() else f"&#{ord(found[1])};{found[2]}"
+
+
+def markdown_code(text: str) -> str:
+    """Quote for Markdown: code within a line."""
+    line = " ".join(terminal(_checked(text.replace("\0", "?"))).split())
+    fence = "`" * (_longest_run(line) + 1)
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}" if line else ""
+
+
+def markdown_block(text: str) -> str:
+    """Quote for Markdown: a block of code, whatever lines it holds."""
+    lines = terminal(_checked(text.replace("\0", "?"))).rstrip("\n")
+    fence = "`" * max(3, _longest_run(lines) + 1)
+    return f"{fence}\n{lines}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 def _escaped(text: str, escapes: dict[str, str], control: str) -> str:

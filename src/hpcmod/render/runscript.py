@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import jinja2
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.plan import RunscriptSettings
+from hpcmod.model.plan import InstallPlan, RunscriptSettings
 from hpcmod.model.site import NodeType
 from hpcmod.render import quote
+from hpcmod.render.modulefile import no_sif_message
 
 RUNSCRIPTS = (
     "conda-python-distributed",
@@ -22,6 +23,10 @@ RUNSCRIPTS = (
     "stage-image",
 )
 """Names of the scripts of the run script directory; the last one is for the wrappers."""
+
+
+ENVIRONMENT_SCRIPTS = ("in-environment", "environment.sh")
+"""What stands in for the module where there is no module tool: a program, and a file to be sourced."""
 
 
 class _Literal(str):
@@ -48,8 +53,15 @@ def render_runscript(name: str, settings: RunscriptSettings, *, templates: Mappi
     return _rendered(name, templates, settings=settings)
 
 
-def render_wrapper(command: str, settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
+def render_wrapper(
+    command: str, settings: RunscriptSettings, *, templates: Mapping[str, str], words: Sequence[str] = ()
+) -> str:
     """Render the script that runs a command of the image from outside, bin/<command> of the installation.
+
+    Parameters
+    ----------
+    words
+        What it runs: a program by name or path, and its first arguments; none: the command of this name.
 
     Raises
     ------
@@ -60,7 +72,7 @@ def render_wrapper(command: str, settings: RunscriptSettings, *, templates: Mapp
         raise BadInputError(
             f"{command!r} is not the name of a command", "Name commands as they are typed, without a path."
         )
-    return _rendered("wrapper", templates, settings=settings, command=command)
+    return _rendered("wrapper", templates, settings=settings, command=command, words=words or (command,))
 
 
 def render_start_shell(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
@@ -85,12 +97,25 @@ def render_runtime(command: str, settings: RunscriptSettings, *, templates: Mapp
     return _rendered("runtime", templates, settings=settings, command=command)
 
 
-def _rendered(name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, command: str = "") -> str:
+def render_environment(name: str, plan: InstallPlan, *, templates: Mapping[str, str]) -> str:
+    """Render one of ENVIRONMENT_SCRIPTS: all that the module sets, in bash.
+
+    Raises
+    ------
+    BadInputError
+        If a value cannot be written into a script.
+    """
+    return _rendered(name, templates, settings=plan.runscripts, plan=plan, no_sif=no_sif_message(plan))
+
+
+def _rendered(
+    name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, command: str = "", **more: object
+) -> str:
     if settings.gpus_per_rank not in ("one", "all"):
         raise BadInputError(f"gpus_per_rank is {settings.gpus_per_rank!r}", "It can be 'one' or 'all'.")
     template = _environment(tuple(templates.items())).get_template(f"{name}.j2")
     rows = [_node_row(node) for node in settings.nodes]
-    return template.render(settings=settings, command=command, node_rows=rows)
+    return template.render(settings=settings, command=command, node_rows=rows, **more)
 
 
 def _node_row(node: NodeType) -> str:

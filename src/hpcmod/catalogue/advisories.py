@@ -1,0 +1,65 @@
+"""Advisories of the catalogues: read from their files, held against an image, this host and an environment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.check.binds import find_newest
+from hpcmod.errors import BadInputError
+from hpcmod.model.advisory import Advisory
+from hpcmod.model.advisory_schema import parse_advisory
+
+_LIMIT = 1 << 20  # bytes of a file
+
+
+def read_advisories(catalogues: Iterable[Catalogue]) -> Iterator[Advisory | BadInputError]:
+    """Read every advisory, in the order of the catalogues and of the files' names; a broken one gives its error.
+
+    Hidden files are none of them: editors keep such beside the file that they edit.
+    """
+    for catalogue in catalogues:
+        for path in sorted(catalogue.advisories.glob("[!.]*.toml")):
+            try:
+                yield parse_advisory(_text(path), str(path), path.name[: -len(".toml")])
+            except BadInputError as err:
+                yield err
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LIMIT + 1)
+        if len(text) > _LIMIT:
+            raise BadInputError(f"advisory {path}: more than {_LIMIT} bytes", "Take it out of the catalogue.")
+        return text.decode()
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"advisory {path} is not text in UTF-8: {err}", "Save it as UTF-8.") from err
+    except OSError as err:
+        raise BadInputError(
+            f"advisory {path} cannot be read: {err.strerror}", "Make it a file that all can read."
+        ) from err
+
+
+def matching_advisories(
+    catalogues: Iterable[Catalogue],
+    module: str,
+    sha256: str,
+    *,
+    environ: Mapping[str, str],
+    now: float | None = None,
+) -> tuple[Advisory, ...]:
+    """Find the advisories that hold for an image, on this host, in this environment, today; broken ones are left out.
+
+    Parameters
+    ----------
+    now
+        Seconds since 1970; None: now.
+    """
+    moment = time.time() if now is None else now
+    found = (one for one in read_advisories(catalogues) if isinstance(one, Advisory))
+    return tuple(
+        one for one in found if one.concerns(module, sha256) and one.holds_in(environ, find_newest, now=moment)
+    )

@@ -1,0 +1,177 @@
+"""Change a catalogue: one writer at a time, all of a change or nothing of it, and a line in the journal.
+
+What a change will do is on disk (`pending.json`) before it does anything. Whoever takes the lock next finishes what a
+killed process has begun; what fails, as on a full disk, is taken back.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.catalogue.index import write_index
+from hpcmod.catalogue.journal import append_change, last_change
+from hpcmod.catalogue.notices import write_notices
+from hpcmod.catalogue.sharing import check_writable, file_mode, shared
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.visible import update_visible
+from hpcmod.errors import HpcmodError
+from hpcmod.lock import hold
+from hpcmod.model.journal import Change, Key, Records, make_edits, parse_change, render_change
+from hpcmod.model.record import CatalogueRecord, parse_record, record_json
+from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.replacing import clear_partials, write_file
+
+_LIMIT = 256 << 20  # bytes of pending.json
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who changes a catalogue, and why."""
+
+    who: str
+    """As user@host."""
+    why: str = ""
+    tell: Callable[[str], None] = lambda _: None
+    """Called with a line for the user."""
+
+
+@contextmanager
+def changing(catalogue: Catalogue, actor: Actor) -> Iterator[None]:
+    """Keep all other writers out while the block runs, and finish first what a killed one has begun.
+
+    Raises
+    ------
+    LackingError
+        If the user may not change the catalogue.
+    """
+    check_writable(catalogue)
+    with (
+        shared(catalogue),
+        hold(
+            catalogue.locks / "catalogue.lock",
+            limit=None,
+            tell=actor.tell,
+            on_stale=lambda: _clear(catalogue),
+        ),
+    ):
+        _finish_pending(catalogue, actor)
+        yield
+
+
+def commit(catalogue: Catalogue, new: Records, *, verb: str, actor: Actor, undoes: int = 0) -> Change:
+    """Carry out a change of records within `changing`: in one step for whoever reads after it, taken back if it fails.
+
+    Parameters
+    ----------
+    new
+        What the records are to be; None removes one.
+    undoes
+        The change that this one takes back; 0: none.
+    """
+    old = {key: catalogue.find(*key) for key in new}
+    edits = make_edits(old, new)
+    change = Change(last_change(catalogue.directory) + 1, _now(), actor.who, verb, actor.why, edits, undoes)
+    if not edits:
+        return change
+    changed = {edit.key: new[edit.key] for edit in edits}
+    pending = catalogue.directory / _PENDING
+    try:
+        write_file(pending, _render_pending(change, changed), mode=file_mode(catalogue.directory))
+        _apply(catalogue, changed, actor)
+        _write_journal(catalogue, change)
+    except BaseException:  # a full disk, Ctrl-C: as it was
+        with suppress(OSError, HpcmodError):  # else the next writer completes it
+            _apply(catalogue, {key: old[key] for key in changed}, actor)
+            pending.unlink(missing_ok=True)
+        raise
+    pending.unlink()
+    return change
+
+
+_PENDING = "pending.json"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _render_pending(change: Change, records: Records) -> str:
+    values = {
+        "change": render_change(change),
+        "records": [{"name": key[0], "version": key[1], "record": _text(one)} for key, one in sorted(records.items())],
+    }
+    return json.dumps(values, sort_keys=True) + "\n"
+
+
+def _text(record: CatalogueRecord | None) -> str:
+    return record_json(record) if record else ""
+
+
+def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
+    """Carry out to its end what a killed process has begun."""
+    path = catalogue.directory / _PENDING
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return
+    found = JsonObject(load_json(text, str(path), limit=_LIMIT), str(path))
+    change = parse_change(found.text("change").encode(), str(path))
+    actor.tell(f"finishing change {change.id} ({change.verb} {', '.join(change.modules)}) of {change.who}")
+    records: dict[Key, CatalogueRecord | None] = {}
+    for one in found.objects("records", 100_000):
+        kept = one.text("record")
+        records[one.text("name"), one.text("version")] = parse_record(kept.encode(), str(path)) if kept else None
+    _apply(catalogue, records, actor)
+    if last_change(catalogue.directory) < change.id:
+        _write_journal(catalogue, change)
+    path.unlink()
+
+
+def _write_journal(catalogue: Catalogue, change: Change) -> None:
+    append_change(catalogue.directory, change, mode=file_mode(catalogue.directory))
+
+
+def _apply(catalogue: Catalogue, records: Records, actor: Actor) -> None:
+    """Write records, and all that is made from them; the same again changes nothing."""
+    for (name, version), record in records.items():
+        path = catalogue.record_path(name, version)
+        if record is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, record_json(record), mode=file_mode(catalogue.directory))
+    _update(catalogue, {name for name, _ in records}, actor)
+
+
+def write_note(catalogue: Catalogue, verb: str, what: str, actor: Actor) -> None:
+    """Write a line into the journal, within `changing`, of what was done to no record."""
+    why = f"{actor.why}: {what}" if actor.why else what
+    _write_journal(catalogue, Change(last_change(catalogue.directory) + 1, _now(), actor.who, verb, why, ()))
+
+
+def refresh(catalogue: Catalogue, actor: Actor) -> None:
+    """Make anew, within `changing`, all that is made from the records."""
+    _update(catalogue, {name for name, _ in catalogue.containers()}, actor, anew=True)
+
+
+def _update(catalogue: Catalogue, names: set[str], actor: Actor, *, anew: bool = False) -> None:
+    update_visible(catalogue, names)
+    write_index(catalogue, anew=anew)
+    write_notices(catalogue, tell=actor.tell)
+
+
+def _clear(catalogue: Catalogue) -> None:
+    """Remove the temporary files that a killed writer has left."""
+    places = (catalogue.records_directory, catalogue.modules.parent, catalogue.easyconfigs, catalogue.notices)
+    for directory in (catalogue.directory, *(below for place in places for below in _directories(place))):
+        clear_partials(directory)
+
+
+def _directories(place: Path) -> Iterator[Path]:
+    yield place
+    yield from (below for below in place.rglob("*") if below.is_dir())

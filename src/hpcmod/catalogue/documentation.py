@@ -1,0 +1,212 @@
+"""Document a catalogue: pages for people, made from the records, written aside and put in place whole."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+
+from hpcmod.catalogue.advisories import read_advisories
+from hpcmod.catalogue.compare import Change, compare
+from hpcmod.catalogue.index import release_key
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.visible import KEPT_MODULE
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.lock import hold, tidy
+from hpcmod.machine import load_site
+from hpcmod.model.advisory import Advisory
+from hpcmod.model.container_page import (
+    Changes,
+    ContainerPage,
+    Example,
+    Row,
+    find_previous,
+    make_problem,
+    page_address,
+    write_size,
+)
+from hpcmod.model.job import make_job
+from hpcmod.model.job_request import JobRequest
+from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.site import Site
+from hpcmod.render.jobscript import render_jobscript
+from hpcmod.render.modulefile import read_help
+from hpcmod.render.notice import render_cure
+from hpcmod.render.page import Documentation, render_html, render_markdown
+from hpcmod.replacing import clear_partials, replacing_directory
+from hpcmod.resources import module_templates, page_files
+
+MARK = ".hpcmod-docs"
+"""A file in each directory of documentation, without which none is replaced."""
+
+_PLACEHOLDERS = {"time": "01:00:00"}
+"""Values of options of sbatch in an example; others are the option's name in capitals."""
+
+
+def make_documentation(
+    catalogues: Sequence[Catalogue],
+    environ: Mapping[str, str],
+    *,
+    title: str,
+    now: float,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Documentation:
+    """Make all pages of some catalogues; of two containers of one name the first catalogue's is documented.
+
+    Parameters
+    ----------
+    environ
+        The environment, which site profiles are found by.
+    now
+        Seconds since 1970.
+    tell
+        Called with a line for the user: an advisory that cannot be read is on no page.
+    """
+    found = {record.module: (one, record) for one in reversed(catalogues) for record in one.records()}
+    records = [record for _, record in found.values()]
+    records.sort(key=lambda record: (record.name.lower(), record.name, release_key(record.version), record.version))
+    previous = find_previous(records)
+    advisories = list(_current(read_advisories(catalogues), now, tell))
+    pages = [
+        ContainerPage(
+            record,
+            examples=tuple(make_examples(record, _site_of(record.site, tuple(environ.items())))),
+            help=_help_of(found[record.module][0], record),
+            advisories=tuple(
+                make_problem(one, render_cure(one)) for one in advisories if one.concerns(record.module, record.sha256)
+            ),
+            changes=_changes(previous.get(record.module), record),
+            successor=page_address(record.successor) if record.successor in found else "",
+        )
+        for record in records
+    ]
+    names = groupby(pages, key=lambda page: page.record.name)
+    newest_first = [page for _, of_one_name in names for page in reversed(list(of_one_name))]
+    return Documentation(title, tuple(newest_first), time.strftime("%Y-%m-%d", time.gmtime(now)))
+
+
+def _current(read: Iterable[Advisory | BadInputError], now: float, tell: Callable[[str], None]) -> Iterator[Advisory]:
+    for one in read:
+        if isinstance(one, BadInputError):
+            tell(one.message)
+        elif now < one.until:
+            yield one
+
+
+def _changes(before: CatalogueRecord | None, record: CatalogueRecord) -> Changes | None:
+    if before is None:
+        return None
+    told = [one for one in compare(before, record) if one.name != "sha256"]
+    rows = (Row(_name_of(one), _shown(one, one.before), _shown(one, one.after)) for one in told)
+    return Changes(before.version, tuple(rows))
+
+
+def _name_of(one: Change) -> str:
+    return f"{one.kind} {one.name}" if one.kind in ("variable", "command") else one.name
+
+
+def _shown(one: Change, value: str | None) -> str:
+    if value is None:
+        return ""
+    return write_size(int(value)) if (one.kind, one.name) == ("image", "size") else value or "there"
+
+
+@lru_cache(maxsize=8)
+def _site_of(name: str, environ: tuple[tuple[str, str], ...]) -> Site:
+    """Load the profile a container was published with; this machine's, if it has that name or there is no other."""
+    here = load_site(None, dict(environ))
+    if name and name != here.name:
+        with suppress(NotFoundError):
+            return load_site(name, {key: value for key, value in environ if key != "HPCMOD_SITE"})
+    return here
+
+
+def _help_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
+    kept = catalogue.kept / record.name / record.version / KEPT_MODULE["Lua"]
+    with suppress(FileNotFoundError):
+        return read_help(kept.read_text(encoding="utf-8", errors="replace"))
+    return ""
+
+
+def make_examples(record: CatalogueRecord, site: Site) -> Iterator[Example]:
+    """Make what users of a container can copy and run on a machine; nothing for one that does not load any more."""
+    if record.state == "retired":
+        return
+    module, command = record.module, "COMMAND"
+    if record.python:
+        command = "python train.py"
+        python = command if "python" in record.commands else f"start-shell {command}"
+        yield Example("Load it, and run a program with its Python", f"module load {module}\n{python}")
+        yield from _job_example(module, site)
+    else:
+        yield Example("Load it, and run a command in it", f"module load {module}\nstart-shell {command}")
+    yield Example("Without loading the module", f"hpcmod exec {module} {command}\nhpcmod shell {module}")
+    yield Example("A copy of your own, which stays when this one goes", f"hpcmod install {module}")
+
+
+def _job_example(module: str, site: Site) -> Iterator[Example]:
+    with suppress(HpcmodError):  # a profile may want what no example can know
+        options = tuple((name, _PLACEHOLDERS.get(name, name.upper())) for name in site.job.required)
+        plan = make_job(JobRequest(("train.py",), module=module, nodes=2, options=options), site)
+        text = render_jobscript(plan, templates=module_templates())
+        yield Example(f"A job on two nodes of {site.name}: save it as train.sh, then run: sbatch train.sh", text)
+
+
+def write_documentation(
+    documentation: Documentation,
+    directory: Path,
+    *,
+    tick: Callable[[int], object] = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Write all pages where a former documentation lies, or nothing yet; return how many files there are.
+
+    The Markdown pages are below markdown/. Whoever reads meanwhile sees the former pages, then all of the new ones.
+
+    Parameters
+    ----------
+    tick
+        Called with 1 after each file; there are two a container, and a few more.
+    tell
+        Called with a line for the user: who else writes there.
+
+    Raises
+    ------
+    BadInputError
+        If other things lie there.
+    """
+    final = Path(os.path.realpath(directory))  # a link that a web server knows stays a link
+    if final.exists() and not (final.is_dir() and ((final / MARK).is_file() or not any(final.iterdir()))):
+        raise BadInputError(f"{final}: other things lie there", "Name a directory that is empty, or that is not there.")
+    count = 0
+    with _alone(final, tell), replacing_directory(final) as partial:
+        for name, text in _files(documentation):
+            path = partial / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            count += 1
+            tick(1)
+        (partial / MARK).write_text("hpcmod docs replaces this directory whole.\n", encoding="utf-8")
+    return count
+
+
+@contextmanager
+def _alone(final: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Keep others from writing there meanwhile, and clear what killed ones have left."""
+    lock = final.with_name(f".{final.name}.lock")
+    try:
+        with hold(lock, limit=None, tell=tell, on_stale=lambda: None):
+            clear_partials(final.parent, final.name)
+            yield
+    finally:
+        tidy(lock)
+
+
+def _files(documentation: Documentation) -> Iterator[tuple[str, str]]:
+    templates = page_files()
+    yield from render_html(documentation, templates)
+    yield from ((f"markdown/{name}", text) for name, text in render_markdown(documentation, templates))

@@ -1,0 +1,69 @@
+"""Make the record of a container from what was read from its image, without starting it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hpcmod.catalogue.candidate import Candidate
+from hpcmod.image.provenance import Provenance
+from hpcmod.model.facts import ImageFacts, Package
+from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.stack import StackFacts
+from hpcmod.model.strict_json import Texts
+
+SBOM = "/opt/hpcmod/sbom.cdx.json"
+"""Where images that hpcmod builds have the list of their software; see recipes/components/finish.sh."""
+
+
+def make_record(candidate: Candidate, facts: ImageFacts, provenance: Provenance, *, site: str) -> CatalogueRecord:
+    """Make the record of a container that has not been tried yet."""
+    return CatalogueRecord(
+        name=candidate.name,
+        version=candidate.version,
+        module=candidate.module,
+        sif=candidate.sif,
+        sha256=provenance.sha256,
+        size=facts.size,
+        site=site,
+        architecture=facts.architecture,
+        reference=whole_reference(provenance),
+        signature="; ".join(provenance.vouched),
+        easyconfig=candidate.easyconfig,
+        description=_text(candidate.description),
+        homepage=_text(candidate.homepage),
+        labels=_texts(facts.labels),
+        environment=_texts(facts.environment),
+        packages=tuple(Package(_text(one.name), _text(one.version)) for one in facts.packages),
+        python=facts.python.version if facts.python else "",
+        commands=tuple(_text(command) for command in facts.commands),
+    )
+
+
+def whole_reference(provenance: Provenance) -> str:
+    """Give where an image came from, with the digest that it had."""
+    reference, digest = provenance.reference, provenance.digest
+    return reference if not digest or "@" in reference or "://" not in reference else f"{reference}@{digest}"
+
+
+def _texts(pairs: Iterable[tuple[str, str]]) -> Texts:
+    return tuple((_text(name), _text(value)) for name, value in pairs)
+
+
+def _text(text: str) -> str:
+    """Make `?` of what neither JSON nor a program's argument can hold: NUL, and halves of characters."""
+    return text.replace("\0", "?").encode(errors="replace").decode()
+
+
+def stack_pairs(stack: StackFacts) -> Texts:
+    """Give what an image is built on, each with its version as far as that is known; `yes` where only that is."""
+    mpi, fabric, plugin = stack.mpi, stack.fabric, next(iter(stack.plugins), None)
+    found = {
+        "glibc": stack.glibc,
+        "mpi": f"{mpi.family} {mpi.soname} {mpi.version}" if mpi else "",
+        "libfabric": f"{fabric.release or fabric.file}{' with cxi' * fabric.cxi}" if fabric else "",
+        "plugin": f"{plugin.path.rpartition('/')[2]} {plugin.transport}" if plugin else "",
+        "collectives": stack.collectives,
+        "cuda": stack.cuda,
+        "rocm": stack.rocm,
+    }
+    return tuple((name, _text(version.strip())) for name, version in found.items() if version.strip())

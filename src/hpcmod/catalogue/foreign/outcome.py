@@ -1,0 +1,166 @@
+"""What becomes of a foreign recipe: an easyconfig, with what is lost on the way, or a refusal; and names that clash."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Union
+
+from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
+from hpcmod.errors import HpcmodError
+from hpcmod.model.reference import ImageReference
+from hpcmod.model.spec import COMMAND_NAME, HOST_COMMANDS
+from hpcmod.render.easyconfig import EasyconfigText
+
+UNPINNED = "no digest is given, so the tag alone says which image this is"
+
+_LONGEST = 210  # characters of a description: what fits on two lines of an easyconfig
+_LONGEST_REASON = 400  # characters: a message may quote what it is about
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A recipe, or one version of it, as an easyconfig of ours."""
+
+    origin: str
+    """The file, and the version in it."""
+    easyconfig: EasyconfigText
+    left_out: tuple[str, ...] = ()
+    """What cannot be carried over, a clause each."""
+    notes: tuple[str, ...] = ()
+    """What is to be known besides, a clause each."""
+    namespace: tuple[str, ...] = ()
+    """What stands before the name where it comes from, e.g. ("quay.io", "biocontainers")."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A recipe that is none, or that no module can be made from."""
+
+    origin: str
+    reason: str
+
+
+Outcome = Union[Converted, Refused]
+
+
+def settle(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    """Tell apart tools that have the same name in several places, and refuse what would make a module twice.
+
+    Notes
+    -----
+    Modules of both tools under one name would be taken for versions of one.
+    """
+    converted = [one for one in outcomes if isinstance(one, Converted)]
+    places = Counter(name for name, _ in {(one.easyconfig.name, one.namespace) for one in converted})
+    last = Counter((name, space[-1:]) for name, space in {(one.easyconfig.name, one.namespace) for one in converted})
+    renamed = (
+        _rename(one, whole=last[one.easyconfig.name, one.namespace[-1:]] > 1)
+        if isinstance(one, Converted) and places[one.easyconfig.name] > 1
+        else one
+        for one in outcomes
+    )
+    return tuple(_refuse_twins(renamed))
+
+
+def _rename(one: Converted, *, whole: bool) -> Converted:
+    old = one.easyconfig
+    name = "-".join((*(one.namespace if whole else one.namespace[-1:]), old.name))
+    said = f"named {name}, for there are several {old.name}"
+    return replace(one, easyconfig=replace(old, name=name), notes=(*one.notes, said))
+
+
+def _refuse_twins(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    made: dict[str, str] = {}
+    for one in outcomes:
+        if isinstance(one, Converted) and one.easyconfig.module in made:
+            module = one.easyconfig.module
+            yield Refused(one.origin, f"would make {module}, which {made[module]} makes already")
+            continue
+        if isinstance(one, Converted):
+            made[one.easyconfig.module] = one.origin
+        yield one
+
+
+def choose_commands(names: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Choose the commands that can be wrapped, each once; and say what becomes of the others."""
+    wanted = tuple(dict.fromkeys(names))
+    hiding = [name for name in wanted if name in HOST_COMMANDS]
+    odd = [name for name in wanted if not COMMAND_NAME.fullmatch(name)]
+    said = [f"the command {name}, which would hide the host's" for name in hiding]
+    said += [f"the command {name[:60]!r}, which is no name of a file" for name in odd]
+    return tuple(name for name in wanted if name not in (*hiding, *odd)), said
+
+
+def shorten(text: str) -> tuple[str, list[str]]:
+    """Make a description of one line; and say so if that loses some of it."""
+    line = " ".join(text.split())
+    if len(line) <= _LONGEST:
+        return line, []
+    return f"{line[:_LONGEST].rpartition(' ')[0] or line[:_LONGEST]} ...", ["the description beyond its beginning"]
+
+
+def secure_homepage(url: str) -> tuple[str, list[str]]:
+    """Take an address that a module may show; and say so if it is none."""
+    usable = url.startswith(("https://", "http://")) and url.isprintable() and " " not in url
+    return (url, []) if usable else ("", [f"the address {url[:60]!r}"] if url else [])
+
+
+def convert_files(
+    paths: Iterable[Path], suffixes: tuple[str, ...], convert: Callable[[str, Path], Iterable[Outcome]]
+) -> list[Outcome]:
+    """Convert files, and all below directories whose names end so; one that cannot be converted is refused."""
+    outcomes: list[Outcome] = []
+    for path in (found for named in paths for found in find_recipes(named, suffixes)):
+        try:
+            outcomes += convert(read_recipe(path), path)
+        except HpcmodError as err:
+            outcomes.append(refused(path, err))
+    return outcomes
+
+
+def describe_registry_image(
+    name: str,
+    version: str,
+    reference: ImageReference,
+    *,
+    description: str,
+    url: str,
+    commands: Iterable[str],
+    words: Mapping[str, tuple[str, ...]] | None = None,
+    environment: Iterable[tuple[str, str]] = (),
+) -> tuple[EasyconfigText, list[str]]:
+    """Make the easyconfig of an image in a registry; and say what of these texts cannot be carried over.
+
+    Parameters
+    ----------
+    words
+        What those commands run that do not run the program of their name.
+
+    Raises
+    ------
+    BadInputError
+        If name or version cannot be part of the name of a module.
+    """
+    line, of_description = shorten(description)
+    homepage, of_homepage = secure_homepage(url)
+    wrapped, of_commands = choose_commands(commands)
+    easyconfig = EasyconfigText(
+        name=name,
+        version=version,
+        image=reference.text,
+        description=line or f"{name} {version}, from {reference.registry}",
+        homepage=homepage,
+        wrapped_commands=wrapped,
+        command_words=tuple((command, words[command]) for command in wrapped if command in words) if words else (),
+        environment=tuple(environment),
+        moduleclass="tools",
+    )
+    return easyconfig, [*of_commands, *of_description, *of_homepage]
+
+
+def refused(origin: object, err: HpcmodError) -> Refused:
+    """Make the refusal that an error leads to."""
+    return Refused(str(origin), err.message.removeprefix(f"{origin}: ")[:_LONGEST_REASON])

@@ -1,0 +1,135 @@
+"""SIFs that nobody wrote anything about: what the file's name and the image itself tell becomes an easyconfig."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from hpcmod.catalogue.foreign.outcome import (
+    Converted,
+    Outcome,
+    refused,
+    secure_homepage,
+    settle,
+    shorten,
+)
+from hpcmod.check.easyconfigs.files import find_recipes
+from hpcmod.errors import BadInputError, HpcmodError, explain_os_error
+from hpcmod.image.contents import read_facts
+from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.model.facts import ImageFacts
+from hpcmod.render.easyconfig import EasyconfigText
+
+_SPLIT = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.+-]*?)[-_](?P<version>[vV]?\d[A-Za-z0-9_.+-]*)")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_OCI = "org.opencontainers.image."
+_PACKAGES = {"pytorch": "torch", "tensorflow-rocm": "tensorflow"}
+"""Packages that are called otherwise than what people call them."""
+
+_TOLD = ("torch", "tensorflow", "jax", "vllm")
+
+Watch = Callable[[str], AbstractContextManager[Progress]]
+"""Begins to show the progress of a long piece of work, by its name."""
+
+
+def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
+    """Make an easyconfig for each SIF, and for all that lie below directories.
+
+    Notes
+    -----
+    Each is hashed as it is asked for: what is done of a hundred large ones stays done when the user stops.
+    """
+    found = [path for named in paths for path in find_recipes(named, (".sif",))]
+    for one in settle([_outcome(path, partial(_describe, path)) for path in found]):
+        if isinstance(one, Converted):
+            yield _outcome(Path(one.origin), partial(_with_checksum, one, watch))
+        else:
+            yield one
+
+
+def _outcome(path: Path, make: Callable[[], Converted]) -> Outcome:
+    try:
+        return make()
+    except OSError as err:
+        return refused(path, explain_os_error(err))
+    except HpcmodError as err:
+        return refused(path, err)
+
+
+def _describe(path: Path) -> Converted:
+    return describe_sif(read_facts(path), path)
+
+
+def _with_checksum(one: Converted, watch: Watch) -> Converted:
+    with watch(f"hashing {Path(one.origin).name}") as progress:
+        checksum = file_sha256(Path(one.origin), progress)
+    return replace(one, easyconfig=replace(one.easyconfig, checksum=checksum))
+
+
+def describe_sif(facts: ImageFacts, path: Path) -> Converted:
+    """Make the easyconfig of a SIF, without its checksum.
+
+    Raises
+    ------
+    BadInputError
+        If neither its name nor what is in it tells a version, or its path cannot be the name of an image.
+    """
+    if ":" in str(path.absolute()):
+        raise BadInputError(f"{path}: a colon in its path, which ends a path for the runtime: rename it", "")
+    name, version, said = _name_and_version(path, facts)
+    labels = dict(facts.labels)
+    described, of_description = shorten(labels.get(f"{_OCI}description", "") or _contents(name, version, facts))
+    homepage, of_homepage = secure_homepage(labels.get(f"{_OCI}url", "") or labels.get(f"{_OCI}source", ""))
+    return Converted(
+        str(path),
+        EasyconfigText(
+            name=name,
+            version=version,
+            image=str(path.absolute()),
+            description=described,
+            homepage=homepage,
+            moduleclass="ai" if any(one.name.lower() in _TOLD for one in facts.packages) else "tools",
+        ),
+        (*of_description, *of_homepage),
+        tuple(said),
+        (path.absolute().parent.name,),
+    )
+
+
+def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, list[str]]:
+    """Find name and version, and say so where they are not those of the file's name.
+
+    Notes
+    -----
+    The label comes last, for an image inherits it from the image that it was made from: 22.04 is Ubuntu's.
+    """
+    stem = path.name.removesuffix(".sif")
+    split = _SPLIT.fullmatch(stem)
+    if split:
+        return split["name"], split["version"], []
+    if not _NAME.fullmatch(stem):
+        raise BadInputError(f"{path}: {stem[:80]!r} cannot be the name of a module: rename it to NAME_VERSION.sif", "")
+    package = _version_of(_PACKAGES.get(stem.lower(), stem.lower()), facts)
+    if package:
+        return stem, package, [f"the version is that of the package in it: {package}"]
+    label = dict(facts.labels).get(f"{_OCI}version", "")
+    if _NAME.fullmatch(label):
+        return stem, label, [f"the version is that of a label, perhaps of the image it was made from: {label}"]
+    raise BadInputError(
+        f"{path}: neither its name nor what is in it tells a version: rename it to NAME_VERSION.sif", ""
+    )
+
+
+def _version_of(package: str, facts: ImageFacts) -> str:
+    return next((one.version for one in facts.packages if one.name.lower() == package), "")
+
+
+def _contents(name: str, version: str, facts: ImageFacts) -> str:
+    """Tell what is in an image that says nothing of itself."""
+    python = [f"Python {facts.python.version}"] if facts.python else []
+    told = [f"{one} {_version_of(one, facts)}" for one in _TOLD if _version_of(one, facts)]
+    return f"{name} {version}" + (f", with {', '.join([*told, *python])}" if told or python else "")

@@ -1,0 +1,84 @@
+"""Easyconfigs made from foreign recipes, put where EasyBuild's robot looks for them; none is replaced unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.catalogue.foreign.outcome import Converted, Outcome, Refused
+from hpcmod.errors import HpcmodError
+from hpcmod.render.easyconfig import render_easyconfig
+from hpcmod.replacing import write_file
+
+CONVERTED, UNCHANGED, EXISTS, REFUSED = "converted", "unchanged", "exists", "refused"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of a recipe."""
+
+    status: str
+    """converted; unchanged: the very file is there already; exists: another one is, and stays; refused."""
+    origin: str
+    module: str = ""
+    path: str = ""
+    """Of the easyconfig."""
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    """Of a refusal."""
+
+
+def write_easyconfigs(
+    outcomes: Iterable[Outcome], directory: Path, *, verb: str, force: bool = False, dry_run: bool = False
+) -> Iterator[Row]:
+    """Write what was converted, each file whole or not at all, and yield a row for each recipe as it is done.
+
+    Parameters
+    ----------
+    verb
+        What made them, for the comment at the top of each.
+    force
+        Replace a file that says something else.
+    dry_run
+        Only say what would become of them.
+
+    Raises
+    ------
+    OSError
+        If the directory cannot be written to.
+    """
+    for one in outcomes:
+        if isinstance(one, Refused):
+            yield Row(REFUSED, one.origin, reason=one.reason)
+            continue
+        try:
+            text = render_easyconfig(replace(one.easyconfig, comments=tuple(_comments(one, verb))))
+        except HpcmodError as err:
+            yield Row(REFUSED, one.origin, reason=err.message)
+            continue
+        path = directory / one.easyconfig.path
+        status = _status(path, text, force=force)
+        if status == CONVERTED and not dry_run:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, text)
+        yield Row(status, one.origin, one.easyconfig.module, str(path), one.left_out, one.notes)
+
+
+def _comments(one: Converted, verb: str) -> Iterator[str]:
+    yield f"made by {verb} from {one.origin}"
+    if one.left_out:
+        yield f"not carried over: {'; '.join(one.left_out)}"
+    if one.notes:
+        yield "; ".join(one.notes)
+
+
+def _status(path: Path, text: str, *, force: bool) -> str:
+    try:
+        there = path.read_bytes()
+    except FileNotFoundError:
+        return CONVERTED
+    if there == text.encode():
+        return UNCHANGED
+    return CONVERTED if force else EXISTS

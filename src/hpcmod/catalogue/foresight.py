@@ -1,0 +1,84 @@
+"""Say what publishing would do, and do none of it: the facts of the image, the easyconfig, the commands, the checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.catalogue.candidate import Candidate, Request, choose_candidate, make_easyconfig
+from hpcmod.catalogue.facts import make_record
+from hpcmod.catalogue.publish import Bench, judge_fit
+from hpcmod.catalogue.republish import check_aliases, check_same
+from hpcmod.catalogue.staged import Stage, eb_command
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.trial import now
+from hpcmod.image.contents import read_facts
+from hpcmod.image.foresee import Foreseen, foresee
+from hpcmod.image.integrity import file_sha256
+from hpcmod.image.locate import recognize
+from hpcmod.image.provenance import Provenance
+from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.reference import LOCAL_KINDS
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """What would be published."""
+
+    module: str
+    image: Foreseen
+    """Where the image comes from, and where it goes."""
+    record: CatalogueRecord | None
+    """None where the image is not on this machine: its facts are not known before."""
+    easyconfig: str
+    """The text; without a checksum where the image is not on this machine."""
+    command: tuple[str, ...]
+    """What installs it."""
+    checks: tuple[str, ...]
+    """Run on this machine."""
+    job_checks: tuple[str, ...]
+    """Run as job steps, where Slurm answers."""
+    aliases: tuple[str, ...]
+    published: bool
+    """Whether it is published already, so that only the aliases would change."""
+
+
+def foresee_publishing(catalogue: Catalogue, request: Request, bench: Bench) -> Foresight:
+    """Foresee what `publish` would do.
+
+    Raises
+    ------
+    HpcmodError
+        If it would refuse before anything is fetched.
+    """
+    candidate = choose_candidate(request, central=bench.machine.site.central)
+    check_aliases(catalogue.named(candidate.name), candidate, request.aliases)
+    known = catalogue.find(candidate.name, candidate.version)
+    if known:
+        check_same(candidate, known, bench.progress(candidate.sif))
+    image = foresee(candidate.reference, catalogue.images / candidate.sif, options=bench.options)
+    record = _read(candidate, request, bench)
+    stage = Stage(catalogue, candidate.name, candidate.version)
+    return Foresight(
+        module=candidate.module,
+        image=image,
+        record=record,
+        easyconfig=make_easyconfig(
+            candidate, sha256=record.sha256 if record else "", reference=image.pinned or image.reference
+        ),
+        command=tuple(eb_command(stage, stage.directory / "easyconfigs" / candidate.easyconfig)),
+        checks=request.checks,
+        job_checks=(*request.checks, *request.job_checks) if bench.use_slurm else (),
+        aliases=request.aliases,
+        published=known is not None,
+    )
+
+
+def _read(candidate: Candidate, request: Request, bench: Bench) -> CatalogueRecord | None:
+    if recognize(candidate.reference).kind not in LOCAL_KINDS:
+        return None
+    path = Path(candidate.reference.path)
+    facts = read_facts(path)
+    digest = file_sha256(path, bench.progress(path.name))
+    found = Provenance(str(path.absolute()), "", digest, facts.size, now(), bench.options.tool)
+    return judge_fit(make_record(candidate, facts, found, site=bench.machine.site.name), path, request, bench)

@@ -1,0 +1,113 @@
+"""The journal of a catalogue on disk: one line a change, appended by whoever holds the lock."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hpcmod.errors import NotFoundError
+from hpcmod.model.journal import Change, parse_change, render_change
+
+JOURNAL = "journal.jsonl"
+
+
+def read_journal(directory: Path) -> tuple[Change, ...]:
+    """Read all changes of a catalogue, the oldest first; a line that was not finished counts for nothing.
+
+    Raises
+    ------
+    BadInputError
+        If a line is damaged.
+    """
+    path = directory / JOURNAL
+    try:
+        whole = path.read_bytes().rpartition(b"\n")[0]
+    except FileNotFoundError:
+        return ()
+    lines = enumerate(whole.split(b"\n"), 1) if whole else ()
+    return tuple(parse_change(line, f"{path}:{number}") for number, line in lines)
+
+
+def find_change(directory: Path, number: int) -> Change:
+    """Give a change by its number.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none.
+    """
+    found = next((change for change in read_journal(directory) if change.id == number), None)
+    if found is None:
+        raise NotFoundError(f"there is no change {number} in {directory / JOURNAL}", "See: hpcmod catalogue journal")
+    return found
+
+
+def append_change(directory: Path, change: Change, *, mode: int) -> None:
+    """Append a line, on disk for good or not at all; the rest of one that a killed process began is cut off first.
+
+    Parameters
+    ----------
+    mode
+        Of the file where it is made: other admins are to append too.
+    """
+    path = directory / JOURNAL
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    try:
+        end = _whole_lines(descriptor)
+        os.ftruncate(descriptor, end)
+        try:
+            _write_all(descriptor, render_change(change).encode(), end)
+            os.fsync(descriptor)
+        except OSError as err:
+            os.ftruncate(descriptor, end)
+            err.filename = err.filename or str(path)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def last_change(directory: Path) -> int:
+    """Give the number of the last change; 0 if there is none.
+
+    Raises
+    ------
+    BadInputError
+        If its line is damaged.
+    """
+    path = directory / JOURNAL
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0
+    try:
+        end = _whole_lines(descriptor)
+        line = os.pread(descriptor, end - 1 - (start := _line_start(descriptor, end)), start) if end else b""
+    finally:
+        os.close(descriptor)
+    return parse_change(line, str(path)).id if line else 0
+
+
+_STEP = 1 << 16
+
+
+def _whole_lines(descriptor: int) -> int:
+    """Bytes up to the last line end."""
+    return _line_start(descriptor, os.fstat(descriptor).st_size + 1)
+
+
+def _line_start(descriptor: int, end: int) -> int:
+    """Where the line starts whose line end is the last byte before `end`."""
+    place = end - 1
+    while place > 0:
+        start = max(0, place - _STEP)
+        found = os.pread(descriptor, place - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        place = start
+    return 0
+
+
+def _write_all(descriptor: int, line: bytes, place: int) -> None:
+    while line:
+        written = os.pwrite(descriptor, line, place)
+        line, place = line[written:], place + written

@@ -1,0 +1,86 @@
+"""The admin's verbs on what is published: decide from the records of a name, show it or do it, and undo it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.journal import find_change, last_change, read_journal
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.whole import check_there
+from hpcmod.model.journal import Change, Records, find_undoable, make_edits, make_undo
+from hpcmod.model.lifecycle import check_leads, key_of
+from hpcmod.model.record import CatalogueRecord
+
+Decide = Callable[[Sequence[CatalogueRecord]], Records]
+"""Gives what the records of one name are to be; raises where that cannot be. See hpcmod.model.lifecycle."""
+
+
+def change_name(
+    catalogue: Catalogue, name: str, decide: Decide, *, verb: str, actor: Actor, dry_run: bool = False
+) -> Change:
+    """Change the containers of one name, or only say how; what was so already is no change, and not in the journal.
+
+    Raises
+    ------
+    HpcmodError
+        If it cannot be; then everything is as it was.
+    """
+    if dry_run:
+        return _foresee(catalogue, _decide(catalogue, name, decide), verb, actor)
+    with changing(catalogue, actor):
+        return commit(catalogue, _decide(catalogue, name, decide), verb=verb, actor=actor)
+
+
+def _decide(catalogue: Catalogue, name: str, decide: Decide) -> Records:
+    new = decide(catalogue.named(name))
+    _check_there(catalogue, new)
+    return new
+
+
+def _check_there(catalogue: Catalogue, new: Records) -> None:
+    """Check that what is to be loadable again was not removed."""
+    for key, record in new.items():
+        old = catalogue.find(*key)
+        if record and record.state != "retired" and (old is None or old.state == "retired"):
+            check_there(catalogue, record)
+
+
+def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: bool = False) -> Change:
+    """Take a change back: that of a number in the journal, or the last that was not taken back yet.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such change.
+    BadInputError
+        If a later one has changed the same.
+    """
+    if dry_run:
+        change, records = _find_undo(catalogue, number)
+        return _foresee(catalogue, records, f"undo {change.verb}", actor, change.id)
+    with changing(catalogue, actor):
+        change, records = _find_undo(catalogue, number)
+        return commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id)
+
+
+def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Records]:
+    change = _last_change(catalogue) if number is None else find_change(catalogue.directory, number)
+    records = make_undo(change, {edit.key: catalogue.find(*edit.key) for edit in change.edits})
+    _check_there(catalogue, records)
+    for name in {edit.name for edit in change.edits}:
+        check_leads(one for one in _with(catalogue.named(name), records) if one.name == name)
+    return change, records
+
+
+def _with(known: Sequence[CatalogueRecord], new: Records) -> list[CatalogueRecord]:
+    return [record for record in {**{key_of(one): one for one in known}, **new}.values() if record]
+
+
+def _last_change(catalogue: Catalogue) -> Change:
+    return find_undoable(read_journal(catalogue.directory))
+
+
+def _foresee(catalogue: Catalogue, new: Records, verb: str, actor: Actor, undoes: int = 0) -> Change:
+    edits = make_edits({key: catalogue.find(*key) for key in new}, new)
+    return Change(last_change(catalogue.directory) + 1, "", actor.who, verb, actor.why, edits, undoes)

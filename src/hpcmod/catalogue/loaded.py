@@ -1,0 +1,54 @@
+"""The container module of a shell: which it is, and what the catalogues know of its image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.catalogue.advisories import matching_advisories, read_advisories
+from hpcmod.catalogue.store import find_catalogues
+from hpcmod.check.doctor import OK, WARN, Finding
+from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.install.store import recorded_sha256
+from hpcmod.machine import load_site
+from hpcmod.render.notice import render_advisory
+
+
+@dataclass(frozen=True)
+class LoadedModule:
+    """The container module of this shell."""
+
+    module: str
+    """Short module name; empty: none is loaded."""
+    sha256: str
+    """Of its image; empty: not known."""
+
+
+def find_loaded(environ: Mapping[str, str]) -> LoadedModule:
+    """Tell which container module is loaded in an environment, by what our modules note in it."""
+    module = environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
+    root = environ.get("CONTAINERROOT", "")
+    return LoadedModule(module, recorded_sha256(Path(root)) if module and root else "")
+
+
+def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at what the catalogues know of the loaded module, for `hpcmod doctor`; nothing without a catalogue."""
+    try:
+        listed = find_catalogues(load_site(None, environ), environ)
+    except HpcmodError as err:
+        yield Finding(WARN, "catalogues", err.message, err.cure)
+        return
+    if not listed:
+        return
+    loaded = find_loaded(environ)
+    for fault in read_advisories(listed):
+        if isinstance(fault, BadInputError):
+            yield Finding(WARN, "advisories", fault.message, fault.cure)
+    found = matching_advisories(listed, loaded.module, loaded.sha256, environ=environ) if loaded.module else ()
+    for one in found:
+        yield Finding(WARN, "advisory", f"{loaded.module}: {one.title}", render_advisory(one).replace("\n", "\n     "))
+    if not found:
+        yield Finding(
+            OK, "advisories", f"none for {loaded.module}" if loaded.module else "no container module is loaded"
+        )

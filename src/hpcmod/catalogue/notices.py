@@ -1,0 +1,105 @@
+"""Notices on disk: what a module reads when it loads, one file a SIF, made from the records and the advisories."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hpcmod.catalogue.advisories import read_advisories
+from hpcmod.catalogue.index import read_index
+from hpcmod.catalogue.sharing import file_mode
+from hpcmod.catalogue.store import Catalogue, catalogue_directories
+from hpcmod.errors import BadInputError
+from hpcmod.install.store import recorded_sha256
+from hpcmod.model.advisory import Advisory
+from hpcmod.model.plan import InstallPlan, with_notices
+from hpcmod.render.notice import ALL, render_advisory_notice, render_notices, render_state_notice
+from hpcmod.replacing import write_file
+
+_OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")
+
+
+def look_for_notices(plan: InstallPlan, environ: Mapping[str, str]) -> InstallPlan:
+    """Have a module look for notices in each catalogue that is known now, whether or not there are any yet."""
+    places = [Catalogue(place).notices.absolute() for place in catalogue_directories(plan.site, environ)]
+    return with_notices(plan, map(str, places), recorded_sha256(Path(plan.spec.root)))
+
+
+def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple[str, ...]:
+    """Make the notices of a catalogue what its records and advisories say; what is right already is left alone.
+
+    Only the holder of the catalogue's lock may. Each file is replaced whole, and is gone once nothing is to be said.
+    Returns the names of the files that changed, sorted.
+
+    Parameters
+    ----------
+    tell
+        Called with a line about each broken advisory: no module tells of it.
+    """
+    read = tuple(read_advisories([catalogue]))
+    for fault in read:
+        if isinstance(fault, BadInputError):
+            tell(f"left out: {fault.message}")
+    advisories = [one for one in read if isinstance(one, Advisory)]
+    wanted = {name: render_notices(said) for name, said in make_notices(catalogue, advisories).items()}
+    changed = {name for name, text in wanted.items() if _read(catalogue.notices / name) != text}
+    for name in changed:
+        catalogue.notices.mkdir(exist_ok=True)
+        write_file(catalogue.notices / name, wanted[name], mode=file_mode(catalogue.directory))
+    gone = {name for name in _names(catalogue.notices) if _OURS.fullmatch(name) and name not in wanted}
+    for name in gone:
+        (catalogue.notices / name).unlink(missing_ok=True)
+    return tuple(sorted(changed | gone))
+
+
+def _names(directory: Path) -> list[str]:
+    with suppress(FileNotFoundError):
+        return [path.name for path in directory.iterdir()]
+    return []
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def find_silent(catalogue: Catalogue, advisories: Iterable[Advisory], *, now: float) -> Iterator[str]:
+    """Yield a line about each advisory that no module of the catalogue tells.
+
+    Parameters
+    ----------
+    now
+        Seconds since 1970.
+    """
+    entries = read_index(catalogue).entries
+    for one in advisories:
+        if now >= one.until:
+            yield f"{one.name}: expired on {one.expires}, so nobody is told"
+        elif one.modules and not one.digests and not any(one.concerns(entry.module, entry.sha256) for entry in entries):
+            yield f"{one.name}: no container of the catalogue is called {' or '.join(one.modules)}"
+
+
+def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mapping[str, list[str]]:
+    """Make all notices of a catalogue: by name of the file, the blocks it consists of."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in advisories:
+        for name in (ALL,) if one.for_all else one.digests:
+            found[name].append(render_advisory_notice(one))
+    entries = read_index(catalogue).entries
+    images = [entry.sha256 for entry in entries]
+    by_name = [one for one in advisories if one.modules]
+    for entry in entries:
+        said = [render_advisory_notice(one) for one in by_name if one.concerns(entry.module, entry.sha256)]
+        if entry.state != "published":
+            # a damaged record is for `verify` to tell; the others are told of all the same
+            with suppress(BadInputError):
+                record = catalogue.find(entry.name, entry.version)
+                said += [render_state_notice(record, named=images.count(record.sha256) > 1)] if record else []
+        if said:
+            found[entry.sha256] += said
+    return found

@@ -1,0 +1,221 @@
+"""Publish a container: bring and read its image, install it unseen, try it, and only then let everybody see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.catalogue.candidate import Candidate, Request, choose_candidate, make_easyconfig
+from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.facts import SBOM, make_record, stack_pairs
+from hpcmod.catalogue.republish import check_aliases, check_same, with_aliases
+from hpcmod.catalogue.sharing import check_writable, shared
+from hpcmod.catalogue.staged import Stage, install_staged, place_kept
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.trial import EASYBUILD_CHECK, Trial, find_srun, now, run_checks
+from hpcmod.catalogue.whole import verify_container
+from hpcmod.check.compat import make_case
+from hpcmod.check.doctor import FAIL
+from hpcmod.errors import BadInputError, CheckFailedError
+from hpcmod.image.bring import ObtainOptions
+from hpcmod.image.contents import read_facts
+from hpcmod.image.integrity import Progress
+from hpcmod.image.obtain import Obtained, obtain
+from hpcmod.image.provenance import sidecar
+from hpcmod.image.stack import open_files
+from hpcmod.lock import hold, tidy
+from hpcmod.machine import Machine
+from hpcmod.model.compat import REFUSE, WARN, judge
+from hpcmod.model.compat_rules import RULES
+from hpcmod.model.lifecycle import key_of
+from hpcmod.model.record import CatalogueRecord, Check
+from hpcmod.replacing import write_file
+
+
+@dataclass(frozen=True)
+class Bench:
+    """With what a container is brought, installed and tried."""
+
+    machine: Machine
+    options: ObtainOptions
+    eb_environment: Mapping[str, str]
+    """In which `eb` finds our easyblock."""
+    actor: Actor
+    slurm: tuple[str, ...] = ()
+    """Options of srun."""
+    use_slurm: bool = True
+    progress: Callable[[str], Progress | None] = lambda _: None
+    """Gives what shows the progress of a piece of work, by its label."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was published."""
+
+    record: CatalogueRecord
+    change: int
+    """The line of the journal; 0: it was there already."""
+
+
+def publish(catalogue: Catalogue, request: Request, bench: Bench) -> Published:
+    """Publish a container: all of it, or nothing. One that is published with this very image is mended, if need be.
+
+    Raises
+    ------
+    CheckFailedError
+        If the installation or a check failed.
+    BadInputError
+        If another image is published by that name.
+    HpcmodError
+        If the image cannot be got, is not for this machine, or is not trusted; if a check needs Slurm, and there is
+        none.
+    """
+    candidate = choose_candidate(request, central=bench.machine.site.central)
+    stage = Stage(catalogue, candidate.name, candidate.version)
+    check_writable(catalogue)
+    find_srun(bench.eb_environment, use_slurm=bench.use_slurm, needed=bool(request.job_checks))
+    with shared(catalogue), _alone(stage, candidate, bench.actor):
+        with changing(catalogue, bench.actor):  # finishes what a killed one has begun
+            check_aliases(catalogue.named(candidate.name), candidate, request.aliases)
+            known = catalogue.find(candidate.name, candidate.version)
+        try:
+            return (
+                _publish_again(stage, candidate, known, request, bench)
+                if known
+                else _publish_new(stage, candidate, request, bench)
+            )
+        except BaseException:
+            if catalogue.find(candidate.name, candidate.version) is None:
+                _discard(stage, candidate)
+            raise
+        finally:
+            stage.remove()
+
+
+@contextmanager
+def _alone(stage: Stage, candidate: Candidate, actor: Actor) -> Iterator[None]:
+    """Let one process at a time publish this container, or this image; all other changes of the catalogue go on."""
+    locks = [stage.catalogue.locks / f"{name}.lock" for name in (stage.directory.name, f"image-{candidate.sif}")]
+    with ExitStack() as held:
+        for lock in locks:
+            held.callback(tidy, lock)
+            held.enter_context(hold(lock, limit=None, tell=actor.tell, on_stale=lambda: None))
+        yield
+
+
+def _publish_new(stage: Stage, candidate: Candidate, request: Request, bench: Bench) -> Published:
+    tested = _install_and_try(stage, candidate, request, bench)
+    record = replace(tested, published=now(), publisher=bench.actor.who)
+    return _let_see(stage, record, request, bench, verb="publish")
+
+
+def _publish_again(
+    stage: Stage, candidate: Candidate, known: CatalogueRecord, request: Request, bench: Bench
+) -> Published:
+    """Move the aliases of what is published with this very image; what is damaged of it is made whole."""
+    progress = bench.progress(candidate.sif)
+    check_same(candidate, known, progress)
+    damage = [one for one in verify_container(stage.catalogue, known, progress=progress) if one.verdict == FAIL]
+    if not damage:
+        bench.actor.tell(f"{known.module} is published already, with this very image")
+        return _let_see(stage, known, request, bench, verb="alias")
+    for one in damage:
+        bench.actor.tell(f"to be mended: {one.found}")
+    tested = _install_and_try(stage, replace(candidate, checksum=known.sha256), _as_before(request, known), bench)
+    return _let_see(stage, replace(known, checks=tested.checks), request, bench, verb="mend")
+
+
+def _as_before(request: Request, known: CatalogueRecord) -> Request:
+    """Ask for the checks that were passed, where no others are asked for."""
+    if request.checks or request.job_checks:
+        return request
+    plain = tuple(one.name for one in known.checks if not one.under and one.name != EASYBUILD_CHECK)
+    job = tuple(one.name for one in known.checks if one.under and one.name not in plain)
+    return replace(request, checks=plain, job_checks=job)
+
+
+def _install_and_try(stage: Stage, candidate: Candidate, request: Request, bench: Bench) -> CatalogueRecord:
+    stage.clear()
+    got = _bring(stage.catalogue, candidate, bench)
+    site = bench.machine.site.name
+    untried = make_record(candidate, read_facts(got.path), got.provenance, site=site)
+    record = judge_fit(untried, got.path, request, bench)
+    easyconfig = stage.directory / "easyconfigs" / candidate.easyconfig
+    easyconfig.parent.mkdir()
+    write_file(easyconfig, make_easyconfig(candidate, sha256=record.sha256, reference=record.reference))
+    bench.actor.tell(f"installing {record.module} with eb")
+    profile = Path(bench.machine.choice.profile)
+    named = str(profile.absolute() if profile.is_file() else profile)
+    install_staged(stage, easyconfig, profile=named, site=site, environ=bench.eb_environment)
+    return replace(record, checks=tuple(_try(stage, record, request, bench)))
+
+
+def judge_fit(record: CatalogueRecord, image: Path, request: Request, bench: Bench) -> CatalogueRecord:
+    """Note what the image is built on, and whether that fits this machine.
+
+    Raises
+    ------
+    CheckFailedError
+        If it does not, and that was not asked for.
+    """
+    case = make_case(image, bench.machine.site, bench.options.environ)
+    verdict = judge(case, RULES)
+    for one in verdict.at(WARN):
+        bench.actor.tell(f"{one.rule}: {one.found}")
+    if verdict.level == REFUSE and not request.misfit:
+        why = "\n".join(f"  {one.rule}: {one.found} {one.cure}".rstrip() for one in verdict.at(REFUSE))
+        raise CheckFailedError(
+            f"{record.module} does not fit this machine:\n{why}",
+            "Mend the image; or, where it is for nodes that differ from this one: --misfit.",
+        )
+    with open_files(image) as files:
+        sbom = SBOM if files.real(SBOM) else ""
+    return replace(record, stack=stack_pairs(case.image), compat=verdict.level, sbom=sbom)
+
+
+def _bring(catalogue: Catalogue, candidate: Candidate, bench: Bench) -> Obtained:
+    """Bring the image to where it will stay; without an easyconfig and a record nobody looks for it there."""
+    path = catalogue.images / candidate.sif
+    owner = find_owner(catalogue, candidate.sif)
+    if owner and owner.module != candidate.module:
+        raise BadInputError(f"{path} belongs to {owner.module}", "Name the image otherwise in the easyconfig.")
+    options = replace(bench.options, checksum=candidate.checksum, replace=True)
+    return obtain(candidate.reference, path, options=options, progress=bench.progress(candidate.sif))
+
+
+def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:
+    """Find the container that an image of the catalogue belongs to; None where there is none, or it is nobody's."""
+    if not (catalogue.images / sif).exists():
+        return None
+    return next((one for one in catalogue.records() if one.sif == sif), None)
+
+
+def _try(stage: Stage, record: CatalogueRecord, request: Request, bench: Bench) -> Iterator[Check]:
+    yield Check(EASYBUILD_CHECK, True, now(), record.sha256)
+    trial = Trial(record.module, stage.modules, record.sha256, bench.eb_environment, bench.slurm, bench.use_slurm)
+    for check in run_checks(trial, request.checks, request.job_checks):
+        bench.actor.tell(f"passed{' under Slurm' * bool(check.under)}: {check.name}")
+        yield check
+
+
+def _let_see(stage: Stage, record: CatalogueRecord, request: Request, bench: Bench, *, verb: str) -> Published:
+    """Let users see it: the one step in which that happens."""
+    catalogue, key = stage.catalogue, key_of(record)
+    with changing(catalogue, bench.actor):
+        if verb != "alias":
+            place_kept(stage)
+        others = [one for one in catalogue.named(record.name) if key_of(one) != key]
+        new = with_aliases((*others, record), record, request.aliases)
+        change = commit(catalogue, new, verb=verb, actor=bench.actor)
+        return Published(catalogue.read(*key), change.id if change.edits else 0)
+
+
+def _discard(stage: Stage, candidate: Candidate) -> None:
+    """Leave the catalogue as it was."""
+    stage.discard()
+    image = stage.catalogue.images / candidate.sif
+    if find_owner(stage.catalogue, candidate.sif) is None:
+        image.unlink(missing_ok=True)
+        sidecar(image).unlink(missing_ok=True)

@@ -1,0 +1,101 @@
+"""What a site sets up once, as files: the module of hpcmod, its default version, and the scripts it puts on PATH."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod import resources
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.render.modulefile import SYNTAXES, render_template
+from hpcmod.render.published import MODULERC
+from hpcmod.render.site_module import SiteModule, render_launcher, render_site_module
+from hpcmod.replacing import write_file
+
+_SUFFIX = {"Lua": ".lua", "Tcl": ""}
+_GROUP_BITS = 0o2020
+
+
+@dataclass(frozen=True)
+class SetupFile:
+    """One file that is to be there."""
+
+    path: Path
+    text: str
+    executable: bool = False
+
+
+def make_site_module(
+    place: Path, python: Path, catalogues: Sequence[Catalogue], *, version: str, site: str = ""
+) -> SiteModule:
+    """Make the value of the module that is to lie in a place."""
+    pattern = f"{resources.easyblocks_directory()}/container*.py" if resources.is_checkout() else ""
+    return SiteModule(
+        version=version,
+        bin=str(place / "bin"),
+        python=str(python),
+        easyconfigs=(*(str(one.easyconfigs) for one in catalogues), str(resources.easyconfigs_directory())),
+        images=tuple(str(one.images) for one in catalogues),
+        easyblocks=pattern,
+        catalogues=tuple(str(one.directory) for one in catalogues),
+        modules=tuple(str(one.modules) for one in catalogues),
+        site=site,
+    )
+
+
+def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile, ...]:
+    """Give the files of a setup, the modulefiles last: nobody sees one before what it leads to.
+
+    Parameters
+    ----------
+    eb
+        Whether the `eb` beside hpcmod is to be on PATH too, for a machine that has none of its own.
+
+    Raises
+    ------
+    LackingError
+        If hpcmod, or `eb`, is not installed beside this Python.
+    BadInputError
+        If a path cannot be an element of a list.
+    """
+    for path in (*module.easyconfigs, *module.images, *module.catalogues, *module.modules, module.bin):
+        if ":" in path:
+            raise BadInputError(f"{path}: a colon ends an element of PATH", "Choose another directory.")
+    programs = ["hpcmod", *(["eb"] if eb else [])]
+    launchers = [_launcher(place, Path(module.python).with_name(name)) for name in programs]
+    return (*launchers, *_modulefiles(place / "modules" / "hpcmod", module))
+
+
+def _launcher(place: Path, program: Path) -> SetupFile:
+    if not program.is_file():
+        raise LackingError(f"there is no {program}", f"Install it there: {program.with_name('pip')} install hpcmod")
+    return SetupFile(place / "bin" / program.name, render_launcher(str(program)), executable=True)
+
+
+def _modulefiles(directory: Path, module: SiteModule) -> Iterator[SetupFile]:
+    templates = resources.module_templates()
+    leads = {"leads": [(f"hpcmod/{module.version}", ["default"])], "hidden": []}
+    for syntax in SYNTAXES:
+        text = render_site_module(module, syntax, templates)
+        yield SetupFile(directory / f"{module.version}{_SUFFIX[syntax]}", text)
+    # In Lua only: for one in Tcl, Lmod 8.6 would start a program at each command, and fail where the path has blanks.
+    yield SetupFile(directory / MODULERC["Lua"], render_template("modulerc", "Lua", templates, leads))
+
+
+def write_setup(files: Iterable[SetupFile]) -> None:
+    """Write the files, each whole or not at all, for all to read whatever the umask; the group is the directory's."""
+    for file in files:
+        _make_directory(file.path.parent)
+        group = file.path.parent.stat().st_mode & 0o020
+        write_file(file.path, file.text, mode=(0o755 if file.executable else 0o644) | group)
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory that all may read; whom the one above belongs to and who may write there, it keeps."""
+    if path.is_dir():
+        return
+    _make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    path.chmod(0o755 | (path.parent.stat().st_mode & _GROUP_BITS))

@@ -1,0 +1,102 @@
+"""Who may read and change a catalogue: what its own directory allows, all below it allows too."""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcmod.catalogue.store import CATALOGUE, Catalogue, render_catalogue
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.replacing import write_file
+
+_ALL_MAY_READ = 0o755
+_GROUP_MAY_WRITE = 0o020
+_SETGID = 0o2000
+
+
+def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
+    """Make the directories of a catalogue, its name last; where there is one already, what is missing of it.
+
+    Parameters
+    ----------
+    group
+        Who may change it besides the owner; empty: nobody. Everybody may read it, as far as the directories above
+        allow.
+
+    Raises
+    ------
+    BadInputError
+        If other things lie there.
+    LackingError
+        If there is no such group, or the user is not in it.
+    """
+    root = catalogue.directory
+    if root.is_dir() and any(root.iterdir()) and not (root / CATALOGUE).is_file():
+        raise BadInputError(f"{root}: other things lie there", "Name a directory that is empty, or that is not there.")
+    root.mkdir(parents=True, exist_ok=True)
+    if group:
+        _give_to_group(root, group)
+    elif not (root / CATALOGUE).is_file():
+        root.chmod(_ALL_MAY_READ)
+    with shared(catalogue):
+        places = (catalogue.records_directory, catalogue.images, catalogue.easyconfigs, catalogue.software)
+        mine = (catalogue.kept, catalogue.advisories, catalogue.notices, catalogue.staging, catalogue.locks)
+        for place in (*places, catalogue.modules, *mine):
+            place.mkdir(parents=True, exist_ok=True)
+        if catalogue.counts_use:
+            catalogue.usage.mkdir(exist_ok=True)
+        write_file(root / CATALOGUE, render_catalogue(catalogue), mode=file_mode(root))
+
+
+def _give_to_group(root: Path, group: str) -> None:
+    """Let a group write, and let all that is made below belong to it, whoever makes it."""
+    try:
+        os.chown(root, -1, grp.getgrnam(group).gr_gid)
+        root.chmod(_ALL_MAY_READ | _GROUP_MAY_WRITE | _SETGID)
+    except KeyError as err:
+        raise LackingError(f"there is no group {group!r}", "Name one that is there: getent group") from err
+    except PermissionError as err:
+        raise LackingError(f"{root}: cannot be given to the group {group}", "Have somebody in it make it.") from err
+
+
+def file_mode(root: Path) -> int:
+    """Mode of a file below a directory: for whom the directory is readable and writable."""
+    return root.stat().st_mode & 0o666
+
+
+def group_may_write(root: Path) -> bool:
+    """Say whether a directory is there for a group to change."""
+    return bool(root.stat().st_mode & _GROUP_MAY_WRITE)
+
+
+def check_writable(catalogue: Catalogue) -> None:
+    """Refuse whoever may not change a catalogue, before anything is tried.
+
+    Raises
+    ------
+    LackingError
+        With who may.
+    """
+    if not os.access(catalogue.locks, os.W_OK):
+        root = catalogue.directory
+        who = f"the group {root.group()}" if group_may_write(root) else root.owner()
+        raise LackingError(f"you may not change the catalogue {root}", f"Ask {who}.")
+
+
+@contextlib.contextmanager
+def shared(catalogue: Catalogue) -> Iterator[None]:
+    """Let what this process and its children make belong to whom the catalogue does, whatever their own umask.
+
+    Notes
+    -----
+    An admin's umask of 077 would publish what nobody can read. The group comes from the set-group-ID bit of the
+    directory, which new directories inherit.
+    """
+    before = os.umask(0o777 & ~catalogue.directory.stat().st_mode)
+    try:
+        yield
+    finally:
+        os.umask(before)

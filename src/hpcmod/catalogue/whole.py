@@ -1,0 +1,105 @@
+"""Whether all of a published container is there, and as it was published: image, installation, module, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.visible import KEPT_MODULE, visible_files
+from hpcmod.check.doctor import FAIL, OK, WARN, Finding
+from hpcmod.errors import NotFoundError
+from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.install.installed import read_record
+from hpcmod.model.record import CatalogueRecord
+
+_MEND = "Publish the same image by the same name again: that mends it."
+
+IMAGE = "image"
+"""Subject of the findings on bytes."""
+
+
+def software_of(catalogue: Catalogue, record: CatalogueRecord) -> Path:
+    """Where a container is installed for all."""
+    return catalogue.software / record.name / record.version
+
+
+def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
+    """Refuse to let users see a container of which something was removed.
+
+    Raises
+    ------
+    NotFoundError
+        If its image, its installation or its module is gone.
+    """
+    kept = catalogue.kept / record.name / record.version
+    modules = [kept / name for name in KEPT_MODULE.values()]
+    missing = [
+        str(path) for path in (catalogue.images / record.sif, software_of(catalogue, record)) if not path.exists()
+    ]
+    missing += [] if any(path.is_file() for path in modules) else [str(kept)]
+    if missing:
+        raise NotFoundError(
+            f"{record.module} cannot be brought back: {', '.join(missing)} is gone",
+            "Publish its image again, by another version.",
+        )
+
+
+def verify_container(
+    catalogue: Catalogue, record: CatalogueRecord, *, progress: Progress | None = None
+) -> Iterator[Finding]:
+    """Compare a container with its record: every byte of its image, and what users see of it."""
+    image = catalogue.images / record.sif
+    yield _verify_image(image, record, progress)
+    own = software_of(catalogue, record) / record.sif
+    if own.is_file() and not (image.is_file() and own.samefile(image)):
+        yield _verify_image(own, record, progress)
+    yield from _verify_files(catalogue, record)
+    yield from _verify_visible(catalogue, record)
+    stale = [check.name for check in record.checks if not check.passed or check.sha256 != record.sha256]
+    if stale or not record.checks:
+        yield Finding(WARN, "checks", "none passed on this image" if not record.checks else f"not on this: {stale}", "")
+    else:
+        yield Finding(OK, "checks", f"{len(record.checks)} passed on this image", "")
+
+
+def _verify_image(path: Path, record: CatalogueRecord, progress: Progress | None) -> Finding:
+    if not path.is_file():
+        return _gone(record, IMAGE, f"{path} is gone")
+    if path.stat().st_size != record.size:
+        return Finding(FAIL, IMAGE, f"{path} has {path.stat().st_size} bytes, published were {record.size}", _MEND)
+    found = file_sha256(path, progress)
+    if found != record.sha256:
+        return Finding(FAIL, IMAGE, f"{path} has sha256 {found}, published was {record.sha256}", _MEND)
+    return Finding(OK, IMAGE, f"{path}, sha256 {found}", "")
+
+
+def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
+    root = software_of(catalogue, record)
+    files = read_record(root).get("files", [])
+    missing = [str(root / name) for name in files if not (root / name).is_file()]
+    if missing or not files:
+        yield _gone(record, "installation", f"{', '.join(missing[:3]) or root}: gone")
+    else:
+        yield Finding(OK, "installation", f"{len(files)} files in {root}", "")
+
+
+def _gone(record: CatalogueRecord, subject: str, found: str) -> Finding:
+    if record.state == "retired":
+        return Finding(WARN, subject, f"{found}; gc removes what is retired", "")
+    return Finding(FAIL, subject, found, _MEND)
+
+
+def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
+    rebuild = "Have it made again: hpcmod catalogue rebuild"
+    wanted = dict(visible_files(catalogue, record))
+    for path, text in wanted.items():
+        same = path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text
+        yield (
+            Finding(OK, "visible", str(path))
+            if same
+            else Finding(FAIL, "visible", f"{path}: not as published", rebuild)
+        )
+    if not any(catalogue.modules in path.parents for path in wanted):
+        gone = catalogue.kept / record.name / record.version
+        yield Finding(FAIL, "visible", f"{gone}: gone", _MEND)

@@ -1,0 +1,80 @@
+"""Versions that a recipe states more than once, by hand: in names, in descriptions, in the file name of the image."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hpcmod.check.easyconfigs.look import WARNING, RecipeFault, RecipeLook, fault
+
+_NUMBER = r"[vV]?(\d+(?:\.\d+)+(?:[+._-]?[A-Za-z0-9]+)*)"
+_IN_NAMES = re.compile(r"([A-Za-z][A-Za-z_]*(?:\d[A-Za-z]+)?)[-_]v?(\d+(?:\.\d+)+(?:\.?[a-z]+\d*)?)(?=[-_]|$|\.sif)")
+_IN_TEXT = re.compile(rf"\b([A-Za-z][\w+-]*)[ \t]+(?:version[ \t]+)?{_NUMBER}")
+_VARIABLE = re.compile(r"local_(?:c_)?(\w+?)_version")
+_NO_PRODUCT = re.compile(
+    "versions?|releases?|than|before|after|since|with|and|from|to|for|until|in|of|on|or|is|as|the|a|an|by|at"
+    "|section|chapter|singularity|dockerhash"
+)
+_SAME = {"torch": "pytorch", "flashattn": "flashattention"}
+
+
+@dataclass(frozen=True)
+class _Claim:
+    product: str
+    version: str
+    place: str
+    line: int
+
+
+def find_drift(look: RecipeLook) -> Iterator[RecipeFault]:
+    """Find products of which two places of the recipe state different versions."""
+    first: dict[str, _Claim] = {}
+    told: set[tuple[str, str]] = set()
+    for claim in _claims(look):
+        product = _product(claim.product)
+        known = first.setdefault(product, claim)
+        if not _agree(known.version, claim.version) and (product, claim.place) not in told:
+            told.add((product, claim.place))
+            what = f"{claim.product} is {claim.version} in {claim.place}, but {known.version} in {known.place}"
+            cure = "Correct the one that is wrong; the module lists the packages of the image by itself."
+            yield fault(claim.line, "version-drift", WARNING, what, cure)
+
+
+def _claims(look: RecipeLook) -> Iterator[_Claim]:
+    """Yield what is stated, the places first that decide what is installed."""
+    name, version = look.string("name"), look.string("version")
+    if re.fullmatch(r"\d+(\.\d+)+", version):
+        yield _Claim(name, version, "version", look.line("version"))
+    for product, stated in _IN_NAMES.findall(look.string("versionsuffix")[:255]):
+        yield _Claim(product, stated, "versionsuffix", look.line("versionsuffix"))
+    for image in look.images():
+        file = image.rpartition("/")[2][:255]  # no name of a file is longer
+        for product, stated in _IN_NAMES.findall(file):
+            yield _Claim(product, stated, f"the image {file[:80]}", look.line("sources ="))
+    for variable, value in look.values.items():
+        named = _VARIABLE.fullmatch(variable)
+        if named and isinstance(value, str) and re.fullmatch(_NUMBER, value):
+            yield _Claim(named[1], value, variable, look.line(f"{variable} "))
+    yield from _stated(look.string("description"), "the description", look.line("description"))
+    for number, line in enumerate(look.text.splitlines(), 1):
+        if line.startswith("#DOC"):
+            yield from _stated(line[4:], "#DOC", number)
+
+
+def _stated(text: str, place: str, line: int) -> Iterator[_Claim]:
+    for product, version in _IN_TEXT.findall(text):
+        if not _NO_PRODUCT.fullmatch(product.lower()):
+            yield _Claim(product, version, place, line)
+
+
+def _product(name: str) -> str:
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    return _SAME.get(plain, plain)
+
+
+def _agree(one: str, other: str) -> bool:
+    """Say whether one version is the other, or its beginning: 3.12 and 3.12.3, 2.7.1 and 2.7.1+rocm6.2.4."""
+    first, second = (re.split(r"[.+_-]", text.lower().lstrip("v")) for text in (one, other))
+    shorter = min(len(first), len(second))
+    return first[:shorter] == second[:shorter]

@@ -1,0 +1,44 @@
+"""The files of recipes: which there are below a directory, and their texts, whatever else lies there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, explain_os_error
+
+SUFFIXES = (".eb", "container.yaml")
+"""How files end that can be looked at."""
+
+_LARGEST = 1 << 20  # bytes; LUMI's longest easyconfig has 40,000, and so has the longest of the peer's recipes
+
+
+def find_recipes(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[Path]:
+    """Yield a file, or all below a directory whose names end so, sorted."""
+    if path.is_dir():
+        yield from sorted(one for one in path.rglob("*") if one.name.endswith(suffixes) and one.is_file())
+    else:
+        yield path
+
+
+def read_recipe(path: Path) -> str:
+    """Read the text of a recipe.
+
+    Raises
+    ------
+    HpcmodError
+        If it cannot be read, is too large for a recipe, or is no text.
+    """
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            raise BadInputError(f"{path}: is no file", "")
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as err:
+        raise explain_os_error(err) from err
+    if len(data) > _LARGEST:
+        raise BadInputError(f"{path}: too large for a recipe", "")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{path}: is no text: {err.reason} at byte {err.start}", "Save it as UTF-8.") from err

@@ -1,0 +1,59 @@
+"""Find the mistakes in recipes of containers, ours and other people's: each with its line, the rule, and a cure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hpcmod.check.easyconfigs.files import SUFFIXES
+from hpcmod.check.easyconfigs.look import ERROR, RecipeFault, RecipeLook, fault
+from hpcmod.check.easyconfigs.rules import RULES
+from hpcmod.check.easyconfigs.shpc import SHPC_RULES
+from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.model.container_yaml import parse_container_yaml
+
+
+def lint_recipe(text: str, path: Path, *, exists: Callable[[str], bool] = os.path.lexists) -> tuple[RecipeFault, ...]:
+    """Find the mistakes in a recipe, in the order of its lines. It is read, never run.
+
+    Parameters
+    ----------
+    path
+        The file; its name is held against what is in it, and says which kind of recipe it is.
+    exists
+        Says whether a path is there on this machine.
+
+    Raises
+    ------
+    BadInputError
+        If the file is of no kind that is known.
+    LackingError
+        If this Python lacks what reads it.
+    """
+    if not path.name.endswith(SUFFIXES):
+        raise BadInputError(f"{path}: is neither an easyconfig nor a container.yaml", "Name files that end so.")
+    found = _lint_shpc(text, path) if path.name.endswith(".yaml") else _lint_easyconfig(text, path, exists)
+    return tuple(sorted(set(found), key=lambda one: (one.line, one.rule, one.what)))
+
+
+def _lint_easyconfig(text: str, path: Path, exists: Callable[[str], bool]) -> Iterator[RecipeFault]:
+    try:
+        look = RecipeLook.at(text, path, exists)
+    except HpcmodError as err:
+        yield fault(
+            1, "does-not-load", ERROR, err.message.removeprefix(f"{path}: "), "EasyBuild will refuse it as well."
+        )
+        return
+    for rule in RULES:
+        yield from rule(look)
+
+
+def _lint_shpc(text: str, path: Path) -> Iterator[RecipeFault]:
+    try:
+        recipe = parse_container_yaml(text, str(path))
+    except BadInputError as err:
+        yield fault(1, "does-not-load", ERROR, err.message.removeprefix(f"{path}: "), err.cure)
+        return
+    for rule in SHPC_RULES:
+        yield from rule(recipe, text, path)

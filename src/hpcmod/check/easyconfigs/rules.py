@@ -1,0 +1,146 @@
+"""Rules for easyconfigs of containers: names, checksums, tags, binds, paths and ports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from hpcmod.check.easyconfigs.drift import find_drift
+from hpcmod.check.easyconfigs.look import ERROR, WARNING, RecipeFault, RecipeLook, fault
+from hpcmod.check.jobrules_ranks import FIXED_PORTS
+from hpcmod.errors import BadInputError
+from hpcmod.model.reference import ImageReference
+from hpcmod.model.spec import parse_commands, parse_environment
+
+_MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_FOOTER_BINDS = re.compile(r"create_container_vars\s*\(.*,\s*'([^'\n]*)'\s*\)")
+_SUM = re.compile(r"[0-9a-f]{64}")
+
+
+def _needs_names(look: RecipeLook) -> Iterator[RecipeFault]:
+    for name in ("easyblock", "name", "version"):
+        if name in look.unknown:
+            what = f"{name} cannot be seen without running it, so little of this is checked: {look.unknown[name]}"
+            yield fault(look.line(name), "unseen", WARNING, what, "Write it out as a text.")
+        elif not look.string(name):
+            yield fault(
+                look.line(name), "does-not-load", ERROR, f"{name} is not set, or no text", "Write it as a text."
+            )
+    for name in ("name", "version"):
+        text = look.string(name)
+        if text and not _MODULE_NAME.fullmatch(text):
+            what = f"the {name} {text[:80]!r} makes a module that cannot be loaded"
+            yield fault(look.line(text), "does-not-load", ERROR, what, "Use letters, digits, _ . + and - only.")
+
+
+def _file_name(look: RecipeLook) -> Iterator[RecipeFault]:
+    name, version = look.string("name"), look.string("version")
+    if not (name and version) or "versionsuffix" in look.unknown:
+        return
+    expected = f"{name}-{version}{look.string('versionsuffix')}.eb"
+    if look.path.name != expected:
+        what = f"the file is called {look.path.name}, but installs {name}/{version}{look.string('versionsuffix')}"
+        yield fault(
+            look.line("version"), "file-name", ERROR, what, f"Rename it to {expected}, or correct what it says."
+        )
+
+
+def _images(look: RecipeLook) -> Iterator[RecipeFault]:
+    ready = look.string("easyblock") == "ContainerModule" and "sources" not in look.unknown
+    if ready and len(look.images()) != 1:
+        what = f"names {len(look.images())} images"
+        yield fault(look.line("sources"), "does-not-load", ERROR, what, "Name one, by sources or by image.")
+    for text in (*look.images(), *look.strings("source_urls")):
+        try:
+            reference = ImageReference.parse(text)
+        except BadInputError as err:
+            if look.is_ours:
+                yield fault(look.line(text), "does-not-load", ERROR, err.message, err.cure)
+            continue
+        if reference.registry and reference.tag in ("latest", "main", "nightly") and not reference.pinned:
+            what = f"{reference.canonical}: the tag {reference.tag} names another image tomorrow"
+            yield fault(look.line(text), "moving-tag", ERROR, what, "Add the digest: NAME:TAG@sha256:...")
+
+
+def _checksums(look: RecipeLook) -> Iterator[RecipeFault]:
+    if not look.images() or "checksums" in look.unknown or _pinned(look):
+        return
+    given = look.values.get("checksums")
+    if isinstance(given, list) and given and all(isinstance(one, str) for one in given):
+        return
+    line = look.line("checksums =" if "checksums =" in look.text else "sources")
+    above = look.text.splitlines()[line - 2] if line > 1 else ""
+    told = isinstance(given, list) and bool(given) and above.startswith("#")
+    what = f"no checksum tells which image {look.images()[0][:80]} is"
+    cure = "Add the sha256 of the SIF (`eb --inject-checksums`), or the digest to the reference."
+    yield fault(line, "no-checksum", WARNING if told else ERROR, what, cure)
+
+
+def _pinned(look: RecipeLook) -> bool:
+    try:
+        return all(ImageReference.parse(text).pinned for text in look.images())
+    except BadInputError:
+        return False
+
+
+def _dead_binds(look: RecipeLook) -> Iterator[RecipeFault]:
+    theirs = binds_of(look.table("modextravars"), look.string("modluafooter"))
+    sources = [bind.partition(":")[0] for bind in (*look.strings("bind_paths"), *theirs)]
+    absent = [one for one in sources if re.match(r"/[^%$*]*$", one) and not look.exists(one)]
+    if absent:
+        what = f"to be bound, but not on this machine: {', '.join(absent)}: a container does not start with such a bind"
+        cure = "Leave it to the site profile, where a bind may be optional."
+        yield fault(look.line(absent[0]), "dead-bind", WARNING, what, cure)
+
+
+def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
+    """Give the binds that one of LUMI's easyconfigs sets, by a variable of its module or by the Lua at its end."""
+    lists = [value for name, value in variables.items() if re.search(r"_BIND(PATH)?$", name)]
+    return tuple(one for text in (*lists, *_FOOTER_BINDS.findall(footer)) for one in text.split(",") if one)
+
+
+def _empty_paths(look: RecipeLook) -> Iterator[RecipeFault]:
+    for name, value in look.table("modextravars").items():
+        if re.search(r"PATH$", name) and "BIND" not in name and (value.startswith(":") or re.search(r"::|:$", value)):
+            what = f"{name} has an empty element, which stands for the current directory"
+            yield fault(look.line(value), "empty-path", ERROR, what, "Take one of the colons out.")
+
+
+def _fixed_ports(look: RecipeLook) -> Iterator[RecipeFault]:
+    for number, line in enumerate(look.text.splitlines(), 1):
+        code = re.sub(r"(?:^|\s)#.*", "", line)
+        found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
+        if found:
+            what = f"port {found[1]} is the same for every job: two jobs or steps on one node meet, and both fail"
+            cure = "Leave it out: conda-python-distributed makes one from the job and the step."
+            yield fault(number, "fixed-port", ERROR, what, cure)
+
+
+def _commands(look: RecipeLook) -> Iterator[RecipeFault]:
+    for name, parse in (("wrapped_commands", parse_commands), ("environment", parse_environment)):
+        try:
+            parse(look.values.get(name, {}))
+        except BadInputError as err:
+            yield fault(look.line(name), "does-not-load", ERROR, err.message, err.cure)
+
+
+def _site_lua(look: RecipeLook) -> Iterator[RecipeFault]:
+    called = re.findall(r"^\s*(create_container_vars)\s*\(", look.string("modluafooter"), re.MULTILINE)
+    if called:
+        what = f"its module calls {called[0]}, which is in LUMI's SitePackage.lua: it loads nowhere else"
+        yield fault(look.line(called[0]), "site-lua", WARNING, what, "hpcmod import lumi-eb makes one that does.")
+
+
+def _checked_sums(look: RecipeLook) -> Iterator[RecipeFault]:
+    for one in look.strings("checksums"):
+        if not _SUM.fullmatch(one):
+            yield fault(
+                look.line(one), "no-checksum", ERROR, f"{one[:80]!r} is no sha256", "It has 64 hexadecimal digits."
+            )
+
+
+RULES: tuple[Callable[[RecipeLook], Iterator[RecipeFault]], ...] = (
+    *(_needs_names, _file_name, _images, _checksums, _checked_sums, _dead_binds, _empty_paths, _fixed_ports),
+    *(_commands, _site_lua, find_drift),
+)
+"""Every rule for easyconfigs."""

@@ -1,0 +1,66 @@
+"""Rules for recipes of singularity-hpc: tags, digests, and the aliases that its modules choke on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hpcmod.check.easyconfigs.look import ERROR, WARNING, RecipeFault, fault, line_of
+from hpcmod.model.container_yaml import ContainerYaml
+from hpcmod.model.reference import is_digest, is_tag
+from hpcmod.model.spec import HOST_COMMANDS
+
+_MOST_ALIASES = (
+    250  # its module names all in one call of conflict(), for which Lua has no registers beyond: 0.1.32, run
+)
+
+
+def _tags(recipe: ContainerYaml, text: str, _: Path) -> Iterator[RecipeFault]:
+    for tag, digest in recipe.tags:
+        line = line_of(text, tag.splitlines()[0] if tag else "tags")
+        if not is_tag(tag):
+            what = f"{tag[:60]!r} is no tag (an error page that was taken for one?)"
+            yield fault(line, "does-not-load", ERROR, what, "Take it out.")
+        elif digest and not is_digest(digest):
+            yield fault(line, "no-checksum", ERROR, f"{digest[:60]!r} is no digest", "It is sha256: and 64 digits.")
+        elif tag == "latest":
+            what = "the tag latest names another image tomorrow"
+            yield fault(line, "moving-tag", WARNING if digest else ERROR, what, "Name a version, with its digest.")
+        elif not digest:
+            what = f"no digest tells which image {tag} is"
+            yield fault(line, "no-checksum", ERROR, what, "Add the digest that the registry gives.")
+
+
+def _aliases(recipe: ContainerYaml, text: str, _: Path) -> Iterator[RecipeFault]:
+    line = line_of(text, "aliases")
+    if len(recipe.aliases) > _MOST_ALIASES:
+        what = f"{len(recipe.aliases)} aliases: the peer's Lua module does not load with more than {_MOST_ALIASES}"
+        yield fault(line, "does-not-load", ERROR, what, "hpcmod import shpc makes one that does.")
+    for alias in recipe.aliases:
+        if alias.name in HOST_COMMANDS:
+            what = f"the alias {alias.name} hides the host's {alias.name} from all who load the module"
+            yield fault(line_of(text, alias.name), "hides-command", WARNING, what, "Leave it out.")
+
+
+def _paths(recipe: ContainerYaml, text: str, _: Path) -> Iterator[RecipeFault]:
+    for name, value in recipe.environment:
+        if name.endswith("PATH") and (value.startswith(":") or re.search(r"::|:$", value)):
+            what = f"{name} has an empty element, which stands for the current directory"
+            yield fault(line_of(text, name), "empty-path", ERROR, what, "Take one of the colons out.")
+
+
+def _directory(recipe: ContainerYaml, text: str, path: Path) -> Iterator[RecipeFault]:
+    last = recipe.source.rpartition("/")[2]
+    if path.absolute().parent.name != last and recipe.kind in ("docker", "oras"):
+        what = f"the recipe lies in {path.absolute().parent.name}, but installs {last}"
+        yield fault(line_of(text, recipe.kind), "file-name", WARNING, what, f"Put it into a directory {last}.")
+
+
+SHPC_RULES: tuple[Callable[[ContainerYaml, str, Path], Iterator[RecipeFault]], ...] = (
+    _tags,
+    _aliases,
+    _paths,
+    _directory,
+)
+"""Every rule for recipes of singularity-hpc."""

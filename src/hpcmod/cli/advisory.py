@@ -1,0 +1,195 @@
+"""The verb for advisories: `hpcmod advisory` lists, shows and applies what is known to go wrong, and passes it on."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from hpcmod.catalogue.advisories import matching_advisories, read_advisories
+from hpcmod.catalogue.change import changing, write_note
+from hpcmod.catalogue.loaded import find_loaded
+from hpcmod.catalogue.notices import find_silent, write_notices
+from hpcmod.catalogue.store import Catalogue, find_catalogues
+from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, tell
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.machine import load_site
+from hpcmod.model.advisory import Advisory
+from hpcmod.render.notice import render_advisory, render_cure
+from hpcmod.render.quote import terminal
+
+JSON_VERSION = 1
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def _catalogues() -> tuple[Catalogue, ...]:
+    return find_catalogues(load_site(None, os.environ), os.environ)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--apply", "apply_", is_flag=True, help="Print the commands of what helps the loaded module, for `eval`.")
+@click.pass_context
+def advisory(ctx: click.Context, apply_: bool) -> None:
+    """Show known problems of the loaded container module on this node, and what helps.
+
+    An advisory is a TOML file in the `advisories` directory of a catalogue. With --apply, what helps is printed as
+    commands of a shell, and nothing happens unless that shell runs them.
+
+    \b
+    Examples:
+      hpcmod advisory
+      eval "$(hpcmod advisory --apply)"
+      hpcmod advisory ls --all
+    """
+    if ctx.invoked_subcommand:
+        return
+    if apply_:
+        _print_cures()
+    else:
+        _list(as_json=False, everything=False)
+
+
+def _print_cures() -> None:
+    """Print each cure as shell commands to stdout, and what it is for to stderr."""
+    module, found = _holding()
+    if not found:
+        tell(f"nothing is known to go wrong with {module} here")
+    for one in found:
+        lines = render_cure(one)
+        tell(f"{one.title}: {'; '.join(lines) or 'no variable helps'}")
+        for line in lines:
+            click.echo(line)
+
+
+def _holding() -> tuple[str, tuple[Advisory, ...]]:
+    """Give the loaded module, and the advisories that hold for it."""
+    loaded = find_loaded(os.environ)
+    if not loaded.module:
+        raise NotFoundError(
+            "no container module is loaded", "Load one first, or see all that is known: hpcmod advisory ls --all"
+        )
+    return loaded.module, matching_advisories(_catalogues(), loaded.module, loaded.sha256, environ=os.environ)
+
+
+@advisory.command("ls")
+@click.option("--all", "everything", is_flag=True, help="Also what is about other modules and hosts, or has expired.")
+@_as_json
+def advisory_ls(everything: bool, as_json: bool) -> None:
+    """List the advisories that hold for the loaded module on this node.
+
+    \b
+    Examples:
+      hpcmod advisory ls
+      hpcmod advisory ls --all --json | jq -r '.advisories[].title'
+    """
+    _list(as_json=as_json, everything=everything)
+
+
+def _list(*, as_json: bool, everything: bool) -> None:
+    found = _known() if everything else _holding()[1]
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "advisories": [_row(one) for one in found]}, indent=1))
+        return
+    for one in found:
+        end = f"expired {one.expires}" if _expired(one) else f"until {one.expires}"
+        click.echo(terminal(f"{one.name}\t{end}\t{one.title}"))
+
+
+def _known() -> Sequence[Advisory]:
+    """Give all advisories there are; what is wrong with the others is told."""
+    found, faults = _read(_catalogues())
+    for fault in faults:
+        tell(fault.message)
+    return found
+
+
+def _expired(one: Advisory) -> bool:
+    return time.time() >= one.until
+
+
+def _row(one: Advisory) -> dict[str, Any]:
+    return {**asdict(one), "environment": dict(one.environment), "set": dict(one.set), "expired": _expired(one)}
+
+
+@advisory.command("show")
+@click.argument("name")
+@_as_json
+def advisory_show(name: str, as_json: bool) -> None:
+    """Show one advisory whole, whether or not it holds here.
+
+    \b
+    Example:
+      hpcmod advisory show gdr-level
+    """
+    found = _known()
+    one = next((one for one in found if one.name == name), None) or _unknown(name, found)
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, **_row(one)}, indent=1))
+        return
+    click.echo(terminal(f"{one.title}\n\n{render_advisory(one)}"))
+
+
+def _unknown(name: str, found: Sequence[Advisory]) -> NoReturn:
+    known = ", ".join(one.name for one in found) or "none"
+    raise NotFoundError(f"there is no advisory {name!r}", f"There are: {known}.")
+
+
+@advisory.command("refresh")
+@changing_options
+def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
+    """Check the advisories of a catalogue, and have modules tell them from now on.
+
+    For admins, after a file in `advisories` was added, changed or taken away.
+
+    \b
+    An advisory:
+      title = "RCCL hangs on two nodes and more"
+      text = "Without the variable it is as fast."
+      source = "https://example.org/issues/28"
+      issued = 2027-01-20
+      expires = 2027-07-01
+      [match]
+      modules = ["PyTorch/2.6*"]
+      [match.host]
+      libfabric = { path = "/opt/cray/libfabric/{version}", version = ">=1.22" }
+      [match.environment]
+      NCCL_NET_GDR_LEVEL = "*"
+      [cure]
+      unset = ["NCCL_NET_GDR_LEVEL"]
+
+    \b
+    Example:
+      hpcmod advisory refresh
+    """
+    catalogue = open_catalogues(directory)[0]
+    advisories, faults = _read([catalogue])
+    if faults:
+        raise BadInputError("\n".join(fault.message for fault in faults), faults[0].cure)
+    actor = make_actor(why)
+    changed: tuple[str, ...] = ()
+    if not dry_run:
+        with changing(catalogue, actor):
+            changed = write_notices(catalogue, tell=tell)
+            if changed:
+                write_note(catalogue, "advisory refresh", f"notices changed: {len(changed)}", actor)
+    for line in find_silent(catalogue, advisories, now=time.time()):
+        tell(line)
+    if as_json:
+        values = {"dry_run": dry_run, "advisories": [one.name for one in advisories], "notices": changed}
+        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+    else:
+        tell(f"advisories in {catalogue.advisories}: {len(advisories)}")
+
+
+def _read(catalogues: Iterable[Catalogue]) -> tuple[list[Advisory], list[BadInputError]]:
+    """Read all advisories: those that are right, and what is wrong with the others."""
+    read = tuple(read_advisories(catalogues))
+    faults = [one for one in read if isinstance(one, BadInputError)]
+    return [one for one in read if isinstance(one, Advisory)], faults

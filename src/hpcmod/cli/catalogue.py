@@ -1,0 +1,264 @@
+"""The verbs that find containers: ls, search, info, diff."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hpcmod.catalogue.find import NO_CATALOGUE, find_container
+from hpcmod.catalogue.listing import ELSEWHERE, Listed
+from hpcmod.cli.containers import (
+    Here,
+    complete_container,
+    find_own,
+    json_option,
+    look_around,
+    print_json,
+    site_option,
+    tell,
+)
+from hpcmod.errors import NotFoundError
+from hpcmod.install.installed import Installed, find_in_tree
+from hpcmod.model.record import CatalogueRecord, record_values
+from hpcmod.render.quote import sh_word, terminal
+
+if TYPE_CHECKING:
+    from hpcmod.catalogue.search import Hit
+
+
+@click.command("ls")
+@click.argument("text", metavar="[TEXT]", default="", shell_complete=complete_container)
+@click.option("--ready", is_flag=True, help="Only what can be used at once.")
+@click.option("--all", "everything", is_flag=True, help="Also what is retired, and what is for other machines.")
+@site_option
+@json_option
+def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_json: bool) -> None:
+    """List containers: ready here, or available to install, or deprecated; with size and machine.
+
+    TEXT is part of a name. Columns: name and version, what it is, size of the image, machine, aliases and notes.
+
+    \b
+    Examples:
+      hpcmod ls
+      hpcmod ls --ready torch
+      hpcmod ls --json | jq -r '.containers[] | select(.state == "deprecated").module'
+    """
+    here = look_around(site)
+    found = [
+        one
+        for one in here.containers()
+        if text.lower() in one.module.lower()
+        and (everything or (one.place != ELSEWHERE and one.state != "retired"))
+        and (one.place == "ready" or not ready)
+    ]
+    if as_json:
+        containers = [{**one._asdict(), "aliases": one.aliases.split()} for one in found]
+        print_json(containers=containers)
+    elif found:
+        click.echo(terminal("\n".join(_render_table(_row(one) for one in found))))
+    else:
+        tell("there are none" if here.catalogues else f"there are none. {NO_CATALOGUE}")
+
+
+def _row(one: Listed) -> tuple[str, ...]:
+    word = one.state if one.state != "published" else one.place
+    notes = [one.aliases.replace(" ", ","), "yours" if one.yours else ""]
+    notes += [f"until {one.until}" if one.until else "", f"use {one.successor}" if one.successor else ""]
+    return one.module, word, _size(one.size), one.machine or "any", "; ".join(filter(None, notes))
+
+
+def _size(size: int) -> str:
+    """Write bytes for people."""
+    if not size:
+        return "?"
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 1000)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"
+
+
+def _render_table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    listed = list(rows)
+    widths = [max(map(len, column)) for column in zip(*listed)]
+    form = "  ".join(f"{{:{width}}}" for width in widths)
+    yield from (form.format(*row).rstrip() for row in listed)
+
+
+@click.command("search")
+@click.argument("text")
+@site_option
+@json_option
+def search_verb(text: str, site: str | None, as_json: bool) -> None:
+    """Search containers by name, version, description, and the Python packages inside.
+
+    TEXT==VERSION asks for packages of a version that begins so. Where nothing fits, abbreviations do: flash-attention
+    finds flash_attn.
+
+    \b
+    Examples:
+      hpcmod search flash-attention
+      hpcmod search torch==2.7
+      hpcmod search --json vllm | jq -r '.found[].module'
+    """
+    from hpcmod.catalogue.search import search
+
+    hits = [hit for hit in search(look_around(site).indexes(), text) if hit.state != "retired"]
+    if as_json:
+        print_json(found=[asdict(hit) for hit in hits])
+    if not hits:
+        raise NotFoundError(f"no container is named so, and none holds such a package: {text}", "See: hpcmod ls")
+    if not as_json:
+        click.echo(terminal("\n".join(_render_table(map(_hit_row, hits)))))
+
+
+def _hit_row(hit: Hit) -> tuple[str, ...]:
+    state = hit.state if hit.state != "published" else ""
+    return hit.module, state, ", ".join(f"{package.name} {package.version}" for package in hit.packages)
+
+
+@click.command("info")
+@click.argument("container", metavar="CONTAINER|SIF", shell_complete=complete_container)
+@site_option
+@json_option
+def info_verb(container: str, site: str | None, as_json: bool) -> None:
+    """Say all that is known of a container, or of a SIF, without starting it: source, tests, what is inside.
+
+    CONTAINER is NAME, NAME/VERSION or NAME/ALIAS.
+
+    \b
+    Examples:
+      hpcmod info PyTorch
+      hpcmod info PyTorch/stable --json | jq .container.stack
+      hpcmod info image.sif
+    """
+    if container.endswith(".sif"):
+        _show_image(Path(container), as_json=as_json)
+        return
+    here = look_around(site)
+    try:
+        found = find_container(here.catalogues, container)
+    except NotFoundError:
+        own = find_own(here, container)
+        if own:
+            _show_installed(own, as_json=as_json)
+        elif Path(container).is_file():
+            _show_image(Path(container), as_json=as_json)
+        else:
+            raise
+        return
+    record = found.read()
+    ready = find_own(here, record.module) or find_in_tree(found.catalogue.modules, record.module)
+    advisories = _advisories(here, record)
+    if as_json:
+        place = {"catalogue": str(found.catalogue.directory), "root": str(ready.root) if ready else None}
+        print_json(container=record_values(record), tested=record.tested, **place, advisories=advisories)
+        return
+    ours = _loading(ready) if ready else f"hpcmod install {record.module}"
+    rows = [*_describe(record), ("to use it", ours if record.state != "retired" else "")]
+    _show([*rows, *(("advisory", one) for one in advisories), *_packages(record)])
+
+
+def _loading(ready: Installed) -> str:
+    """Write how a module is loaded in this shell."""
+    tree = str(ready.modulefile.parents[1])
+    use = "" if tree in os.environ.get("MODULEPATH", "").split(":") else f"module use {sh_word(tree)}; "
+    return f"{use}module load {ready.module}"
+
+
+def _show_image(image: Path, *, as_json: bool) -> None:
+    from hpcmod.image.contents import read_facts
+
+    facts = read_facts(image)
+    if as_json:
+        print_json(image=str(image), **asdict(facts))
+        return
+    python = f"{facts.python.version} {facts.python.executable}" if facts.python else "none found"
+    rows = [
+        ("image", str(image)),
+        ("architecture", facts.architecture),
+        ("size", _size(facts.size)),
+        ("python", python),
+    ]
+    rows += [("label", f"{name}: {value}") for name, value in facts.labels]
+    _show([*rows, *(("package", f"{package.name} {package.version}") for package in facts.packages)])
+
+
+def _show_installed(own: Installed, *, as_json: bool) -> None:
+    """Show what the record of an installation says, for it is in no catalogue."""
+    if as_json:
+        print_json(container=None, module=own.module, root=str(own.root), record=own.record)
+        return
+    rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
+    rows += [(key, own.of_image(key)) for key in ("path", "sha256", "size", "source")]
+    listed = own.record.get("packages", [])
+    names = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    _show([*rows, *(("package", f"{one.get('name')} {one.get('version')}") for one in names)])
+
+
+def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
+    yield "module", record.module
+    yield from (
+        (key, getattr(record, key)) for key in ("description", "homepage", "state", "until", "successor", "reason")
+    )
+    yield "aliases", " ".join(record.aliases)
+    yield "machine", record.site
+    yield from ((key, getattr(record, key)) for key in ("architecture", "compat"))
+    yield "size", _size(record.size)
+    yield from ((key, getattr(record, key)) for key in ("sha256", "reference", "signature", "easyconfig", "sbom"))
+    yield "published", f"{record.published} by {record.publisher}" if record.published else ""
+    for check in record.checks:
+        under = " under Slurm" if check.under else ""
+        yield "check", f"{'passed' if check.passed else 'failed'}{under} {check.when}: {check.name}"
+    yield "python", record.python
+    yield from (("stack", f"{name} {version}") for name, version in record.stack)
+    yield "commands", " ".join(record.commands)
+
+
+def _packages(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
+    yield from (("package", f"{package.name} {package.version}") for package in record.packages)
+
+
+def _show(rows: Iterable[tuple[str, str]]) -> None:
+    lines = (f"{name}: {' '.join(value.split())}" for name, value in rows if value)
+    click.echo(terminal("\n".join(lines)))
+
+
+def _advisories(here: Here, record: CatalogueRecord) -> list[str]:
+    from hpcmod.catalogue.advisories import matching_advisories
+    from hpcmod.render.notice import render_advisory
+
+    found = matching_advisories(here.catalogues, record.module, record.sha256, environ=os.environ)
+    return [render_advisory(one) for one in found]
+
+
+@click.command("diff")
+@click.argument("first", shell_complete=complete_container)
+@click.argument("second", shell_complete=complete_container)
+@site_option
+@json_option
+def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
+    """Compare two containers: packages, environment, what they are built on, commands, size.
+
+    A line a difference, in the first and in the second: `-` is what is not there.
+
+    \b
+    Examples:
+      hpcmod diff PyTorch/2.6 PyTorch/2.7
+      hpcmod diff --json PyTorch/stable PyTorch/latest | jq '.changes[] | select(.kind == "package")'
+    """
+    from hpcmod.catalogue.compare import compare
+
+    catalogues = look_around(site).catalogues
+    one, other = (find_container(catalogues, text).read() for text in (first, second))
+    changes = compare(one, other)
+    if as_json:
+        print_json(first=one.module, second=other.module, changes=[asdict(change) for change in changes])
+        return
+    for change in changes:
+        before, after = ("-" if value is None else value or "there" for value in (change.before, change.after))
+        click.echo(terminal(" ".join(f"{change.kind} {change.name}: {before} -> {after}".split())))

@@ -1,0 +1,94 @@
+"""The verb catalogue: make one, read its journal, make its index anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hpcmod import machine
+from hpcmod.catalogue.change import changing, refresh
+from hpcmod.catalogue.journal import read_journal
+from hpcmod.catalogue.sharing import make_catalogue
+from hpcmod.catalogue.store import Catalogue, open_catalogue
+from hpcmod.cli.catalogue_options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
+from hpcmod.render.quote import terminal
+
+
+@click.group("catalogue")
+def catalogue_verb() -> None:
+    """Make a catalogue of containers, read its journal, and make its index anew."""
+
+
+@catalogue_verb.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--name", default="", help="What to call it; default: the name of the directory.")
+@click.option("--group", default="", help="Who may publish besides you; everybody may read.")
+@click.option("--count-use/--no-count-use", default=None, help="Let modules count how often they are loaded.")
+@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+def init(directory: Path, name: str, group: str, count_use: bool | None, site: str | None) -> None:
+    """Make a catalogue in a directory on a shared file system; of one that is there, change only what is said.
+
+    \b
+    Examples:
+      hpcmod catalogue init /appl/containers --group swadmin
+      hpcmod catalogue init /appl/containers --count-use     # for `hpcmod gc`: one byte a load, no names
+    """
+    place = directory.absolute()
+    known = open_catalogue(place) if (place / "catalogue.json").is_file() else Catalogue(place, place.name)
+    found = machine.find_machine(None, os.environ, flag=site).site
+    made = Catalogue(
+        place,
+        name or known.name,
+        found.name if site or not known.site else known.site,
+        known.counts_use if count_use is None else count_use,
+    )
+    make_catalogue(made, group=group)
+    actor = make_actor("")
+    with changing(made, actor):
+        refresh(made, actor)
+    click.echo(place)
+
+
+@catalogue_verb.command()
+@catalogue_option
+def rebuild(directory: Path | None) -> None:
+    """Make anew what is made from the records: modules, aliases, index, notices. Nothing else is touched.
+
+    \b
+    Example:
+      hpcmod catalogue rebuild
+    """
+    catalogue, actor = open_catalogues(directory)[0], make_actor("")
+    with changing(catalogue, actor):
+        refresh(catalogue, actor)
+
+
+@catalogue_verb.command()
+@click.argument("container", metavar="[NAME[/VERSION]]", default="")
+@catalogue_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def journal(container: str, directory: Path | None, as_json: bool) -> None:
+    """Say who changed what, when and why; the latest change last.
+
+    \b
+    Example:
+      hpcmod catalogue journal PyTorch
+    """
+    changes = [
+        change
+        for change in read_journal(open_catalogues(directory)[0].directory)
+        if not container or any(f"{module}/".startswith(f"{container}/") for module in change.modules)
+    ]
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "changes": [asdict(one) for one in changes]}, indent=1))
+        return
+    for change in changes:
+        why = f": {change.why}" if change.why else ""
+        undone = f" (takes back {change.undoes})" if change.undoes else ""
+        what = f"{change.verb} {', '.join(change.modules)}".strip()
+        said = f"{what}{undone}, by {change.who}{why}"
+        click.echo(terminal(f"{change.id} {change.when} {' '.join(said.split())}"))

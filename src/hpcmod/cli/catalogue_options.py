@@ -1,0 +1,101 @@
+"""What the verbs of a catalogue share: which one is meant, who changes it and why, and how a change is shown."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpcmod import machine
+from hpcmod.catalogue.change import Actor
+from hpcmod.catalogue.store import Catalogue, find_catalogues, open_catalogue
+from hpcmod.errors import NotFoundError
+from hpcmod.model.journal import Change
+from hpcmod.render.quote import terminal
+
+JSON_VERSION = 1
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+catalogue_option = click.option(
+    "--catalogue", "directory", metavar="DIRECTORY", type=click.Path(path_type=Path), help="The catalogue to change."
+)
+
+
+def changing_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags of every verb that changes a catalogue."""
+    flags: list[Decorator] = [
+        catalogue_option,
+        click.option("-m", "--why", default="", metavar="TEXT", help="Why, for the journal."),
+        click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
+    """Open the catalogue that was named, or those of this machine, the first of them having priority.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none.
+    """
+    if directory:
+        return (open_catalogue(directory.absolute()),)
+    found = find_catalogues(machine.load_site(None, os.environ), os.environ)
+    if not found:
+        raise NotFoundError(
+            "no catalogue is named: neither --catalogue, nor $HPCMOD_CATALOGUE, nor `catalogues` of the site profile",
+            "Name one, or make one: hpcmod catalogue init DIRECTORY",
+        )
+    return found
+
+
+def make_actor(why: str) -> Actor:
+    """Say who runs this program, and why."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # without an entry in passwd
+        user = str(os.getuid())
+    return Actor(f"{user}@{socket.gethostname()}", why, tell)
+
+
+def tell(line: str) -> None:
+    """Say something to the user beside the data."""
+    click.echo(f"hpcmod: {terminal(line)}", err=True)
+
+
+def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
+    """Print what a verb changed, or would: of each container, each field as it was and as it is."""
+    if as_json:
+        values = {**asdict(change), "edits": [asdict(edit) for edit in change.edits]}
+        click.echo(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "change": values}, indent=1))
+        return
+    if not change.edits:
+        tell("it is so already; nothing was changed")
+    for edit in change.edits:
+        for line in _render_edit(edit.before, edit.after):
+            click.echo(terminal(f"{edit.name}/{edit.version}: {line}"))
+    if change.edits and not dry_run:
+        tell(f"change {change.id}; to take it back: hpcmod undo {change.id}")
+
+
+def _render_edit(before: Any, after: Any) -> list[str]:
+    if before is None or after is None:
+        return ["published" if before is None else "no longer published"]
+    return [f"{field}: {_show(before[field])} -> {_show(after[field])}" for field in after]
+
+
+def _show(value: Any) -> str:
+    text = ", ".join(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+    return " ".join(str(text).split()) or "none"

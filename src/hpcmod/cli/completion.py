@@ -1,0 +1,21 @@
+"""The verb completion: the script with which a shell completes verbs, flags and names of containers."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script for a shell.
+
+    \b
+    Example:
+      hpcmod completion bash > ~/.local/share/bash-completion/completions/hpcmod
+    """
+    kind = get_completion_class(shell)
+    if kind:
+        click.echo(kind(ctx.find_root().command, {}, "hpcmod", "_HPCMOD_COMPLETE").source())

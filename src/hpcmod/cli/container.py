@@ -1,0 +1,120 @@
+"""The verbs that run containers without loading a module: exec, shell, run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import click
+
+from hpcmod.check.jobtext import RUNTIME_FLAGS, RUNTIME_SHORT
+from hpcmod.cli.containers import complete_container, find_ready, look_around, site_option
+from hpcmod.errors import LackingError
+from hpcmod.process import become
+from hpcmod.render.quote import sh_word
+
+_AS_TYPED = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""What is not ours is the runtime's, and after the container's name nothing is ours."""
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def _of_running(metavar: str) -> Decorator:
+    """Add what exec, shell and run share."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        words = click.argument(
+            "words",
+            nargs=-1,
+            required=True,
+            type=click.UNPROCESSED,
+            metavar=f"[RUNTIME OPTIONS] CONTAINER {metavar}",
+            shell_complete=complete_container,
+        )
+        dry_run = click.option("--dry-run", is_flag=True, help="Print the command line, and run nothing.")
+        return words(dry_run(site_option(command)))
+
+    return add
+
+
+@click.command("exec", context_settings=_AS_TYPED)
+@_of_running("COMMAND [ARGS]...")
+def exec_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
+    """Run a command in a container, with all that its module would set; no module need be loaded.
+
+    What stands before CONTAINER are options of singularity or apptainer. The command gets the terminal and all signals,
+    and its exit status is that of hpcmod.
+
+    \b
+    Examples:
+      hpcmod exec PyTorch python train.py --epochs 3
+      hpcmod exec --nv -B /data:/data PyTorch/2.7.1 nvidia-smi
+    """
+    _run("exec", words, site, dry_run=dry_run)
+
+
+@click.command("shell", context_settings=_AS_TYPED)
+@_of_running("[ARGS]...")
+def shell_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
+    """Start bash in a container, with all that its module would set; no module need be loaded.
+
+    \b
+    Examples:
+      hpcmod shell PyTorch
+      hpcmod shell --nv PyTorch -c 'python --version'
+    """
+    _run("shell", words, site, dry_run=dry_run)
+
+
+@click.command("run", context_settings=_AS_TYPED)
+@_of_running("[ARGS]...")
+def run_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
+    """Run what an image itself starts, with all that its module would set; no module need be loaded.
+
+    \b
+    Example:
+      hpcmod run vLLM serve --help
+    """
+    _run("run", words, site, dry_run=dry_run)
+
+
+def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) -> None:
+    options, container, command = split_words(words)
+    if verb == "exec" and not command:
+        raise click.UsageError("no command: hpcmod exec [RUNTIME OPTIONS] CONTAINER COMMAND [ARGS]...")
+    found = find_ready(look_around(site), container)
+    if not found.program.is_file():
+        raise LackingError(
+            f"{found.module} was installed by an hpcmod that could not do this: there is no {found.program}",
+            f"Refresh its scripts: hpcmod update {found.module}; or use it by: module load {found.module}",
+        )
+    argv = [str(found.program), verb, *options, "--", *command]
+    if dry_run:
+        click.echo(" ".join(map(sh_word, argv)))
+        return
+    become(argv)
+
+
+def split_words(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """Split words at the name of the container: options of the runtime, the name, and what is to run.
+
+    Raises
+    ------
+    click.UsageError
+        If there is no container.
+    """
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 1 + _takes_value(words[at])
+    rest = list(words[at:])
+    rest = rest[1:] if rest[:1] == ["--"] else rest
+    if not rest:
+        raise click.UsageError("no container is named")
+    command = rest[1:]
+    return list(words[:at]), rest[0], command[1:] if command[:1] == ["--"] else command
+
+
+def _takes_value(option: str) -> bool:
+    """Say whether the word after an option of the runtime belongs to it."""
+    if option.startswith("--"):
+        return "=" not in option and option[2:] not in RUNTIME_FLAGS
+    return option[-1] in RUNTIME_SHORT and not RUNTIME_SHORT.keys() & set(option[1:-1])

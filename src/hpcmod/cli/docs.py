@@ -1,0 +1,68 @@
+"""The verb `hpcmod docs`: the pages of a catalogue, for the web and in Markdown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.documentation import make_documentation, write_documentation
+from hpcmod.cli.catalogue_options import open_catalogues, tell
+
+JSON_VERSION = 1
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--catalogue",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="The catalogue; default: all that are here.",
+)
+@click.option("--title", help="What the pages are called; default: the name of the catalogue.")
+@click.option("--dry-run", is_flag=True, help="Say which containers would be documented, and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bool, as_json: bool) -> None:
+    """Write web pages and Markdown about every container of a catalogue into a directory.
+
+    The pages need no server: open index.html. The directory is replaced whole, so it must be empty, or not be there, or
+    have been written by this verb.
+
+    \b
+    Examples:
+      hpcmod docs ~/public_html/containers
+      hpcmod docs --catalogue /apps/containers/catalogue --title "Containers on LUMI" site
+    """
+    catalogues = open_catalogues(catalogue)
+    named = title or catalogues[0].name or catalogues[0].directory.name
+    documentation = make_documentation(catalogues, os.environ, title=named, now=time.time(), tell=tell)
+    modules = [page.record.module for page in documentation.pages]
+    files = 0
+    if not dry_run:
+        with _progress(2 * len(modules)) as tick:
+            files = write_documentation(documentation, directory, tick=tick, tell=tell)
+    if as_json:
+        values = {"directory": str(directory), "dry_run": dry_run, "files": files, "containers": modules}
+        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+    elif dry_run:
+        click.echo("\n".join(modules))
+    else:
+        click.echo(str(directory / "index.html"))
+        tell(f"containers: {len(modules)}, files: {files}")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], object]]:
+    """Show a bar on a terminal; in a log nothing."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    with click.progressbar(length=total, label="writing", file=sys.stderr) as bar:
+        yield bar.update

@@ -1,0 +1,54 @@
+"""The verb gc: what a catalogue holds that nobody needs."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.gc import Unused, find_unused, remove_unused
+from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
+from hpcmod.render.quote import terminal
+
+
+@click.command()
+@click.option(
+    "--days",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="What is younger, or was loaded since then, stays.",
+)
+@changing_options
+def gc(days: float, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
+    """Remove what no container needs: leftovers, and images of retired ones. Say what nobody loads.
+
+    What is published is never removed: whether something is loaded is known only where modules count that
+    (`hpcmod catalogue init --count-use`), and then it is only said. The names of retired containers stay, and go on
+    telling users what to load instead.
+
+    \b
+    Example:
+      hpcmod gc --dry-run --days 90
+    """
+    catalogue = open_catalogues(directory)[0]
+    if dry_run:
+        found = list(find_unused(catalogue, days=days, now=time.time()))
+    else:
+        found = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(why))
+    if as_json:
+        listed = [asdict(one) for one in found]
+        click.echo(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "found": listed}, indent=1))
+        return
+    for one in found:
+        click.echo(terminal(_render(one, dry_run=dry_run)))
+    if not catalogue.counts_use:
+        tell("modules do not count here how often they are loaded: hpcmod catalogue init --count-use DIRECTORY")
+
+
+def _render(one: Unused, *, dry_run: bool) -> str:
+    done = ("would remove" if dry_run else "removed") if one.remove else "hardly used"
+    return f"{done}: {one.what} ({one.size / 1e9:.1f} GB): {one.why}"

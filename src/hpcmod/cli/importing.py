@@ -1,0 +1,152 @@
+"""The verb import: recipes in other people's formats become easyconfigs of ours, or are refused with the reason."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpcmod.catalogue.foreign.lumi_eb import import_lumi_eb
+from hpcmod.catalogue.foreign.ngc import import_ngc
+from hpcmod.catalogue.foreign.outcome import Outcome
+from hpcmod.catalogue.foreign.shpc import import_shpc
+from hpcmod.catalogue.foreign.sif import import_sif
+from hpcmod.catalogue.foreign.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, Row, write_easyconfigs
+from hpcmod.errors import NotFoundError
+from hpcmod.progress import ProgressLine
+from hpcmod.render.quote import terminal
+
+JSON_VERSION = 1
+
+_Verb = Callable[..., Any]
+
+
+def _options(verb: _Verb) -> _Verb:
+    """Add what all the verbs below import take."""
+    for option in (
+        click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path)),
+        click.option(
+            "--output",
+            default="easyconfigs",
+            metavar="DIR",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Where the easyconfigs go: a robot path, each in its place below; default: easyconfigs.",
+        ),
+        click.option("--force", is_flag=True, help="Replace easyconfigs that are there already."),
+        click.option("--dry-run", is_flag=True, help="Only say what would become of each."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@click.group("import")
+def importing() -> None:
+    """Make easyconfigs from what others wrote: LUMI's easyconfigs, recipes of shpc, NGC's modules, bare SIFs.
+
+    Nothing of it is run. Exit code 1: something was refused, or an easyconfig that says something else is there.
+
+    \b
+    Examples:
+      hpcmod import lumi-eb LUMI-EasyBuild-containers/easybuild/easyconfigs --output ours
+      hpcmod import shpc ~/shpc-registry --dry-run
+      hpcmod import ngc ngc-container-environment-modules
+      hpcmod import sif /shared/images
+    """
+
+
+@importing.command("lumi-eb")
+@_options
+def lumi_eb(paths: Sequence[Path], **options: Any) -> None:
+    """Convert easyconfigs in LUMI's style (MakeCp and scripts by shell), without running them.
+
+    \b
+    Examples:
+      hpcmod import lumi-eb LUMI-EasyBuild-containers/easybuild/easyconfigs --output ours
+      hpcmod import lumi-eb old.eb --dry-run
+    """
+    _import("lumi-eb", import_lumi_eb(_there(paths)), **options)
+
+
+@importing.command("shpc")
+@_options
+def shpc(paths: Sequence[Path], **options: Any) -> None:
+    """Convert recipes of singularity-hpc (container.yaml): an easyconfig for each tag, pinned to its digest.
+
+    \b
+    Examples:
+      hpcmod import shpc ~/shpc-registry/quay.io --output ours
+      hpcmod import shpc container.yaml --dry-run --json
+    """
+    _import("shpc", import_shpc(_there(paths)), **options)
+
+
+@importing.command("ngc")
+@_options
+def ngc(paths: Sequence[Path], **options: Any) -> None:
+    """Convert NVIDIA's container modules (NAME/VERSION.lua), without running them.
+
+    \b
+    Examples:
+      hpcmod import ngc ngc-container-environment-modules --output ours
+      hpcmod import ngc modules/pytorch --dry-run
+    """
+    _import("ngc", import_ngc(_there(paths)), **options)
+
+
+@importing.command("sif")
+@_options
+def sif(paths: Sequence[Path], **options: Any) -> None:
+    """Make an easyconfig for each SIF, from its name and from what is in it; the sum of its bytes is taken.
+
+    \b
+    Examples:
+      hpcmod import sif /shared/images --output ours
+      hpcmod import sif pytorch_2.7.1.sif --dry-run
+    """
+    _import("sif", import_sif(_there(paths), ProgressLine), **options)
+
+
+def _there(paths: Sequence[Path]) -> Sequence[Path]:
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise NotFoundError(f"there is no {missing[0]}", "Name files, or directories to look below.")
+    return paths
+
+
+def _import(kind: str, outcomes: Iterable[Outcome], *, output: Path, force: bool, dry_run: bool, as_json: bool) -> None:
+    rows = []
+    for row in write_easyconfigs(outcomes, output, verb=f"hpcmod import {kind}", force=force, dry_run=dry_run):
+        rows.append(row)
+        if not as_json:
+            _show(row)
+    counts = Counter(row.status for row in rows)
+    if as_json:
+        counted = {status: counts[status] for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED)}
+        table = [asdict(row) for row in rows]
+        click.echo(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, **counted, "recipes": table}, indent=1))
+    said = ", ".join(
+        f"{counts[status]} {status}" for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED) if counts[status]
+    )
+    where = "nothing was written (--dry-run)" if dry_run else f"in {output}"
+    click.echo(terminal(f"{said or 'no recipe was found'}; {where}"), err=True)
+    sys.exit(bool(counts[REFUSED] or counts[EXISTS]))
+
+
+def _show(row: Row) -> None:
+    """Print what became of a recipe: a line, and under it what is to be known besides."""
+    lines = [f"{row.status:9} {row.module or row.origin}"]
+    if row.status == EXISTS:
+        lines.append(f"          {row.path} says something else: --force replaces it")
+    if row.reason:
+        lines.append(f"          {row.reason}")
+    lines += [f"          not carried over: {clause}" for clause in row.left_out]
+    lines += [f"          note: {clause}" for clause in row.notes]
+    for line in lines:
+        click.echo(terminal(line.replace("\n", "?")))

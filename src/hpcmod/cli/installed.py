@@ -1,0 +1,170 @@
+"""The verbs on a user's own installations: remove, outdated, update."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+import hpcmod
+from hpcmod.catalogue.outdated import find_outdated
+from hpcmod.catalogue.store import CATALOGUE
+from hpcmod.cli.containers import (
+    Here,
+    complete_container,
+    find_own,
+    json_option,
+    look_around,
+    print_json,
+    site_option,
+    tell,
+)
+from hpcmod.cli.recipes import Recipe, eb_environ, find_own_recipe
+from hpcmod.errors import BadInputError, BusyError, NotFoundError
+from hpcmod.install.installed import Installed
+from hpcmod.install.remove import is_package_layer, make_removal, remove
+from hpcmod.process import call
+from hpcmod.render.quote import sh_word, terminal
+
+_UPDATE = "HPCMOD_UPDATE"
+"""Tells our easyblock that an image that nobody has touched need not be read again."""
+
+
+def _find(here: Here, container: str, *, only: bool = False) -> Installed:
+    """Find the own installation that is meant: the highest of several versions, or if `only`, the only one."""
+    found = find_own(here, container, writable=True)
+    if found is None:
+        raise NotFoundError(
+            f"you have no installation of {container}", "Yours are: hpcmod outdated, or `yours` in: hpcmod ls"
+        )
+    all_of_it = [one.module for one in here.own() if one.name == found.name]
+    if only and container != found.module and len(all_of_it) > 1:
+        raise NotFoundError(f"which {container} is meant is not clear", "There are: " + ", ".join(all_of_it))
+    return found
+
+
+@click.command("remove")
+@click.argument("container", shell_complete=complete_container)
+@click.option("--with-packages", is_flag=True, help="Also remove the packages that you have installed on top.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@json_option
+def remove_verb(container: str, with_packages: bool, dry_run: bool, as_json: bool) -> None:
+    """Remove an installation of your own: module, scripts and image. What you installed on top of it stays.
+
+    Of several versions, CONTAINER names one whole.
+
+    \b
+    Examples:
+      hpcmod remove PyTorch/2.6.0-rocm-6.2.4-singularity
+      hpcmod remove --dry-run PyTorch/2.6.0-rocm-6.2.4-singularity
+    """
+    here = look_around(None)
+    found = _find(here, container, only=True)
+    _check_unused(here, found)
+    removal = make_removal(found, with_packages=with_packages)
+    if not dry_run:
+        remove(found, removal, tell=tell)
+    paths = [*removal.modulefiles, *removal.removed]
+    if as_json:
+        values = {"module": found.module, "removed": list(map(str, paths)), "kept": list(map(str, removal.kept))}
+        print_json(dry_run=dry_run, **values)
+        return
+    for path in paths:
+        click.echo(terminal(str(path)))
+    for path in removal.kept:
+        packages = "these are your own packages (--with-packages removes them)"
+        tell(f"kept, for {packages if is_package_layer(path) else 'it was not installed by hpcmod'}: {path}")
+
+
+def _check_unused(here: Here, found: Installed) -> None:
+    """Refuse to remove what is published, what this shell has loaded, and what another installation needs.
+
+    Raises
+    ------
+    BadInputError
+        If a catalogue has it.
+    BusyError
+        If it is in use.
+    """
+    for path in (*found.root.resolve().parents, *found.modulefile.resolve().parents):
+        if (path / CATALOGUE).is_file():
+            cure = f"Its admin's: hpcmod retire {sh_word(found.module)}"
+            raise BadInputError(f"{found.module} is published in the catalogue {path}", cure)
+    if found.module in os.environ.get("_HPCMOD_CONTAINER", "").split():
+        raise BusyError(f"{found.module} is loaded in this shell", f"module unload {sh_word(found.module)}")
+    for other in here.own():
+        if other.root != found.root and found.root in Path(other.of_image("path")).parents:
+            raise BusyError(
+                f"{other.module} uses the image of {found.module}", f"hpcmod remove {sh_word(other.module)}"
+            )
+
+
+@click.command("outdated")
+@site_option
+@json_option
+def outdated_verb(site: str | None, as_json: bool) -> None:
+    """List what of your own installations is deprecated, or could be newer, with the command that helps.
+
+    \b
+    Examples:
+      hpcmod outdated
+      hpcmod outdated --json | jq -r '.outdated[].cure'
+    """
+    here = look_around(site)
+    found = list(find_outdated(here.own(), here.indexes(), version=hpcmod.__version__))
+    if as_json:
+        print_json(outdated=[asdict(one) for one in found])
+        return
+    for one in found:
+        click.echo(terminal(f"{one.module}: {one.found}: {one.cure}"))
+    if not found:
+        tell("nothing is outdated")
+
+
+@click.command("update")
+@click.argument("containers", nargs=-1, shell_complete=complete_container)
+@click.option("--all", "everything", is_flag=True, help="All of your own installations.")
+@click.option("--dry-run", is_flag=True, help="Print the command lines, and run nothing.")
+@site_option
+def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, site: str | None) -> None:
+    """Refresh scripts and environment of your own installations; an image with the same digest is not touched.
+
+    \b
+    Examples:
+      hpcmod update PyTorch/2.7.1-rocm-6.2.4-singularity
+      hpcmod update --all
+    """
+    if bool(containers) == everything:
+        raise click.UsageError("name installations, or give --all")
+    here = look_around(site)
+    chosen = here.own() if everything else [_find(here, container) for container in containers]
+    worst = 0
+    for own in chosen:
+        recipe = find_own_recipe(here, own)
+        argv = _eb_command(own, recipe)
+        if dry_run:
+            click.echo(" ".join(map(sh_word, argv)))
+            continue
+        worst = max(worst, call(argv, env={**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"}))
+    sys.exit(worst)
+
+
+def _eb_command(own: Installed, recipe: Recipe) -> list[str]:
+    """Make the command line that installs again to the very places, wherever `eb` would install now."""
+    tree = _without(own.modulefile.with_name(own.version), own.module)
+    software = _without(own.root, own.module)
+    argv = ["eb", str(recipe.easyconfig), "--rebuild"]
+    argv += [f"--module-syntax={'Lua' if own.modulefile.suffix == '.lua' else 'Tcl'}"]
+    if tree and software:
+        argv += [f"--installpath-software={software}", f"--installpath-modules={tree.parent}"]
+        argv += [f"--suffix-modules-path={tree.name}"]
+    return argv
+
+
+def _without(path: Path, module: str) -> Path | None:
+    """Take the name of a module from the end of a path; None if it does not end so."""
+    end = f"/{module}"
+    return Path(str(path)[: -len(end)]) if str(path).endswith(end) else None

@@ -1,0 +1,167 @@
+"""The admin's verbs on published containers: alias, promote, deprecate, retire, restore, undo."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue.find import Container, find_container
+from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, show_change, tell
+from hpcmod.errors import BadInputError
+from hpcmod.model import lifecycle as rules
+from hpcmod.model.journal import Key, Records
+from hpcmod.model.record import CatalogueRecord
+
+_Decide = Callable[[Sequence[CatalogueRecord], Key], Records]
+
+
+def _find(directory: Path | None, container: str) -> Container:
+    """Find the one version that is named: the stable one must not be retired because a version was left out."""
+    if "/" not in container:
+        raise BadInputError(f"{container!r} names no version", f"Say which: {container}/VERSION. See: hpcmod ls")
+    return find_container(open_catalogues(directory), container)
+
+
+def _change(
+    container: str, decide: _Decide, *, verb: str, directory: Path | None, why: str, dry_run: bool, as_json: bool
+) -> None:
+    found = _find(directory, container)
+    change = lifecycle.change_name(
+        found.catalogue,
+        found.name,
+        lambda records: decide(records, (found.name, found.version)),
+        verb=verb,
+        actor=make_actor(why),
+        dry_run=dry_run,
+    )
+    show_change(change, as_json=as_json, dry_run=dry_run)
+
+
+@click.command()
+@click.argument("container", metavar="NAME/VERSION")
+@click.argument("name", metavar="ALIAS")
+@click.option("--remove", is_flag=True, help="Let the alias lead nowhere.")
+@changing_options
+def alias(container: str, name: str, remove: bool, **flags: Any) -> None:
+    """Let an alias lead to a container: users load NAME/ALIAS.
+
+    It leads to one version of a name; from another one it is taken. `module load NAME` follows `stable`, else `latest`.
+
+    \b
+    Examples:
+      hpcmod alias PyTorch/2.7.1-rocm-6.2.4-singularity latest
+      hpcmod alias --remove PyTorch/2.6.0-rocm-6.2.0-singularity lumi-24
+    """
+    decide = rules.remove_alias if remove else rules.move_alias
+    _change(container, lambda records, key: decide(records, key, name), verb="alias", **flags)
+
+
+@click.command()
+@click.argument("container", metavar="NAME/VERSION")
+@changing_options
+def promote(container: str, **flags: Any) -> None:
+    """Make a container the stable one: `module load NAME` leads to it.
+
+    \b
+    Example:
+      hpcmod promote PyTorch/2.7.1-rocm-6.2.4-singularity -m "two weeks without a complaint"
+    """
+    _change(container, lambda records, key: rules.move_alias(records, key, rules.STABLE), verb="promote", **flags)
+
+
+def _look_at_day(_: click.Context, __: click.Parameter, day: str) -> str:
+    if "" < day <= time.strftime("%Y-%m-%d", time.gmtime()):
+        tell(f"--until {day}: that day has come already")
+    return day
+
+
+def _leaving_options(command: Callable[..., None]) -> Callable[..., None]:
+    for flag in (
+        click.option("--reason", default="", metavar="TEXT", help="Why; users are told."),
+        click.option("--successor", default="", metavar="NAME/VERSION", help="What to use instead; users are told."),
+        click.option(
+            "--until",
+            default="",
+            metavar="YYYY-MM-DD",
+            callback=_look_at_day,
+            help="The day (UTC) when it goes; a retired one loads until then.",
+        ),
+    ):
+        command = flag(command)
+    return command
+
+
+@click.command()
+@click.argument("container", metavar="NAME/VERSION")
+@_leaving_options
+@changing_options
+def deprecate(container: str, until: str, successor: str, reason: str, **flags: Any) -> None:
+    """Say at each load of a container that it will go: when, why, and what to use instead. It goes on working.
+
+    \b
+    Example:
+      hpcmod deprecate PyTorch/2.5.1-singularity --until 2027-03-01 --successor PyTorch/2.7.1-singularity
+    """
+    _change(
+        container,
+        lambda records, key: rules.deprecate(records, key, until=until, successor=successor, reason=reason),
+        verb="deprecate",
+        **flags,
+    )
+
+
+@click.command()
+@click.argument("container", metavar="NAME/VERSION")
+@_leaving_options
+@changing_options
+def retire(container: str, until: str, successor: str, reason: str, **flags: Any) -> None:
+    """Let a container load no more: at once, or from a day on. Loading it says what to use instead, and how.
+
+    Nothing is removed: jobs that have loaded it go on, and `hpcmod restore` brings it back. Its aliases go to the
+    successor.
+
+    \b
+    Examples:
+      hpcmod retire PyTorch/2.5.1-singularity --successor PyTorch/2.7.1-singularity
+      hpcmod retire PyTorch/2.5.1-singularity --until 2027-03-01 --reason "its ROCm is too old for the driver"
+    """
+    _change(
+        container,
+        lambda records, key: rules.retire(records, key, until=until, successor=successor, reason=reason),
+        verb="retire",
+        **flags,
+    )
+
+
+@click.command()
+@click.argument("container", metavar="NAME/VERSION")
+@changing_options
+def restore(container: str, **flags: Any) -> None:
+    """Let a deprecated or retired container be as any other again.
+
+    \b
+    Example:
+      hpcmod restore PyTorch/2.5.1-singularity -m "a project needs it for a publication"
+    """
+    _change(container, rules.restore, verb="restore", **flags)
+
+
+@click.command()
+@click.argument("number", metavar="[CHANGE]", type=int, required=False)
+@changing_options
+def undo(number: int | None, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
+    """Take back a change of the catalogue: the last one, or that of a number in the journal.
+
+    \b
+    Examples:
+      hpcmod undo
+      hpcmod undo 17 --dry-run     # the numbers: hpcmod catalogue journal
+    """
+    catalogue = open_catalogues(directory)[0]
+    change = lifecycle.undo(catalogue, number, actor=make_actor(why), dry_run=dry_run)
+    show_change(change, as_json=as_json, dry_run=dry_run)

@@ -1,0 +1,124 @@
+"""The verb publish: an image or an easyconfig becomes a tested module that everybody can load."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+import hpcmod
+from hpcmod import machine
+from hpcmod.catalogue.candidate import Request
+from hpcmod.catalogue.foresight import Foresight, foresee_publishing
+from hpcmod.catalogue.publish import Bench, Published, publish
+from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
+from hpcmod.cli.environment import environment_of_eb
+from hpcmod.image.integrity import Progress, parse_sha256
+from hpcmod.image.settings import make_options
+from hpcmod.model.record import record_values
+from hpcmod.progress import ProgressLine
+from hpcmod.render.quote import terminal
+
+
+@click.command("publish")
+@click.argument("what", metavar="IMAGE-OR-EASYCONFIG")
+@click.option("--name", default="", help="Name of the module; default: the image's label, or the easyconfig's.")
+@click.option("--version", default="", help="Its version, with the suffix; default: likewise.")
+@click.option("--alias", "aliases", multiple=True, metavar="NAME", help="A name that is to lead to it: stable, latest.")
+@click.option("--check", "checks", multiple=True, metavar="COMMAND", help="Must succeed with the module loaded.")
+@click.option("--job-check", "job_checks", multiple=True, metavar="COMMAND", help="The same, as a job step only.")
+@click.option("--slurm", default="", metavar="OPTIONS", help="Options of srun for checks: account, partition.")
+@click.option("--no-slurm", is_flag=True, help="Run no check as a job step.")
+@click.option("--misfit", is_flag=True, help="Although it does not fit this node: it is for others.")
+@click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have.")
+@click.option("--description", default="", help="One line, for lists.")
+@click.option("--homepage", default="", help="Address of the software's page.")
+@click.option("--allow-http", is_flag=True, help="Ask servers over plain http too, where https does not work.")
+@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+@changing_options
+def publish_verb(
+    what: str, directory: Path | None, why: str, dry_run: bool, as_json: bool, site: str | None, **asked: Any
+) -> None:
+    """Publish a container for everybody: fetched, read, installed, tested, and only then visible.
+
+    Its facts are read without starting it. `eb` installs it, its module unseen by others; then every check is run with
+    the module loaded, here and under Slurm. If anything fails, the catalogue is as it was. Killed, it can be run again.
+
+    \b
+    Examples:
+      hpcmod publish torch.sif --name PyTorch --version 2.7.1-singularity --check "python -c 'import torch'"
+      hpcmod publish docker://ghcr.io/org/torch@sha256:... --name PyTorch --version 2.7.1 --alias latest
+      hpcmod publish PyTorch-2.7.1-rocm-6.2.4-singularity.eb --slurm "-A project_465000001 -p dev-g -t 10"
+    """
+    catalogue = open_catalogues(directory)[0]
+    found = machine.find_machine(None, os.environ, flag=site)
+    checksum = parse_sha256(asked["checksum"]) if asked["checksum"] else None
+    tool = f"hpcmod {hpcmod.__version__}"
+    with ExitStack() as shown:
+        bench = Bench(
+            machine=found,
+            options=make_options(found.site, os.environ, tool=tool, tell=tell, allow_http=asked["allow_http"]),
+            eb_environment=environment_of_eb(),
+            actor=make_actor(why),
+            slurm=tuple(shlex.split(asked["slurm"])),
+            use_slurm=not asked["no_slurm"],
+            progress=_lines(shown),
+        )
+        request = Request(
+            what=what,
+            checksum=checksum,
+            **{key: asked[key] for key in ("name", "version", "aliases", "checks", "job_checks")},
+            **{key: asked[key] for key in ("description", "homepage", "misfit")},
+        )
+        if dry_run:
+            _show_foresight(foresee_publishing(catalogue, request, bench), as_json=as_json)
+            return
+        done = publish(catalogue, request, bench)
+    _show(done, as_json=as_json)
+
+
+def _lines(shown: ExitStack) -> Callable[[str], Progress]:
+    """Give a line of progress for each piece of work, all of which end with the verb."""
+    return lambda label: shown.enter_context(ProgressLine(label))
+
+
+def _show(done: Published, *, as_json: bool) -> None:
+    if as_json:
+        values = {"version": JSON_VERSION, "change": done.change, "record": record_values(done.record)}
+        click.echo(json.dumps(values, indent=1))
+        return
+    if done.change:
+        tell(f"change {done.change}; to take it back: hpcmod undo {done.change}")
+    click.echo(done.record.module)
+
+
+def _show_foresight(found: Foresight, *, as_json: bool) -> None:
+    if as_json:
+        record = record_values(found.record) if found.record else None
+        click.echo(json.dumps({"version": JSON_VERSION, **asdict(found), "record": record}, indent=1))
+        return
+    click.echo(terminal("\n".join(_render_foresight(found))))
+
+
+def _render_foresight(found: Foresight) -> list[str]:
+    record, image = found.record, found.image
+    lines = [f"module: {found.module}{' (published already)' * found.published}"]
+    lines += [f"image: {image.pinned or image.reference} -> {image.path}", f"policy: {image.policy}"]
+    if image.bytes_to_fetch is not None:
+        lines.append(f"to fetch: {image.bytes_to_fetch} bytes")
+    if record:
+        lines += [f"sha256: {record.sha256}", f"size: {record.size} bytes", f"architecture: {record.architecture}"]
+        lines.append(f"python: {record.python or 'none found'}, {len(record.packages)} packages")
+        lines.append(f"fits this machine: {record.compat}")
+    lines += [f"command: {shlex.join(found.command)}"]
+    lines += [f"check: {command}" for command in found.checks]
+    lines += [f"check under Slurm: {command}" for command in found.job_checks]
+    lines += [f"alias: {alias}" for alias in found.aliases]
+    return [*lines, "easyconfig:", *(f"  {line}" for line in found.easyconfig.splitlines())]

@@ -1,0 +1,72 @@
+"""What `eb` is given to install a container by its name: an easyconfig of a catalogue, and where the image lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.catalogue.find import find_container
+from hpcmod.cli.containers import Here, say_end
+from hpcmod.cli.environment import environment_of_eb
+from hpcmod.errors import NotFoundError
+from hpcmod.install.installed import Installed
+from hpcmod.model.record import CatalogueRecord
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An easyconfig, and the directory of its image."""
+
+    easyconfig: Path
+    images: Path
+    module: str
+
+
+def is_easyconfig(text: str) -> bool:
+    """Say whether a word names an easyconfig, and not a container."""
+    return text.endswith(".eb") or ("/" in text and Path(text).is_file())
+
+
+def find_recipe(here: Here, text: str) -> Recipe:
+    """Find the easyconfig of a container.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such container, or it is retired, or can be used only where it lies.
+    """
+    container = find_container(here.catalogues, text)
+    record = container.read()
+    if record.state == "retired":
+        raise say_end(record)
+    easyconfig = container.catalogue.easyconfigs_of(record.name) / record.easyconfig
+    if not record.easyconfig or not easyconfig.is_file():
+        raise NotFoundError(f"{record.module} has no easyconfig in {container.catalogue.directory}", "See: hpcmod info")
+    return Recipe(easyconfig, container.catalogue.images, record.module)
+
+
+def find_own_recipe(here: Here, own: Installed) -> Recipe:
+    """Find the easyconfig to refresh an installation by: that of the catalogue, else the one it was made by.
+
+    Raises
+    ------
+    NotFoundError
+        If there is neither.
+    """
+    for catalogue in here.catalogues:
+        record: CatalogueRecord | None = catalogue.find(own.name, own.version)
+        if record and record.state != "retired":
+            return find_recipe(here, own.module)
+    kept = sorted((own.root / "easybuild").glob("*.eb"))
+    if not kept:
+        raise NotFoundError(f"{own.module}: no easyconfig in {own.root}/easybuild", "eb X.eb --rebuild")
+    return Recipe(kept[0], own.root, own.module)
+
+
+def eb_environ(site: str | None, images: Iterable[Path]) -> dict[str, str]:
+    """Make the environment of `eb`: our easyblocks and easyconfigs, the site profile, and where images lie."""
+    environ = environment_of_eb()
+    places = [environ["EASYBUILD_ROBOT_PATHS"], *(str(place) for place in images)]
+    environ["EASYBUILD_ROBOT_PATHS"] = ":".join(dict.fromkeys(places))
+    return {**environ, "HPCMOD_SITE": site} if site else environ

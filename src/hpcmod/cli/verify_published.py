@@ -1,0 +1,49 @@
+"""What `hpcmod verify` does with the name of a published container."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from hpcmod import machine
+from hpcmod.catalogue.find import Container, find_container
+from hpcmod.catalogue.store import find_catalogues
+from hpcmod.catalogue.trial import Trial, repeat_checks
+from hpcmod.catalogue.whole import IMAGE, verify_container
+from hpcmod.check.doctor import FAIL, OK, Finding
+from hpcmod.cli.findings import show_findings
+from hpcmod.errors import CheckFailedError, VerificationError
+from hpcmod.progress import ProgressLine
+
+
+def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool) -> None:
+    """Compare a published container with its record, print what is found, and exit: 4 if its image is another one.
+
+    Where there is no catalogue, nothing is done: the text names no container.
+
+    Parameters
+    ----------
+    repeat
+        Whether its checks are run again.
+    """
+    catalogues = find_catalogues(machine.find_machine(None, os.environ, flag=site).site, os.environ)
+    if not catalogues:
+        return
+    container = find_container(catalogues, text)
+    with ProgressLine(container.module) as progress:
+        found = list(verify_container(container.catalogue, container.read(), progress=progress))
+    if repeat:
+        found += _repeat(container)
+    damaged = any(one.subject == IMAGE and one.verdict == FAIL for one in found)
+    show_findings(found, as_json=as_json, fail_code=VerificationError.exit_code if damaged else 1)
+
+
+def _repeat(container: Container) -> Iterator[Finding]:
+    record = container.read()
+    trial = Trial(record.module, container.catalogue.modules, record.sha256, os.environ)
+    checks = repeat_checks(trial, record.checks)
+    try:
+        for check in checks:
+            yield Finding(OK, "check", f"{check.name}{' (slurm)' * bool(check.under)}", "")
+    except CheckFailedError as err:
+        yield Finding(FAIL, "check", err.message, err.cure)

@@ -1,0 +1,141 @@
+"""Remove an installation: its module first, so that nobody loads half of one; what others put there stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+
+from hpcmod.errors import BadInputError
+from hpcmod.install.installed import RECORD, Installed
+from hpcmod.lock import hold, lock_name, tidy
+
+USER_LAYER = "user-software"
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What removing an installation takes away."""
+
+    modulefiles: tuple[Path, ...]
+    """The module, and links to it, which EasyBuild makes in a directory of each class of modules."""
+    root: Path
+    removed: tuple[Path, ...]
+    """What goes of the root, sorted: what installing put there."""
+    kept: tuple[Path, ...]
+    """What somebody else put there, the user's own packages above all, sorted."""
+
+
+def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
+    """Look what there is to remove.
+
+    Raises
+    ------
+    BadInputError
+        If it is somebody else's, or the directory has no record of it: then it may be anything.
+    """
+    root, modulefile = installed.root, installed.modulefile.resolve()
+    if installed.record.get("module") != installed.module:
+        raise BadInputError(
+            f"{root} has no {RECORD} of {installed.module}, so what lies there may be somebody's",
+            f"Look at it, and remove it by hand, after the module: {modulefile}",
+        )
+    for path in (modulefile, root):
+        if path.stat().st_uid != os.geteuid():
+            raise BadInputError(f"{path} belongs to somebody else", "Ask its owner to remove it.")
+    removed, kept = _divide(installed, with_packages=with_packages)
+    return Removal((modulefile, *_links_to(modulefile, installed.name)), root, removed, kept)
+
+
+def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Tell what installing put into the root from what anybody else did."""
+    ours = _paths_of(installed)
+    removed: list[Path] = []
+    kept: list[Path] = []
+    for path in sorted(installed.root.iterdir()):
+        below = sorted(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
+        if path in ours or is_package_layer(path):
+            stays = is_package_layer(path) and not with_packages and _has_files(path)
+            (kept if stays else removed).append(path)
+        elif ours.isdisjoint(below):
+            kept.append(path)
+        elif ours.issuperset(below):
+            removed.append(path)
+        else:
+            removed += [one for one in below if one in ours]
+            kept += [one for one in below if one not in ours]
+    return tuple(removed), tuple(kept)
+
+
+def _paths_of(installed: Installed) -> set[Path]:
+    """Give what the record names, and the directory of EasyBuild's logs."""
+    files = installed.record.get("files")
+    names = [name for name in files if isinstance(name, str)] if isinstance(files, list) else []
+    return {installed.root / name for name in (*names, RECORD, "easybuild")} | {Path(installed.of_image("path"))}
+
+
+def is_package_layer(path: Path) -> bool:
+    """Say whether what lies in the directory of an installation is for packages that its user installs on top."""
+    return path.name.startswith(USER_LAYER)
+
+
+def _has_files(path: Path) -> bool:
+    """Say whether there is more than the empty directories that were made for packages."""
+    return not path.is_dir() or any(names for _, _, names in os.walk(path))
+
+
+def _links_to(modulefile: Path, name: str) -> Iterator[Path]:
+    for path in sorted(modulefile.parents[2].glob(f"*/{escape(name)}/{escape(modulefile.name)}")):
+        if path.is_symlink() and path.resolve() == modulefile:
+            yield path
+
+
+def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None]) -> None:
+    """Remove an installation; killed at any point it leaves the whole module, or none.
+
+    Raises
+    ------
+    BusyError
+        If it is being installed.
+    """
+    with _alone(installed, tell):
+        for path in reversed(removal.modulefiles):
+            path.unlink(missing_ok=True)
+        for path in removal.modulefiles:
+            _prune(path.parent)
+        record = removal.root / RECORD
+        for path in sorted(removal.removed, key=lambda path: path == record):
+            _remove_path(path)
+        _prune(removal.root)
+        _prune(removal.root.parent)
+
+
+@contextmanager
+def _alone(installed: Installed, tell: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock that installing holds, where the directories are those of EasyBuild's own scheme."""
+    software = installed.root.parents[1]
+    lock = software / ".locks" / f"{lock_name(str(installed.root))}.lock"
+    with ExitStack() as held:
+        if os.access(software, os.W_OK):
+            held.callback(tidy, lock)
+            held.enter_context(hold(lock, limit=0.0, tell=tell, on_stale=lambda: None))
+        yield
+
+
+def _remove_path(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _prune(directory: Path) -> None:
+    """Remove a directory that is empty."""
+    try:
+        directory.rmdir()
+    except OSError:
+        return

@@ -1,0 +1,132 @@
+"""A recipe of singularity-hpc (container.yaml) as one value: each field of its own kind, whatever was written there.
+
+Fields: singularity-hpc 0.1.32, docs "Developer Guide" and shpc/main/schemas.py, read 2026-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hpcmod.errors import BadInputError, LackingError
+
+SOURCES = ("docker", "oras", "gh", "path")
+"""Keys of which a recipe has one: where its image comes from."""
+
+_SCRIPTS = ("docker_scripts", "singularity_scripts", "test")
+_READ = (*SOURCES, "url", "description", "maintainer", "latest", "tags", "filter", "aliases", "env", "features")
+_LONGEST = 1 << 20  # characters; the longest recipe of the peer's registry, with 310 aliases, has 40,000
+_NOTHING = ("", "~", "null", "Null", "NULL")  # the ways in which YAML writes that there is nothing
+
+
+@dataclass(frozen=True)
+class Alias:
+    """A command that the recipe puts on PATH."""
+
+    name: str
+    command: str
+    """What it runs in the container: a path, or a line of shell."""
+    options: tuple[str, ...] = ()
+    """Names of what is said of it besides, e.g. singularity_options."""
+
+
+@dataclass(frozen=True)
+class ContainerYaml:
+    """A recipe; all texts are as somebody wrote them."""
+
+    kind: str
+    """One of SOURCES."""
+    source: str
+    tags: tuple[tuple[str, str], ...]
+    """Tag and digest, in the order of the recipe, those of `latest` first; no digest: empty."""
+    url: str = ""
+    description: str = ""
+    aliases: tuple[Alias, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    features: tuple[tuple[str, str], ...] = ()
+    overrides: tuple[str, ...] = ()
+    """Tags of which another file says more."""
+    scripts: tuple[str, ...] = ()
+    """Names of the keys that hold programs of the recipe's own."""
+    unknown: tuple[str, ...] = ()
+    """Keys that no recipe of 0.1.32 has."""
+
+
+def parse_container_yaml(text: str, where: str) -> ContainerYaml:
+    """Turn the text of a recipe into a value.
+
+    Raises
+    ------
+    BadInputError
+        If it is no YAML, or no recipe.
+    LackingError
+        If this Python has no PyYAML.
+    """
+    values = _load(text, where)
+    if not isinstance(values, dict) or not any(_text(values, key) for key in SOURCES):
+        raise BadInputError(f"{where}: names no image", f"A recipe has one of the keys {', '.join(SOURCES)}.")
+    kinds = [key for key in SOURCES if _text(values, key)]
+    if len(kinds) > 1:
+        raise BadInputError(f"{where}: names several images: {', '.join(kinds)}", "Leave one.")
+    tags = {**_texts(values, "latest"), **_texts(values, "tags")}
+    return ContainerYaml(
+        kind=kinds[0],
+        source=_text(values, kinds[0]),
+        tags=tuple((tag, "" if digest in _NOTHING else digest) for tag, digest in tags.items()),
+        url=_text(values, "url"),
+        description=_text(values, "description"),
+        aliases=tuple(_aliases(values.get("aliases"))),
+        environment=tuple(_texts(values, "env").items()),
+        features=tuple(_texts(values, "features").items()),
+        overrides=tuple(_texts(values, "overrides")),
+        scripts=tuple(key for key in _SCRIPTS if values.get(key)),
+        unknown=tuple(str(key) for key in values if key not in (*_READ, *_SCRIPTS, "overrides")),
+    )
+
+
+def _load(text: str, where: str) -> Any:
+    try:
+        import yaml
+    except ImportError as err:
+        raise LackingError(f"{where}: this Python has no PyYAML", "pip install 'hpcmod[shpc]'") from err
+
+    if len(text) > _LONGEST:
+        raise BadInputError(f"{where}: {len(text)} characters, which no recipe has", "")
+    try:
+        loader = yaml.SafeLoader(text)
+        loader.yaml_implicit_resolvers = {}  # a plain scalar stays a text: the tag 1.10 is not the number 1.1
+        return loader.get_single_data()
+    except (yaml.YAMLError, ValueError, RecursionError) as err:
+        problem = " ".join(str(err).split())[:200]
+        raise BadInputError(f"{where}: is no YAML: {problem}", "") from err
+
+
+def _text(values: Mapping[Any, Any], key: str) -> str:
+    value = values.get(key)
+    return value if isinstance(value, str) and value not in _NOTHING else ""
+
+
+def _texts(values: Mapping[Any, Any], key: str) -> dict[str, str]:
+    """Give a table of texts; what is no text in it is to be refused by its name."""
+    table = values.get(key)
+    if not isinstance(table, dict):
+        return {}
+    return {str(name): _shown(value) for name, value in table.items()}
+
+
+def _shown(value: Any) -> str:
+    """Give a text; of what is none only its kind, for a list may hold another nine times, and that one, and so on."""
+    return value if isinstance(value, str) else f"({type(value).__name__})"
+
+
+def _aliases(given: Any) -> Iterator[Alias]:
+    """Yield the aliases of either form: a table, or a list of tables."""
+    if isinstance(given, dict):
+        yield from (Alias(str(name), _shown(command)) for name, command in given.items())
+    for one in given if isinstance(given, list) else ():
+        if isinstance(one, dict):
+            more = tuple(str(key) for key in one if key not in ("name", "command"))
+            yield Alias(_shown(one.get("name", "")), _shown(one.get("command", "")), more)
+        else:
+            yield Alias(_shown(one)[:80], "", ())

@@ -1,0 +1,287 @@
+"""What the assignments at the top of a Python text give, worked out without running any of it.
+
+Easyconfigs are Python that EasyBuild runs. Those that others wrote are only looked at here: strings, f-strings, lists,
+`+`, `%` and a few methods of strings, which is what they are made of. All else stays unknown, and is named so.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hpcmod.errors import BadInputError
+
+_LONGEST = 1 << 18  # characters of a text: doubling it forty times must not fill the memory
+_MOST = (
+    1 << 14
+)  # elements of a list, with those of the lists in it: one that holds another twice, forty times over, has 2**40
+_METHODS = ("format", "join", "lower", "replace", "split", "strip", "upper")
+
+
+@dataclass(frozen=True)
+class StaticValues:
+    """The names that a text assigns at its top, the last assignment of each."""
+
+    known: Mapping[str, Any]
+    """Strings, numbers, booleans, None, and lists, tuples and dictionaries of them."""
+    unknown: Mapping[str, str]
+    """Names whose value only running the text would tell, each with what stands in the way."""
+
+
+class _UnknownError(Exception):
+    """A value that is not seen; its text says why."""
+
+
+def read_static_values(text: str, where: str, *, constants: Mapping[str, Any] | None = None) -> StaticValues:
+    """Work out what a Python text assigns at its top.
+
+    Parameters
+    ----------
+    where
+        What messages call the text.
+    constants
+        Names that whoever runs the text would put there beforehand.
+
+    Raises
+    ------
+    BadInputError
+        If it is no Python.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that Python does not know: there are many in shell scripts
+            tree = ast.parse(text, "an easyconfig")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
+        raise BadInputError(f"{where}: is no easyconfig: {err}") from err
+    known, unknown = dict(constants or {}), dict[str, str]()
+    for node in tree.body:
+        try:
+            for name, value in _assigned(node, known):
+                known[name] = value
+                unknown.pop(name, None)
+        except (_UnknownError, RecursionError) as err:
+            for name in _names_set(node):
+                known.pop(name, None)
+                unknown[name] = str(err) or "it is nested too deeply"
+    assigned = {name for node in tree.body for name in _names_set(node)}
+    return StaticValues({name: one for name, one in known.items() if name in assigned}, unknown)
+
+
+def _assigned(node: ast.stmt, names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    if isinstance(node, ast.Assign):
+        value = _value(node.value, names)
+        for target in node.targets:
+            if not isinstance(target, ast.Name):
+                raise _UnknownError(f"line {node.lineno} assigns to more than a name")
+            yield target.id, value
+    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and isinstance(node.op, ast.Add):
+        if node.target.id not in names:
+            raise _UnknownError(f"line {node.lineno} adds to what is not known")
+        yield node.target.id, _sum(names[node.target.id], _value(node.value, names))
+    elif not isinstance(node, (ast.Expr, ast.Pass)):
+        raise _UnknownError(f"line {node.lineno} is a statement that would have to be run: {type(node).__name__}")
+
+
+def _names_set(node: ast.AST) -> set[str]:
+    """Give the names that a statement may set."""
+    stored = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)}
+    imported = {(one.asname or one.name).partition(".")[0] for one in ast.walk(node) if isinstance(one, ast.alias)}
+    defined = {one.name for one in ast.walk(node) if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
+    return stored | imported | defined
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    read = _READERS.get(type(node))
+    if read is None:
+        raise _UnknownError(f"line {node.lineno} would have to be run: {ast.unparse(node)[:60]}")
+    return _bounded(read(node, names))
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, (str, bytes)) and len(value) > _LONGEST:
+        raise _UnknownError("it grows beyond all bounds")
+    for number, _ in enumerate(_elements(value)):
+        if number > _MOST:
+            raise _UnknownError("it grows beyond all bounds")
+    return value
+
+
+def _elements(value: Any) -> Iterator[Any]:
+    """Yield all that a list, a tuple or a dictionary holds, and what that holds in its turn."""
+    for one in (
+        (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    ):
+        yield one
+        yield from _elements(one)
+
+
+def _constant(node: ast.Constant, _: Mapping[str, Any]) -> Any:
+    return node.value
+
+
+def _name(node: ast.Name, names: Mapping[str, Any]) -> Any:
+    if node.id not in names:
+        raise _UnknownError(f"line {node.lineno} uses {node.id}, which is not known")
+    return names[node.id]
+
+
+def _list(node: ast.List, names: Mapping[str, Any]) -> list[Any]:
+    return [_value(one, names) for one in node.elts]
+
+
+def _tuple(node: ast.Tuple, names: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(_value(one, names) for one in node.elts)
+
+
+def _dict(node: ast.Dict, names: Mapping[str, Any]) -> dict[Any, Any]:
+    if None in node.keys:
+        raise _UnknownError(f"line {node.lineno} unpacks a dictionary")
+    try:
+        return {_value(key, names): _value(one, names) for key, one in zip(node.keys, node.values) if key}
+    except TypeError as err:
+        raise _UnknownError(f"line {node.lineno}: {err}") from err
+
+
+def _joined(node: ast.JoinedStr, names: Mapping[str, Any]) -> str:
+    parts = []
+    for one in node.values:
+        if isinstance(one, ast.FormattedValue) and (one.conversion != -1 or one.format_spec is not None):
+            raise _UnknownError(f"line {node.lineno} formats a value")
+        parts.append(_shown(_value(one.value if isinstance(one, ast.FormattedValue) else one, names)))
+    return _concatenated(parts)
+
+
+def _concatenated(parts: Iterable[str]) -> str:
+    """Put a text together, unless it gets too long: the parts may be a thousand times the same large one."""
+    kept, length = [], 0
+    for part in parts:
+        length += len(part)
+        if length > _LONGEST:
+            raise _UnknownError("it grows beyond all bounds")
+        kept.append(part)
+    return "".join(kept)
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, (str, int, float)):
+        raise _UnknownError(f"a {type(value).__name__} stands within a text")
+    try:
+        return str(value)
+    except ValueError as err:  # more digits than Python writes, for it takes long
+        raise _UnknownError(str(err)) from err
+
+
+def _operation(node: ast.BinOp, names: Mapping[str, Any]) -> Any:
+    left, right = _value(node.left, names), _value(node.right, names)
+    if isinstance(node.op, ast.Add):
+        return _sum(left, right)
+    if isinstance(node.op, ast.Mod) and isinstance(left, str):
+        return _percent(left, right)
+    raise _UnknownError(f"line {node.lineno} calculates")
+
+
+def _sum(left: Any, right: Any) -> Any:
+    if type(left) is not type(right) or not isinstance(left, (str, list, tuple)):
+        raise _UnknownError(f"a {type(right).__name__} is added to a {type(left).__name__}")
+    return _bounded(left + right)
+
+
+def _percent(text: str, right: Any) -> str:
+    """Fill in %s, %d and %(name)s, without the widths that would make a text as long as one likes."""
+    if isinstance(right, dict):
+        return _filled(r"%(?:\((\w+)\)s|(%)|)", text, lambda found: found[2] or _shown(_item(right, found[1])))
+    values = iter(right if isinstance(right, tuple) else (right,))
+    return _filled(r"%([sd%]?)", text, lambda found: "%" if found[1] == "%" else _next(values, found[1]))
+
+
+def _filled(pattern: str, text: str, fill: Callable[[re.Match[str]], str]) -> str:
+    """Put something in the place of each match."""
+
+    def parts() -> Iterator[str]:
+        end = 0
+        for found in re.finditer(pattern, text):
+            yield text[end : found.start()]
+            yield fill(found)
+            end = found.end()
+        yield text[end:]
+
+    return _concatenated(parts())
+
+
+def _next(values: Iterator[Any], kind: str) -> str:
+    return _shown(next(values, None) if kind else None)
+
+
+def _subscript(node: ast.Subscript, names: Mapping[str, Any]) -> Any:
+    return _item(_value(node.value, names), _value(node.slice, names))
+
+
+def _item(container: Any, key: Any) -> Any:
+    try:
+        return container[key]
+    except (LookupError, TypeError) as err:
+        raise _UnknownError(f"there is no element {key!r}") from err
+
+
+def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
+    """Call one of the methods of strings that can do no harm."""
+    method = node.func
+    if not isinstance(method, ast.Attribute) or method.attr not in _METHODS:
+        raise _UnknownError(f"line {node.lineno} would have to be run: {ast.unparse(node)[:60]}")
+    text = _value(method.value, names)
+    arguments = [_value(one, names) for one in node.args]
+    named = {one.arg or "": _value(one.value, names) for one in node.keywords}
+    if not isinstance(text, str):
+        raise _UnknownError(f"line {node.lineno} calls a method of a {type(text).__name__}")
+    if method.attr == "format":
+        return _format(text, arguments, named)
+    if named or _length_after(method.attr, text, arguments) > _LONGEST:
+        raise _UnknownError(f"line {node.lineno} would have to be run")
+    try:
+        return getattr(text, method.attr)(*arguments)
+    except (TypeError, ValueError) as err:
+        raise _UnknownError(f"line {node.lineno}: {err}") from err
+
+
+def _length_after(method: str, text: str, arguments: list[Any]) -> int:
+    """Say how long a method's result can be at most, in characters."""
+    if method == "replace" and [type(one) for one in arguments] == [str, str]:
+        return len(text) + text.count(arguments[0]) * len(arguments[1])
+    if method == "join" and [type(one) for one in arguments] in ([list], [tuple]):
+        return sum(len(text) + len(_shown(one)) for one in arguments[0])
+    if method in ("replace", "join"):
+        raise _UnknownError(f"{method} is given what it does not take")
+    return len(text)
+
+
+def _format(text: str, arguments: list[Any], named: Mapping[str, Any]) -> str:
+    """Fill in {}, {0} and {name}; what is within braces besides would reach into the objects of this program."""
+    values = iter(arguments)
+
+    def fill(found: re.Match[str]) -> str:
+        if found[0] in ("{{", "}}"):
+            return found[0][0]
+        if found[1] is None:
+            raise _UnknownError("a text is formatted in a way that would have to be run")
+        if not found[1]:
+            return _next(values, "s")
+        return _shown(_item(arguments, int(found[1])) if found[1].isdecimal() else _item(named, found[1]))
+
+    return _filled(r"\{\{|\}\}|\{(\w*)\}|[{}]", text, fill)
+
+
+_READERS: Mapping[type[ast.expr], Callable[[Any, Mapping[str, Any]], Any]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.List: _list,
+    ast.Tuple: _tuple,
+    ast.Dict: _dict,
+    ast.JoinedStr: _joined,
+    ast.BinOp: _operation,
+    ast.Subscript: _subscript,
+    ast.Call: _call,
+}

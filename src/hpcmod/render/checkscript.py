@@ -1,0 +1,27 @@
+"""A check of a container as a bash script: a module of any module tool loaded, then the command that was declared."""
+
+from __future__ import annotations
+
+from hpcmod.render.quote import sh
+
+
+def render_check(command: str, *, module: str, modulepath: str) -> str:
+    """Render a script that ends as the command does, or fails where the module does not load.
+
+    Parameters
+    ----------
+    command
+        A line of bash, as a user would type it after `module load`.
+
+    Notes
+    -----
+    A script that is no login shell has no `module`. The variables are those by which EasyBuild finds its modules tool.
+    """
+    return f"""\
+if [ -n "${{LMOD_CMD:-}}" ]; then module() {{ eval "$("$LMOD_CMD" bash "$@")"; }}
+elif [ -n "${{MODULES_CMD:-}}" ]; then module() {{ eval "$("$MODULES_CMD" bash "$@")"; }}
+elif ! type module >/dev/null 2>&1; then echo "no module tool: neither LMOD_CMD nor MODULES_CMD is set" >&2; exit 127
+fi
+module use {sh(modulepath)} && module load {sh(module)} || exit
+{command}
+"""

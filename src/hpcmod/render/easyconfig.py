@@ -1,0 +1,197 @@
+"""An easyconfig of ours as text: values in, at most 25 lines out unless the texts themselves are long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.reference import ImageReference
+from hpcmod.model.spec import Commands
+from hpcmod.render.quote import python_literal, sh_comment
+
+_COLUMNS = 120  # EasyBuild's style check: MAX_LINE_LENGTH of framework/easyconfig/style.py, 5.4.1
+_INDENT = "    "
+_LONGEST_NAME = 200  # of a file, in characters: file systems take 255, and a temporary name is longer
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_TEMPLATE = re.compile(r"%(?=%*\(\w+\)s)")
+_UNPINNED = "the checksum is not known before the image is there; `eb --inject-checksums` adds it"
+_BY_DIGEST = "the digest in the name of the image stands in for a checksum"
+
+
+@dataclass(frozen=True)
+class EasyconfigText:
+    """What an easyconfig of ours says; all texts may be hostile, for they are written as data."""
+
+    name: str
+    version: str
+    image: str
+    """A reference (`docker://...@sha256:...`, an https address, a path), or the file name of the SIF."""
+    description: str
+    versionsuffix: str = ""
+    """With its dash, e.g. -rocm-6.2.4-singularity."""
+    homepage: str = ""
+    source_urls: tuple[str, ...] = ()
+    """Where a SIF that is named by its file name can be got."""
+    download_instructions: str = ""
+    """What to do where the image is nowhere to be found."""
+    checksum: str = ""
+    """The sha256 of the SIF; empty if it is not known."""
+    wrapped_commands: tuple[str, ...] = ()
+    """Empty: the well-known ones that the image has."""
+    command_words: Commands = ()
+    """What those of them run that do not run the command of their name."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of the container."""
+    moduleclass: str = "ai"
+    comments: tuple[str, ...] = ()
+    """Said at the top, a line each, cut where a line ends."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be the name of a file and of a module."""
+        for what, text in (("name", self.name), ("version", self.version)):
+            if not _PLAIN.fullmatch(text):
+                raise _bad(what, text)
+        if not re.fullmatch(r"[A-Za-z0-9_.+-]*", self.versionsuffix):
+            raise _bad("versionsuffix", self.versionsuffix)
+        if len(self.file_name) > _LONGEST_NAME:
+            raise BadInputError(f"{self.file_name[:80]}...: a name of {len(self.file_name)} characters", "Shorten it.")
+        if self.checksum and not re.fullmatch("[0-9a-f]{64}", self.checksum):
+            raise BadInputError(f"checksum: {self.checksum!r} is no sha256", "It has 64 hexadecimal digits.")
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file, by EasyBuild's rule for the toolchain SYSTEM."""
+        return f"{self.name}-{self.version}{self.versionsuffix}.eb"
+
+    @property
+    def path(self) -> str:
+        """Where it lies below a robot path, e.g. p/PyTorch/PyTorch-2.7.1.eb."""
+        letter = self.name[0].lower()
+        return f"{letter if letter.isalpha() else '0'}/{self.name}/{self.file_name}"
+
+    @property
+    def module(self) -> str:
+        """Name of the module that it makes."""
+        return f"{self.name}/{self.version}{self.versionsuffix}"
+
+
+def render_easyconfig(wanted: EasyconfigText) -> str:
+    """Render an easyconfig that passes `eb --check-contrib`, and that EasyBuild reads back to the same values.
+
+    Raises
+    ------
+    BadInputError
+        If a text holds a NUL or is not Unicode, or the image is no reference.
+    """
+    blocks = (
+        [*map(_comment, wanted.comments), "easyblock = 'ContainerModule'"],
+        _texts(wanted, "name", "version", "versionsuffix"),
+        [
+            *_assign("homepage", wanted.homepage),
+            *_assign("description", wanted.description or wanted.module),
+            "toolchain = SYSTEM",
+        ],
+        _image(wanted),
+        [
+            "sanity_check_paths = {'files': ['runscripts/conda-python-simple'], 'dirs': ['bin']}",
+            "enhance_sanity_check = True",
+        ],
+        _texts(wanted, "moduleclass"),  # last, for `eb --inject-checksums` loses sources when that comes last
+    )
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _image(wanted: EasyconfigText) -> list[str]:
+    reference = ImageReference.parse(wanted.image)
+    if reference.kind == "name":
+        lines = [*_assign_list("sources", [wanted.image]), *_assign_list("source_urls", wanted.source_urls)]
+    else:
+        lines = _assign("image", wanted.image)
+    lines += _texts(wanted, "download_instructions")
+    if not wanted.checksum:
+        lines.append(_comment(_BY_DIGEST if reference.pinned else _UNPINNED))
+    lines.append(f"checksums = [{python_literal(wanted.checksum) if wanted.checksum else None}]")
+    return [*lines, *_commands(wanted), *_assign_table("environment", dict(map(_literals, wanted.environment)))]
+
+
+def _commands(wanted: EasyconfigText) -> list[str]:
+    if not wanted.command_words:
+        return _assign_list("wrapped_commands", wanted.wrapped_commands)
+    words = {**{name: (name,) for name in wanted.wrapped_commands}, **dict(wanted.command_words)}
+    literals = {_literal(name): f"[{', '.join(map(_literal, run))}]" for name, run in words.items()}
+    return _assign_table("wrapped_commands", literals)
+
+
+def _literals(pair: tuple[str, str]) -> tuple[str, str]:
+    return _literal(pair[0]), _literal(pair[1])
+
+
+def _literal(text: str) -> str:
+    return python_literal(_TEMPLATE.sub("%%", text))  # %(name)s is a template for EasyBuild, %%(name)s is that text
+
+
+def _texts(wanted: EasyconfigText, *names: str) -> list[str]:
+    """Assign those of the texts that are not empty."""
+    return [line for name in names if getattr(wanted, name) for line in _assign(name, getattr(wanted, name))]
+
+
+def _assign(name: str, text: str) -> list[str]:
+    line = f"{name} = {_literal(text)}"
+    if len(line) <= _COLUMNS:
+        return [line]
+    return [f"{name} = (", *(_INDENT + python_literal(piece) for piece in _pieces(_TEMPLATE.sub("%%", text))), ")"]
+
+
+def _pieces(text: str) -> Iterable[str]:
+    """Cut a long text into pieces that fit on a line each: between words, and before the digest of a reference."""
+    piece = ""
+    for word in re.findall(r"@?[^\s@]+\s*|@|\s+", text):
+        for part in [word] if _fits(word) else re.findall(r"(?s).{1,10}", word):
+            if not _fits(piece + part):
+                yield piece
+                piece = ""
+            piece += part
+    yield piece
+
+
+def _fits(piece: str) -> bool:
+    return len(_INDENT + python_literal(piece)) <= _COLUMNS
+
+
+def _assign_list(name: str, texts: Iterable[str]) -> list[str]:
+    return _assign_rows(name, [_literal(text) for text in texts], "[]")
+
+
+def _assign_table(name: str, literals: Mapping[str, str]) -> list[str]:
+    return _assign_rows(name, [f"{key}: {value}" for key, value in literals.items()], "{}")
+
+
+def _assign_rows(name: str, literals: Sequence[str], brackets: str) -> list[str]:
+    if not literals:
+        return []
+    line = f"{name} = {brackets[0]}{', '.join(literals)}{brackets[1]}"
+    return [line] if len(line) <= _COLUMNS else [f"{name} = {brackets[0]}", *_rows(literals), brackets[1]]
+
+
+def _rows(literals: Iterable[str]) -> Iterable[str]:
+    row = ""
+    for literal in literals:
+        if row and len(f"{_INDENT}{row} {literal},") > _COLUMNS:
+            yield _INDENT + row
+            row = ""
+        row = f"{row} {literal},".lstrip()
+    yield _INDENT + row
+
+
+def _comment(text: str) -> str:
+    line = f"# {sh_comment(text)}".rstrip()
+    return line if len(line) <= _COLUMNS else f"{line[: _COLUMNS - 4]} ..."
+
+
+def _bad(what: str, text: str) -> BadInputError:
+    return BadInputError(
+        f"{what}: {text[:80]!r} cannot be part of the name of a module",
+        "It holds letters, digits, _ . + and -, and begins with none of the last three.",
+    )

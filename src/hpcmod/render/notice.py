@@ -1,0 +1,112 @@
+"""Notices: the file that a modulefile reads when it loads, in lines that Lua and Tcl take apart without a parser.
+
+A line is a word, a blank, and the rest. What a module does not understand, it does not show:
+
+    hpcmod-notices 1
+    notice 3f2a9c01b7de              a notice begins; the name by which a shell knows that it was shown
+    module PyTorch/2.7.1             only for the module of this name
+    until 1772323200                 not from this second on (since 1970)
+    host >=1.22,<2 /opt/x/{version}  only where the newest such path is of such a version; `any`: where there is one
+    variable NAME PATTERN            only where it is set, to what fits the pattern
+    no-variable NAME                 only where it is not set
+    say TEXT                         what is shown, a line each
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+
+from hpcmod.model.advisory import Advisory
+from hpcmod.model.record import CatalogueRecord
+from hpcmod.render.quote import sh_word
+
+HEAD = "hpcmod-notices 1"
+LIMIT = 65536
+"""Bytes of a file of notices; a module does not read one that is larger."""
+
+ALL = "all"
+"""Name of the file for every image; the others have the sha256 of a SIF as their name."""
+
+
+def render_notices(notices: Iterable[str]) -> str:
+    """Render a file of notices; those that would make it too large are left out."""
+    text = f"{HEAD}\n"
+    for notice in dict.fromkeys(notices):
+        block = f"notice {hashlib.sha256(notice.encode()).hexdigest()[:12]}\n{notice}"
+        if len((text + block).encode()) <= LIMIT:
+            text += block
+    return text
+
+
+def render_advisory_notice(advisory: Advisory) -> str:
+    """Render what a module says of an advisory, and when."""
+    return _block([*_conditions(advisory), *_said(f"{advisory.title}\n{render_advisory(advisory)}")])
+
+
+def _conditions(advisory: Advisory) -> Iterator[str]:
+    yield f"until {advisory.until}"
+    for fact in advisory.host:
+        bounds = ",".join(f"{bound.operator}{bound.version}" for bound in fact.bounds)
+        yield f"host {bounds or 'any'} {fact.path}"
+    for name, wanted in advisory.environment:
+        yield f"no-variable {name}" if wanted is None else f"variable {name} {wanted}"
+
+
+def render_advisory(advisory: Advisory) -> str:
+    """Render text, cure and source of an advisory, for a terminal."""
+    return "\n".join([_visible(advisory.text), *_cures(advisory), f"See {advisory.source} (until {advisory.expires})"])
+
+
+def _cures(advisory: Advisory) -> Iterator[str]:
+    lines = render_cure(advisory)
+    if lines:
+        yield f"What helps: {'; '.join(lines)}"
+        yield 'All that helps here, at once: eval "$(hpcmod advisory --apply)"'
+
+
+def render_cure(advisory: Advisory) -> list[str]:
+    """Render the cure as commands of a POSIX shell, one a line."""
+    return [
+        *(f"unset {name}" for name in advisory.unset),
+        *(f"export {name}={sh_word(value)}" for name, value in advisory.set),
+    ]
+
+
+def render_state_notice(record: CatalogueRecord, *, named: bool) -> str:
+    """Render what a module of a deprecated or a retired container says.
+
+    Parameters
+    ----------
+    named
+        Whether it is for the module of the record's name only: another one may have the same image.
+    """
+    only = [f"module {record.module}"] if named else []
+    return _block([*only, *_said("\n".join(_tell_state(record)))])
+
+
+def _tell_state(record: CatalogueRecord) -> Iterator[str]:
+    if record.state == "retired":
+        grace = f", and from {record.until} on the site's own module does not load" if record.until else ""
+        yield f"this container is retired: nobody at your site looks after it any more{grace}."
+    else:
+        end = f", and may be retired from {record.until} on" if record.until else ""
+        yield f"this container is deprecated{end}."
+    if record.successor:
+        yield f"Use {record.successor} instead: module load {record.successor}"
+    if record.reason:
+        yield f"Reason: {record.reason}"
+
+
+def _said(text: str) -> list[str]:
+    return [f"say {line}".rstrip() for line in _visible(text)[:8000].splitlines()]
+
+
+def _block(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _visible(text: str) -> str:
+    """Make what would move a terminal's cursor, and other ends of lines than `\\n`, a `?`."""
+    return re.sub("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", "?", text)

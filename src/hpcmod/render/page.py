@@ -1,0 +1,131 @@
+"""The documentation of a catalogue as text: HTML and Markdown pages, and what the search looks at."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+
+from hpcmod.model.container_page import STATES, ContainerPage
+from hpcmod.render import quote
+
+Templates = Mapping[str, str]
+"""Texts of pages/, by file name; see hpcmod.resources."""
+
+ASSETS = ("style.css", "catalogue.js")
+"""Files of pages/ that go along as they are."""
+
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9][!-~]*")
+
+
+@dataclass(frozen=True)
+class Documentation:
+    """All that the pages of a catalogue say."""
+
+    title: str
+    pages: tuple[ContainerPage, ...]
+    """In the order of the list."""
+    made: str
+    """Day on which they are made, for people."""
+
+
+def render_html(documentation: Documentation, templates: Templates) -> Iterator[tuple[str, str]]:
+    """Render the web pages one after the other: path below the top, and text."""
+    environment = _html_environment(tuple(templates.items()))
+    values = {"title": documentation.title, "made": documentation.made}
+    index = environment.get_template("index.html.j2")
+    machines = sorted({page.record.site for page in documentation.pages if page.record.site})
+    yield "index.html", index.render(values, root="", pages=documentation.pages, machines=machines, states=STATES)
+    for name in ASSETS:
+        yield f"assets/{name}", templates[name]
+    yield "assets/packages.js", render_packages(documentation.pages)
+    container = environment.get_template("container.html.j2")
+    for page in documentation.pages:
+        yield f"containers/{page.path}.html", container.render(values, root="../../", page=page)
+
+
+def render_markdown(documentation: Documentation, templates: Templates) -> Iterator[tuple[str, str]]:
+    """Render the Markdown pages one after the other: path below the top, and text."""
+    environment = _markdown_environment(tuple(templates.items()))
+    index = environment.get_template("index.md.j2")
+    yield "README.md", index.render(title=documentation.title, made=documentation.made, pages=documentation.pages)
+    container = environment.get_template("container.md.j2")
+    for page in documentation.pages:
+        yield f"{page.path}.md", re.sub(r"\n{3,}", "\n\n", container.render(page=page))
+
+
+def render_packages(pages: Sequence[ContainerPage]) -> str:
+    """Render what the search looks at: each package's name and version once, and by container the numbers of its own.
+
+    A script rather than JSON, for a page that was opened as a file may load scripts beside it, and nothing else.
+    """
+    numbers: dict[str, int] = {}
+    of = [
+        [numbers.setdefault(f"{package.name} {package.version}", len(numbers)) for package in page.record.packages]
+        for page in pages
+    ]
+    return f"window.hpcmodPackages = {json.dumps({'names': list(numbers), 'of': of}, separators=(',', ':'))};\n"
+
+
+@functools.lru_cache(maxsize=1)
+def _html_environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.DictLoader(dict(templates)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_presentable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.tests["address"] = lambda text: bool(_ADDRESS.fullmatch(text))
+    return environment
+
+
+def _presentable(value: Any) -> Any:
+    """Replace what no HTML may hold, and what turns the direction of the text after it."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    lines = value.replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub(
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]", "\ufffd", lines
+    )
+
+
+class _Quoted(str):
+    """Text that a quoting filter made."""
+
+    __slots__ = ()
+
+
+@functools.lru_cache(maxsize=1)
+def _markdown_environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
+    environment = jinja2.Environment(  # noqa: S701 - the quoting filters are our escaping, and none is left out
+        loader=jinja2.DictLoader(dict(templates)),
+        undefined=jinja2.StrictUndefined,
+        finalize=_only_quoted,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        md=functools.lru_cache(maxsize=65536)(
+            lambda text: _Quoted(quote.markdown(text))
+        ),  # packages come again and again
+        code=lambda text: _Quoted(quote.markdown_code(text)),
+        block=lambda text: _Quoted(quote.markdown_block(text)),
+        link=lambda text: _Quoted(urllib.parse.quote(text, safe="/:?#=&%+,;@.-_~")),
+    )
+    return environment
+
+
+def _only_quoted(value: object) -> _Quoted:
+    if not isinstance(value, _Quoted):
+        raise TypeError(f"a template writes {value!r} without a quoting filter")
+    return value

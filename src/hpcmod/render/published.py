@@ -1,0 +1,59 @@
+"""What a catalogue adds to the modules it publishes: the end of a retired one, use counted, and where aliases lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hpcmod.model.record import CatalogueRecord
+from hpcmod.render.modulefile import Templates, render_template
+from hpcmod.render.quote import terminal
+
+MODULERC = {"Lua": ".modulerc.lua", "Tcl": ".modulerc"}
+"""By syntax, the file in a name's directory that says where its aliases lead."""
+
+
+def render_published(text: str, syntax: str, templates: Templates, *, record: CatalogueRecord, usage: str) -> str:
+    """Render the modulefile that users see, from the one that `eb` wrote.
+
+    Parameters
+    ----------
+    syntax
+        One of `hpcmod.render.modulefile.SYNTAXES`.
+    usage
+        The file that each load makes a byte longer; empty: none.
+
+    Notes
+    -----
+    All of the former module stays below: who has it loaded can still unload it, and `module help` goes on working.
+    """
+    retired = retirement(record) if record.state == "retired" else ""
+    if not retired and not usage:
+        return text
+    values = {"retired": retired, "until": record.until, "usage": usage}
+    head, rest = text.split("\n", 1) if syntax == "Tcl" else ("", text)  # a Tcl modulefile begins with #%Module
+    return f"{head}\n{render_template('published', syntax, templates, values)}{rest}".lstrip("\n")
+
+
+def retirement(record: CatalogueRecord) -> str:
+    """Say that a container is retired, why, and what to use instead."""
+    why = f": {' '.join(record.reason.split())}" if record.reason else ""
+    lines = [f"{record.module} was retired{why}."]
+    if record.successor:
+        lines += [f"Use {record.successor} instead:", f"  module load {record.successor}"]
+    else:
+        lines += ["Others are listed by:", f"  hpcmod ls {record.name}"]
+    return terminal("\n".join(lines))
+
+
+def render_modulerc(
+    records: Iterable[CatalogueRecord], syntax: str, templates: Templates, *, default: CatalogueRecord | None
+) -> str:
+    """Render where the aliases of one name lead, which version is the default, and which ones are no longer shown."""
+    known = sorted(records, key=lambda record: record.version)
+    leads = [
+        (record.module, [*record.aliases, *(["default"] if record is default else [])])
+        for record in known
+        if record.aliases or record is default
+    ]
+    hidden = [record.module for record in known if record.state == "retired"]
+    return render_template("modulerc", syntax, templates, {"leads": leads, "hidden": hidden})

@@ -1,0 +1,100 @@
+"""Module tools on a catalogue of 2,000 published modules, beside a flat tree of 2,000 modules of two lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.visible import KEPT_MODULE, update_visible
+from hpcmod.model.facts import Package
+from hpcmod.render.modulefile import render_body, render_description
+from hpcmod.resources import module_templates
+from tests.bench.measure import Row, alternate, must
+from tests.catalogues import make_catalogue, make_record, put
+from tests.plans import make_example
+from tests.stack import Stack
+
+TITLE = "Module tools on 2,000 published modules"
+
+NAMES, VERSIONS = 200, 10
+PACKAGES = tuple(Package(f"package-{number}", f"1.{number}.0") for number in range(198))
+TORCH = (Package("torch", "2.7.1+rocm6.2.4"), Package("torchvision", "0.22.1"))
+
+MINIMAL = 'prepend_path("PATH", "/software/{module}/bin")\nsetenv("ROOT{number}", "/software/{module}")\n'
+
+
+def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
+    """Measure without a cache of Lmod's; `megabytes` is not used."""
+    del megabytes
+    published = make_published(work / "catalogue").modules
+    minimal = make_minimal(work / "minimal")
+    yield from _commands(stack, work, {"ours": published, "minimal": minimal}, rounds)
+    found = _lmod(stack, work, published, "spider", "torchvision")
+    yield Row("spider torchvision", f"finds {found.count('Name7/')} modules", f"of {VERSIONS} that have it", "")
+
+
+def make_published(directory: Path) -> Catalogue:
+    """Make what publishing makes visible, out of modulefiles like those of LUMI's PyTorch with 200 packages."""
+    catalogue = make_catalogue(directory)
+    for module in _modules():
+        name, _, version = module.partition("/")
+        record = make_record(module, aliases=("stable",) if version == "1.0" else ())
+        put(catalogue, record)
+        kept = catalogue.kept / name / version
+        kept.mkdir(parents=True)
+        (kept / KEPT_MODULE["Lua"]).write_text(render_module(directory, module))
+    update_visible(catalogue, {module.partition("/")[0] for module in _modules()})
+    return catalogue
+
+
+def _modules() -> Iterator[str]:
+    yield from (f"Name{name}/{version}.0" for name in range(NAMES) for version in range(1, VERSIONS + 1))
+
+
+def render_module(directory: Path, module: str) -> str:
+    """Render the parts of a modulefile that are ours; EasyBuild adds three lines."""
+    example = make_example("lumi")
+    name = module.partition("/")[0]
+    spec = replace(
+        example.spec, name=name, module=module, variable=name.upper(), root=str(directory / "software" / module)
+    )
+    packages = (*PACKAGES, *TORCH) if name == "Name7" else PACKAGES
+    sif = directory / "images" / "one.sif"
+    sif.parent.mkdir(exist_ok=True)
+    sif.touch()
+    plan = replace(example, spec=spec, packages=packages, sif_places=(str(sif),))
+    texts = (
+        render_description(plan, "Lua", module_templates(), conflict=name),
+        render_body(plan, "Lua", module_templates()),
+    )
+    return "".join(texts)
+
+
+def make_minimal(tree: Path) -> Path:
+    """Make a flat tree of as many modules by the same names."""
+    for number, module in enumerate(_modules()):
+        path = tree / f"{module}.lua"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(MINIMAL.format(module=module, number=number))
+    return tree
+
+
+def _lmod(stack: Stack, work: Path, tree: Path, *words: str) -> str:
+    env = {**stack.environment(work), "MODULEPATH": str(tree), "LMOD_IGNORE_CACHE": "yes"}
+    done = must([stack.lmod_cmd, "bash", *words], env=env)
+    return done.stdout + done.stderr
+
+
+def _commands(stack: Stack, work: Path, trees: dict[str, Path], rounds: int) -> Iterator[Row]:
+    for words, aim in ((("avail",), "<= 2"), (("load", "Name150/3.0"), "<= 1.3"), (("load", "Name150"), "<= 1.3")):
+        took = alternate(rounds, {name: partial(_lmod, stack, work, tree, *words) for name, tree in trees.items()})
+        yield Row(
+            f"module {' '.join(words)}",
+            f"{1000 * took['ours']:.0f} ms",
+            f"a minimal tree {1000 * took['minimal']:.0f} ms",
+            f"{took['ours'] / took['minimal']:.2f}",
+            aim,
+        )

@@ -1,0 +1,50 @@
+"""Catalogues for tests: records written as files, with nothing installed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.catalogue.store import Catalogue, render_catalogue
+from hpcmod.model.facts import Package
+from hpcmod.model.record import CatalogueRecord, record_json
+
+PACKAGES = (Package("numpy", "2.1.0"), Package("torch", "2.7.1+rocm6.2.4"), Package("torchvision", "0.22.1"))
+
+
+def make_record(module: str, **fields: object) -> CatalogueRecord:
+    """Make the record of a container that is like any other but for some fields."""
+    name, _, version = module.partition("/")
+    record = CatalogueRecord(
+        name=name,
+        version=version,
+        module=module,
+        sif=f"{name}-{version}.sif",
+        sha256=hashlib.sha256(module.encode()).hexdigest(),
+        size=21_000_000,
+        easyconfig=f"{name}-{version}.eb",
+        description=f"{name} as a container",
+        packages=PACKAGES,
+        python="3.12",
+    )
+    return replace(record, **fields)  # type: ignore[arg-type]
+
+
+def make_catalogue(directory: Path, *records: CatalogueRecord) -> Catalogue:
+    """Make a catalogue of records, without an index."""
+    catalogue = Catalogue(directory, directory.name)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "catalogue.json").write_text(render_catalogue(catalogue), encoding="utf-8")
+    for record in records:
+        put(catalogue, record)
+    return catalogue
+
+
+def put(catalogue: Catalogue, record: CatalogueRecord) -> None:
+    """Write a record as publishing does: under another name, then renamed."""
+    path = catalogue.record_path(record.name, record.version)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.part")
+    partial.write_text(record_json(record), encoding="utf-8")
+    partial.replace(path)

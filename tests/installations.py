@@ -1,0 +1,33 @@
+"""Installations for tests: a modulefile and the files it stands on, without `eb` and without an image."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.render.modulefile import render_body, render_description
+from hpcmod.resources import module_templates
+from tests.plans import make_example
+
+END = {"Lua": ".lua", "Tcl": ""}
+
+
+def install(top: Path, module: str, syntax: str = "Lua", *, root: Path | None = None) -> Path:
+    """Write a modulefile and what it stands on, as installing does; return the modulefile."""
+    place = root or top / "software" / module
+    example = make_example("lumi")
+    plan = replace(example, spec=replace(example.spec, module=module, root=str(place)))
+    head = "#%Module\n" if syntax == "Tcl" else ""
+    text = render_description(plan, syntax, module_templates(), conflict="X") + render_body(
+        plan, syntax, module_templates()
+    )
+    path = top / "modules/all" / f"{module}{END[syntax]}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(head + text)
+    (place / "bin").mkdir(parents=True)
+    for name in ("x.sif", "bin/python"):
+        (place / name).write_text("ours")
+    record = {"module": module, "image": {"path": str(place / "x.sif"), "size": 3}, "files": ["bin/python"]}
+    (place / "record.json").write_text(json.dumps(record))
+    return path

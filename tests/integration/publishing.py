@@ -1,0 +1,117 @@
+"""A site that publishes: the real `hpcmod publish` and `eb` into a catalogue of its own, and users who load from it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.stack import Done, ModuleTool, Stack, run
+
+SYNTAX = {"lmod": "Lua", "envmodules": "Tcl"}
+TOOL = {"lmod": "Lmod", "envmodules": "EnvironmentModules"}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A catalogue, those who publish in it, and those who load from it."""
+
+    tool: ModuleTool
+    top: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def stack(self) -> Stack:
+        return self.tool.stack
+
+    @property
+    def catalogue(self) -> Path:
+        return self.top / "shop"
+
+    @property
+    def modules(self) -> Path:
+        """What users have on MODULEPATH."""
+        return self.catalogue / "modules" / "all"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Make the environment of an admin, who has `eb` set up for something else altogether."""
+        own = {
+            "HPCMOD_CATALOGUE": str(self.catalogue),
+            "HPCMOD_SITE": "generic",
+            "EASYBUILD_PREFIX": str(self.top / "own"),
+            "EASYBUILD_MODULES_TOOL": TOOL[self.tool.name],
+            "EASYBUILD_MODULE_SYNTAX": SYNTAX[self.tool.name],
+            "EASYBUILD_MODULE_NAMING_SCHEME": "HierarchicalMNS",
+        }
+        return self.tool.environment(**{**own, **self.variables, **more})
+
+    def argv(self, *words: str | Path) -> list[str]:
+        return [str(self.stack.python.parent / "hpcmod"), *map(str, words)]
+
+    def hpcmod(self, *words: str | Path, **env: str) -> Done:
+        """Run a verb, as an admin whose umask is 077; the caller judges the return code."""
+        argv = ["bash", "-c", 'umask 077; exec "$@"', "hpcmod", *self.argv(*words)]
+        return run(argv, self.environment(**env), self.top)
+
+    def does(self, *words: str | Path, **env: str) -> Done:
+        """Run a verb that must succeed."""
+        done = self.hpcmod(*words, **env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def start(self, *words: str | Path) -> subprocess.Popen[bytes]:
+        """Start a verb in a process group of its own."""
+        return subprocess.Popen(
+            self.argv(*words),
+            env=self.environment(),
+            cwd=self.top,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def publish(self, image: Path, version: str, *more: str) -> Done:
+        """Publish Toy; without Slurm, which may answer on the machine of the tests."""
+        return self.hpcmod("publish", image, "--name", "Toy", "--version", version, "--no-slurm", *more)
+
+    def published(self, image: Path, version: str, *more: str) -> None:
+        done = self.publish(image, version, *more)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def user(self, snippet: str, **env: str) -> Done:
+        """Run a snippet as a user who has the catalogue's modules."""
+        return self.tool(snippet, self.modules, **env)
+
+    def loaded(self, module: str) -> str:
+        """Load a module, start its image, and say which image that is; empty if it does not load."""
+        done = self.user(f"module load {module} >&2 && singularity exec $SIF cat /generation")
+        return done.stdout.strip().rpartition(" ")[2] if done.returncode == 0 else ""
+
+    def record(self, version: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.catalogue / f"records/Toy/{version}.json").read_text())
+        return found
+
+    def journal(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.catalogue / "journal.jsonl").read_text().splitlines()]
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """All that is there: by name, size and time of change; locks left out, and both of the index."""
+        found = {
+            str(path.relative_to(self.catalogue)): path.stat() for path in self.catalogue.rglob("*") if path.is_file()
+        }
+        return {
+            name: (0, 0) if name.startswith("index") else (stat.st_size, stat.st_mtime_ns)
+            for name, stat in found.items()
+            if not name.startswith(".locks/")
+        }
+
+
+def make_site(tool: ModuleTool, top: Path) -> Site:
+    """Make a site with an empty catalogue."""
+    site = Site(tool, top)
+    site.does("catalogue", "init", site.catalogue)
+    return site

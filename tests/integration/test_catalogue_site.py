@@ -1,0 +1,423 @@
+"""The pages of a catalogue in a real browser: search, filter, open a page, copy an example; and hostile texts inert."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_core_python.selenium import Axe
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from hpcmod.catalogue.documentation import make_documentation, write_documentation
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.model.facts import Package
+from hpcmod.model.record import CatalogueRecord, Check
+from tests.browser import Browser, run_browser, why_no_browser
+from tests.catalogues import make_catalogue, make_record
+from tests.plans import HOSTILE
+from tests.stack import CHECKOUT
+
+pytestmark = pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())
+
+SCREENSHOT = CHECKOUT / "docs" / "how-to" / "catalogue-site.png"
+TITLE = "Containers of an example"
+NEW = "PyTorch/2.7.1-rocm-6.2.4-singularity"
+OLD = "PyTorch/2.6.0-rocm-6.2.4-singularity"
+GONE = "PyTorch/2.2.0-rocm-5.6.1-singularity"
+
+ADVISORY = """
+title = "It hangs on two nodes and more"
+text = "An example of a known problem."
+source = "https://example.org/issues/1"
+issued = 2026-01-01
+expires = 2099-01-01
+[match]
+modules = ["PyTorch/2.6*"]
+[match.host]
+libfabric = { path = "/opt/cray/libfabric/{version}", version = ">=1.22" }
+[cure]
+unset = ["NCCL_NET_GDR_LEVEL"]
+"""
+
+
+def packages(**versions: str) -> tuple[Package, ...]:
+    return tuple(Package(name.replace("_", "-"), version) for name, version in sorted(versions.items()))
+
+
+def example(module: str, **fields: object) -> CatalogueRecord:
+    record = make_record(module)
+    check = Check("python -c 'import torch'", passed=True, when="2026-10-01T10:00:00Z", sha256=record.sha256)
+    common = {
+        "size": 21_345_000_000,
+        "site": "lumi",
+        "commands": ("python",),
+        "checks": (check,),
+        "architecture": "amd64",
+    }
+    return make_record(
+        module, **{**common, "published": "2026-10-01T10:00:00Z", "homepage": "https://pytorch.org/", **fields}
+    )
+
+
+RECORDS = (
+    example(
+        NEW,
+        description="PyTorch 2.7.1 for AMD GPUs (ROCm 6.2.4)",
+        aliases=("latest", "stable"),
+        stack=(("rocm", "6.2.4"), ("libfabric", "1.15.2")),
+        packages=packages(flash_attn="2.7.4", numpy="2.1.0", torch="2.7.1+rocm6.2.4", transformers="4.51.3"),
+        environment=(("ROCM_VERSION", "6.2.4"),),
+        labels=(("org.opencontainers.image.title", "PyTorch"),),
+    ),
+    example(
+        OLD,
+        description="PyTorch 2.6.0 for AMD GPUs (ROCm 6.2.4)",
+        stack=(("rocm", "6.2.4"),),
+        packages=packages(apex="0.1", numpy="2.1.0", torch="2.6.0+rocm6.2.4"),
+        state="deprecated",
+        until="2027-03-01",
+        successor=NEW,
+        reason="it hangs",
+    ),
+    example(GONE, description="PyTorch 2.2.0", state="retired", successor=NEW, packages=()),
+    example("jax/0.5.3-rocm-6.3.4", description="JAX for AMD GPUs", packages=packages(jax="0.5.3", numpy="2.1.0")),
+    example(
+        "vLLM/0.8.5-cuda-12.8",
+        description="Serves models",
+        site="cray-ex-gh200",
+        packages=packages(vllm="0.8.5", flash_attn="2.7.4"),
+    ),
+)
+
+
+def write_site(catalogue: Catalogue, directory: Path) -> Path:
+    documentation = make_documentation([catalogue], {"HPCMOD_SITE": "generic"}, title=TITLE, now=time.time())
+    write_documentation(documentation, directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with run_browser(tmp_path_factory.mktemp("browser")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pages of a catalogue of five containers on two machines."""
+    top = tmp_path_factory.mktemp("site")
+    catalogue = make_catalogue(top / "catalogue", *RECORDS)
+    catalogue.advisories.mkdir()
+    (catalogue.advisories / "hangs.toml").write_text(ADVISORY)
+    return write_site(catalogue, top / "site")
+
+
+@pytest.fixture
+def listing(browser: Browser, site: Path) -> Browser:
+    """The browser, with the list open; nothing of an earlier page is left."""
+    browser.get("about:blank")
+    browser.get_log("browser")
+    browser.get((site / "index.html").as_uri())
+    return browser
+
+
+def shown(browser: Browser) -> list[str]:
+    links = browser.find_elements(By.CSS_SELECTOR, "#containers > li h3")
+    return [link.text.replace(" ", "/") for link in links if link.is_displayed()]
+
+
+def search(browser: Browser, text: str) -> list[str]:
+    field = browser.find_element(By.ID, "query")
+    field.clear()
+    field.send_keys(text)
+    return shown(browser)
+
+
+def complaints(browser: Browser) -> list[str]:
+    """What the browser has to say: refused scripts, files that are not there, errors."""
+    return [entry["message"] for entry in browser.get_log("browser")]
+
+
+def test_the_list_shows_all_but_what_is_retired_the_newest_version_of_a_name_first(listing: Browser) -> None:
+    assert shown(listing) == ["jax/0.5.3-rocm-6.3.4", NEW, OLD, "vLLM/0.8.5-cuda-12.8"]
+    assert listing.find_element(By.ID, "count").text == "4 of 5 containers"
+    assert complaints(listing) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("pytorch", [NEW, OLD], id="a name, in any case"),
+        pytest.param("PyTorch 2.7", [NEW], id="a name and a version"),
+        pytest.param("flash-attn", [NEW, "vLLM/0.8.5-cuda-12.8"], id="a package inside"),
+        pytest.param("torch 2.6.0+rocm", [OLD], id="a package and its version"),
+        pytest.param("flash-attn rocm", [NEW], id="a package, and what it is built on"),
+        pytest.param("stable", [NEW], id="an alias"),
+        pytest.param("nothing-of-that-kind", [], id="nothing"),
+    ],
+)
+def test_search_finds_names_versions_and_packages(listing: Browser, text: str, found: list[str]) -> None:
+    assert search(listing, text) == found
+    assert listing.find_element(By.ID, "none").is_displayed() == (not found)
+
+
+def test_search_says_which_package_was_found(listing: Browser) -> None:
+    search(listing, "flash")
+    hits = [hit.text for hit in listing.find_elements(By.CLASS_NAME, "hits") if hit.is_displayed()]
+    assert hits == ["has flash-attn 2.7.4"] * 2
+
+
+def test_machine_and_state_filter_the_list(listing: Browser) -> None:
+    Select(listing.find_element(By.ID, "machine")).select_by_visible_text("cray-ex-gh200")
+    assert shown(listing) == ["vLLM/0.8.5-cuda-12.8"]
+    Select(listing.find_element(By.ID, "machine")).select_by_visible_text("lumi")
+    listing.find_element(By.CSS_SELECTOR, "input[value=retired]").click()
+    listing.find_element(By.CSS_SELECTOR, "input[value=published]").click()
+    assert shown(listing) == [OLD, GONE]
+
+
+def test_an_address_brings_a_search_back(listing: Browser, site: Path) -> None:
+    search(listing, "flash")
+    Select(listing.find_element(By.ID, "machine")).select_by_visible_text("lumi")
+    address = listing.current_url
+    listing.get("about:blank")
+    listing.get(address)
+    assert shown(listing) == [NEW]
+
+
+def test_the_keyboard_alone_is_enough(listing: Browser) -> None:
+    listing.find_element(By.TAG_NAME, "body").send_keys("/")
+    listing.switch_to.active_element.send_keys("2.7.1")
+    assert shown(listing) == [NEW]
+    for _ in range(20):
+        listing.switch_to.active_element.send_keys(Keys.TAB)
+        if listing.switch_to.active_element.tag_name == "a":
+            break
+    listing.switch_to.active_element.send_keys(Keys.ENTER)
+    WebDriverWait(listing, 30).until(lambda page: NEW in page.title)
+
+
+def test_escape_clears_the_search(listing: Browser) -> None:
+    search(listing, "flash")
+    listing.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert len(shown(listing)) == 4
+
+
+def open_page(browser: Browser, module: str) -> Browser:
+    name, _, version = module.partition("/")
+    for link in browser.find_elements(By.CSS_SELECTOR, "#containers a"):
+        if link.text == f"{name} {version}":
+            link.click()
+            WebDriverWait(browser, 30).until(lambda page: module in page.title)
+            return browser
+    raise AssertionError(f"no link to {module}")
+
+
+def test_an_example_is_copied_by_its_button(listing: Browser) -> None:
+    page = open_page(listing, NEW)
+    page.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
+    page.find_element(By.CSS_SELECTOR, "button[aria-label^='Copy: A job']").click()
+    WebDriverWait(page, 30).until(lambda _: "Copied" in [one.text for one in page.find_elements(By.CLASS_NAME, "said")])
+    text = page.execute_async_script("navigator.clipboard.readText().then(arguments[0], arguments[0])")
+    assert text.startswith("#!/bin/bash\n")
+    assert f"module load {NEW}" in text
+    assert "--cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000" in text  # of this very machine
+
+
+def test_an_example_is_copied_where_a_browser_has_no_clipboard_for_files(listing: Browser) -> None:
+    page = open_page(listing, NEW)
+    page.execute_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.find_element(By.CSS_SELECTOR, "button[aria-label^='Copy: Load it']").click()
+    WebDriverWait(page, 30).until(lambda _: "Copied" in [one.text for one in page.find_elements(By.CLASS_NAME, "said")])
+    page.find_element(By.ID, "narrow").send_keys(Keys.CONTROL, "v")
+    assert page.find_element(By.ID, "narrow").get_property("value").startswith(f"module load {NEW}")
+
+
+def test_a_page_tells_what_is_inside_and_what_has_changed(listing: Browser) -> None:
+    page = open_page(listing, NEW)
+    text = page.find_element(By.TAG_NAME, "main").text
+    for part in ("torch", "2.7.1+rocm6.2.4", f"Changes since {OLD.partition('/')[2]}", "apex", "21.3 GB", "passed"):
+        assert part in text
+    rows = [row.text for row in page.find_elements(By.CSS_SELECTOR, "tbody tr")]
+    assert "apex 0.1 \u2013" in rows
+    assert "torch 2.6.0+rocm6.2.4 2.7.1+rocm6.2.4" in rows
+
+
+def test_the_packages_of_a_page_can_be_narrowed(listing: Browser) -> None:
+    page = open_page(listing, NEW)
+    page.find_element(By.ID, "narrow").send_keys("flash")
+    left = [one.text for one in page.find_elements(By.CSS_SELECTOR, "#package-list > li") if one.is_displayed()]
+    assert [" ".join(one.split()) for one in left] == ["flash-attn 2.7.4"]
+
+
+def test_a_deprecated_container_leads_to_its_successor_and_tells_its_problem(listing: Browser) -> None:
+    page = open_page(listing, OLD)
+    text = page.find_element(By.TAG_NAME, "main").text
+    for part in (
+        "It may be retired from 2027-03-01 on.",
+        "it hangs",
+        "It hangs on two nodes",
+        "unset NCCL_NET_GDR_LEVEL",
+    ):
+        assert part in text
+    page.find_element(By.LINK_TEXT, f"The page of {NEW}").click()
+    WebDriverWait(page, 30).until(lambda now: NEW in now.title)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("module", ["", NEW, OLD])
+def test_the_pages_are_accessible(listing: Browser, module: str, scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    listing.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    page = open_page(listing, module) if module else listing
+    found = Axe().run(page)["violations"]
+    listing.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert [f"{one['id']}: {node['html'][:100]}" for one in found for node in one["nodes"]] == []
+
+
+def test_without_scripts_the_list_is_still_there(browser: Browser, site: Path) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get((site / "index.html").as_uri())
+        assert len(shown(browser)) == len(RECORDS)
+        assert not browser.find_element(By.ID, "search").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+ATTACKS = {
+    **HOSTILE,
+    "script": "<script>window.pwned = 1; alert(1)</script>",
+    "attribute": '"><img src=x onerror="window.pwned = 1; alert(1)"> \' onmouseover=\'window.pwned=1',
+    "end of a script": "</script><script>window.pwned = 1</script>",
+    "comment": "--><svg onload=alert(1)><!--",
+    "address": "javascript:window.pwned=1//",
+    "other site": "<link rel=stylesheet href=https://example.org/x.css><iframe src=https://example.org></iframe>",
+    "end of a line": "x\u2028window.pwned = 1\u2029",
+    "not a character": "\ufffe\uffff\ufdd0 \x85 \x9b31m",
+    "a template": "{{ 7 * 7 }}${7 * 7}",
+    "markdown": "[x](javascript:alert(1)) ![x](https://example.org/x.png) **b** `c` | d\n# e\n- f\n> g",
+}
+
+
+def hostile(number: int, text: str) -> CatalogueRecord:
+    return make_record(
+        f"Evil/{number}",
+        site=text,
+        description=text,
+        homepage=text,
+        reference=text,
+        signature=text,
+        reason=text,
+        successor=text,
+        state="deprecated",
+        labels=((text, text),),
+        environment=((text, text),),
+        stack=((text, text),),
+        packages=(Package(text, text), Package("</script><script>alert(1)", "1")),
+        commands=(text,),
+        checks=(Check(text, passed=False, when=text, sha256=""),),
+        publisher=text,
+        compat=text,
+        sbom=text,
+    )
+
+
+@pytest.fixture(scope="module")
+def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    top = tmp_path_factory.mktemp("hostile")
+    texts = [text for text in ATTACKS.values() if len(text) < 5000]
+    return write_site(make_catalogue(top / "catalogue", *map(hostile, range(len(texts)), texts)), top / "site")
+
+
+def test_hostile_texts_are_shown_and_nothing_of_them_runs(browser: Browser, hostile_site: Path) -> None:
+    pages = [hostile_site / "index.html", *sorted(hostile_site.glob("containers/*/*.html"))]
+    assert len(pages) > len(HOSTILE)
+    browser.get("about:blank")
+    browser.get_log("browser")
+    for page in pages:
+        browser.get(page.as_uri())  # a dialog would make the next call fail
+        for details in browser.find_elements(By.TAG_NAME, "details"):
+            details.click()
+        assert browser.execute_script(
+            "return window.pwned === undefined && !document.querySelector('img, svg, iframe')"
+        )
+        links = browser.execute_script(
+            "return [...document.querySelectorAll('[href], [src]')].map(e => e.href || e.src)"
+        )
+        assert {link.partition(":")[0] for link in links} <= {"file", "https"}
+        loaded = browser.execute_script("return performance.getEntriesByType('resource').map(one => one.name)")
+        assert {name.partition(":")[0] for name in loaded} <= {"file"}
+    assert complaints(browser) == []
+    browser.get(pages[0].as_uri())
+    search(browser, "onerror")
+    assert ATTACKS["attribute"] in browser.find_element(By.ID, "containers").text
+
+
+def test_every_page_is_valid_html(site: Path, hostile_site: Path) -> None:
+    pages = [str(page) for top in (site, hostile_site) for page in top.rglob("*.html")]
+    done = subprocess.run(["tidy", "-errors", "-quiet", *pages], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_validator_notices_what_is_wrong(tmp_path: Path) -> None:
+    page = tmp_path / "x.html"
+    page.write_text("<!DOCTYPE html><html lang=en><title>x</title><p><a id=a></p><b id=a>")
+    assert subprocess.run(["tidy", "-errors", "-quiet", str(page)], capture_output=True).returncode != 0
+
+
+def test_two_thousand_containers_can_be_searched(browser: Browser, tmp_path: Path) -> None:
+    records = [
+        make_record(
+            f"Tool{number % 100}/{number}", packages=(Package(f"package-{number}", "1.0"), Package("numpy", "2.1"))
+        )
+        for number in range(2000)
+    ]
+    top = write_site(make_catalogue(tmp_path / "catalogue", *records), tmp_path / "site")
+    browser.get((top / "index.html").as_uri())
+    assert browser.find_element(By.ID, "count").text == "2000 containers"
+    assert search(browser, "package-1234") == ["Tool34/1234"]
+    assert len(list(top.glob("containers/*/*.html"))) == 2000
+
+
+def test_odd_containers_have_pages_that_fit_a_narrow_screen(browser: Browser, tmp_path: Path) -> None:
+    many = tuple(Package("a-long-name-of-a-package-" * 4 + str(number), "1.0") for number in range(3000))
+    records = (
+        make_record("Many/1", packages=many),
+        make_record(f"{'Long-name-' * 7}/{'9.' * 30}9", description="word" * 200, packages=()),
+        make_record(
+            "Arabic/1", description="\u062d\u0627\u0648\u064a\u0629 AMD (ROCm 6.2.4) \u0645\u0639", sif="a.sif"
+        ),
+        make_record("Nothing/1", description="", packages=(), python=""),
+    )
+    top = write_site(make_catalogue(tmp_path / "catalogue", *records), tmp_path / "site")
+    narrow = {"width": 380, "height": 700, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    try:
+        for page in (top / "index.html", *top.glob("containers/*/*.html")):
+            browser.get(page.as_uri())
+            assert browser.execute_script("return document.documentElement.scrollWidth") == 380
+            # what comes after a long list of packages is not far below
+            assert browser.execute_script("return document.documentElement.scrollHeight") < 6000
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.get((top / "containers" / "Arabic" / "1.html").as_uri())
+    said = browser.find_element(By.CLASS_NAME, "lead")
+    assert said.value_of_css_property("direction") == "rtl"
+
+
+def test_the_screenshot_of_the_documentation_is_of_these_pages(listing: Browser) -> None:
+    listing.set_window_size(900, 860)
+    search(listing, "flash-attn")
+    listing.execute_script("document.activeElement.blur()")
+    if os.environ.get("HPCMOD_UPDATE_GOLDEN"):
+        listing.save_screenshot(str(SCREENSHOT))
+    assert SCREENSHOT.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert SCREENSHOT.stat().st_size < 100_000
+    listing.set_window_size(1200, 900)

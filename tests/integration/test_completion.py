@@ -1,0 +1,92 @@
+"""The shells complete verbs and names of containers: bash and zsh at a terminal, fish by its own question."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.index import write_index
+from tests.catalogues import make_catalogue, make_record
+from tests.stack import Stack, run
+
+pytestmark = pytest.mark.stack
+
+PATIENCE = 30.0
+"""Seconds to wait for a shell before the test fails."""
+
+SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(hpcmod completion bash)"'),
+    "zsh": (["zsh", "-f", "-i"], 'autoload -U compinit; compinit -u -D; eval "$(hpcmod completion zsh)"'),
+}
+
+
+@pytest.fixture
+def environment(stack: Stack, tmp_path: Path) -> dict[str, str]:
+    """Of a user with a catalogue of three containers."""
+    modules = ("PyTorch/2.7.1", "PyTorch/2.10.0", "vLLM/0.9")
+    catalogue = make_catalogue(tmp_path / "site", *map(make_record, modules))
+    write_index(catalogue)
+    return stack.environment(
+        tmp_path, HPCMOD_CATALOGUE=str(catalogue.directory), TERM="dumb", PS1="> ", HPCMOD_SITE="generic"
+    )
+
+
+@contextlib.contextmanager
+def terminal(argv: list[str], env: dict[str, str]) -> Iterator[int]:
+    """Start a shell at a terminal of its own."""
+    child, screen = pty.fork()
+    if child == 0:
+        os.execvpe(argv[0], argv, env)  # noqa: S606 - a shell of the test
+    try:
+        yield screen
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(screen)
+
+
+def wait_for(screen: int, wanted: str) -> str:
+    """Read what a terminal shows until it shows this."""
+    shown, end = b"", time.monotonic() + PATIENCE
+    while wanted.encode() not in shown and time.monotonic() < end:
+        if select.select([screen], [], [], 1)[0]:
+            shown += os.read(screen, 4096).replace(b"\a", b"")  # readline rings between what is typed and what it adds
+    assert wanted in shown.decode(errors="replace"), shown
+    return shown.decode(errors="replace")
+
+
+TYPED = {
+    "a name, and then its versions": ("hpcmod exec --nv Py", "PyTorch/2."),
+    "a version": ("hpcmod info vLLM/", "vLLM/0.9"),
+    "a verb": ("hpcmod laun", "launch"),
+}
+
+
+@pytest.mark.parametrize(("typed", "wanted"), TYPED.values(), ids=TYPED)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_at_a_terminal_completes(shell: str, typed: str, wanted: str, environment: dict[str, str]) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} on this machine")
+    argv, setup = SHELLS[shell]
+    with terminal(argv, environment) as screen:
+        os.write(screen, f"{setup}; echo rea''dy\n".encode())
+        wait_for(screen, "ready\r")
+        os.write(screen, f"{typed}\t".encode())
+        wait_for(screen, wanted)
+
+
+@pytest.mark.parametrize(("typed", "wanted"), TYPED.values(), ids=TYPED)
+def test_fish_completes(typed: str, wanted: str, environment: dict[str, str]) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("no fish on this machine")
+    done = run(["fish", "--no-config", "-c", f"hpcmod completion fish | source; complete -C '{typed}'"], environment)
+    assert any(line.startswith(wanted) for line in done.stdout.splitlines()), done.stdout + done.stderr

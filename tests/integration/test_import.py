@@ -1,0 +1,88 @@
+"""Everything that import makes of the peers' recipes, in front of the real EasyBuild; and a bare SIF all the way."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.foreign_recipes import write_lumi, write_ngc, write_shpc
+from tests.stack import Done, EasyBuild, ModuleTool, run
+
+pytestmark = pytest.mark.stack
+
+READ = """
+import json
+import sys
+from easybuild.framework.easyconfig.easyconfig import EasyConfig
+from easybuild.tools.options import set_up_configuration
+
+set_up_configuration(args=[], silent=True)
+for path in sys.argv[1:]:
+    ec = EasyConfig(path)
+    print(json.dumps([ec.short_mod_name, ec["image"] or ec["sources"][0], ec["description"], ec["wrapped_commands"]]))
+"""
+
+
+def hpcmod(eb: EasyBuild, *args: str | Path) -> Done:
+    return run([str(eb.stack.python.parent / "hpcmod"), *map(str, args)], eb.environment(), eb.top)
+
+
+@pytest.fixture
+def imported(eb: EasyBuild, tmp_path: Path) -> list[dict[str, str]]:
+    """The rows of everything that was converted."""
+    places = {"shpc": write_shpc, "lumi-eb": write_lumi, "ngc": write_ngc}
+    rows = []
+    for kind, write in places.items():
+        done = hpcmod(eb, "import", kind, write(tmp_path / kind), "--output", tmp_path / "out", "--json")
+        assert done.returncode == 1, done.stderr  # each holds recipes that are refused
+        rows += json.loads(done.stdout)["recipes"]
+    assert not list(tmp_path.rglob("owned"))
+    return [row for row in rows if row["status"] == "converted"]
+
+
+def test_easybuild_reads_every_converted_recipe_and_its_checks_pass(
+    eb: EasyBuild, imported: list[dict[str, str]], tmp_path: Path
+) -> None:
+    assert len(imported) == 16
+    paths = [row["path"] for row in imported]
+    (tmp_path / "read.py").write_text(READ)
+    done = run([str(eb.stack.python), str(tmp_path / "read.py"), *paths], eb.environment(), tmp_path)
+    assert done.returncode == 0, done.stderr
+    read = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one[0] for one in read] == [row["module"] for row in imported]
+    descriptions = {one[2] for one in read}
+    assert 'It\'s "quoted", $(touch owned), `touch owned`, %(name)s and ]] or \\' in descriptions
+    assert max(len(one[3]) for one in read) == 310
+    checked = eb("--check-contrib", *paths)
+    assert checked.returncode == 0, checked.stdout
+    assert "FAIL" not in checked.stdout
+    assert not list(tmp_path.rglob("owned"))
+
+
+def test_a_recipe_with_310_aliases_becomes_a_module_that_loads(
+    eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path
+) -> None:
+    hpcmod(eb, "import", "shpc", write_shpc(tmp_path / "in") / "ghcr.io/org/openfoam", "--output", tmp_path / "out")
+    text = (tmp_path / "out/o/openfoam/openfoam-v2012.eb").read_text()
+    assert "image = " in text
+    here = re.sub("image = .*", f"image = '{tiny_sif}'", text)
+    (tmp_path / "openfoam-v2012.eb").write_text(here)
+    installed = eb(tmp_path / "openfoam-v2012.eb")
+    assert installed.returncode == 0, installed.stdout
+    said = lmod("module load openfoam && command -v foam0 foam309", eb.modules)
+    assert len(said.stdout.splitlines()) == 2, said.stderr
+
+
+def test_a_bare_sif_becomes_a_module(eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    shutil.copy(tiny_sif, tmp_path / "images" / "tool_1.2.sif")
+    done = hpcmod(eb, "import", "sif", tmp_path / "images", "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    installed = eb("--robot", tmp_path / "out", "tool-1.2.eb")
+    assert installed.returncode == 0, installed.stdout
+    said = lmod("module load tool/1.2 && python -c 'print(6 * 7)'", eb.modules)
+    assert said.stdout.split() == ["42"], said.stderr

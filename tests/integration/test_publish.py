@@ -1,0 +1,309 @@
+"""An admin's day, from publishing to retiring, with real EasyBuild, module tools and Apptainer; what breaks peers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import corpus
+from tests.integration.conftest import make_images
+from tests.integration.publishing import Site, make_site
+from tests.stack import ModuleTool, Stack
+
+pytestmark = pytest.mark.stack
+
+HOSTILE = "a\"b'; touch {0}; $(touch {0}) --]] ]===] [exec touch {0}] {{\\\n os.execute('touch {0}')"
+
+PRINTS = "python -c 'print(6 * 7)' | grep -x 42"
+
+
+@pytest.fixture(scope="module")
+def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two images that run, and tell their names."""
+    return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", "two", megabytes=1)
+
+
+@pytest.fixture
+def site(lmod: ModuleTool, tmp_path: Path) -> Site:
+    return make_site(lmod, tmp_path)
+
+
+def test_a_day_of_an_admin(module_env: ModuleTool, tmp_path: Path, images: list[Path]) -> None:
+    site = make_site(module_env, tmp_path)
+    one, two = images
+
+    hostile = HOSTILE.format(tmp_path / "was-here")
+
+    site.published(one, "1.0", "--alias", "stable", "--check", PRINTS, "--description", hostile)
+    assert site.loaded("Toy") == site.loaded("Toy/1.0") == site.loaded("Toy/stable") == "one"
+    (tmp_path / "users").mkdir()
+    own = {"EASYBUILD_PREFIX": str(tmp_path / "users"), "EASYBUILD_MODULE_NAMING_SCHEME": "EasyBuildMNS"}
+    easyconfig = site.catalogue / "easyconfigs/t/Toy/Toy-1.0.eb"
+    site.does("install", easyconfig, EASYBUILD_SOURCEPATH=str(site.catalogue / "images"), **own)
+    users = module_env("module load Toy/1.0 && singularity exec $SIF cat /generation", tmp_path / "users/modules/all")
+    assert users.stdout.endswith("generation one")
+
+    site.published(two, "2.0", "--alias", "latest", "--check", PRINTS, "--check", 'test -n "$SIFTOY"')
+    assert (site.loaded("Toy"), site.loaded("Toy/latest")) == ("one", "two")
+    record = site.record("2.0")
+    assert [check["name"] for check in record["checks"]][1:] == [PRINTS, 'test -n "$SIFTOY"']
+    assert all(check["passed"] and check["sha256"] == record["sha256"] for check in record["checks"])
+
+    site.does("promote", "Toy/2.0", "-m", "tested for two weeks")
+    assert (site.loaded("Toy"), site.loaded("Toy/stable"), site.loaded("Toy/1.0")) == ("two", "two", "one")
+
+    site.does("deprecate", "Toy/1.0", "--until", "2999-01-01", "--successor", "Toy/2.0", "--reason", hostile)
+    told = " ".join(site.user("module load Toy/1.0 && echo $SIF").stderr.split())
+    assert "2999-01-01" in told
+    assert "os.execute(" in told
+    assert "module load Toy/2.0" in told
+    assert site.loaded("Toy/1.0") == "one"
+
+    site.does("retire", "Toy/1.0")
+    refused = site.user("module load Toy/1.0; echo rc $? $SIF")
+    assert refused.stdout in ("rc 1 \n", "rc 1\n")
+    assert re.search(r"Use\s+Toy/2.0\s+instead:\s+module\s+load\s+Toy/2.0", refused.stderr)
+    assert site.loaded("Toy") == "two"
+    assert "1.0" not in site.user("module -t avail Toy 2>&1").stdout
+    assert "retired" in site.user("module whatis Toy/1.0 2>&1").stdout
+    assert not (tmp_path / "was-here").exists()
+
+    site.does("restore", "Toy/1.0")
+    assert site.loaded("Toy/1.0") == "one"
+    assert "Use" not in site.user("module load Toy/1.0").stderr
+    assert [line["verb"] for line in site.journal()] == [
+        *("publish", "publish", "promote", "deprecate", "retire", "restore")
+    ]
+    assert {line["who"].partition("@")[0] for line in site.journal()} == {site.environment()["USER"]}
+    assert site.journal()[2]["why"] == "tested for two weeks"
+
+
+def test_a_retired_container_loads_until_its_day_and_can_always_be_unloaded(
+    module_env: ModuleTool, tmp_path: Path, images: list[Path]
+) -> None:
+    site = make_site(module_env, tmp_path)
+    site.published(images[0], "1.0")
+    site.does("retire", "Toy/1.0", "--until", "2999-01-01")
+    assert site.loaded("Toy/1.0") == "one"
+    retire = " ".join(site.argv("retire", "Toy/1.0", "--until", "2020-01-01"))
+    mine = f"HPCMOD_CATALOGUE={site.catalogue} HPCMOD_SITE=generic"
+    done = site.user(f'module load Toy/1.0; {mine} {retire} >&2; module unload Toy; echo "[$SIF]"; module load Toy/1.0')
+    assert (done.stdout, done.returncode) == ("[]\n", 1)
+
+
+def test_loads_are_counted_only_where_the_site_wants_it(
+    module_env: ModuleTool, tmp_path: Path, images: list[Path]
+) -> None:
+    site = make_site(module_env, tmp_path)
+    site.published(images[0], "1.0")
+    assert site.loaded("Toy") == "one"
+    assert not (site.catalogue / "usage").exists()
+    site.does("catalogue", "init", site.catalogue, "--count-use")
+    used = site.catalogue / "usage/Toy@1.0"
+    assert (used.read_bytes(), stat.filemode(used.stat().st_mode)) == (b"", "-rw-rw-rw-")
+    site.user("module load Toy; module unload Toy; module whatis Toy; module help Toy; module avail; module show Toy")
+    assert used.read_bytes() == b"."
+    assert site.loaded("Toy") == "one"
+    assert used.read_bytes() == b".."
+    used.chmod(0)
+    assert site.user("module load Toy").returncode == 0
+    used.unlink()
+    used.parent.chmod(0o500)
+    assert site.user("module load Toy").returncode == 0
+    used.parent.chmod(0o755)
+
+
+def test_nobody_sees_what_is_tried_and_a_failed_check_publishes_nothing(site: Site, images: list[Path]) -> None:
+    before = site.files()
+    places = " ".join(str(site.catalogue / place) for place in ("modules", "records", "easyconfigs", "index.jsonl"))
+    spy = f"find {places} -name '*Toy*' >{site.top}/seen"
+    done = site.publish(images[0], "1.0", "--check", spy, "--check", "echo the GPU is not there; exit 7")
+    assert done.returncode == 1
+    failed = "a check of Toy/1.0 failed (exit code 7): echo the GPU is not there; exit 7\n  the GPU is not there"
+    assert failed in done.stderr
+    assert site.files() == before
+    assert site.loaded("Toy") == ""
+    assert not list((site.catalogue / "software").rglob("Toy/*"))
+    assert (site.top / "seen").read_text() == ""
+
+
+def test_a_dry_run_tells_all_of_it_and_does_nothing(site: Site, images: list[Path]) -> None:
+    before = site.files()
+    words = ("publish", images[0], "--name", "Toy", "--version", "1.0-cpu", "--alias", "new", "--check", PRINTS)
+    plain = site.does(*words, "--dry-run")
+    for expected in ("module: Toy/1.0-cpu", "sha256: ", "command: eb ", f"check: {PRINTS}", "  versionsuffix = '-cpu'"):
+        assert expected in plain.stdout
+    found = json.loads(site.does(*words, "--dry-run", "--json").stdout)
+    assert (found["module"], found["record"]["size"]) == ("Toy/1.0-cpu", images[0].stat().st_size)
+    assert site.files() == before
+
+
+def test_the_same_image_twice_is_no_change_and_another_one_is_refused(site: Site, images: list[Path]) -> None:
+    site.published(images[0], "1.0")
+    before = site.files()
+    site.published(images[0], "1.0")
+    assert site.files() == before
+    site.published(images[0], "1.0", "--alias", "stable")
+    assert site.loaded("Toy/stable") == "one"
+    done = site.publish(images[1], "1.0")
+    assert done.returncode == 2
+    assert "is published with another image" in done.stderr
+    assert site.loaded("Toy") == "one"
+
+
+def test_what_is_damaged_is_found_and_publishing_again_mends_it(site: Site, images: list[Path]) -> None:
+    site.published(images[0], "1.0", "--check", PRINTS)
+    assert site.does("verify", "--checks", "Toy/1.0").stdout.count("ok ") >= 6
+    corpus.flip_byte(site.catalogue / "images/Toy-1.0.sif")
+    (site.catalogue / "software/Toy/1.0/bin/python").unlink()
+    (site.modules / "Toy/1.0.lua").unlink()
+    done = site.hpcmod("verify", "Toy/1.0")
+    assert done.returncode == 4
+    assert done.stdout.count("fail ") == 3
+    site.published(images[0], "1.0")
+    assert site.does("verify", "Toy/1.0")
+    assert site.loaded("Toy") == "one"
+    assert site.journal()[-1]["verb"] == "mend"
+
+
+def test_an_easyconfig_is_published_as_it_is(site: Site, images: list[Path], tmp_path: Path) -> None:
+    shutil.copy(images[0], tmp_path / "toy.sif")
+    easyconfig = tmp_path / "Toy-3.0-gpu.eb"
+    easyconfig.write_text(
+        "easyblock = 'ContainerModule'\nname = 'Toy'\nversion = '3.0'\nversionsuffix = '-gpu'\n"
+        "homepage = 'https://example.org'\ndescription = 'A toy'\ntoolchain = SYSTEM\nsources = ['toy.sif']\n"
+        "checksums = [None]\nsanity_check_commands = ['python --version']\nmoduleclass = 'ai'\n"
+    )
+    site.does("publish", easyconfig, "--no-slurm")
+    record = site.record("3.0-gpu")
+    assert (record["sif"], record["easyconfig"]) == ("toy.sif", "Toy-3.0-gpu.eb")
+    published = (site.catalogue / "easyconfigs/t/Toy/Toy-3.0-gpu.eb").read_text()
+    assert published == easyconfig.read_text().replace("[None]", f"['{record['sha256']}']")
+    assert site.loaded("Toy/3.0-gpu") == "one"
+    other = tmp_path / "Toy-4.0.eb"
+    other.write_text(easyconfig.read_text().replace("3.0", "4.0").replace("-gpu", ""))
+    done = site.hpcmod("publish", other)
+    assert done.returncode == 2
+    assert "toy.sif belongs to Toy/3.0-gpu" in done.stderr
+
+
+def test_the_record_says_what_is_in_the_image_and_everybody_may_read_all_of_it_whatever_the_umask(
+    site: Site, tiny_sif: Path
+) -> None:
+    site.published(tiny_sif, "1.0")
+    record = site.record("1.0")
+    listed = site.user("module load Toy && python -m pip list --format=json")
+    inside = {(one["name"].lower(), one["version"]) for one in json.loads(listed.stdout)}
+    assert {(one["name"].lower(), one["version"]) for one in record["packages"]} == inside
+    assert record["labels"]["org.opencontainers.image.title"] == "hpcmod-tiny"
+    assert (record["architecture"], record["state"], record["compat"]) == ("amd64", "published", "ok")
+    assert record["stack"]["glibc"]
+    assert (site.catalogue / "images/Toy-1.0.sif").samefile(site.catalogue / "software/Toy/1.0/Toy-1.0.sif")
+    for path in site.catalogue.rglob("*"):
+        bits = 0o005 if path.is_dir() else 0o004
+        assert path.is_symlink() or path.stat().st_mode & bits == bits, path
+        assert path.is_symlink() or not path.stat().st_mode & 0o022, path
+
+
+Row = Callable[[Site, Path, Path], None]
+"""A trial of a peer's, on a site where Toy 1.0 of the first image is published: site, that image, a directory."""
+
+
+def refused(*words: str, code: int) -> Row:
+    """Make a trial in which publishing must be refused with one message, and leave all as it was."""
+
+    def trial(site: Site, image: Path, work: Path) -> None:
+        before = site.files()
+        done = site.hpcmod("publish", *(word.format(image=image, work=work) for word in words), "--no-slurm")
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+        assert done.stderr.startswith("hpcmod: ")
+        assert site.files() == before
+
+    return trial
+
+
+def truncated(site: Site, image: Path, work: Path) -> None:
+    shutil.copy(image, work / "half.sif")
+    corpus.truncate(work / "half.sif")
+    refused("{work}/half.sif", "--name", "Toy", "--version", "2.0", code=4)(site, image, work)
+
+
+def text_file(site: Site, image: Path, work: Path) -> None:
+    corpus.make_text(work / "text.sif")
+    refused("{work}/text.sif", "--name", "Toy", "--version", "2.0", code=2)(site, image, work)
+
+
+def siblings(site: Site, image: Path, work: Path) -> None:
+    (work / "other-team.sif").write_bytes(b"theirs")
+    ours = shutil.copy(image, work / "ours, with $HOME.sif")
+    site.published(ours, "7.0")
+    assert site.loaded("Toy/7.0") == "one"
+    site.does("gc", "--days", "0")
+    assert sorted(path.name for path in work.glob("*.sif")) == ["other-team.sif", ours.name]
+
+
+def trying(site: Site, image: Path, work: Path) -> None:
+    before = site.files()
+    site.does("verify", "--checks", "Toy/1.0")
+    assert site.files() == before
+
+
+def corrupted(site: Site, image: Path, work: Path) -> None:
+    corpus.flip_byte(site.catalogue / "images/Toy-1.0.sif")
+    assert site.hpcmod("verify", "Toy/1.0").returncode == 4
+    site.published(image, "1.0")
+    site.does("verify", "Toy/1.0")
+
+
+def read_only(site: Site, image: Path, work: Path) -> None:
+    for place, code in (("images", 7), ("software/Toy", 1), ("modules/all/Toy", 7)):
+        before, closed = site.files(), site.catalogue / place
+        closed.chmod(0o555)
+        done = site.publish(image, "9.0")
+        closed.chmod(0o755)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), (place, done.stderr)
+        assert site.files() == before, place
+
+
+ROWS: dict[str, Row] = {
+    "truncated SIF: accepted, module loads, run fails": truncated,
+    "text file given as SIF: accepted": text_file,
+    "no such SIF: traceback": refused("{work}/none.sif", "--name", "Toy", "--version", "2.0", code=3),
+    "tag that is an HTML page: installed, does not load": refused(
+        "{image}", "--name", "Toy", "--version", "<html><title>401</title>", code=2
+    ),
+    "SIF of a wrong digest: installed": refused(
+        "{image}", "--name", "Toy", "--version", "2.0", "--checksum", "ab" * 32, code=4
+    ),
+    "image that cannot be got: traceback, empty directories stay": refused(
+        "docker-archive:{work}/none.tar", "--name", "Toy", "--version", "2.0", code=3
+    ),
+    "site directory with others' SIFs, path with blanks: siblings deleted, wrapper dies": siblings,
+    "test of what is installed: all versions deleted": trying,
+    "installed SIF corrupted: nothing finds or mends it": corrupted,
+    "read-only places: traceback, orphans stay": read_only,
+}
+"""What was seen of the peer, singularity-hpc 0.1.32, in November 2026, and the same trial of ours. Its other trials are
+those of killed and racing processes and of full disks, in test_publish_kill.py."""
+
+
+@pytest.fixture(scope="module")
+def busy_site(stack: Stack, tmp_path_factory: pytest.TempPathFactory, images: list[Path]) -> Site:
+    """A site where Toy 1.0 is published, for trials that leave it so."""
+    top = tmp_path_factory.mktemp("busy")
+    site = make_site(ModuleTool(stack, top, "lmod"), top)
+    site.published(images[0], "1.0")
+    return site
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_what_breaks_the_peer_does_not_break_us(busy_site: Site, images: list[Path], tmp_path: Path, row: Row) -> None:
+    row(busy_site, images[0], tmp_path)
+    assert busy_site.loaded("Toy/1.0") == "one"
+    assert busy_site.does("verify", "Toy/1.0")

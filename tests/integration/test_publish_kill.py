@@ -1,0 +1,198 @@
+"""Publishing killed at any moment, raced by other admins, or on a full disk: users never load anything broken."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import THOROUGH, make_images, moments
+from tests.integration.publishing import Site, make_site
+from tests.integration.test_disk_full import MIB, SmallDisk, disk  # noqa: F401 - a fixture
+from tests.stack import ModuleTool
+
+pytestmark = pytest.mark.stack
+
+POINTS = 50 if THOROUGH else 4
+MEGABYTES = 100 if THOROUGH else 20
+CHANGES = 100 if THOROUGH else 6
+
+
+@pytest.fixture(scope="module")
+def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two images so large that copying one takes a visible part of publishing."""
+    return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", "two", megabytes=MEGABYTES)
+
+
+@pytest.fixture
+def site(lmod: ModuleTool, tmp_path: Path) -> Site:
+    return make_site(lmod, tmp_path)
+
+
+def killed_after(site: Site, seconds: float, *words: str | Path) -> bool:
+    """Start a verb, kill it and all it started after so many seconds, and say whether it had not ended by then."""
+    started = site.start(*words)
+    try:
+        started.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+    return started.returncode < 0
+
+
+def test_publishing_killed_at_any_moment_shows_all_of_it_or_nothing(site: Site, images: list[Path]) -> None:
+    one, two = images
+    site.published(one, "1.0", "--alias", "stable")
+    words = ("publish", two, "--name", "Toy", "--alias", "stable", "--check", "python --version", "--no-slurm")
+    began = time.monotonic()
+    site.does(*words, "--version", "2.0")
+    whole = time.monotonic() - began
+    seen = Counter[str]()
+    site.does("undo")
+    for number, moment in enumerate(moments(whole, POINTS)):
+        version = f"3.{number}"
+        killed = killed_after(site, moment, *words, "--version", version)
+        stable, new = site.loaded("Toy/stable"), site.loaded(f"Toy/{version}")
+        assert (stable, new) in (("one", ""), ("one", "two"), ("two", "two"))
+        assert killed or stable == "two"
+        seen[f"{'killed' * killed or 'ended'}, {'visible' if new else 'nothing to see'}"] += 1
+        site.does(*words, "--version", version)
+        assert site.loaded("Toy/stable") == "two"
+        site.does("verify", f"Toy/{version}")
+        site.does("undo")
+    print(seen)
+    assert seen["killed, nothing to see"] >= POINTS // 4, "most ended before their moment came"
+    published = [line for line in site.journal() if line["verb"] == "publish"]
+    assert len(published) == len({edit["version"] for line in published for edit in line["edits"]} - {""})
+    assert not list((site.catalogue / ".staging").iterdir())
+    assert leftovers(site) == []
+
+
+def leftovers(site: Site) -> list[str]:
+    """What only a running or a killed verb has on disk."""
+    names = [path.name for path in site.catalogue.rglob("*")]
+    return [name for name in names if "hpcmod-part" in name or name.endswith(".lock") or name == "pending.json"]
+
+
+@dataclass
+class Users:
+    """Somebody who loads a module again and again."""
+
+    site: Site
+    said: Counter[str] = field(default_factory=Counter)
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Users:
+        self._thread = threading.Thread(target=self._load)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        self._thread.join()
+
+    def _load(self) -> None:
+        """Load by each name in shells that live for a while: what one load says is one word."""
+        script = (
+            "for i in {1..5}; do for name in Toy Toy/stable Toy/1.0 Toy/2.0; do\n"
+            'module load $name 2>/tmp/hpcmod-said-$$; rc=$?; [ -f "$SIF" ] && there=image || there=none\n'
+            "said=$(tr '\\n' ' ' </tmp/hpcmod-said-$$)\n"
+            'echo "$name rc=$rc $there | $said"; module purge 2>/dev/null; unset SIF\n'
+            "done; done; rm -f /tmp/hpcmod-said-$$"
+        )
+        while not self.stopped.is_set():
+            for line in self.site.user(script).stdout.splitlines():
+                self.said[line] += 1
+
+
+def test_two_admins_race_and_no_load_ever_fails_without_saying_what_to_load_instead(
+    site: Site, images: list[Path]
+) -> None:
+    site.published(images[0], "1.0", "--alias", "stable")
+    site.published(images[1], "2.0", "--alias", "latest")
+    site.published(images[1], "0.9")
+    site.does("deprecate", "Toy/0.9")
+    one = [("promote", "Toy/2.0"), ("retire", "Toy/1.0", "--successor", "Toy/2.0"), ("restore", "Toy/1.0")]
+    two = [("promote", "Toy/1.0"), ("alias", "Toy/2.0", "latest"), ("retire", "Toy/0.9"), ("undo", "4")]
+    chance = random.Random(4)  # noqa: S311 - no secret
+    before = len(site.journal())
+    with Users(site) as users:
+        for _ in range(CHANGES):
+            admins = [site.start(*chance.choice(one)), site.start(*chance.choice(two))]
+            if chance.random() < 0.3:
+                time.sleep(chance.random() * 0.6)
+                os.killpg(admins[0].pid, signal.SIGKILL)
+            said = [admin.communicate()[0].decode() for admin in admins]
+            assert all(admin.returncode in (0, 2, -signal.SIGKILL) for admin in admins), said
+    print(users.said)
+    assert sum(users.said.values()) >= 8
+    wrong = [line for line in users.said if "rc=0 image" not in line and "Use Toy/2.0 instead" not in line]
+    assert wrong == []
+    assert not [line for line in users.said if line.startswith(("Toy rc=1", "Toy/stable rc=1", "Toy/2.0 rc=1"))]
+    assert [line["id"] for line in site.journal()] == list(range(1, len(site.journal()) + 1))
+    assert len(site.journal()) > before
+    site.does("catalogue", "rebuild")
+    assert leftovers(site) == []
+
+
+def test_two_admins_publish_the_same_and_one_of_them_does_it(site: Site, images: list[Path]) -> None:
+    words = ("--name", "Toy", "--version", "1.0", "--no-slurm")
+    both = [site.start("publish", images[0], *words) for _ in range(2)]
+    said = [admin.communicate()[0].decode() for admin in both]
+    assert [admin.returncode for admin in both] == [0, 0], said
+    assert sum("is published already, with this very image" in one for one in said) == 1
+    assert sum("waiting for process" in one for one in said) == 1
+    assert [line["verb"] for line in site.journal()] == ["publish"]
+    other = [site.start("publish", image, "--name", "Toy", "--version", "2.0", "--no-slurm") for image in images]
+    said = [admin.communicate()[0].decode() for admin in other]
+    assert sorted(admin.returncode for admin in other) == [0, 2], said
+    assert site.loaded("Toy/2.0") in ("one", "two")
+    site.does("verify", "Toy/2.0")
+
+
+def test_a_full_disk_publishes_nothing_and_takes_nothing_away(
+    lmod: ModuleTool,
+    tmp_path: Path,
+    images: list[Path],
+    disk: SmallDisk,  # noqa: F811 - the fixture
+) -> None:
+    site = replace(Site(lmod, tmp_path), top=disk.place)
+    env = site.environment(HOME=str(tmp_path), EASYBUILD_PREFIX=str(tmp_path / "own"))
+
+    def hpcmod(*words: str | Path) -> tuple[int, str]:
+        done = disk(*site.argv(*words), env=env)
+        return done.returncode, done.stderr
+
+    def publish(version: str) -> tuple[int, str]:
+        return hpcmod("publish", images[0], "--name", "Toy", "--version", version, "--no-slurm")
+
+    def listed() -> list[str]:
+        found = disk("find", str(site.catalogue), "-not", "-path", "*/.locks/*", "-printf", "%P\\n").stdout
+        return sorted(found.splitlines())
+
+    assert hpcmod("catalogue", "init", site.catalogue)[0] == 0
+    assert publish("1.0")[0] == 0
+    before, size = listed(), images[0].stat().st_size
+    for free in (0, size // 2, size + (32 << 10), size + (200 << 10)):
+        disk.leave_free(free)
+        code, said = publish("2.0")
+        assert (code in (1, 5), "Traceback" in said) == (True, False), said
+        assert re.search("[Nn]o space", said)
+        assert listed() == before
+    disk.leave_free(0)
+    code, said = hpcmod("deprecate", "Toy/1.0")
+    assert (code, "Traceback" in said) == (5, False), said
+    assert listed() == before
+    disk.leave_free(size + 8 * MIB)
+    assert hpcmod("deprecate", "Toy/1.0")[0] == 0
+    assert publish("2.0")[0] == 0
+    assert hpcmod("verify", "Toy/2.0")[0] == 0

@@ -1,0 +1,238 @@
+"""A user's day with a catalogue, by the real `eb` and the real runtime: find, install, run, refresh, remove."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.index import write_index
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.model.record import CatalogueRecord
+from tests.catalogues import make_catalogue, make_record, put
+from tests.integration.conftest import TOY_IMAGE, sha256_of, write_easyconfig
+from tests.stack import Done, EasyBuild, Stack, run
+
+pytestmark = pytest.mark.stack
+
+MODULE = "Toy/1.0"
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody who types `hpcmod ...` with a catalogue and an own EasyBuild, and no module loaded."""
+
+    eb: EasyBuild
+    catalogue: Catalogue
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {
+            **self.eb.environment(),
+            "HPCMOD_CATALOGUE": str(self.catalogue.directory),
+            "HPCMOD_SITE": "generic",
+            **more,
+        }
+
+    def argv(self, *words: str) -> list[str]:
+        return [str(self.eb.stack.python.parent / "hpcmod"), *words]
+
+    def __call__(self, *words: str, **env: str) -> Done:
+        return run(self.argv(*words), self.environment(**env), self.eb.top)
+
+    def must(self, *words: str, **env: str) -> str:
+        done = self(*words, **env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def data(self, *words: str) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.must(*words, "--json"))
+        return found
+
+    @property
+    def root(self) -> Path:
+        return self.eb.prefix / "software" / MODULE
+
+
+@pytest.fixture(scope="module")
+def record(stack: Stack) -> CatalogueRecord:
+    return make_record(
+        MODULE, sif=TOY_IMAGE, sha256=sha256_of(stack.tiny_sif), size=stack.tiny_sif.stat().st_size, aliases=("stable",)
+    )
+
+
+@pytest.fixture(scope="module")
+def user(stack: Stack, record: CatalogueRecord, tmp_path_factory: pytest.TempPathFactory) -> User:
+    """A user who has installed Toy 1.0 from the catalogue; Toy 0.9 is there to be installed."""
+    top = tmp_path_factory.mktemp("it's $HOME")
+    old = replace(record, version="0.9", module="Toy/0.9", sif="old.sif", aliases=(), easyconfig="Toy-0.9.eb")
+    catalogue = make_catalogue(top / "catalogue", record, old)
+    for place in (catalogue.images, catalogue.easyconfigs_of("Toy")):
+        place.mkdir(parents=True)
+    (catalogue.images / TOY_IMAGE).symlink_to(stack.tiny_sif)
+    write_easyconfig(catalogue.easyconfigs_of("Toy"), checksums=[sha256_of(stack.tiny_sif)])
+    write_index(catalogue)
+    found = User(EasyBuild(stack, top, top / "central"), catalogue)
+    assert [one["place"] for one in found.data("ls")["containers"]] == ["available", "available"]  # type: ignore[attr-defined]
+    found.must("install", "toy")
+    return found
+
+
+def places(user: User) -> dict[str, tuple[str, str, bool]]:
+    listed = user.data("ls", "--all")["containers"]
+    return {one["module"]: (one["place"], one["state"], one["yours"]) for one in listed}  # type: ignore[attr-defined]
+
+
+def test_what_is_installed_by_name_is_ready_and_the_users(user: User) -> None:
+    assert places(user) == {"Toy/0.9": ("available", "published", False), MODULE: ("ready", "published", True)}
+    assert user.must("ls", "--ready").split()[:2] == [MODULE, "ready"]
+
+
+def test_a_command_gets_arguments_and_input_and_gives_its_status(user: User) -> None:
+    words = ["sh", "-c", 'printf "%s\\n" "$@"; exit 41', "sh", "a b", "$HOME", "--", "", "--json", "-h"]
+    done = user("exec", "Toy", *words)
+    assert (done.stdout, done.returncode) == ("a b\n$HOME\n--\n\n--json\n-h\n", 41)
+    fed = subprocess.run(
+        user.argv("exec", MODULE, "cat"), input="fed", env=user.environment(), capture_output=True, text=True
+    )
+    assert (fed.stdout, fed.returncode) == ("fed", 0)
+
+
+def test_options_before_the_name_are_the_runtimes(user: User, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = user(
+        "exec", "--no-home", "-B", f"{tmp_path}:/shown", "--env=A=b c", "Toy", "sh", "-c", 'ls /shown; echo "$A"'
+    )
+    assert done.stdout == "file\nb c\n", done.stderr
+
+
+def test_the_image_sees_what_the_module_would_set(user: User) -> None:
+    inside = user.must(
+        "exec", "Toy/stable", "sh", "-c", "echo $PATH; ls /runscripts", SINGULARITY_BINDPATH="/etc:/etc2"
+    )
+    path, *scripts = inside.split()
+    assert path.startswith("/runscripts:/user-software/venv/toy/bin:")
+    assert "get-master" in scripts
+    assert user.must("exec", "Toy", "ls", "/etc2/passwd", SINGULARITY_BINDPATH="/etc:/etc2")
+
+
+def test_a_shell_and_what_the_image_runs(user: User) -> None:
+    assert user.must("shell", "Toy", "-c", "echo $BASH_VERSION").strip()
+    assert "no runscript defined" in user.must("run", "Toy", "an argument")  # what Apptainer says of such an image
+
+
+WAITS = """
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"told\\n"), os._exit(7)))
+os.write(1, b"up\\n")
+time.sleep(60)
+"""
+
+
+def test_signals_go_to_the_program_and_no_parent_stays(user: User) -> None:
+    argv = user.argv("exec", "Toy", "python3", "-c", WAITS)
+    with subprocess.Popen(argv, env=user.environment(), stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "up\n"
+        running = Path(f"/proc/{child.pid}/cmdline").read_bytes()
+        assert b"hpcmod\0" not in running and b"in-environment" not in running
+        child.send_signal(signal.SIGTERM)
+        assert child.stdout.read() == "told\n"
+        assert child.wait(30) == 7
+
+
+def test_another_loaded_container_is_refused(user: User) -> None:
+    done = user("exec", "Toy", "true", _HPCMOD_CONTAINER="ai Other/1")
+    assert (done.returncode, done.stdout) == (7, "")
+    assert "module unload Other/1" in done.stderr
+
+
+def test_what_is_only_available_is_not_run_but_the_way_is_told(user: User) -> None:
+    done = user("exec", "Toy/0.9", "true")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "hpcmod install Toy/0.9" in done.stderr
+
+
+def test_info_says_how_to_use_it_and_what_is_inside(user: User) -> None:
+    said = user.must("info", "Toy")
+    assert f"; module load {MODULE}\n" in said
+    assert "package: torch 2.7.1+rocm6.2.4\n" in said
+    assert user.data("info", "Toy")["root"] == str(user.root)
+
+
+def state_of(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def test_an_update_writes_scripts_and_module_anew_and_leaves_the_image(user: User) -> None:
+    image, script, module = user.root / TOY_IMAGE, user.root / "in-environment", user.eb.modules / f"{MODULE}.lua"
+    before, text = state_of(image), script.read_text()
+    script.write_text("damaged")
+    module.write_text(module.read_text() + "-- old\n")
+    image.chmod(0o000 if os.geteuid() else 0o644)  # who reads it now fails
+    try:
+        planned = user.must("update", MODULE, "--dry-run")
+    finally:
+        image.chmod(0o644)
+    assert script.read_text() == "damaged" and "--rebuild" in planned
+    said = user.must("update", MODULE)
+    assert "kept" in said
+    assert state_of(image) == before
+    assert script.read_text() == text
+    assert "-- old" not in module.read_text()
+
+
+def test_an_update_takes_another_image_that_was_published_by_the_name(user: User) -> None:
+    record = json.loads((user.root / "record.json").read_text())
+    assert record["image"]["modified"] == (user.root / TOY_IMAGE).stat().st_mtime_ns
+    (user.root / TOY_IMAGE).chmod(0o644)
+    with (user.root / TOY_IMAGE).open("ab") as file:
+        file.write(b"\0")
+    user.must("update", MODULE)
+    assert sha256_of(user.root / TOY_IMAGE) == record["image"]["sha256"]
+
+
+@pytest.fixture
+def changed(user: User, record: CatalogueRecord) -> Iterator[CatalogueRecord]:
+    """The record of Toy 1.0, to be published in another form; put back after the test."""
+    yield record
+    put(user.catalogue, record)
+
+
+def test_what_is_outdated_is_listed_with_what_helps(user: User, changed: CatalogueRecord) -> None:
+    assert user.data("outdated")["outdated"] == []
+    put(user.catalogue, replace(changed, state="deprecated", until="2027-01-01", successor="Toy/0.9", sha256="0" * 64))
+    found = {one["kind"]: one["cure"] for one in user.data("outdated")["outdated"]}  # type: ignore[attr-defined]
+    assert found == {"state": "hpcmod install Toy/0.9", "image": f"hpcmod update {MODULE}"}
+    assert places(user)[MODULE] == ("ready", "deprecated", True)
+
+
+def test_what_is_retired_is_not_installed_and_names_its_successor(user: User, changed: CatalogueRecord) -> None:
+    put(user.catalogue, replace(changed, state="retired", successor="Toy/2", reason="too old"))
+    done = user("install", MODULE)
+    assert done.returncode == 3
+    assert f"{MODULE} is retired: too old" in done.stderr and "hpcmod install Toy/2" in done.stderr
+    assert user.must("ls").split()[0] == "Toy/0.9"
+
+
+def test_removing_takes_module_and_image_and_leaves_the_users_packages(user: User) -> None:
+    package = next(user.root.glob("user-software/venv/toy/lib/python3*/site-packages")) / "mine.py"
+    package.write_text("mine = 1")
+    listed = user.must("remove", "--dry-run", MODULE).splitlines()
+    assert str(user.root / TOY_IMAGE) in listed and (user.root / TOY_IMAGE).exists()
+    done = user("remove", MODULE)
+    assert done.stdout.splitlines() == listed
+    assert "your own packages" in done.stderr
+    left = [path for path in user.root.rglob("*") if not path.is_dir() or path.is_symlink()]
+    assert package in left
+    assert all("user-software" in path.parts for path in left)
+    assert not list(user.eb.prefix.rglob("1.0.lua"))
+    assert places(user)[MODULE][0] == "available"
+    again = user("remove", MODULE)
+    assert again.returncode == 3

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue.gc import find_unused, remove_unused
+from hpcmod.catalogue.journal import read_journal
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.visible import usage_file, visible_files
+from hpcmod.lock import hold
+from hpcmod.model import lifecycle as rules
+from tests.catalogues import make_record
+from tests.unit.catalogue.stage import ADA, add, make_shop, place
+
+NOW = time.time() + 40 * 86400
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogue:
+    return make_shop(tmp_path / "shop", "Toy/1.0", "Toy/2.0", counts_use=True)
+
+
+def retire(shop: Catalogue, version: str, **said: str) -> None:
+    key = ("Toy", version)
+    lifecycle.change_name(shop, "Toy", lambda all_: rules.retire(all_, key, **said), verb="retire", actor=ADA)
+
+
+def removable(shop: Catalogue, days: float = 30) -> set[str]:
+    return {one.what for one in find_unused(shop, days=days, now=NOW) if one.remove}
+
+
+def files(shop: Catalogue) -> set[str]:
+    return {str(path.relative_to(shop.directory)) for path in shop.directory.rglob("*") if path.is_file()}
+
+
+def test_what_is_published_is_never_removed(shop: Catalogue) -> None:
+    before = files(shop)
+    remove_unused(shop, days=0, now=NOW, actor=ADA)
+    assert files(shop) == before
+
+
+def test_what_nobody_loads_is_only_said(shop: Catalogue) -> None:
+    used = usage_file(shop, shop.read("Toy", "2.0"))
+    with used.open("a") as file:
+        file.write("..")
+    os.utime(used, (NOW, NOW))
+    found = list(find_unused(shop, days=30, now=NOW))
+    assert [(one.what, one.why[:15], one.remove) for one in found] == [("Toy/1.0", "loaded 0 times,", False)]
+
+
+def test_a_catalogue_that_does_not_count_says_nothing_of_use(tmp_path: Path) -> None:
+    assert list(find_unused(make_shop(tmp_path / "quiet", "Toy/1.0"), days=0, now=NOW)) == []
+
+
+def test_what_an_undone_or_killed_publishing_left_goes_when_it_is_old(shop: Catalogue) -> None:
+    lifecycle.undo(shop, 2, actor=ADA)
+    (shop.staging / "Toy-3.0").mkdir()
+    assert removable(shop, days=50) == set()
+    kept = {str(path) for record in shop.records() for path, _ in visible_files(shop, record)}
+    (code,) = [path for path in shop.code.iterdir() if str(path) not in kept]
+    wanted = {
+        "images/Toy-2.0.sif",
+        "software/Toy/2.0",
+        "kept/Toy/2.0",
+        ".staging/Toy-3.0",
+        f"modules/.code/{code.name}",
+    }
+    assert removable(shop) == wanted
+    remove_unused(shop, days=30, now=NOW, actor=ADA)
+    assert removable(shop) == set()
+    assert not any(shop.directory.joinpath(name).exists() for name in wanted)
+    last = read_journal(shop.directory)[-1]
+    assert (last.verb, last.why.partition(",")[0]) == ("gc", "because: removed images/Toy-2.0.sif")
+
+
+def test_what_is_being_published_stays(shop: Catalogue) -> None:
+    place(shop, make_record("Toy/4.0"), b"image")
+    with hold(shop.locks / "Toy@4.0.lock", limit=None, tell=print, on_stale=lambda: None):
+        assert removable(shop) == {"images/Toy-4.0.sif"}
+        with hold(shop.locks / "image-Toy-4.0.sif.lock", limit=None, tell=print, on_stale=lambda: None):
+            assert removable(shop) == set()
+
+
+def test_the_image_of_a_retired_container_goes_and_its_name_goes_on_telling(shop: Catalogue) -> None:
+    retire(shop, "1.0", successor="Toy/2.0")
+    remove_unused(shop, days=30, now=NOW, actor=ADA)
+    assert not (shop.images / "Toy-1.0.sif").exists()
+    assert "Use Toy/2.0 instead" in (shop.modules / "Toy/1.0.lua").read_text()
+
+
+def test_a_retired_container_stays_until_its_day_and_while_it_is_loaded(shop: Catalogue) -> None:
+    retire(shop, "1.0", successor="Toy/2.0", until="2999-01-01")
+    assert removable(shop) == set()
+    retire(shop, "2.0")
+    used = usage_file(shop, shop.read("Toy", "2.0"))
+    os.utime(used, (NOW, NOW))
+    assert removable(shop) == set()
+
+
+def test_a_retired_container_stays_for_as_many_days_although_nobody_counts(tmp_path: Path) -> None:
+    quiet = make_shop(tmp_path / "quiet", "Toy/1.0")
+    retire(quiet, "1.0", until=time.strftime("%Y-%m-%d", time.gmtime(NOW - 5 * 86400)))
+    assert removable(quiet, days=7) == set()
+    assert removable(quiet, days=4) == {"images/Toy-1.0.sif", "software/Toy/1.0"}
+    retire(quiet, "1.0")
+    assert removable(quiet, days=41) == set()
+    assert removable(quiet, days=39) == {"images/Toy-1.0.sif", "software/Toy/1.0"}
+
+
+def test_an_image_that_two_names_share_is_counted_once(shop: Catalogue) -> None:
+    record = add(shop, replace(make_record("Toy/5.0"), sif="Toy-5.0.sif"))
+    (shop.software / "Toy/5.0/Toy-5.0.sif").hardlink_to(shop.images / record.sif)
+    lifecycle.undo(shop, None, actor=ADA)
+    sizes = {one.what: one.size for one in find_unused(shop, days=30, now=NOW)}
+    assert sizes["images/Toy-5.0.sif"] == 0

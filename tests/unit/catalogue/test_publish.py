@@ -1,0 +1,121 @@
+"""What is decided before `eb` runs; the rest is in tests/integration/test_publish.py, with the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue import publish as room
+from hpcmod.catalogue.candidate import Request
+from hpcmod.catalogue.foresight import foresee_publishing
+from hpcmod.catalogue.publish import Bench, publish
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.errors import BadInputError, CheckFailedError, LackingError, NotFoundError
+from hpcmod.image.settings import make_options
+from hpcmod.machine import find_machine
+from hpcmod.model import lifecycle as rules
+from hpcmod.model.compat import Finding, Verdict
+from hpcmod.model.journal import Key, Records
+from hpcmod.model.record import CatalogueRecord
+from tests import corpus
+from tests.unit.catalogue.stage import ADA, make_shop
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogue:
+    """Toy 1.0, which is the stable one, and Toy 0.5, which is retired."""
+    shop = make_shop(tmp_path / "shop", "Toy/1.0", "Toy/0.5")
+    for key, decide in ((("Toy", "1.0"), stabilize), (("Toy", "0.5"), rules.retire)):
+        lifecycle.change_name(shop, "Toy", lambda all_, k=key, do=decide: do(all_, k), verb="", actor=ADA)
+    return shop
+
+
+def stabilize(records: Sequence[CatalogueRecord], key: Key) -> Records:
+    return rules.move_alias(records, key, rules.STABLE)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """One whose `eb` is nowhere."""
+    environ = {"HOME": str(tmp_path), "PATH": str(tmp_path), "HPCMOD_SITE": "generic"}
+    machine = find_machine(None, environ)
+    return Bench(machine, make_options(machine.site, environ, tool="test"), environ, ADA)
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    return corpus.make_image(tmp_path / "image.sif")
+
+
+def files(shop: Catalogue) -> set[str]:
+    return {str(path.relative_to(shop.directory)) for path in shop.directory.rglob("*") if ".locks" not in path.parts}
+
+
+def test_what_does_not_fit_this_machine_is_refused_and_nothing_stays(
+    shop: Catalogue, bench: Bench, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = Verdict((Finding("refuse", "glibc", "2.17 is too old for the host's libmpi", "Take a newer base."),))
+    monkeypatch.setattr(room, "judge", lambda *_: refusal)
+    before = files(shop)
+    for verb in (publish, foresee_publishing):
+        with pytest.raises(CheckFailedError) as raised:
+            verb(shop, Request(str(image), "Toy", "2.0"), bench)
+        assert "glibc: 2.17 is too old for the host's libmpi Take a newer base." in raised.value.message
+        assert "--misfit" in raised.value.cure
+    assert files(shop) == before
+
+
+def test_an_installation_that_cannot_begin_leaves_nothing(shop: Catalogue, bench: Bench, image: Path) -> None:
+    before = files(shop)
+    with pytest.raises(Exception, match="eb"):
+        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), bench)
+    assert files(shop) == before
+    assert image.is_file()
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        pytest.param({"version": "1.0"}, "is published with another image", id="another image by the same name"),
+        pytest.param(
+            {"version": "2.0", "aliases": ("1.0",)}, "is a version of Toy itself", id="alias that is a version"
+        ),
+        pytest.param({"version": "2.0", "aliases": ("2.0",)}, "is the version itself", id="alias of its own name"),
+        pytest.param({"version": "2.0", "aliases": ("default",)}, "cannot be an alias", id="reserved alias"),
+        pytest.param({"version": "stable"}, "is an alias of Toy/1.0", id="version that is an alias"),
+        pytest.param({"version": "0.5"}, "Toy/0.5 is retired", id="retired"),
+        pytest.param({"version": "2.0", "name": "a/b"}, "cannot be part of the name", id="name with a slash"),
+    ],
+)
+def test_what_cannot_be_published_is_refused_by_the_dry_run_as_well(
+    shop: Catalogue, bench: Bench, image: Path, request_: dict[str, object], said: str
+) -> None:
+    asked = Request(**{"what": str(image), "name": "Toy", **request_})  # type: ignore[arg-type]
+    before = files(shop)
+    for verb in (publish, foresee_publishing):
+        with pytest.raises(BadInputError, match=said):
+            verb(shop, asked, bench)
+    assert files(shop) == before
+
+
+def test_an_image_that_is_not_there_is_told_by_the_dry_run_as_well(shop: Catalogue, bench: Bench) -> None:
+    for verb in (publish, foresee_publishing):
+        with pytest.raises(NotFoundError, match="no such image"):
+            verb(shop, Request("/nowhere.sif", "Toy", "2.0"), bench)
+
+
+def test_a_check_that_needs_slurm_is_refused_before_anything_is_fetched(shop: Catalogue, bench: Bench) -> None:
+    before = files(shop)
+    with pytest.raises(LackingError, match="no Slurm answers here"):
+        publish(shop, Request("docker://127.0.0.1:1/x/y", "Toy", "2.0", job_checks=("true",)), bench)
+    assert files(shop) == before
+
+
+def test_a_dry_run_of_an_image_elsewhere_says_what_is_known(shop: Catalogue, bench: Bench, tmp_path: Path) -> None:
+    archive = f"docker-archive:{corpus.make_docker_archive(tmp_path / 'image.tar')}"
+    found = foresee_publishing(shop, Request(archive, "Toy", "2.0", aliases=("new",)), bench)
+    assert (found.module, found.record, found.aliases) == ("Toy/2.0", None, ("new",))
+    assert "checksums = [None]" in found.easyconfig

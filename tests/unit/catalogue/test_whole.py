@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.whole import verify_container
+from hpcmod.model.record import CatalogueRecord
+from tests.unit.catalogue.stage import make_shop
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogue:
+    return make_shop(tmp_path / "shop", "Toy/1.0")
+
+
+def faults(shop: Catalogue, record: CatalogueRecord | None = None) -> list[str]:
+    found = verify_container(shop, record or shop.read("Toy", "1.0"))
+    return [f"{one.subject}: {one.found}" for one in found if one.verdict != "ok"]
+
+
+def test_a_container_as_it_was_published_has_no_fault(shop: Catalogue) -> None:
+    assert faults(shop) == []
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a byte is another one": (lambda top: (top / "images/Toy-1.0.sif").write_bytes(b"imagE of Toy/1.0"), "has sha256"),
+    "half is there": (lambda top: (top / "images/Toy-1.0.sif").write_bytes(b"image"), "has 5 bytes, published were 16"),
+    "the image is gone": (lambda top: (top / "images/Toy-1.0.sif").unlink(), "Toy-1.0.sif is gone"),
+    "a script is gone": (lambda top: (top / "software/Toy/1.0/run").unlink(), "run: gone"),
+    "the installation is gone": (lambda top: (top / "software/Toy/1.0/record.json").unlink(), "software/Toy/1.0: gone"),
+    "the module was edited": (lambda top: (top / "modules/all/Toy/1.0.lua").write_text("x"), "not as published"),
+    "the module is gone": (lambda top: (top / "modules/all/Toy/1.0.lua").unlink(), "not as published"),
+    "what the module runs is gone": (lambda top: shutil.rmtree(top / "modules/.code"), "not as published"),
+    "the easyconfig is gone": (lambda top: (top / "easyconfigs/t/Toy/Toy-1.0.eb").unlink(), "not as published"),
+}
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGES.values(), ids=DAMAGES)
+def test_whatever_is_damaged_is_found(shop: Catalogue, damage: Callable[[Path], object], said: str) -> None:
+    damage(shop.directory)
+    (fault,) = faults(shop)
+    assert said in fault
+
+
+def test_what_gc_took_of_a_retired_container_is_no_fault(shop: Catalogue) -> None:
+    (shop.images / "Toy-1.0.sif").unlink()
+    shutil.rmtree(shop.software / "Toy")
+    found = list(verify_container(shop, replace(shop.read("Toy", "1.0"), state="retired")))
+    assert [one.subject for one in found if one.verdict == "warn"] == ["image", "installation"]
+    assert [one.found for one in found if one.verdict == "fail" and one.subject != "visible"] == []
+
+
+def test_an_own_copy_of_the_image_is_looked_at_as_well(shop: Catalogue) -> None:
+    (shop.software / "Toy/1.0/Toy-1.0.sif").write_bytes(b"image of Toy/1.1")
+    (fault,) = faults(shop)
+    assert "software/Toy/1.0/Toy-1.0.sif has sha256" in fault
+
+
+def test_checks_that_passed_on_another_image_are_told(shop: Catalogue) -> None:
+    record = shop.read("Toy", "1.0")
+    stale = replace(record, checks=(replace(record.checks[0], sha256="00" * 32),))
+    assert faults(shop, stale) == ["checks: not on this: ['true']"]
+    assert faults(shop, replace(record, checks=())) == ["checks: none passed on this image"]

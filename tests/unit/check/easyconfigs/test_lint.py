@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.check.easyconfigs.files import find_recipes
+from hpcmod.check.easyconfigs.lint import lint_recipe
+from hpcmod.check.easyconfigs.look import RecipeFault
+from hpcmod.errors import BadInputError
+from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
+from tests.foreign_recipes import LUMI, LUMI_NAME, MANY, ODD_ALIASES, SAME_LATEST, SAMTOOLS, SHPC, UNPINNED, A
+
+CHECKOUT = Path(__file__).resolve().parents[4]
+OURS = render_easyconfig(
+    EasyconfigText(
+        "PyTorch",
+        "2.7.1",
+        f"docker://ghcr.io/org/pytorch:2.7.1@{A}",
+        "PyTorch 2.7.1 for ROCm 6.2.4",
+        versionsuffix="-rocm-6.2.4",
+        wrapped_commands=("python",),
+    )
+)
+OURS_PATH = Path("PyTorch-2.7.1-rocm-6.2.4.eb")
+LUMI_RIGHT = LUMI.replace("/runscripts::", "/runscripts:").replace("create_container_vars", "-- vars")
+LUMI_RIGHT = LUMI_RIGHT.replace("skipsteps", f"checksums = ['{'a' * 64}']\nskipsteps")
+
+
+def lint(text: str, path: Path = OURS_PATH) -> tuple[RecipeFault, ...]:
+    return lint_recipe(text, path, exists=lambda name: name != "/dead")
+
+
+def rules(text: str, path: Path = OURS_PATH) -> list[tuple[str, str]]:
+    return [(one.rule, one.level) for one in lint(text, path)]
+
+
+def test_right_recipes_have_no_faults() -> None:
+    assert lint(OURS) == ()
+    assert lint(LUMI_RIGHT, Path(f"{LUMI_NAME}.eb")) == ()
+    assert lint(SHPC["ghcr.io/org/openfoam"].partition("aliases")[0], Path("/r/openfoam/container.yaml")) == ()
+
+
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "easyconfigs").rglob("*.eb")), ids=lambda path: path.stem)
+def test_our_own_easyconfigs_have_no_errors(path: Path) -> None:
+    assert [one for one in lint(path.read_text(encoding="utf-8"), path) if one.level == "error"] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "level"),
+    [
+        ("version = '2.7.1'", "version = '2.7.0'", "file-name", "error"),
+        ("name = 'PyTorch'", "name = 'a b'", "does-not-load", "error"),
+        ("name = 'PyTorch'", "", "does-not-load", "error"),
+        ("version = '2.7.1'", "version = open('x').read()", "unseen", "warning"),
+        ("toolchain", "x = '", "does-not-load", "error"),
+        (f":2.7.1@{A}", ":latest", "moving-tag", "error"),
+        (f":2.7.1@{A}", "", "moving-tag", "error"),
+        (f":2.7.1@{A}", ":2.7.1", "no-checksum", "warning"),
+        ("docker://ghcr.io/org", "docker://org", "does-not-load", "error"),
+        ("[None]", "['abc']", "no-checksum", "error"),
+        ("'python'", "'python', 'module'", "does-not-load", "error"),
+        ("['python']", "{'python': []}", "does-not-load", "error"),
+        ("moduleclass", "environment = {'PATH': '/x'}\nmoduleclass", "does-not-load", "error"),
+        ("'python'", "'/usr/bin/python'", "does-not-load", "error"),
+        ("moduleclass", "bind_paths = ['/dead:/x', '/alive']\nmoduleclass", "dead-bind", "warning"),
+        ("PyTorch 2.7.1 for", "PyTorch 2.7.0 for", "version-drift", "warning"),
+        ("ROCm 6.2.4", "ROCm version 6.3.1", "version-drift", "warning"),
+        ("toolchain", "local_x = 'export MASTER_PORT=29500'\ntoolchain", "fixed-port", "error"),
+        ("image = ", "local_image = ", "does-not-load", "error"),
+    ],
+)
+def test_a_mistake_in_one_of_ours_is_found(old: str, new: str, rule: str, level: str) -> None:
+    assert old in OURS
+    assert (rule, level) in rules(OURS.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("/runscripts:/user", "/runscripts::/user", "empty-path"),
+        ("/runscripts:/user", ":/runscripts:/user", "empty-path"),
+        ("'NCCL_SOCKET_IFNAME': 'hsn',", "'SINGULARITY_BIND': '/alive,/dead,%(installdir)s/x:/x,$HOME',", "dead-bind"),
+        ("-- vars( ", "create_container_vars( ", "site-lua"),
+        ("-- vars( ", "create_container_vars( 'x', 'y', '%(installdir)s', '/dead' )\n-- vars( ", "dead-bind"),
+        ("sed -e", "export MASTER_PORT=29500\nsed -e", "fixed-port"),
+        ("on Python 3.12 and", "on Python 3.11 and", "version-drift"),
+        ("local_rocm = '6.2.4'", "local_rocm = '6.2.4'\nlocal_c_PyTorch_version = '2.7.0'", "version-drift"),
+        ("pytorch-v2.7.1", "pytorch-v2.6.0", "version-drift"),
+        ("checksums = ", "local_sums = ", "no-checksum"),
+    ],
+)
+def test_a_mistake_in_one_of_lumis_is_found(old: str, new: str, rule: str) -> None:
+    assert old in LUMI_RIGHT
+    assert {name for name, _ in rules(LUMI_RIGHT.replace(old, new), Path(f"{LUMI_NAME}.eb"))} - {"site-lua"} == {
+        rule
+    } - {"site-lua"}
+
+
+def test_a_drift_names_both_places_and_its_line() -> None:
+    (one,) = lint(LUMI_RIGHT.replace("on Python 3.12 and", "on Python 3.11 and"), Path(f"{LUMI_NAME}.eb"))
+    assert one.line == 1
+    assert one.what == "Python is 3.11 in #DOC, but 3.12 in versionsuffix"
+
+
+def test_versions_that_only_say_more_do_not_drift() -> None:
+    assert lint(OURS.replace("PyTorch 2.7.1 for", "PyTorch 2.7.1+rocm6.2.4 for")) == ()
+
+
+def shpc(text: str, place: str) -> list[tuple[str, str]]:
+    return rules(text, Path("/r") / place / "container.yaml")
+
+
+def test_mistakes_in_recipes_of_shpc_are_found() -> None:
+    assert shpc(SAMTOOLS, "samtools") == [("moving-tag", "warning")]
+    assert shpc(SAMTOOLS, "elsewhere") == [("file-name", "warning"), ("moving-tag", "warning")]
+    assert shpc(SAME_LATEST, "same") == [("moving-tag", "warning")]
+    assert shpc(UNPINNED, "alpine") == [("moving-tag", "error"), *[("no-checksum", "error")] * 3]
+    assert shpc(MANY, "openfoam") == [("does-not-load", "error")]
+    assert shpc(ODD_ALIASES, "salad") == [("hides-command", "warning")]
+    assert shpc(SHPC["ghcr.io/org/site"], "site") == [("does-not-load", "error"), ("no-checksum", "error")]
+    assert shpc(SHPC["broken"], "x") == shpc("", "x") == [("does-not-load", "error")]
+    assert ("empty-path", "error") in shpc(SAMTOOLS.replace("EMPTY: ''", "MYPATH: 'a::b'"), "samtools")
+
+
+def test_recipes_are_found_below_directories(tmp_path: Path) -> None:
+    for name in ("a/x.eb", "b/container.yaml", "b/x.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert [path.name for path in find_recipes(tmp_path)] == ["x.eb", "container.yaml"]
+
+
+def test_a_file_of_another_kind_is_refused() -> None:
+    with pytest.raises(BadInputError):
+        lint("", Path("x.txt"))

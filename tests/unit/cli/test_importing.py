@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.cli.main import main
+from tests.foreign_recipes import LUMI, LUMI_NAME, NGC, write_lumi, write_ngc, write_shpc, write_tree
+
+
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, ["import", *map(str, args)])
+
+
+def test_a_table_says_what_became_of_each_and_why(tmp_path: Path) -> None:
+    done = run("lumi-eb", write_lumi(tmp_path / "in"), "--output", tmp_path / "out")
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"converted {LUMI_NAME.replace('-', '/', 1)}"
+    assert lines[1].strip().startswith("not carried over: ")
+    assert sum(line.startswith("refused ") for line in lines) == 5
+    assert done.stderr == f"1 converted, 5 refused; in {tmp_path / 'out'}\n"
+    assert (tmp_path / "out/p/PyTorch" / f"{LUMI_NAME}.eb").is_file()
+
+
+def test_without_a_refusal_it_ends_well_and_a_second_time_as_well(tmp_path: Path) -> None:
+    write_tree(tmp_path / "in", {"pytorch/1.lua": NGC})
+    assert run("ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
+    again = run("ngc", tmp_path / "in", "--output", tmp_path / "out")
+    assert (again.exit_code, again.stdout.split()[0]) == (0, "unchanged")
+
+
+def test_a_file_that_is_there_stays_unless_force_is_given(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"in/pytorch/1.lua": NGC, "out/p/pytorch/pytorch-1.eb": "mine"})
+    done = run("ngc", tmp_path / "in", "--output", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "--force replaces it" in done.stdout
+    assert run("ngc", tmp_path / "in", "--output", tmp_path / "out", "--force").exit_code == 0
+
+
+def test_json_holds_all_of_the_table(tmp_path: Path) -> None:
+    done = run("shpc", write_shpc(tmp_path / "in"), "--output", tmp_path / "out", "--json", "--dry-run")
+    said = json.loads(done.stdout)
+    assert (said["version"], said["dry_run"]) == (1, True)
+    assert said["converted"] + said["refused"] == len(said["recipes"]) == 22
+    assert set(said["recipes"][0]) == {"status", "origin", "module", "path", "left_out", "notes", "reason"}
+    assert not (tmp_path / "out").exists()
+
+
+def test_hostile_text_reaches_no_terminal(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"x\n\x1b[31m/container.yaml": "docker: [\x1b]0;owned\x07\n"})
+    done = run("shpc", tmp_path, "--output", tmp_path / "out")
+    assert "\x1b" not in done.output
+    assert len(done.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize("kind", ["lumi-eb", "shpc", "ngc", "sif"])
+def test_what_is_not_there_is_an_error(kind: str, tmp_path: Path) -> None:
+    done = run(kind, tmp_path / "nowhere")
+    assert done.exit_code == 3
+    assert "there is no" in done.stderr
+
+
+def test_an_empty_directory_holds_no_recipe(tmp_path: Path) -> None:
+    done = run("ngc", write_ngc(tmp_path).joinpath("other"), tmp_path / "other", "--dry-run")
+    assert "2 refused; nothing was written (--dry-run)" in done.stderr
+    (tmp_path / "empty").mkdir()
+    assert "no recipe was found" in run("ngc", tmp_path / "empty").stderr
+
+
+def test_lumis_file_by_itself(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"{LUMI_NAME}.eb": LUMI})
+    assert run("lumi-eb", tmp_path / f"{LUMI_NAME}.eb", "--output", tmp_path / "out").exit_code == 0

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.cli.main import main
+from tests.unit.catalogue.stage import make_shop
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogue:
+    return make_shop(tmp_path / "shop", "Toy/1.0", "Toy/2.0")
+
+
+def call(shop: Catalogue, *words: str) -> Result:
+    return CliRunner(env={"HPCMOD_CATALOGUE": str(shop.directory), "HPCMOD_SITE": "generic"}).invoke(main, words)
+
+
+def lines(shop: Catalogue, *words: str) -> list[str]:
+    done = call(shop, *words)
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()
+
+
+def test_a_change_is_shown_field_by_field_and_how_to_take_it_back(shop: Catalogue) -> None:
+    done = call(shop, "promote", "Toy/2.0")
+    assert done.stdout == "Toy/2.0: aliases: none -> stable\n"
+    assert done.stderr == "hpcmod: change 3; to take it back: hpcmod undo 3\n"
+    assert lines(shop, "undo", "3") == ["Toy/2.0: aliases: stable -> none"]
+
+
+def test_what_is_so_already_is_said(shop: Catalogue) -> None:
+    assert call(shop, "restore", "Toy/1.0").stderr == "hpcmod: it is so already; nothing was changed\n"
+
+
+def test_a_dry_run_shows_the_same_and_changes_nothing(shop: Catalogue) -> None:
+    dry = lines(shop, "deprecate", "Toy/1.0", "--successor", "Toy/2.0", "--dry-run")
+    assert lines(shop, "deprecate", "Toy/1.0", "--successor", "Toy/2.0") == dry
+
+
+def test_a_day_that_is_over_is_told_and_a_reason_of_many_lines_is_shown_as_one(shop: Catalogue) -> None:
+    done = call(shop, "deprecate", "Toy/1.0", "--until", "2020-01-01", "--reason", "old\nand 'slow'")
+    assert "reason: none -> old and 'slow'" in done.stdout.splitlines()[0]
+    assert "hpcmod: --until 2020-01-01: that day has come already\n" in done.stderr
+    assert "come already" not in call(shop, "deprecate", "Toy/1.0", "--until", "2999-01-01").stderr
+
+
+def test_json_tells_the_whole_change(shop: Catalogue) -> None:
+    done = call(shop, "retire", "Toy/1.0", "-m", "why", "--json")
+    found = json.loads(done.stdout)
+    assert (found["version"], found["dry_run"]) == (1, False)
+    change = found["change"]
+    assert (change["verb"], change["why"], change["id"]) == ("retire", "why", 3)
+    assert change["edits"] == [
+        {"name": "Toy", "version": "1.0", "before": {"state": "published"}, "after": {"state": "retired"}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        pytest.param(("retire", "Toy"), 2, "'Toy' names no version", id="no version"),
+        pytest.param(("retire", "Toy/9"), 3, "no version 9 of Toy", id="unknown version"),
+        pytest.param(("promote", "Tory/1.0"), 3, "Did you mean Toy?", id="misspelt"),
+        pytest.param(("alias", "--remove", "Toy/1.0", "x"), 2, "does not lead to Toy/1.0", id="not its alias"),
+        pytest.param(("deprecate", "Toy/1.0", "--until", "soon"), 2, "2027-03-01", id="no day"),
+        pytest.param(("gc", "--days", "-1"), 2, "not in the range", id="days before today"),
+        pytest.param(("undo", "99"), 3, "no change 99", id="unknown change"),
+        pytest.param(
+            ("retire", "Toy/1.0", "--catalogue", "/nowhere"), 3, "/nowhere is no catalogue", id="no catalogue"
+        ),
+        pytest.param(("publish", "x.sif"), 2, "--name PyTorch --version", id="no name"),
+    ],
+)
+def test_what_cannot_be_is_told_with_its_cure_and_its_code(
+    shop: Catalogue, words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = call(shop, *words)
+    assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
+
+
+def test_without_a_catalogue_its_ways_to_be_named_are_told(tmp_path: Path) -> None:
+    nowhere = {"HPCMOD_CATALOGUE": "", "HPCMOD_SITE": "generic", "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    done = CliRunner(env=nowhere).invoke(main, ["undo"])
+    assert done.exit_code == 3
+    assert "hpcmod catalogue init DIRECTORY" in done.stderr
+
+
+def test_the_journal_says_who_did_what_when_and_why(shop: Catalogue) -> None:
+    call(shop, "promote", "Toy/2.0", "-m", "two weeks\nwithout \x1b[2J a complaint")
+    call(shop, "undo")
+    first, second, promoted, undone = lines(shop, "catalogue", "journal")
+    assert first.endswith(" publish Toy/1.0, by ada@login1: because")
+    assert second.endswith(" publish Toy/2.0, by ada@login1: because")
+    assert promoted.endswith(": two weeks without ?[2J a complaint")
+    assert "undo promote Toy/2.0 (takes back 3), by " in undone
+    assert lines(shop, "catalogue", "journal", "Toy/1.0") == [first]
+    assert len(json.loads(call(shop, "catalogue", "journal", "Toy", "--json").stdout)["changes"]) == 4
+
+
+def test_rebuilding_makes_anew_what_users_see(shop: Catalogue) -> None:
+    module = shop.modules / "Toy/1.0.lua"
+    text = module.read_text()
+    module.unlink()
+    lines(shop, "catalogue", "rebuild")
+    assert module.read_text() == text
+
+
+def test_making_a_catalogue_again_changes_only_what_is_said(shop: Catalogue) -> None:
+    lines(shop, "catalogue", "init", str(shop.directory), "--count-use")
+    lines(shop, "catalogue", "init", str(shop.directory))
+    assert json.loads((shop.directory / "catalogue.json").read_text()) == {
+        "counts_use": True, "format": 1, "name": "shop", "site": "generic"
+    }  # fmt: skip
+
+
+def test_what_gc_would_remove_is_said_before_it_does(shop: Catalogue) -> None:
+    call(shop, "undo")
+    assert lines(shop, "gc", "--dry-run", "--days", "0")[0].startswith("would remove: images/Toy-2.0.sif (0.0 GB)")
+    found = json.loads(call(shop, "gc", "--days", "0", "--json").stdout)
+    assert [one["remove"] for one in found["found"]] == [True] * 4
+    assert not (shop.images / "Toy-2.0.sif").exists()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from hpcmod.cli.main import main
+from tests.foreign_recipes import write_lumi, write_shpc, write_tree
+
+
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, ["lint", *map(str, args)])
+
+
+def test_errors_are_told_with_file_line_and_cure_and_by_the_exit_code(tmp_path: Path) -> None:
+    done = run(write_lumi(tmp_path))
+    assert done.exit_code == 1
+    assert f"{tmp_path / 'broken.eb'}:1: error: does-not-load: is no easyconfig" in done.stdout
+    assert "looked at: " in done.stderr
+
+
+def test_warnings_alone_are_no_failure(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"x-1.eb": "easyblock = 'ContainerModule'\nname = 'x'\nversion = '1'\nsources = ['x.sif']\n"})
+    write_tree(tmp_path, {"x-1.eb": (tmp_path / "x-1.eb").read_text() + "# not known yet\nchecksums = [None]\n"})
+    done = run(tmp_path)
+    assert (done.exit_code, done.stderr) == (0, "1 looked at: 0 errors, 1 warnings\n")
+
+
+def test_json_lists_every_file(tmp_path: Path) -> None:
+    done = run(write_shpc(tmp_path), "--json")
+    said = json.loads(done.stdout)
+    assert said["version"] == 1
+    assert len(said["files"]) == 12
+    assert set(said["files"][0]["faults"][0]) == {"line", "rule", "level", "what", "cure"}
+
+
+def test_bytes_that_are_no_text_and_hostile_names_reach_no_terminal(tmp_path: Path) -> None:
+    (tmp_path / "x\x1b[31m\n.eb").write_bytes(b"\xff\xfe\x00")
+    done = run(tmp_path)
+    assert done.exit_code == 1
+    assert "\x1b" not in done.output
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    assert run(tmp_path / "nowhere").exit_code == 3
+
+
+def test_a_file_that_cannot_be_read_is_an_error_and_no_end_of_the_others(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.eb": " " * (2 << 20), "b.eb": "name = 1\n"})
+    os.mkfifo(tmp_path / "c.eb")
+    done = run(tmp_path, tmp_path / "c.eb")
+    assert done.exit_code == 1
+    assert "a.eb:1: error: does-not-load: too large" in done.stdout
+    assert "b.eb:1: error" in done.stdout
+    assert "c.eb:1: error: does-not-load: is no file" in done.stdout

@@ -1,0 +1,30 @@
+"""What the tests of blobs share: a blob on a real web server, and how a registry's client asks for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import requests
+
+from hpcmod.image.web.client import Answer, Client
+from hpcmod.model.oci import Descriptor
+from tests.unit.image.file_server import Server, serve
+
+CONTENT = bytes(range(256)) * 4000  # a megabyte: several chunks
+
+Ask = Callable[[str, dict[str, str]], AbstractContextManager[Answer]]
+
+
+def blob_of(content: bytes) -> Descriptor:
+    return Descriptor("application/octet-stream", f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
+
+
+@contextmanager
+def serving(content: bytes = CONTENT) -> Iterator[tuple[Server, Ask]]:
+    """Serve a blob; give the server, and what asks it as a registry is asked."""
+    with serve(content) as server, requests.Session() as session:
+        client = Client(session, allow_http=True)
+        server.path = f"/blobs/{blob_of(content).digest}"
+        yield server, lambda path, headers: client.get(f"http://{server.host}:{server.port}/{path}", headers)

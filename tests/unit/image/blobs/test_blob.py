@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import hashlib
+import threading
+
+import pytest
+
+from hpcmod.errors import NotFoundError, RemoteError, VerificationError
+from hpcmod.image.blobs.blob import Pull, Stopped, say_wait
+from hpcmod.model.oci import Descriptor
+from tests.unit.image.blobs.blobs import CONTENT, Ask, blob_of, serving
+from tests.unit.image.file_server import Answer
+
+HALF = len(CONTENT) // 2
+
+
+class Sink:
+    """Keeps what has come, and stops the pull after so many bytes."""
+
+    def __init__(self, stop_at: int = 1 << 60) -> None:
+        self.data, self.said = bytearray(), [""][:0]
+        self.stop, self.stop_at = threading.Event(), stop_at
+
+    def __call__(self, chunk: bytes) -> None:
+        self.data += chunk
+        if len(self.data) >= self.stop_at:
+            self.stop.set()
+
+
+def pull(ask: Ask, sink: Sink, blob: Descriptor | None = None) -> Pull:
+    return Pull(blob or blob_of(CONTENT), ask=ask, where="x", sink=sink, stop=sink.stop, tell=sink.said.append)
+
+
+def test_a_blob_that_comes_whole_is_handed_on_and_verified() -> None:
+    with serving() as (server, ask):
+        pull(ask, sink := Sink()).run()
+        assert sink.data == CONTENT
+        assert server.ranges == [""]
+
+
+def test_after_a_connection_that_broke_only_the_rest_is_asked_for() -> None:
+    with serving() as (server, ask):
+        server.answers = [Answer(cut_at=HALF)]
+        pull(ask, sink := Sink()).run()
+        assert sink.data == CONTENT
+        first, second = server.ranges
+        assert first == ""
+        assert 0 < int(second.removeprefix("bytes=").removesuffix("-")) <= HALF
+
+
+def test_a_server_that_knows_no_ranges_sends_all_and_nothing_is_handed_on_twice() -> None:
+    with serving() as (server, ask):
+        server.answers = [Answer(cut_at=HALF), Answer(ignore_range=True)]
+        pull(ask, sink := Sink()).run()
+        assert sink.data == CONTENT
+
+
+def test_what_an_earlier_run_left_is_gone_on_from() -> None:
+    with serving() as (server, ask):
+        one = pull(ask, sink := Sink())
+        one.go_on(HALF, hashlib.sha256(CONTENT[:HALF]))
+        one.run()
+        assert sink.data == CONTENT[HALF:]
+        assert server.ranges == [f"bytes={HALF}-"]
+
+
+def test_a_leftover_that_is_wrong_is_found_by_the_digest() -> None:
+    with serving() as (_, ask):
+        one = pull(ask, Sink())
+        one.go_on(HALF, hashlib.sha256(b"x" * HALF))
+        with pytest.raises(VerificationError, match="the digest is"):
+            one.run()
+
+
+@pytest.mark.parametrize(
+    ("blob", "said"),
+    [
+        (Descriptor("x", blob_of(CONTENT).digest, len(CONTENT) - 1), "the server says that it has"),
+        (Descriptor("x", blob_of(CONTENT).digest, len(CONTENT) + 1), "the server says that it has"),
+    ],
+)
+def test_a_length_that_was_not_promised_ends_it_before_a_byte_is_handed_on(blob: Descriptor, said: str) -> None:
+    with serving() as (_, ask):
+        with pytest.raises(VerificationError, match=said):
+            pull(ask, sink := Sink(), blob).run()
+        assert sink.data == b""
+
+
+def test_more_than_was_promised_ends_it_where_the_server_tells_no_length() -> None:
+    with serving() as (server, ask):
+        server.answers = [Answer(chunked=True)]
+        with pytest.raises(VerificationError, match="sends more than"):
+            pull(ask, Sink(), Descriptor("x", blob_of(CONTENT).digest, HALF)).run()
+
+
+def test_a_blob_that_is_not_there_is_said_at_once() -> None:
+    with serving() as (server, ask):
+        server.path = "/elsewhere"
+        with pytest.raises(NotFoundError):
+            pull(ask, Sink()).run()
+        assert len(server.asked) == 1
+
+
+def test_nobody_wants_it_any_more() -> None:
+    with serving() as (_, ask):
+        with pytest.raises(Stopped) as stopped:
+            pull(ask, sink := Sink(stop_at=1)).run()
+        assert isinstance(stopped.value, RemoteError)
+        assert 0 < len(sink.data) < len(CONTENT)
+
+
+def test_only_a_wait_that_is_noticed_is_told() -> None:
+    said: list[str] = []
+    say_wait("x", 1.0, said.append)
+    assert said == []
+    say_wait("x", 8.0, said.append)
+    assert said == ["x: no answer; trying again in 8 s"]

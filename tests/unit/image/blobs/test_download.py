@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import HpcmodError, NotFoundError, VerificationError
+from hpcmod.image.blobs.download import Downloads
+from hpcmod.image.blobs.tally import Tally
+from hpcmod.image.cache import Cache
+from hpcmod.model.oci import Descriptor
+from tests.unit.image.blobs.blobs import CONTENT, Ask, blob_of, serving
+from tests.unit.image.file_server import Answer, Server
+
+BLOB = blob_of(CONTENT)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    made = Cache(tmp_path / "cache")
+    made.prepare()
+    return made
+
+
+@contextmanager
+def downloads(cache: Cache, ask: Ask, *blobs: Descriptor) -> Iterator[Downloads]:
+    tally = Tally("x", {blob.digest: blob.size for blob in blobs})
+    with Downloads(cache, ask, blobs=blobs, tally=tally, tell=lambda _: None) as made:
+        yield made
+
+
+@contextmanager
+def many(contents: list[bytes]) -> Iterator[tuple[list[Server], Ask]]:
+    """Serve each blob by a server of its own."""
+    with ExitStack() as stack:
+        found = [stack.enter_context(serving(content)) for content in contents]
+        by_path = {server.path: ask for server, ask in found}
+        yield [server for server, _ in found], lambda path, headers: by_path[f"/{path}"](path, headers)
+
+
+def test_a_blob_is_read_while_it_comes_and_is_in_the_cache_then(cache: Cache) -> None:
+    with serving() as (_, ask):
+        with downloads(cache, ask, BLOB) as made, made.open(BLOB) as stream:
+            assert stream.read() == CONTENT
+            made.wait(BLOB)
+        assert cache.path(BLOB.digest).read_bytes() == CONTENT
+        assert not cache.partial(BLOB.digest).exists()
+
+
+def test_what_is_in_the_cache_is_not_asked_for(cache: Cache) -> None:
+    cache.store(BLOB.digest, CONTENT)
+    with serving() as (server, ask):
+        with downloads(cache, ask, BLOB) as made, made.open(BLOB) as stream:
+            assert stream.read() == CONTENT
+        assert server.asked == []
+
+
+def test_what_an_interrupted_fetch_left_is_gone_on_from(cache: Cache) -> None:
+    cache.partial(BLOB.digest).parent.mkdir(parents=True, exist_ok=True)
+    cache.partial(BLOB.digest).write_bytes(CONTENT[:1000])
+    with serving() as (server, ask):
+        with downloads(cache, ask, BLOB) as made:
+            made.wait(BLOB)
+        assert server.ranges == ["bytes=1000-"]
+    assert cache.path(BLOB.digest).read_bytes() == CONTENT
+
+
+def test_what_is_left_and_wrong_is_thrown_away_and_the_blob_fetched_anew(cache: Cache) -> None:
+    cache.partial(BLOB.digest).parent.mkdir(parents=True, exist_ok=True)
+    cache.partial(BLOB.digest).write_bytes(b"x" * 1000)
+    with serving() as (server, ask):
+        with downloads(cache, ask, BLOB) as made:
+            made.wait(BLOB)
+        assert server.ranges == ["bytes=1000-", ""]
+    assert cache.path(BLOB.digest).read_bytes() == CONTENT
+
+
+def test_several_come_and_each_server_is_asked_once_whoever_reads(cache: Cache) -> None:
+    contents = [CONTENT[number:] for number in range(7)]
+    blobs = [blob_of(content) for content in contents]
+    with many(contents) as (servers, ask), downloads(cache, ask, *blobs) as made:
+        found: dict[str, bytes] = {}
+
+        def read(blob: Descriptor) -> None:
+            with made.open(blob) as stream:
+                found[blob.digest] = stream.read()
+
+        threads = [threading.Thread(target=read, args=[blob]) for blob in [*blobs, blobs[0]]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert [found[blob.digest] for blob in blobs] == contents
+        assert [len(server.asked) for server in servers] == [1] * 7
+
+
+def test_one_that_is_wrong_is_an_error_and_leaves_nothing_under_its_name(cache: Cache) -> None:
+    wrong = Descriptor("x", f"sha256:{0:064x}", len(CONTENT))
+    with serving() as (server, ask):
+        server.path = f"/blobs/{wrong.digest}"
+        with downloads(cache, ask, wrong) as made:
+            for _ in range(2):  # also for who asks later
+                with pytest.raises(VerificationError, match="the digest is"):
+                    made.wait(wrong)
+    assert not cache.path(wrong.digest).exists()
+    assert not cache.partial(wrong.digest).exists()
+
+
+def test_what_a_registry_does_not_have_is_an_error_for_each_who_waits(cache: Cache) -> None:
+    gone = blob_of(b"gone")
+    with serving() as (server, ask), downloads(cache, ask, gone, BLOB) as made:
+        server.path = "/nothing"
+        for blob in (gone, BLOB):
+            with pytest.raises(NotFoundError):
+                made.wait(blob)
+
+
+def test_what_came_before_a_registry_refused_is_kept_for_the_next_run(cache: Cache) -> None:
+    with serving() as (server, ask):
+        server.answers = [Answer(cut_at=len(CONTENT) // 2), Answer(403)]
+        with downloads(cache, ask, BLOB) as made, pytest.raises(HpcmodError):
+            made.wait(BLOB)
+    left = cache.size_of_partial(BLOB.digest)
+    assert 0 < left <= len(CONTENT) // 2
+    assert cache.partial(BLOB.digest).read_bytes() == CONTENT[:left]

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import VerificationError
+from hpcmod.image.blobs.streamed import open_stream
+from hpcmod.model.oci import Descriptor
+from tests.unit.image.blobs.blobs import CONTENT, blob_of, serving
+from tests.unit.image.file_server import Answer
+
+
+def test_reads_a_blob_and_counts_it_while_nothing_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    counted: list[int] = []
+    with serving() as (_, ask):
+        with open_stream(blob_of(CONTENT), ask=ask, what="x", tell=pytest.fail, count=counted.append) as stream:
+            assert stream.read() == CONTENT
+        assert counted == sorted(counted)
+        assert counted[-1] == len(CONTENT)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_goes_on_after_a_connection_that_broke() -> None:
+    with serving() as (server, ask):
+        server.answers = [Answer(cut_at=len(CONTENT) // 2)]
+        with open_stream(blob_of(CONTENT), ask=ask, what="x", tell=lambda _: None, count=lambda _: None) as stream:
+            assert stream.read() == CONTENT
+        assert server.ranges[0] == ""
+        assert server.ranges[1] > "bytes=0-"
+
+
+def test_the_end_is_not_handed_out_if_the_digest_is_another() -> None:
+    wrong = Descriptor("x", f"sha256:{0:064x}", len(CONTENT))
+    with serving() as (server, ask):
+        server.path = f"/blobs/{wrong.digest}"
+        with open_stream(wrong, ask=ask, what="x", tell=pytest.fail, count=lambda _: None) as stream:
+            found = bytearray()
+            for _ in range(2):  # and not for who reads on, either
+                with pytest.raises(VerificationError, match="the digest is"):
+                    while piece := stream.read(10_000):
+                        found += piece
+            assert len(found) < len(CONTENT)
+
+
+def test_who_has_seen_enough_ends_the_fetch() -> None:
+    before = threading.active_count()
+    with serving(CONTENT * 40) as (_, ask):
+        running = threading.active_count()
+        stream = open_stream(blob_of(CONTENT * 40), ask=ask, what="x", tell=pytest.fail, count=lambda _: None)
+        assert stream.read(10) == CONTENT[:10]
+        stream.close()
+        for thread in threading.enumerate():
+            if "_work" in thread.name:
+                thread.join(10)
+        assert not [thread for thread in threading.enumerate() if "_work" in thread.name and thread.is_alive()]
+        assert running > before

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from hpcmod.errors import BadInputError, HpcmodError, UnknownKeyError, UntrustedError, VerificationError
+from hpcmod.image.signatures.cosign import Signature, check_signatures, fetch_signatures
+from hpcmod.image.web.repository import Access
+from hpcmod.model.reference import ImageReference
+from tests.registry import Registry
+from tests.signatures import KeyPair, make_key, push_signature, signed_text
+
+DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[KeyPair, KeyPair]:
+    place = tmp_path_factory.mktemp("keys")
+    return make_key(place, "one"), make_key(place, "two")
+
+
+def sign(key: KeyPair, digest: str = DIGEST, *, text: bytes = b"") -> Signature:
+    content = text or signed_text("h.io/x", digest)
+    return Signature(content, key.private.sign(content, ec.ECDSA(hashes.SHA256())))
+
+
+def check(signatures: list[Signature], *keys: KeyPair | Path) -> str:
+    names = [str(key.public_file if isinstance(key, KeyPair) else key) for key in keys]
+    return Path(check_signatures("x", DIGEST, signatures, names)).name
+
+
+def test_the_key_that_has_signed_is_told(keys: tuple[KeyPair, KeyPair]) -> None:
+    one, two = keys
+    assert check([sign(one)], two, one) == "one.pub"
+    assert check([sign(two), sign(one)], one) == "one.pub"
+
+
+def test_unsigned_unknown_and_swapped_are_told_apart(keys: tuple[KeyPair, KeyPair]) -> None:
+    one, two = keys
+    with pytest.raises(UntrustedError, match=f"no tag {DIGEST.replace(':', '-')}.sig"):
+        check([], one)
+    with pytest.raises(UnknownKeyError, match=r"two\.pub"):
+        check([sign(one)], two)
+    with pytest.raises(VerificationError, match=r"what .*one\.pub has signed is sha256:bbb"):
+        check([sign(one, OTHER)], one)
+
+
+def test_a_text_that_was_swapped_in_after_is_by_nobody(keys: tuple[KeyPair, KeyPair]) -> None:
+    one, _ = keys
+    with pytest.raises(UnknownKeyError):
+        check([Signature(signed_text("h.io/x", DIGEST), sign(one, OTHER).value)], one)
+    with pytest.raises(UnknownKeyError):
+        check([Signature(signed_text("h.io/x", DIGEST), b"")], one)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"critical": {}}', b"\xff" * 20])
+def test_a_signed_text_of_another_form_is_an_error_of_ours(keys: tuple[KeyPair, KeyPair], text: bytes) -> None:
+    one, _ = keys
+    with pytest.raises(HpcmodError):
+        check([sign(one, text=text or b" ")], one)
+
+
+def test_a_key_that_is_none_is_named(keys: tuple[KeyPair, KeyPair], tmp_path: Path) -> None:
+    (tmp_path / "text.pub").write_text("hello")
+    with pytest.raises(BadInputError, match=r"text\.pub: no ECDSA public key"):
+        check([sign(keys[0])], tmp_path / "text.pub")
+    with pytest.raises(BadInputError, match=r"none\.pub: the public key cannot be read"):
+        check([sign(keys[0])], tmp_path / "none.pub")
+    assert check([sign(keys[0])], tmp_path / "text.pub", keys[0]) == "one.pub"
+
+
+def test_signatures_are_fetched_from_where_cosign_puts_them(registry: Registry, keys: tuple[KeyPair, KeyPair]) -> None:
+    reference = ImageReference.parse(f"docker://{registry.host}/signed/unit@{DIGEST}")
+    assert fetch_signatures(reference, DIGEST, access=Access()) == []
+    push_signature(registry, "signed/unit", DIGEST, keys[0])
+    (found,) = fetch_signatures(reference, DIGEST, access=Access())
+    assert check([found], keys[0]) == "one.pub"

@@ -1,0 +1,125 @@
+"""The way of each kind of reference to its temporary name; `obtain` gives the final one: test_obtain.py."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from hpcmod.errors import LackingError, NoSpaceError, UntrustedError, VerificationError
+from hpcmod.image.bring import Brought, ObtainOptions, Task, bring, pin
+from hpcmod.image.provenance import Provenance, remember, write_provenance
+from hpcmod.image.sif import read_sif
+from hpcmod.model.reference import ImageReference
+from hpcmod.model.trust import Rule
+from tests.corpus import make_sif
+from tests.oci_corpus import CASES, f, tar_bytes, write_case
+from tests.registry import Registry
+from tests.unit.image.file_server import serve
+
+ANY = Rule("*")
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> ObtainOptions:
+    return ObtainOptions("amd64", "t", environ={"HOME": str(tmp_path), "PATH": str(tmp_path / "nothing")})
+
+
+def task(text: str, tmp_path: Path, options: ObtainOptions, rule: Rule = ANY) -> Task:
+    return Task(ImageReference.parse(text), tmp_path / "out.sif", rule, options, None)
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_layout_is_converted_under_a_temporary_name_of_its_own(tmp_path: Path, options: ObtainOptions) -> None:
+    one = task(f"oci:{write_case(tmp_path / 'layout', CASES['plain'])}", tmp_path, options)
+    brought = bring(one)
+    assert brought.sha256 == sha256(one.staged)
+    assert brought.digest.startswith("sha256:")
+    assert read_sif(one.staged).architecture == "amd64"
+    assert not one.out.exists()
+    assert (one.resumes, one.staged.parent) == (False, one.out.parent)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_copy_keeps_where_it_came_from_if_this_user_has_got_it(
+    tmp_path: Path, options: ObtainOptions, ours: bool
+) -> None:
+    sif = make_sif(tmp_path / "given.sif")
+    known = Provenance("docker://h.io/x", "sha256:" + "a" * 64, sha256(sif), sif.stat().st_size, "t", "t")
+    write_provenance(sif, known)
+    if ours:
+        remember(known, options.environ)
+    one = task(str(sif), tmp_path, options)
+    expected = Brought(sha256(sif), known.digest, source=known.reference) if ours else Brought(sha256(sif))
+    assert bring(one) == expected
+    assert one.staged.read_bytes() == sif.read_bytes()
+
+
+def test_a_copy_that_has_not_its_checksum_is_refused(tmp_path: Path, options: ObtainOptions) -> None:
+    sif = make_sif(tmp_path / "given.sif")
+    with pytest.raises(VerificationError):
+        bring(task(str(sif), tmp_path, replace(options, checksum="0" * 64)))
+
+
+def test_a_file_of_a_web_server_goes_on_under_one_name_and_its_sum_is_told(
+    tmp_path: Path, options: ObtainOptions
+) -> None:
+    said: list[str] = []
+    body = make_sif(tmp_path / "given.sif").read_bytes()
+    with serve(body) as server:
+        one = task(server.url, tmp_path, replace(options, tell=said.append))
+        assert one.resumes
+        assert bring(one) == Brought(hashlib.sha256(body).hexdigest())
+        assert one.staged == task(server.url, tmp_path, options).staged
+    assert [hashlib.sha256(body).hexdigest() in line for line in said] == [True]
+
+
+def test_an_image_of_a_registry_is_pinned_once_and_then_what_it_was(
+    registry: Registry, tmp_path: Path, options: ObtainOptions
+) -> None:
+    digest = registry.push_image("bring/one", [tar_bytes([f("a")])])["digest"]
+    reference = ImageReference.parse(f"docker://{registry.host}/bring/one:1")
+    pinned = pin(reference, options)
+    assert (pinned.digest, pin(pinned, options)) == (digest, pinned)
+    registry.push_image("bring/one", [tar_bytes([f("b")])])
+    one = Task(pinned, tmp_path / "out.sif", ANY, options, None)
+    assert bring(one).digest == digest
+    assert pin(ImageReference.parse("oci:/srv/x"), options).digest == ""
+
+
+def test_a_signature_that_is_wanted_and_cannot_be_there_ends_it_before_anything_is_written(
+    tmp_path: Path, options: ObtainOptions
+) -> None:
+    layout = write_case(tmp_path / "layout", CASES["plain"])
+    one = task(f"oci:{layout}", tmp_path, options, Rule("*", ("signature",), ("k.pub",)))
+    with pytest.raises(UntrustedError):
+        bring(one)
+    assert not one.staged.exists()
+
+
+def test_what_will_never_fit_is_refused_before_it_is_converted(
+    tmp_path: Path, options: ObtainOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = SimpleNamespace(f_bavail=0, f_frsize=4096, f_files=1000, f_favail=1000)
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    layout = write_case(tmp_path / "layout", CASES["plain"])
+    one = task(f"oci:{layout}", tmp_path, options)
+    with pytest.raises(NoSpaceError):
+        bring(one)
+    assert not one.staged.exists()
+
+
+@pytest.mark.parametrize("text", ["library://e/c/n:t", "x.def", "docker-daemon:x:1"])
+def test_what_only_other_programs_can_do_says_which_are_missing(
+    tmp_path: Path, options: ObtainOptions, text: str
+) -> None:
+    with pytest.raises(LackingError, match="and none is on PATH"):
+        bring(task(text, tmp_path, options))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,86 @@
+"""What other programs are called with: a script that notes it stands for the runtime and the daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import HpcmodError, LackingError
+from hpcmod.image.programs import RUNTIMES, build_sif, find_program, save_from_daemon, without_settings
+from hpcmod.model.reference import ImageReference
+
+DIGEST = "sha256:" + "a" * 64
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "NOTES": str(tmp_path / "notes")}
+
+
+def stand_in(tmp_path: Path, name: str, *, status: int = 0) -> None:
+    """Put a program on PATH that notes its arguments and its settings, and ends with a status."""
+    program = tmp_path / "bin" / name
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" {name} "$@" "bind=$APPTAINER_BINDPATH" > "$NOTES"\nexit {status}\n')
+    program.chmod(0o755)
+
+
+def noted(environ: dict[str, str]) -> list[str]:
+    return Path(environ["NOTES"]).read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("reference", "allow_http", "expected"),
+    [
+        ("library://e/c/n:t", False, ["pull", "--force", "OUT", "library://e/c/n:t"]),
+        ("docker://h.io/x:1", False, ["build", "--force", "OUT", "docker://h.io/x:1"]),
+        ("docker://h.io/x:1", True, ["build", "--force", "--no-https", "OUT", "docker://h.io/x:1"]),
+        (f"docker://h.io/x:1@{DIGEST}", False, ["build", "--force", "OUT", f"docker://h.io/x@{DIGEST}"]),
+        ("/srv/x.def", False, ["build", "--force", "OUT", "/srv/x.def"]),
+    ],
+)
+def test_the_runtime_is_told_exactly_what_to_make(
+    tmp_path: Path, environ: dict[str, str], reference: str, allow_http: bool, expected: list[str]
+) -> None:
+    stand_in(tmp_path, "apptainer")
+    out = tmp_path / "out.sif"
+    build_sif(ImageReference.parse(reference), out, environ, allow_http=allow_http)
+    words = [str(out) if word == "OUT" else word for word in expected]
+    assert noted(environ) == ["apptainer", *words, "bind="]
+
+
+def test_settings_for_running_containers_do_not_reach_a_build(tmp_path: Path, environ: dict[str, str]) -> None:
+    stand_in(tmp_path, "apptainer")
+    build_sif(ImageReference.parse("docker://h.io/x:1"), tmp_path / "x", {**environ, "APPTAINER_BINDPATH": "/none"})
+    assert noted(environ)[-1] == "bind="
+    inside = {"SINGULARITYENV_LD_PRELOAD": "x.so", "APPTAINERENV_LD_LIBRARY_PATH": "/opt/cray/lib"}
+    settings = {"SINGULARITY_NV": "1", "APPTAINER_CACHEDIR": "/c", "HOME": "/h", "APPTAINER_MOUNT": "x"}
+    kept = without_settings({**settings, **inside})
+    assert kept == {"APPTAINER_CACHEDIR": "/c", "HOME": "/h"}
+
+
+def test_a_program_that_fails_is_named_with_how_to_try_it_by_hand(tmp_path: Path, environ: dict[str, str]) -> None:
+    stand_in(tmp_path, "singularity", status=255)
+    with pytest.raises(HpcmodError, match="singularity build failed with status 255") as failed:
+        build_sif(ImageReference.parse("docker://h.io/x:1"), tmp_path / "x", environ)
+    assert f"{tmp_path}/bin/singularity build --force" in failed.value.cure
+
+
+@pytest.mark.parametrize("daemon", ["docker", "podman"])
+def test_a_daemon_saves_the_image_it_has(tmp_path: Path, environ: dict[str, str], daemon: str) -> None:
+    stand_in(tmp_path, daemon)
+    only = {**environ, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+    save_from_daemon(ImageReference.parse("docker-daemon:me/x:1"), tmp_path / "a.tar", only)
+    assert noted(environ)[:5] == [daemon, "save", "-o", str(tmp_path / "a.tar"), noted(environ)[4]]
+    assert "me/x" in noted(environ)[4]
+
+
+def test_the_first_on_path_is_taken_and_none_is_an_error_with_a_cure(tmp_path: Path, environ: dict[str, str]) -> None:
+    with pytest.raises(LackingError, match="why needs apptainer or singularity") as lacking:
+        find_program(RUNTIMES, {"PATH": str(tmp_path)}, why="why")
+    assert "copy the SIF" in lacking.value.cure
+    stand_in(tmp_path, "singularity")
+    assert find_program(RUNTIMES, environ, why="x") == str(tmp_path / "bin" / "singularity")
+    stand_in(tmp_path, "apptainer")
+    assert find_program(RUNTIMES, environ, why="x") == str(tmp_path / "bin" / "apptainer")

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.model.container_yaml import Alias, parse_container_yaml
+from tests.foreign_recipes import MANY, ODD_ALIASES, SAMTOOLS, UNPINNED, A, B, C
+
+
+def test_tags_are_texts_and_each_comes_once_with_its_digest() -> None:
+    assert parse_container_yaml(SAMTOOLS, "x").tags == (("1.10", A), ("1.9--h91753b0_8", B), ("latest", C))
+
+
+def test_whatever_stands_for_nothing_is_no_digest() -> None:
+    assert parse_container_yaml(UNPINNED, "x").tags == (("3.18", ""), ("3.19", ""), ("3.20", ""), ("latest", ""))
+
+
+def test_aliases_of_either_form_are_read() -> None:
+    assert parse_container_yaml(SAMTOOLS, "x").aliases[0] == Alias("samtools", "/usr/local/bin/samtools")
+    read = parse_container_yaml(ODD_ALIASES, "x").aliases
+    assert read[0] == Alias("salad", "/code/salad", ("singularity_options", "docker_options"))
+    assert read[-1] == Alias("just a text", "")
+    assert len(parse_container_yaml(MANY, "x").aliases) == 310
+
+
+def test_texts_come_as_they_were_written() -> None:
+    read = parse_container_yaml(SAMTOOLS, "x")
+    assert read.description == 'It\'s "quoted", $(touch owned), `touch owned`, %(name)s and ]] or \\'
+    assert read.environment == (("EMPTY", ""), ("SAM", "a b; $(touch owned)"))
+    assert read.features == (("gpu", "true"), ("home", "/home/x"), ("x11", "false"))
+
+
+def test_what_no_recipe_has_is_named() -> None:
+    read = parse_container_yaml(ODD_ALIASES, "x")
+    assert (read.unknown, read.scripts, read.overrides) == (("colour",), ("singularity_scripts",), ("v1",))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "names no image"),
+        ("- a\n- b\n", "names no image"),
+        ("docker: \n", "names no image"),
+        ("docker: {a: b}\n", "names no image"),
+        ("docker: a\noras: b\n", "several images"),
+        ("docker: [\n", "is no YAML"),
+        ("docker: !!python/object/apply:os.system ['touch owned']\n", "is no YAML"),
+        ("{}: [a\n", "is no YAML"),
+        ("? [a, b]\n: c\ndocker: x\n", "is no YAML"),
+        ("docker: \x07\n", "is no YAML"),
+        ("[" * 5000, "is no YAML"),
+        ("docker: x\n" + "#" * (1 << 20), "characters"),
+    ],
+    ids=range(12),
+)
+def test_what_is_no_recipe_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(BadInputError, match=why):
+        parse_container_yaml(text, "x")
+
+
+def test_values_of_other_kinds_are_shown_as_such() -> None:
+    read = parse_container_yaml("docker: x\ntags: {a: [b], c: {d: e}}\naliases: 7\nenv: [a]\n", "x")
+    assert (read.tags, read.aliases, read.environment) == ((("a", "(list)"), ("c", "(dict)")), (), ())
+
+
+def test_without_pyyaml_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(LackingError) as caught:
+        parse_container_yaml(SAMTOOLS, "x")
+    assert "hpcmod[shpc]" in caught.value.cure
+
+
+def test_a_list_of_lists_nine_levels_deep_is_never_written_out() -> None:
+    bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    for aliases in ("*a11", "{x: *a11}", "[{name: *a11, command: *a11}]"):
+        recipe = parse_container_yaml(f"{bomb}docker: org/tool\naliases: {aliases}\nenv: {{A: *a11}}\n", "x")
+        assert all(len(one.name + one.command) < 100 for one in recipe.aliases)
+        assert recipe.environment == (("A", "(list)"),)

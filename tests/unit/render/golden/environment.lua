@@ -1,0 +1,294 @@
+help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS            one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS   one rank of a distributed job\nstart-shell                                               a shell in the container\n$SIF, $SIFPYTORCH: the image. $RUNSCRIPTS, $RUNSCRIPTSPYTORCH: the run scripts, /runscripts inside.\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nLabels of the image\n===================\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
+whatis("Description: PyTorch 2.7.1 for AMD GPUs")
+whatis("Homepage: https://pytorch.org/")
+whatis("Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1")
+
+local root = "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
+
+conflict("PyTorch")
+
+-- `module avail` reads every module there is, and with the packages of hundreds of them it takes ten times as long. Of so
+-- many only `module spider` gets them, and what makes a cache.
+local function are_packages_wanted()
+    hpcmod_modules_read = (hpcmod_modules_read or 0) + 1
+    if hpcmod_modules_read > 40 and hpcmod_is_avail == nil then
+        local file = io.open("/proc/self/cmdline")
+        local command = file and string.gsub(file:read("*a") or "", "%z", " ") or ""
+        if file then file:close() end
+        hpcmod_is_avail = (string.find(command, " avail ", 1, true) or string.find(command, " av ", 1, true)) ~= nil
+    end
+    return not hpcmod_is_avail
+end
+
+if LmodVersion and are_packages_wanted() and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
+    extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
+end
+
+-- Written by hpcmod. It stands alone: no program is started, no function of a site is called.
+local unloading = mode() == "unload"
+local memory = "_HPCMOD_PYTORCH"
+
+-- Lmod makes room for a second module of a family by loading it, unloading both, and loading it once more. The first time
+-- the variables are still the other's, so nothing is done, and nothing undone.
+local me = "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
+local other = mode() == "load" and os.getenv("_HPCMOD_CONTAINER") or me
+family("ai_container")
+if mode() == "spider" then return end -- `avail` and `spider` read every module there is, and want no variables
+if other ~= me then
+    local its_family, its_name = string.match(other, "^(.*) (%S+)$")
+    if its_family ~= "ai_container" then
+        LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": the container module " .. (its_name or other) .. " is loaded; unload it first")
+    end
+end
+if other ~= me or unloading and not os.getenv(memory) then return end
+setenv("_HPCMOD_CONTAINER", me)
+
+local state = {}
+for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do
+    state[name] = word
+end
+
+-- A variable that was set and empty: Lmod cannot set one while unloading, so the shell does, unless it is set again by then.
+-- What one run of Lmod loads after that, as in a swap, finds it in this table, which all modulefiles of a run share.
+hpcmod_empty = hpcmod_empty or {}
+local function give_back_empty(name)
+    hpcmod_empty[name] = true
+    local shell = myShellName and myShellName() or "bash"
+    local command = "[ -n \"${" .. name .. "+set}\" ] || export " .. name .. "="
+    if shell == "csh" or shell == "tcsh" then command = "if (! $?" .. name .. ") setenv " .. name .. " ''" end
+    if shell == "fish" then command = "set -q " .. name .. "; or set -gx " .. name .. " ''" end
+    execute{cmd = command, modeA = {"unload"}}
+end
+
+-- Lmod begins the stack of a variable with the user's value, but in one run not again after the stack was emptied: then a
+-- swap or a reload would lose that value. So push it, and leave it there once.
+local function begin_stack(name, stack)
+    pushenv(name, os.getenv(name))
+    setenv(stack, (string.gsub(os.getenv(stack), ":.*", "")))
+end
+
+-- Set a variable while the module is loaded; after that it is, to the byte, what the user had.
+local function keep(name, value)
+    local stack = "__LMOD_STACK_" .. name
+    if not unloading then
+        local had = os.getenv(name) or hpcmod_empty[name] and "" or nil
+        state[name] = had == nil and "unset" or had == "" and "empty" or "value"
+        if mode() == "load" and state[name] == "value" and not os.getenv(stack) then begin_stack(name, stack) end
+        if state[name] == "value" then pushenv(name, value) else setenv(name, value) end
+    elseif state[name] == "value" then
+        local _, depth = string.gsub(os.getenv(stack) or "", ":", "")
+        pushenv(name, value)
+        if depth < 2 then setenv(stack, "") end
+    elseif state[name] then
+        setenv(name, value)
+        if state[name] == "empty" then give_back_empty(name) end
+    end
+end
+
+-- Set variables only where the user has none of them; taken away again only if it was us, and the user changed nothing.
+local function default(names, value)
+    local free = true
+    for _, name in ipairs(names) do free = free and os.getenv(name) == nil end
+    for _, name in ipairs(names) do
+        if not unloading and free then state[name] = "ours" end
+        local unchanged = not unloading or os.getenv(name) == value
+        if state[name] == "ours" and unchanged then setenv(name, value) end
+    end
+end
+
+-- Put entries before what the user has in a pair of lists, and keep the two equal: Apptainer drops one when they differ.
+local function lead(names, entries, separator)
+    local value = table.concat(entries, separator)
+    local note = memory .. "_" .. names[1]
+    local set = unloading and os.getenv(note) or value
+    for _, name in ipairs(names) do
+        if unloading and os.getenv(name) ~= set then
+            for _, entry in ipairs(entries) do prepend_path(name, entry, separator) end
+        else
+            keep(name, value)
+        end
+    end
+    setenv(note, value)
+end
+
+-- The elements of a list, `\,` being no end of one.
+local function split(text, separator)
+    local elements = {}
+    local hidden = string.gsub(text or "", "\\" .. separator, "\1")
+    for element in string.gmatch(hidden, "[^" .. separator .. "]+") do
+        elements[#elements + 1] = (string.gsub(element, "\1", "\\" .. separator))
+    end
+    return elements
+end
+
+local function destination(bind)
+    local source, rest = string.match((string.gsub(bind, "\\:", "\1")), "^([^:]*):?([^:]*)")
+    local place = rest ~= "" and rest or source
+    return #place > 1 and (string.gsub(place, "/+$", "")) or place
+end
+
+-- Elements of both names' lists, each destination once, and none that is in taken.
+local function union(names, separator, key, taken)
+    local elements = {}
+    for _, name in ipairs(names) do
+        for _, element in ipairs(split(os.getenv(name), separator)) do
+            if not taken[key(element)] then elements[#elements + 1] = element end
+            taken[key(element)] = true
+        end
+    end
+    return elements
+end
+
+-- Lmod's isFile takes a link to nowhere for a file.
+local function exists(path)
+    if lfs then return lfs.attributes(path, "mode") ~= nil end
+    return isFile(path) or isDir(path)
+end
+
+-- The image: the user's own copy, else the site's.
+local places = { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif" }
+local sif
+for _, place in ipairs(places) do
+    if not sif and isFile(place) and exists(place) then sif = place end
+end
+if mode() == "load" and not sif then
+    LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity: its image is in none of these places:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nInstall it again with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild")
+end
+keep("SIF", sif or places[1])
+keep("SIFPYTORCH", sif or places[1])
+keep("RUNSCRIPTS", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
+keep("RUNSCRIPTSPYTORCH", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
+keep("CONTAINERROOT", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity")
+default({ "SINGULARITYENV_VIRTUAL_ENV", "APPTAINERENV_VIRTUAL_ENV" }, "/user-software/venv/pytorch")
+default({ "SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV" }, "true")
+default({ "SINGULARITYENV_WITH_CONDA_VENV", "APPTAINERENV_WITH_CONDA_VENV" }, "true")
+if unloading or os.getenv("OMP_NUM_THREADS") == nil then
+    default({ "SINGULARITYENV_OMP_NUM_THREADS", "APPTAINERENV_OMP_NUM_THREADS" }, "4")
+end
+if unloading or os.getenv("SAM_CACHE") == nil then
+    default({ "SINGULARITYENV_SAM_CACHE", "APPTAINERENV_SAM_CACHE" }, "it's \"here\", %(name)s")
+end
+
+-- The host's Python stays outside, but for the variables that HPCMOD_KEEP_ENV names.
+local kept = " " .. (os.getenv("HPCMOD_KEEP_ENV") or "") .. " "
+for _, pair in ipairs{ { "PYTHONPATH", "" }, { "PYTHONHOME", "" }, { "PYTHONSTARTUP", "" }, { "LD_PRELOAD", "" }, { "CONDA_PREFIX", "" }, { "CONDA_DEFAULT_ENV", "" }, { "CONDA_EXE", "" }, { "CONDA_PYTHON_EXE", "" }, { "CONDA_SHLVL", "" }, { "CONDA_PROMPT_MODIFIER", "" }, { "_CE_CONDA", "" }, { "_CE_M", "" }, { "PYTHONNOUSERSITE", "1" } } do
+    if unloading or not string.find(kept, " " .. pair[1] .. " ", 1, true) then
+        default({"SINGULARITYENV_" .. pair[1], "APPTAINERENV_" .. pair[1]}, pair[2])
+    end
+end
+
+-- Binds: Apptainer does not start when a source is missing, so only what exists on this node. The user's come last and win.
+-- Source, destination or nothing, options, whether it is required.
+local candidates = {
+    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts", "/runscripts", "", false } },
+    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs", "/user-software", "image-src=/", false }, { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software", "/user-software", "", false } },
+}
+
+-- Where a path lies once its links are followed.
+local function real(path)
+    local done, todo, left = "", path, lfs and 40 or 0
+    while left > 0 and string.find(todo, "[^/]") do
+        local part, rest = string.match(todo, "^/*([^/]+)(.*)$")
+        local known, target = pcall(lfs.symlinkattributes, done .. "/" .. part, "target")
+        if known and type(target) == "string" then
+            left = left - 1
+            if string.sub(target, 1, 1) == "/" then done = "" end
+            todo = target .. rest
+        else
+            if part == ".." then done = string.gsub(done, "/[^/]*$", "") elseif part ~= "." then done = done .. "/" .. part end
+            todo = rest
+        end
+    end
+    return left > 0 and done or path
+end
+
+local bind_names = {"SINGULARITY_BIND", "APPTAINER_BIND"}
+local bindpath_names = {"SINGULARITY_BINDPATH", "APPTAINER_BINDPATH"}
+local ours, missing, unfit, linked = {}, {}, {}, {}
+local taken = {}
+
+local function escaped(path) return (string.gsub(path, "[:,]", "\\%0")) end
+
+local function add_bind(source, place, options)
+    if string.find(source, "[%c]") or string.find(source .. ":", "\\[:,]") then
+        unfit[#unfit + 1] = string.gsub(source, "%c", "?")
+        return
+    end
+    local text = escaped(source)
+    if place ~= "" or options ~= "" then text = text .. ":" .. escaped(place ~= "" and place or source) end
+    if options ~= "" then text = text .. ":" .. options end
+    if taken[destination(text)] then return end
+    taken[destination(text)] = true
+    ours[#ours + 1] = text
+    if place == "" and isDir(source) then linked[#linked + 1] = source end
+end
+
+-- Of each group at most one: the first that exists here and whose destination the user has not given away.
+local function choose()
+    for _, group in ipairs(candidates) do
+        local found
+        for _, bind in ipairs(group) do
+            local source = bind[1]
+            if not found and exists(source) then
+                found = true
+                add_bind(source, bind[2], bind[3])
+            end
+        end
+        if not found and group[1][4] then missing[#missing + 1] = group[1][1] end
+    end
+end
+
+-- A link into another tree: what the links in it lead to is to be seen where they say, unless that would hide the image's own.
+local own_trees = {usr = true, bin = true, sbin = true, lib = true, lib64 = true, etc = true, dev = true, proc = true, sys = true}
+local function follow_links()
+    for _, source in ipairs(linked) do
+        local place = real(source)
+        local shown = place == "/" or own_trees[string.match(place, "^/([^/]*)")]
+        for parent in string.gmatch(place .. "/", "()/") do
+            shown = shown or taken[string.sub(place, 1, parent - 1)]
+        end
+        if not shown then add_bind(place, "", "") end
+    end
+end
+
+if unloading then
+    for i, bind in ipairs(split(os.getenv(memory .. "_" .. bindpath_names[1]), ",")) do
+        if i <= tonumber(state.BINDS or 0) then ours[i] = bind end
+    end
+end
+local bind_user = unloading and {} or union(bind_names, ",", destination, taken)
+local bindpath_user = unloading and {} or union(bindpath_names, ",", destination, taken)
+if mode() == "load" or mode() == "show" then
+    choose()
+    local chosen = ours
+    ours = {}
+    follow_links() -- these first, lest they hide what is bound inside them
+    for _, bind in ipairs(chosen) do ours[#ours + 1] = bind end
+    state.BINDS = tostring(#ours)
+end
+if mode() == "load" and #missing > 0 then
+    LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": not on this node, so not bound: " .. table.concat(missing, ", "))
+end
+if mode() == "load" and #unfit > 0 then
+    LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": no bind can hold such a name, so not bound: " .. table.concat(unfit, ", "))
+end
+if #missing > 0 or os.getenv(memory .. "_MISSING") then setenv(memory .. "_MISSING", table.concat(missing, ",")) end
+for _, bind in ipairs(bindpath_user) do ours[#ours + 1] = bind end
+lead(bindpath_names, ours, ",")
+-- Of a pair of which one is set, be it to nothing, Apptainer complains.
+local paired = state["SINGULARITY_BIND"]
+for _, name in ipairs(bind_names) do
+    paired = paired or not unloading and (os.getenv(name) or hpcmod_empty[name])
+end
+if paired then lead(bind_names, bind_user, ",") end
+
+local path_names = {"SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH"}
+local path = { "/runscripts", "/user-software/venv/pytorch/bin", "/opt/miniconda3/envs/pytorch/bin" }
+local path_user = unloading and {} or union(path_names, ":", function(entry) return entry end, {})
+for _, entry in ipairs(path_user) do path[#path + 1] = entry end
+lead(path_names, path, ":")
+
+local words = {}
+for name, word in pairs(state) do words[#words + 1] = name .. "=" .. word end
+table.sort(words)
+setenv(memory, table.concat(words, " "))

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.easyconfig_text import read_named_image
+from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
+from tests.unit.render.test_quote import ANY_TEXT, HOSTILE, IN_MEMORY
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+PLAIN = EasyconfigText("PyTorch", "2.7.1", f"docker://ghcr.io/org/torch@{DIGEST}", "PyTorch for AMD GPUs")
+FULL = replace(
+    PLAIN,
+    versionsuffix="-rocm-6.2.4-singularity",
+    image="lumi-pytorch.sif",
+    homepage="https://pytorch.org/",
+    source_urls=("https://example.org/images",),
+    download_instructions="Ask the site",
+    checksum="a" * 64,
+    wrapped_commands=("python", "torchrun"),
+    comments=("made by a test",),
+)
+
+
+def read(text: str) -> dict[str, Any]:
+    """The parameters, as Python reads them."""
+    values: dict[str, Any] = {}
+    for node in ast.parse(text).body:
+        assert isinstance(node, ast.Assign)
+        (target,) = node.targets
+        values[ast.unparse(target)] = (
+            ast.unparse(node.value) if isinstance(node.value, ast.Name) else ast.literal_eval(node.value)
+        )
+    return values
+
+
+def untemplated(text: str) -> str:
+    """What EasyBuild makes of a text without templates: framework/easyconfig/easyconfig.py, resolve_template, 5.4.1."""
+    return re.sub(r"%(?!%*\(\w+\)s)", "%%", text) % {}
+
+
+def test_all_that_is_given_is_written_and_the_module_class_last() -> None:
+    values = read(render_easyconfig(FULL))
+    assert values.pop("toolchain") == "SYSTEM"
+    assert values == {
+        "easyblock": "ContainerModule",
+        "name": "PyTorch",
+        "version": "2.7.1",
+        "versionsuffix": "-rocm-6.2.4-singularity",
+        "homepage": "https://pytorch.org/",
+        "description": "PyTorch for AMD GPUs",
+        "sources": ["lumi-pytorch.sif"],
+        "source_urls": ["https://example.org/images"],
+        "download_instructions": "Ask the site",
+        "checksums": ["a" * 64],
+        "wrapped_commands": ["python", "torchrun"],
+        "sanity_check_paths": {"files": ["runscripts/conda-python-simple"], "dirs": ["bin"]},
+        "enhance_sanity_check": True,
+        "moduleclass": "ai",
+    }
+    assert list(values)[-1] == "moduleclass"
+
+
+def test_it_has_at_most_25_lines_with_all_that_it_can_hold() -> None:
+    assert len(render_easyconfig(FULL).splitlines()) <= 25
+
+
+def test_a_reference_is_the_image_and_a_file_name_a_source() -> None:
+    assert read(render_easyconfig(PLAIN))["image"] == PLAIN.image
+    assert read(render_easyconfig(FULL))["sources"] == [FULL.image]
+
+
+@pytest.mark.parametrize(
+    ("image", "why"), [(PLAIN.image, "digest"), ("docker://ghcr.io/org/torch:2", "inject-checksums")]
+)
+def test_a_missing_checksum_is_explained_in_the_line_above(image: str, why: str) -> None:
+    lines = render_easyconfig(replace(PLAIN, image=image)).splitlines()
+    assert why in lines[lines.index("checksums = [None]") - 1]
+
+
+def test_it_says_by_its_name_where_it_is_to_lie() -> None:
+    assert FULL.path == "p/PyTorch/PyTorch-2.7.1-rocm-6.2.4-singularity.eb"
+    assert FULL.module == "PyTorch/2.7.1-rocm-6.2.4-singularity"
+    assert replace(PLAIN, name="4ti2").path.startswith("0/4ti2/")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_comes_out_as_it_went_in(text: str) -> None:
+    wanted = replace(PLAIN, description=text, homepage=text, wrapped_commands=(text, text))
+    values = read(render_easyconfig(wanted))
+    assert untemplated(values["description"]) == (text or PLAIN.module)
+    assert [untemplated(one) for one in values["wrapped_commands"]] == [text, text]
+    assert list(values) == [*list(read(render_easyconfig(PLAIN)))[:-3], "wrapped_commands", *list(values)[-3:]]
+
+
+@settings(IN_MEMORY)
+@given(ANY_TEXT)
+def test_any_text_comes_out_as_it_went_in(text: str) -> None:
+    out = render_easyconfig(replace(PLAIN, description=text, comments=(text,)))
+    assert untemplated(read(out)["description"]) == (text or PLAIN.module)
+    assert max(map(len, out.split("\n"))) <= 120
+
+
+@pytest.mark.parametrize("text", ["%(name)s", "%%(name)s", "100%", "%s %d %% %(x)s %%%(y)s", "%(installdir)s/bin"])
+def test_templates_of_easybuild_in_a_text_are_text(text: str) -> None:
+    assert untemplated(read(render_easyconfig(replace(PLAIN, description=text)))["description"]) == text
+
+
+@pytest.mark.parametrize("words", [1, 7, 40, 400])
+def test_no_line_is_longer_than_120_columns(words: int) -> None:
+    wanted = replace(PLAIN, description="lorem ipsum's " * words, wrapped_commands=("command-of-it",) * words)
+    out = render_easyconfig(replace(wanted, comments=("said of it " * words,)))
+    assert max(map(len, out.splitlines())) <= 120
+    assert read(out)["description"] == wanted.description
+    assert read(out)["wrapped_commands"] == list(wanted.wrapped_commands)
+
+
+def test_a_comment_ends_where_its_line_ends() -> None:
+    out = render_easyconfig(replace(PLAIN, comments=("harmless\nimport os\rimport os\u2028import os",)))
+    assert "import os" not in [line.strip() for line in out.splitlines()]
+    assert set(read(out)) == set(read(render_easyconfig(PLAIN)))
+
+
+def test_our_own_reader_reads_it() -> None:
+    named = read_named_image(render_easyconfig(FULL), "x.eb")
+    assert (named.software, named.reference, named.checksum) == ("PyTorch", FULL.image, FULL.checksum)
+    assert named.source_urls == FULL.source_urls
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "../x"},
+        {"name": ""},
+        {"name": "a b"},
+        {"version": "<html>401</html>"},
+        {"version": "1\n"},
+        {"version": "-1"},
+        {"versionsuffix": "/x"},
+        {"checksum": "abc"},
+    ],
+    ids=str,
+)
+def test_what_cannot_name_a_file_is_refused(change: dict[str, str]) -> None:
+    with pytest.raises(BadInputError):
+        replace(PLAIN, **change)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
+def test_what_no_text_file_can_hold_is_refused(text: str) -> None:
+    with pytest.raises(BadInputError):
+        render_easyconfig(replace(PLAIN, description=text))
+
+
+def test_a_name_too_long_for_a_file_is_refused() -> None:
+    with pytest.raises(BadInputError, match="characters"):
+        replace(PLAIN, version="1" * 250)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_words_of_commands_and_variables_come_out_as_they_went_in(text: str) -> None:
+    wanted = replace(
+        PLAIN,
+        wrapped_commands=("python", "fork"),
+        command_words=(("fork", ("/code/salad", text, text)),),
+        environment=(("A", text), ("B", "")),
+    )
+    values = read(render_easyconfig(wanted))
+    assert list(values["wrapped_commands"]) == ["python", "fork"]
+    assert values["wrapped_commands"]["python"] == ["python"]
+    assert [untemplated(one) for one in values["wrapped_commands"]["fork"]] == ["/code/salad", text, text]
+    assert {name: untemplated(one) for name, one in values["environment"].items()} == {"A": text, "B": ""}

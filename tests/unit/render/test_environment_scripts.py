@@ -1,0 +1,143 @@
+"""What stands in for the module where there is no module tool: the program in-environment, and environment.sh."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.model.plan import InstallPlan
+from hpcmod.render.runscript import ENVIRONMENT_SCRIPTS, render_environment
+from hpcmod.resources import runscript_templates
+from tests.plans import HOSTILE, make_example, make_plan_of
+
+TEMPLATES = runscript_templates()
+PLANS = {
+    "lumi": make_example("lumi"),
+    "frontier": make_example("frontier"),
+    "no image": make_example("generic", None),
+    **{name: make_plan_of(text) for name, text in HOSTILE.items() if len(text) < 1000},
+}
+SHELLS = [pytest.param(shell, id=shell) for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
+
+
+def write_scripts(plan: InstallPlan, root: Path) -> Path:
+    """Write the two scripts, and the image, of a plan whose root is another directory."""
+    here = replace(plan, spec=replace(plan.spec, root=str(root)), sif_places=(f"{root}/a 'b' $c.sif",))
+    root.mkdir(parents=True, exist_ok=True)
+    Path(here.sif_places[0]).touch()
+    for name in ENVIRONMENT_SCRIPTS:
+        path = root / name
+        path.write_text(render_environment(name, here, templates=TEMPLATES))
+        path.chmod(0o755)
+    return root
+
+
+def read_environment(shell: str, line: str, **env: str) -> dict[str, str]:
+    """Let a shell run a line; return the environment it leaves."""
+    argv = [shell, "-c", f"{line}\nexec env -0"]
+    done = subprocess.run(argv, capture_output=True, text=True, env={"PATH": os.environ["PATH"], **env})
+    assert done.returncode == 0
+    assert [line for line in done.stderr.split("\n")[:-1] if "not on this node, so not bound: /" not in line] == []
+    return dict(entry.partition("=")[::2] for entry in done.stdout.split("\0") if entry)
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_shellcheck_and_bash_find_nothing(plan: InstallPlan, tmp_path: Path) -> None:
+    root = write_scripts(plan, tmp_path / "root")
+    for name in ENVIRONMENT_SCRIPTS:
+        assert subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
+    if shutil.which("shellcheck"):
+        # SC1003, SC2016: a \ and a $ in single quotes are meant as they stand.
+        argv = ["shellcheck", "--exclude=SC1003,SC2016", "--shell=bash", *(root / name for name in ENVIRONMENT_SCRIPTS)]
+        assert subprocess.run(argv, capture_output=True, text=True).stdout == ""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("name", ["lumi", "quotes", "command", "variable", "backslashes", "jinja", "utf-8", "formats"])
+def test_sourcing_sets_every_value_as_it_is(name: str, shell: str, tmp_path: Path) -> None:
+    plan = PLANS[name]
+    root = write_scripts(plan, tmp_path / "it's $HOME")
+    seen = read_environment(shell, f'. "{tmp_path}/it\'s \\$HOME/environment.sh"')
+    expected = {variable: value for names, value in plan.defaults for variable in names}
+    assert {variable: seen.get(variable) for variable in expected} == expected
+    assert seen["SIF"] == seen[f"SIF{plan.spec.variable}"] == f"{root}/a 'b' $c.sif"
+    assert seen["PATH"].startswith(f"{root}/bin:")
+    assert "_hpcmod_exports" not in seen
+
+
+def test_the_users_values_win(tmp_path: Path) -> None:
+    root = write_scripts(PLANS["lumi"], tmp_path / "root")
+    mine = {"NCCL_SOCKET_IFNAME": "eth7", "NCCL_NET_GDR_LEVEL": "", "APPTAINERENV_VIRTUAL_ENV": "/mine"}
+    seen = read_environment("bash", f". {root}/environment.sh", **mine)
+    assert {name: seen[name] for name in mine} == mine
+    assert "SINGULARITYENV_VIRTUAL_ENV" not in seen
+
+
+def test_sourcing_twice_is_sourcing_once(tmp_path: Path) -> None:
+    root = write_scripts(PLANS["lumi"], tmp_path / "root")
+    once = read_environment("bash", f". {root}/environment.sh", SINGULARITY_BINDPATH="/etc:/etc2")
+    twice = read_environment(
+        "bash", f". {root}/environment.sh; . {root}/environment.sh", SINGULARITY_BINDPATH="/etc:/etc2"
+    )
+    assert twice == once
+    assert once["APPTAINER_BINDPATH"].endswith("/etc:/etc2")
+
+
+def test_what_is_kept_out_is_let_in_where_the_user_says_so(tmp_path: Path) -> None:
+    root = write_scripts(PLANS["lumi"], tmp_path / "root")
+    assert read_environment("bash", f". {root}/environment.sh")["APPTAINERENV_PYTHONPATH"] == ""
+    seen = read_environment("bash", f". {root}/environment.sh", HPCMOD_KEEP_ENV="PYTHONPATH")
+    assert "APPTAINERENV_PYTHONPATH" not in seen
+
+
+def run_program(root: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    argv = [root / "in-environment", *words]
+    return subprocess.run(argv, capture_output=True, text=True, env={"PATH": os.environ["PATH"], **env})
+
+
+def test_without_an_image_it_says_where_it_looked(tmp_path: Path) -> None:
+    root = write_scripts(PLANS["lumi"], tmp_path / "root")
+    (root / "a 'b' $c.sif").unlink()
+    done = run_program(root, "exports")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"{root}/a 'b' $c.sif" in done.stderr
+
+
+def test_another_loaded_container_is_refused(tmp_path: Path) -> None:
+    root = write_scripts(PLANS["lumi"], tmp_path / "root")
+    done = run_program(root, "exports", _HPCMOD_CONTAINER="ai_container Other/1.0")
+    assert (done.returncode, done.stdout) == (7, "")
+    assert "module unload Other/1.0" in done.stderr
+    assert run_program(root, "exports", _HPCMOD_CONTAINER=f"ai {PLANS['lumi'].spec.module}").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "wanted"),
+    [
+        pytest.param("exec", ["exec", "--nv", "-B", "/a b:/c", "SIF", "FIRST", "x", "--", "$y", ""], id="exec"),
+        pytest.param(
+            "shell", ["exec", "--nv", "-B", "/a b:/c", "SIF", "FIRST", "bash", "x", "--", "$y", ""], id="shell"
+        ),
+        pytest.param("run", ["run", "--nv", "-B", "/a b:/c", "SIF", "x", "--", "$y", ""], id="run"),
+    ],
+)
+def test_the_runtime_gets_options_image_and_arguments_word_by_word(
+    verb: str, wanted: list[str], tmp_path: Path
+) -> None:
+    """The runtime is a fake that prints its arguments."""
+    root = write_scripts(replace(PLANS["no image"]), tmp_path / "root")
+    fake = tmp_path / "fake"
+    fake.mkdir()
+    (fake / "singularity").write_text("#!/bin/bash\nprintf '%s\\0' \"$@\"\nexit 41\n")
+    (fake / "singularity").chmod(0o755)
+    done = run_program(
+        root, verb, "--nv", "-B", "/a b:/c", "--", "x", "--", "$y", "", PATH=f"{fake}:{os.environ['PATH']}"
+    )
+    places = {"SIF": f"{root}/a 'b' $c.sif", "FIRST": "/runscripts/run-in-env"}
+    assert done.stdout.split("\0")[:-1] == [places.get(word, word) for word in wanted]
+    assert done.returncode == 41

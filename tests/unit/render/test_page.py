@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+from markdown_it import MarkdownIt
+
+from hpcmod.model.container_page import Changes, ContainerPage, Example, Problem, Row
+from hpcmod.model.facts import Package
+from hpcmod.model.record import Check
+from hpcmod.render.page import ASSETS, Documentation, render_html, render_markdown, render_packages
+from hpcmod.resources import page_files
+from tests.catalogues import make_record
+from tests.plans import HOSTILE
+
+TEMPLATES = page_files()
+TAGS = {
+    **HOSTILE,
+    "html": "<script>alert(1)</script><img src=x onerror=alert(1)>",
+    "attribute": "\" onmouseover=alert(1) x='y",
+    "markdown": "[x](javascript:alert(1)) ![y](z) **b** `c` | d <https://example.org> ~~i~~",
+    "lines of markdown": "a\n# b\n- c\n1. d\n> e\n---\n",
+}
+
+
+def page_of(text: str) -> ContainerPage:
+    """A page in which everything that may come from outside is this text."""
+    record = make_record(
+        "Evil/1",
+        **dict.fromkeys(("site", "description", "homepage", "reference", "signature", "reason", "successor"), text),
+        **dict.fromkeys(("compat", "sbom", "publisher", "published", "python", "architecture"), text),
+        **dict.fromkeys(("labels", "environment", "stack"), ((text, text),)),
+        state="deprecated",
+        aliases=("stable",),
+        packages=(Package(text, text),),
+        checks=(Check(text, passed=True, when=text, sha256="", under=text),),
+    )
+    return ContainerPage(
+        record,
+        examples=(Example(text, text),),
+        help=text,
+        advisories=(Problem(text, text, "https://example.org/1", text, (text,), (text,)),),
+        changes=Changes(text, (Row(text, text, text),)),
+        successor="containers/Other/1.html",
+    )
+
+
+def documentation(*pages: ContainerPage, title: str = "Title") -> Documentation:
+    return Documentation(title, pages, "2026-11-21")
+
+
+class Skeleton(HTMLParser):
+    """Tags with the names of their attributes, and where links lead: what a text must not change."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, ...]] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, *(name for name, _ in attrs)))
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+
+
+@pytest.mark.parametrize("text", TAGS.values(), ids=TAGS)
+def test_hostile_text_changes_nothing_about_the_page_but_its_text(text: str) -> None:
+    tame = dict(render_html(documentation(page_of("tame"), title="tame"), TEMPLATES))
+    for path, html in render_html(documentation(page_of(text), title=text), TEMPLATES):
+        if path.endswith(".html"):
+            assert Skeleton(html).tags == Skeleton(tame[path]).tags
+            assert Skeleton(html).links == Skeleton(tame[path]).links
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ufffe]", html)
+
+
+@pytest.mark.parametrize(
+    ("address", "links"),
+    [
+        ("https://pytorch.org/", True),
+        ("http://example.org/a?b=c", True),
+        ("javascript:alert(1)", False),
+        ("data:text/html,x", False),
+        ("//example.org", False),
+        ("https://a b", False),
+    ],
+)
+def test_only_addresses_of_the_web_are_links(address: str, links: bool) -> None:
+    page = ContainerPage(make_record("A/1", homepage=address))
+    html = dict(render_html(documentation(page), TEMPLATES))["containers/A/1.html"]
+    assert (address in Skeleton(html).links) is links
+    assert address in html
+
+
+def test_nothing_is_loaded_from_elsewhere_and_nothing_runs_within_a_page() -> None:
+    for path, html in render_html(documentation(page_of("tame")), TEMPLATES):
+        if path.endswith(".html"):
+            sources = re.findall(r'(?:src|<link rel="stylesheet" href)="([^"]*)"', html)
+            assert all(re.fullmatch(r"(\.\./)*assets/[a-z.]+", source) for source in sources)
+            assert not re.search(r"<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=", html)
+            assert "default-src 'none'" in html
+
+
+def test_every_link_between_pages_leads_to_a_page() -> None:
+    pages = [ContainerPage(make_record(f"A/{version}", aliases=("x",))) for version in ("1+cu12", "2~rc1", "3")]
+    files = dict(render_html(documentation(*pages), TEMPLATES))
+    found = {link.replace("%2B", "+").replace("%7E", "~") for link in Skeleton(files["index.html"]).links}
+    assert found - {"#main"} == set(files) - {"index.html"}
+    assert {f"assets/{name}" for name in ASSETS} <= set(files)
+
+
+def test_the_search_knows_every_package_of_every_container_by_its_place_in_the_list() -> None:
+    pages = [
+        ContainerPage(make_record("A/1", packages=(Package("x", "1"), Package("</script>", "\u2028")))),
+        ContainerPage(make_record("A/2", packages=())),
+        ContainerPage(make_record("A/3", packages=(Package("y", "2"), Package("x", "1")))),
+    ]
+    text = render_packages(pages)
+    assert text.isascii()
+    found = json.loads(text.removeprefix("window.hpcmodPackages = ").rstrip(";\n"))
+    assert found == {"names": ["x 1", "</script> \u2028", "y 2"], "of": [[0, 1], [], [2, 0]]}
+
+
+def kinds(markdown: str) -> Iterator[tuple[str, str]]:
+    """What a real reader of Markdown makes of a text: kind and tag of every token, also within lines."""
+    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(markdown):
+        yield token.type, token.tag
+        yield from ((inner.type, inner.tag) for inner in token.children or () if inner.type != "text_special")
+
+
+def plain(markdown: str) -> list[tuple[str, str]]:
+    """The same without the pieces that a line of plain text is cut into."""
+    return [one for one in kinds(markdown) if one != ("text", "")]
+
+
+@pytest.mark.parametrize("text", TAGS.values(), ids=TAGS)
+def test_hostile_text_is_plain_text_in_markdown_too(text: str) -> None:
+    tame = dict(render_markdown(documentation(page_of("tame"), title="tame"), TEMPLATES))
+    for path, markdown in render_markdown(documentation(page_of(text), title=text), TEMPLATES):
+        assert plain(markdown) == plain(tame[path])
+
+
+def test_the_markdown_pages_say_what_the_web_pages_say() -> None:
+    record = make_record("A/1", state="deprecated", until="2027-01-01", aliases=("stable",), homepage="https://a.org")
+    page = ContainerPage(record, examples=(Example("Load it", "module load A/1"),), help="All about it")
+    files = dict(render_markdown(documentation(page), TEMPLATES))
+    assert set(files) == {"README.md", "A/1.md"}
+    assert "[A/1](A/1.md)" in files["README.md"]
+    for part in ("# A/1", "**deprecated**", "`stable`", "```\nmodule load A/1\n```", "torch", "All about it"):
+        assert part in files["A/1.md"]
+
+
+def test_a_container_without_examples_has_no_heading_for_them() -> None:
+    page = ContainerPage(make_record("A/1", state="retired"))
+    assert "Use it" not in dict(render_html(documentation(page), TEMPLATES))["containers/A/1.html"]
+    assert "Use it" not in dict(render_markdown(documentation(page), TEMPLATES))["A/1.md"]
+
+
+def test_one_package_is_one() -> None:
+    facts = ContainerPage(make_record("A/1", packages=(Package("x", "1"),))).facts
+    assert "1 package" in facts
+
+
+@pytest.mark.parametrize(
+    ("modules", "count", "none"),
+    [([], "0 containers", "There is no container yet."), (["A/1"], "1 container", "Nothing fits.")],
+)
+def test_a_list_of_none_and_of_one_says_so(modules: list[str], count: str, none: str) -> None:
+    pages = [ContainerPage(make_record(module)) for module in modules]
+    html = dict(render_html(documentation(*pages), TEMPLATES))["index.html"]
+    assert f">{count}</p>" in html
+    assert none in html
