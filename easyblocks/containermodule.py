@@ -23,6 +23,8 @@ from easybuild.tools.filetools import adjust_permissions, convert_name, det_lock
 from easybuild.tools.utilities import trace_msg
 
 from hpcmod import __version__, resources
+from hpcmod.catalogue.notices import look_for_notices
+from hpcmod.check.fit import check_fit
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.image.contents import read_facts
 from hpcmod.image.integrity import check_sha256, file_sha256
@@ -35,7 +37,8 @@ from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
 from hpcmod.model.plan import make_plan
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.spec import InstallSpec, parse_commands, parse_install_mode
+from hpcmod.model.spec import InstallSpec, parse_commands, parse_environment, parse_install_mode
+from hpcmod.model.swap import with_mode
 from hpcmod.progress import ProgressLine
 from hpcmod.render.modulefile import render_body, render_description
 from hpcmod.render.plan import render_plan
@@ -56,10 +59,12 @@ AGAIN = ("force", "rebuild", "module_only", "sanity_check_only", "skip")  # ask 
 
 PARAMETERS = {
     "bind_paths": ([], "Bind paths on top of the site's: source[:destination[:options]]"),
+    "environment": ({}, "Variables of the container: {name: value}; those that the user sets win"),
     "image": (None, "The image, instead of sources: docker://HOST/NAME@sha256:..., or whatever else names one"),
     "install_mode": ("auto", "The image: 'copy', 'link' (hard link), 'central' (in place) or 'auto' (the site's way)"),
+    "netstack": ("auto", "The host's network libraries: 'swap' (before the image's), 'off' or 'auto' (the site's way)"),
     "site_profile": (None, "Name or file of the site profile (default: the one that fits this machine)"),
-    "wrapped_commands": ([], "Commands of the image to put on PATH (default: the well-known ones)"),
+    "wrapped_commands": ([], "Commands to put on PATH, or {name: [program, argument...]} (default: well-known ones)"),
 }
 
 
@@ -88,7 +93,7 @@ class ContainerModule(EasyBlock):
     def site(self):
         """The profile of this machine."""
         with boundary():
-            return load_site(self.cfg["site_profile"], os.environ)
+            return with_mode(load_site(self.cfg["site_profile"], os.environ), self.cfg["netstack"])
 
     @cached_property
     def plan(self):
@@ -99,8 +104,7 @@ class ContainerModule(EasyBlock):
     def make_plan(self, image=None):
         """Make the install plan from an image, or from the one that is already in place."""
         spec = self.make_spec()
-        places = make_plan(None, self.site, spec).sif_places
-        image = image or next((place for place in places if os.path.isfile(place)), None)
+        image = image or next(filter(os.path.isfile, make_plan(None, self.site, spec).sif_places), None)
         return make_plan(read_facts(image) if image else None, self.site, spec)
 
     def make_spec(self):
@@ -118,6 +122,7 @@ class ContainerModule(EasyBlock):
             install_mode=parse_install_mode(self.cfg["install_mode"]),
             binds=tuple(Bind.parse(text) for text in self.cfg["bind_paths"]),
             commands=parse_commands(self.cfg["wrapped_commands"]),
+            environment=parse_environment(self.cfg["environment"]),
         )
 
     def run_all_steps(self, *args, **kwargs):
@@ -167,10 +172,9 @@ class ContainerModule(EasyBlock):
 
     def download(self, wanted):
         """Get the image, from wherever it is, into the first source path."""
-        name = wanted.reference.file_name
         if self.dry_run:
             self.dry_run_msg("  * %s (MISSING)", wanted.reference.canonical)
-            return LocalImage(Path(name), None, None)
+            return LocalImage(Path(wanted.reference.file_name), None, None)
         if not wanted.origins:
             raise nowhere(wanted.reference, self.image_directories(), self.cfg["download_instructions"] or "")
         from hpcmod.image.settings import make_options  # imports requests: 0.1 s that an image at hand need not pay
@@ -178,7 +182,7 @@ class ContainerModule(EasyBlock):
         directory = Path(source_paths()[0], self.name.lower()[0], self.name)
         mkdir(str(directory), parents=True)
         options = make_options(self.site, os.environ, tool=f"hpcmod {__version__}", tell=self.tell)
-        with ProgressLine(f"fetching {name}") as progress:
+        with ProgressLine(f"fetching {wanted.reference.file_name}") as progress:
             options = replace(options, detail=progress.note)
             return get_source(wanted, directory, options=options, beside=self.image_directories(), progress=progress)
 
@@ -223,13 +227,13 @@ class ContainerModule(EasyBlock):
             return
         if not self.src:
             raise EasyBuildError("No image: sources is empty")
-        source = self.src[0]
-        found = source["image"]
+        source, found = self.src[0], self.src[0]["image"]
         wanted = store.ImageSource(
             found.path,
             source["expected"],
             provenance=found.provenance,
             ours=found.ours,
+            believe_record="HPCMOD_UPDATE" in os.environ,  # `hpcmod update`: what nobody has touched is not read again
             vouch=lambda path: vouch_for_sif(path, found.copy_rule, os.environ, shown=found.path),
         )
         with boundary(), ProgressLine(f"copying {source['name']}") as progress:
@@ -247,13 +251,12 @@ class ContainerModule(EasyBlock):
         return []
 
     def sanity_check_step(self, *args, **kwargs):
-        """The image is in one of its places and starts through the very module; the run scripts are there."""
+        """The image is in one of its places, fits the machine, and starts through the module; run scripts are there."""
         files = [self.plan.sif_places, "runscripts/conda-python-simple", "bin/start-shell"]
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
-        commands = runtime.start_commands(os.environ)
-        if not commands:
-            print_warning("No container runtime on this machine, so the image was not started")
-        kwargs.setdefault("custom_commands", commands)
+        kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, warn=print_warning))
+        with boundary():
+            check_fit(self.plan, os.environ, warn=print_warning)
         super().sanity_check_step(*args, **kwargs)
 
     def make_module_description(self):
@@ -269,7 +272,8 @@ class ContainerModule(EasyBlock):
     def render(self, part, **kwargs):
         """Render a part of the module in its syntax."""
         with boundary():
-            return part(self.plan, self.module_generator.SYNTAX, resources.module_templates(), **kwargs)
+            plan, syntax = look_for_notices(self.plan, os.environ), self.module_generator.SYNTAX
+            return part(plan, syntax, resources.module_templates(), **kwargs)
 
     def make_module_step(self, fake=False):
         """Write the module under a name that no tool reads, then rename it: there is never half a module."""

@@ -3,6 +3,7 @@
 stack        where each tool lies (tests/stack.py)
 tiny_sif     a real image without torch: bash, Python, conda's layout
 torch_sif    the image with PyTorch for CPUs
+base_image   a small Debian to build images upon, as an OCI layout
 eb           runs the real EasyBuild with a prefix of its own
 module_env   runs bash snippets with a real `module`; runs the test twice, with Lmod and with Environment Modules 5
 lmod         the same, Lmod only
@@ -107,6 +108,14 @@ def torch_sif(stack: Stack) -> Path:
     if stack.missing("torch_sif"):
         pytest.skip("no image with torch: run dev/stack torch")
     return stack.torch_sif
+
+
+@pytest.fixture(scope="session")
+def base_image(stack: Stack) -> Path:
+    """A small Debian as an OCI layout, to build upon."""
+    if stack.missing("base_image", "wheels"):
+        pytest.skip("nothing to build images from: run dev/stack build")
+    return stack.base_image
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
-from hpcmod.model.plan import InstallPlan, make_plan
+from hpcmod.model.plan import InstallPlan, make_plan, with_notices
 from hpcmod.model.site import Site, Tunable
 from hpcmod.model.spec import InstallSpec
 
@@ -30,6 +30,9 @@ SPEC = InstallSpec(
     description="PyTorch 2.7.1 for AMD GPUs",
     homepage="https://pytorch.org/",
 )
+
+ENVIRONMENT = (("OMP_NUM_THREADS", "4"), ("SAM_CACHE", 'it\'s "here", %(name)s'))
+"""Variables that an easyconfig gives the container."""
 
 HOSTILE = {
     "quotes": "a 'b' \"c\" `d`",
@@ -92,5 +95,6 @@ def make_plan_of(text: str) -> InstallPlan:
         description=text,
         homepage=text,
         binds=(Bind(f"/data/{inline}"),),
+        environment=(("HOSTILE", value),),
     )
-    return make_plan(facts, site, spec)
+    return with_notices(make_plan(facts, site, spec), [f"/catalogue/{value}"], "5" * 64)

@@ -33,6 +33,8 @@ class Stack:
     modulecmd: Path
     tiny_sif: Path
     torch_sif: Path
+    base_image: Path
+    wheels: Path
 
     def missing(self, *names: str) -> list[str]:
         """Name those of the given fields whose path does not exist."""

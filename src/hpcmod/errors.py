@@ -109,7 +109,7 @@ def explain_os_error(err: OSError) -> HpcmodError:
     where = f"{err.filename}: " if err.filename else ""
     what = f"{where}{err.strerror or err}"
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpaceError(what, "Free some space there, or choose another place: eb --installpath=DIRECTORY ...")
+        return NoSpaceError(what, "Free some space there, or choose another place; of eb: --installpath=DIRECTORY")
     if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return LackingError(what, "Choose a place you may write to: eb --installpath=DIRECTORY ...")
+        return LackingError(what, "Choose a place you may read and write; of eb: --installpath=DIRECTORY")
     return HpcmodError(what)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 from hpcmod.errors import LackingError
+
+_LOOK = 0.5  # seconds after which a silent program is looked at
+_PATIENCE = 10  # seconds that a program has to tidy up when it is told to end
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,85 @@ def call(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
         return subprocess.run(list(argv), env=env, check=False).returncode
     except OSError as err:
         raise _cannot_start(argv[0], err) from err
+
+
+def follow(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    env: Mapping[str, str],
+    cwd: Path,
+    on_start: Callable[[int], None] = lambda _: None,
+    on_line: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Run a long program in a session of its own, write all it says to a log, and return its exit status.
+
+    Parameters
+    ----------
+    log
+        What the program writes, to stdout and stderr, is added to this file as it comes.
+    on_start
+        Called with the number of the process, which is also that of its session.
+    on_line
+        Called with each line; whatever it raises ends the program and all that it started, as Ctrl-C does.
+
+    Raises
+    ------
+    LackingError
+        If the program is not on this machine.
+    """
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            env=env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as err:
+        raise _cannot_start(argv[0], err) from err
+    with child, log.open("ab", buffering=0) as file:  # whoever reads it sees how far it is
+        try:
+            on_start(child.pid)
+            for line in _lines(child):
+                file.write(line)
+                on_line(line.decode(errors="replace").rstrip())
+        except BaseException:
+            _end_group(child)
+            raise
+        return child.wait()
+
+
+def _lines(child: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """Give the lines of a program until it has ended: what it left running may hold its output open for ever."""
+    pipe, rest = child.stdout.fileno() if child.stdout else -1, b""
+    while True:
+        ended = child.poll() is not None
+        there = select.select([pipe], [], [], 0 if ended else _LOOK)[0]
+        block = os.read(pipe, 1 << 16) if there else b""
+        *lines, rest = (rest + block).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+        if not block and (there or ended):
+            break
+    if rest:
+        yield rest
+
+
+def _end_group(child: subprocess.Popen[bytes]) -> None:
+    """End a program that leads a session, and what it started; it may tidy up for a while."""
+    _signal_group(child.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout=_PATIENCE)
+    _signal_group(child.pid, signal.SIGKILL)
+    if child.stdout:
+        child.stdout.close()
+
+
+def _signal_group(number: int, sent: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(number, sent)
 
 
 def become(argv: Sequence[str]) -> NoReturn:

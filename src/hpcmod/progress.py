@@ -42,6 +42,8 @@ class ProgressLine:
         now, began, before = time.monotonic(), self._began, self._before
         if before < 0:
             self._began, self._before = now, done
+            if now - began >= _QUIET:  # other work came first, and this has only begun
+                self._shown = now
         if not self._terminal and now - self._shown < _QUIET:
             return
         self._shown = now

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +23,13 @@ def resumable_path(final: Path) -> Path:
 
 
 def clear_partials(directory: Path, name: str | None = None) -> None:
-    """Remove what killed processes left of one file, or of all, in a directory; only the holder of its lock may."""
+    """Remove what killed processes left of one name, or of all, in a directory; only the holder of its lock may."""
     for path in directory.glob(f".*{_PARTIAL}-*"):
         if name is None or path.name.startswith(f".{name}{_PARTIAL}-"):
-            path.unlink()
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 @contextmanager
@@ -36,6 +41,41 @@ def replacing(final: Path) -> Iterator[Path]:
         partial.replace(final)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_directory(final: Path) -> Iterator[Path]:
+    """Give a temporary directory; what the block leaves there becomes the final one whole, unless the block raises.
+
+    Notes
+    -----
+    Where the file system can exchange two names (most can, Lustre cannot), there is no moment without the directory.
+    What a killed process leaves, whole directories, `clear_partials` removes.
+    """
+    partial = partial_path(final)
+    shutil.rmtree(partial, ignore_errors=True)  # of a killed process that had our number
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        if not final.exists() or not _exchange(partial, final):
+            _swap(partial, final)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False where that cannot be."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # glibc 2.28
+    at_here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of linux/fs.h
+    return rename is not None and rename(at_here, os.fsencode(one), at_here, os.fsencode(other), exchange) == 0
+
+
+def _swap(partial: Path, final: Path) -> None:
+    old = partial.with_name(f"{partial.name}-old")
+    if final.exists():
+        final.rename(old)
+    partial.rename(final)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:

@@ -31,8 +31,39 @@ def site_profiles() -> dict[str, str]:
     return {name[: -len(".toml")]: text for name, text in _texts(_PACKAGE / "sites", ".toml").items()}
 
 
+def recipes() -> dict[str, str]:
+    """Read the recipes that come with hpcmod: TOML text by name of the recipe.
+
+    Raises
+    ------
+    NotFoundError
+        If this installation of hpcmod has none.
+    """
+    return {name[: -len(".toml")]: text for name, text in _texts(_shipped("recipes"), ".toml").items()}
+
+
+def recipe_components() -> dict[str, str]:
+    """Read the scripts that recipes are made of: text by name, without .sh."""
+    return {name[: -len(".sh")]: text for name, text in _texts(_shipped("recipes") / "components", ".sh").items()}
+
+
+def recipe_sources() -> str:
+    """Read where the sources of components are: TOML text."""
+    return (_shipped("recipes") / "components" / "sources.toml").read_text(encoding="utf-8")
+
+
+def recipe_lock() -> str:
+    """Read the lock file of the recipes that come with hpcmod."""
+    return (_shipped("recipes") / "lock").read_text(encoding="utf-8")
+
+
+def _shipped(folder: str, package: Path = _PACKAGE) -> Path:
+    """Give the place of a folder that stands at the top of a checkout, and in an installation within the package."""
+    return (package.parent.parent if is_checkout(package) else package) / folder
+
+
 def _runscripts(package: Path) -> Path:
-    return (package.parent.parent if is_checkout(package) else package) / "runscripts"
+    return _shipped("runscripts", package)
 
 
 def _texts(directory: Path, suffix: str) -> dict[str, str]:
@@ -47,6 +78,11 @@ def _texts(directory: Path, suffix: str) -> dict[str, str]:
 def module_templates() -> dict[str, str]:
     """Read the templates of modulefiles: text by file name."""
     return _texts(_PACKAGE / "render", ".j2")
+
+
+def page_files() -> dict[str, str]:
+    """Read what the pages of the documentation are made of, templates, style and script: text by file name."""
+    return _texts(_PACKAGE / "render" / "pages", "")
 
 
 def easyconfigs_directory() -> Path:

@@ -12,7 +12,10 @@ from pathlib import Path
 from tests.bench.measure import table
 from tests.stack import find_stack, read_stack
 
-BENCHMARKS = ("install", "module", "runscript", "get_master", "squashfs", "convert", "job")
+BENCHMARKS = (
+    *("install", "module", "runscript", "get_master", "squashfs", "convert", "job", "compat"),
+    *("published", "catalogue"),
+)
 ON_DEMAND = ("convert",)  # an hour, and 30 GB of test images
 
 

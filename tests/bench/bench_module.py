@@ -1,10 +1,13 @@
-"""Loading the module, beside an empty module; running a wrapper, beside a bare `apptainer exec`."""
+"""Loading the module, beside an empty one and with catalogues known; a wrapper, beside a bare `apptainer exec`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+from hpcmod.model.advisory import Advisory
+from hpcmod.render.notice import ALL, render_advisory_notice, render_notices
 from tests.bench.bench_install import OURS
 from tests.bench.measure import Row, alternate, must
 from tests.stack import EasyBuild, ModuleTool, Stack
@@ -15,15 +18,22 @@ TITLE = "Using the module"
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
     """Measure with a small image; `megabytes` is not used: the image is not read here."""
     del megabytes
-    eb = EasyBuild(stack, work, stack.tiny_sif.parent)
+    eb = _install(stack, work, "Small", catalogues=())
+    yield from _load(stack, eb, work, rounds)
+    yield from _notices(stack, work, rounds)
+    yield from _wrapper(stack, eb, work, rounds)
+
+
+def _install(stack: Stack, work: Path, name: str, *, catalogues: Sequence[Path]) -> EasyBuild:
+    """Install the small image under a name, with some catalogues known."""
+    eb = EasyBuild(stack, work, stack.tiny_sif.parent, variables={"HPCMOD_CATALOGUE": ":".join(map(str, catalogues))})
     sha256 = must(["sha256sum", stack.tiny_sif]).stdout.split()[0]
-    recipe = work / "Small-1.eb"
-    recipe.write_text(OURS.format(name="Small", image=stack.tiny_sif.name, sha256=sha256, mode="copy"))
+    recipe = work / f"{name}-1.eb"
+    recipe.write_text(OURS.format(name=name, image=stack.tiny_sif.name, sha256=sha256, mode="copy"))
     done = eb(recipe, "--rebuild")
     if done.returncode:
         raise SystemExit(done.stdout)
-    yield from _load(stack, eb, work, rounds)
-    yield from _wrapper(stack, eb, work, rounds)
+    return eb
 
 
 def _load(stack: Stack, eb: EasyBuild, work: Path, rounds: int) -> Iterator[Row]:
@@ -37,6 +47,30 @@ def _load(stack: Stack, eb: EasyBuild, work: Path, rounds: int) -> Iterator[Row]
     })  # fmt: skip
     yield Row("module load", f"{1000 * took['ours']:.1f} ms", f"an empty module {1000 * took['empty']:.1f} ms",
               f"{took['ours'] / took['empty']:.2f}", "<= 1.10")  # fmt: skip
+
+
+def _notices(stack: Stack, work: Path, rounds: int) -> Iterator[Row]:
+    """Load with several catalogues, each of which has an advisory about every image that does not hold here."""
+    advisory = Advisory(
+        *("x", "title", "text", "https://example.org", "2026-01-01", "2099-01-01"),
+        environment=(("HPCMOD_NOT_SET", "*"),),
+    )
+    catalogues = [work / f"catalogue-{number}" for number in range(3)]
+    for catalogue in catalogues:
+        (catalogue / "notices").mkdir(parents=True)
+        (catalogue / "notices" / ALL).write_text(render_notices([render_advisory_notice(advisory)]))
+    counts = (0, 1, 3)
+    modules = {count: _install(stack, work, f"Small{count}", catalogues=catalogues[:count]).modules for count in counts}
+    env = {**stack.environment(work), "MODULEPATH": str(modules[0])}
+    load = [stack.lmod_cmd, "bash", "load"]
+    took = alternate(10 * rounds, {
+        f"Small{count}": partial(must, [*load, f"Small{count}"], env=env) for count in counts
+    })  # fmt: skip
+    none = took["Small0"]
+    for count in counts[1:]:
+        some = took[f"Small{count}"]
+        yield Row(f"module load, catalogues known: {count}", f"{1000 * some:.1f} ms",
+                  f"none known {1000 * none:.1f} ms", f"{some / none:.2f}")  # fmt: skip
 
 
 def _wrapper(stack: Stack, eb: EasyBuild, work: Path, rounds: int) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 loader       each pair of module tool and syntax in turn, with modules installed once for the whole session:
              PyTorch as it is for LUMI, and Toy 1.0 and 2.0 for a site whose bind paths and central directory exist here
+small_base   what a shell needs of the base image, to build upon
 toy          an easyconfig of Toy 1.0 whose image lies in the central directory of `eb`
 """
 
@@ -22,6 +23,7 @@ import pytest
 
 from hpcmod.image.sif import read_sif, squashfs_partition
 from tests import corpus
+from tests.builds import make_small_base
 from tests.stack import CHECKOUT, Done, EasyBuild, ModuleTool, Stack
 
 LUMI_EASYCONFIG = CHECKOUT / "easyconfigs/p/PyTorch/PyTorch-2.7.1-rocm-6.2.4-singularity.eb"
@@ -131,6 +133,16 @@ def running_generation(lmod: ModuleTool, eb: EasyBuild) -> str:
     return done.stdout.strip().removeprefix(MARK)
 
 
+def moments(whole: float, points: int) -> Iterator[float]:
+    """Give random moments, in seconds, of a run that takes so long as a whole: one in each of so many equal parts."""
+    seed = int(os.environ.get("HPCMOD_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"HPCMOD_SEED={seed}, a whole run took {whole:.2f} s")
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    parts = list(range(points))
+    chance.shuffle(parts)
+    return ((part + chance.random()) * whole / points for part in parts)
+
+
 @contextmanager
 def away(path: Path) -> Iterator[None]:
     """Take a file away for a while."""
@@ -147,6 +159,12 @@ def toy(eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> Path:
     """An easyconfig of Toy 1.0; its image is a file of the central directory, the test's to change."""
     (eb.central / TOY_IMAGE).symlink_to(tiny_sif)
     return write_easyconfig(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def small_base(base_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a shell needs of the base image, as an OCI layout: images of it are made at once."""
+    return make_small_base(base_image, tmp_path_factory.mktemp("small-base"))
 
 
 def installed(eb: EasyBuild, *args: str | Path, **env: str) -> Done:
@@ -196,6 +214,9 @@ central = ["{top}/site-images"]
 [binds]
 required = ["{top}/binds/required", "{top}/binds/not-on-this-node"]
 optional = ["{top}/binds/optional:/optional", "{top}/binds/nowhere"]
+
+[netstack]
+directory = ["{top}/netstack/*"]
 
 [environment]
 TOY_TUNABLE = "of the site"

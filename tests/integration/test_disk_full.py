@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,3 +181,18 @@ def error_of(done: Done) -> str:
 
 def round_to_page(size: float) -> int:
     return int(size) // (4 * KIB) * 4 * KIB
+
+
+@pytest.mark.parametrize("free", [0, 64 * KIB, 1 * MIB])
+def test_a_capture_of_libraries_that_does_not_fit_leaves_nothing(disk: SmallDisk, free: int) -> None:
+    argv = [sys.executable, "-c", "from hpcmod.cli.main import main; main()", "netstack", "capture", "libcrypto.so.3"]
+    out = disk.place / "netstack"
+    disk("mkdir", str(out))
+    disk.leave_free(free)
+    failed = disk(*argv, "--out", str(out))
+    assert (failed.returncode, failed.stdout) == (5, "")
+    assert "netstack capture --out" in failed.stderr
+    assert disk("ls", str(out)).stdout == ""
+    disk.leave_free(64 * MIB)
+    again = disk(*argv, "--out", str(out))
+    assert disk("ls", again.stdout.strip()).stdout.split()[:2] == ["libcrypto.so", "libcrypto.so.3"]

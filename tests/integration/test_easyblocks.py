@@ -89,5 +89,5 @@ def test_a_dry_run_without_any_source_tells_of_no_fault(eb: EasyBuild, bare: Pat
 
 def test_eb_explains_the_parameters(eb: EasyBuild, easyblock: str) -> None:
     explained = eb("--avail-easyconfig-params", f"--easyblock={easyblock}").stdout
-    for parameter in ("bind_paths", "install_mode", "site_profile", "wrapped_commands"):
+    for parameter in ("bind_paths", "environment", "install_mode", "site_profile", "wrapped_commands"):
         assert re.search(rf"^{parameter}\*  +\w+.*\[default: ", explained, re.MULTILINE), explained

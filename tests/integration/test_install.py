@@ -27,7 +27,10 @@ from tests.unit.image.file_server import Answer, Server, serve
 
 pytestmark = pytest.mark.stack
 
-SOURCE = ("src", "easyblocks", "easyconfigs", "runscripts", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+SOURCE = (
+    *("src", "easyblocks", "easyconfigs", "recipes", "runscripts"),
+    *("setup.cfg", "pyproject.toml", "README.md", "LICENSE"),
+)
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,8 @@ def test_hpcmod_install_needs_no_configuration(
     venv.pip(checkout)
     done = run([str(venv.root / "bin/hpcmod"), "install", LUMI_EASYCONFIG.name], venv.environment(eb), eb.top)
     assert_module_runs(lmod, eb, done)
+    recipes = run([str(venv.root / "bin/hpcmod"), "build", "--list"], venv.environment(eb), eb.top)
+    assert "pytorch-cpu: " in recipes.stdout, recipes.stderr
 
 
 def test_a_sites_own_eb_serves_after_hpcmod_env(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -12,7 +11,6 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from tests.integration.conftest import (
     leftovers,
     make_images,
     modulefiles,
+    moments,
     running_generation,
     use_image,
     write_easyconfig,
@@ -40,16 +39,6 @@ MEGABYTES = 500 if THOROUGH else 150
 def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two images so large that copying one takes a visible part of an installation."""
     return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", "two", megabytes=MEGABYTES)
-
-
-def moments(whole: float) -> Iterator[float]:
-    """Give random moments, in seconds, of a run that takes so long as a whole: one in each of equal parts of it."""
-    seed = int(os.environ.get("HPCMOD_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"HPCMOD_SEED={seed}, a whole run took {whole:.2f} s")
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    parts = list(range(POINTS))
-    chance.shuffle(parts)
-    return ((part + chance.random()) * whole / POINTS for part in parts)
 
 
 def kill_at(eb: EasyBuild, seconds: float, *args: str | Path) -> str:
@@ -87,7 +76,7 @@ def test_a_first_installation_killed_anywhere_leaves_no_broken_module(
     easyconfig = write_easyconfig(tmp_path)
     use_image(eb, images[0])
     killed_in = Counter[str]()
-    for moment in moments(seconds_of(eb, easyconfig)):
+    for moment in moments(seconds_of(eb, easyconfig), POINTS):
         shutil.rmtree(eb.prefix)
         killed_in[kill_at(eb, moment, easyconfig)] += 1
         assert running_generation(lmod, eb) in ("", "one")
@@ -109,7 +98,7 @@ def test_a_rebuild_killed_anywhere_leaves_the_old_module_or_the_new_one(
     use_image(eb, images[0])
     whole = seconds_of(eb, easyconfig, "--rebuild")
     killed_in = Counter[str]()
-    for number, moment in enumerate(moments(whole)):
+    for number, moment in enumerate(moments(whole, POINTS)):
         old, new = (("one", "two"), ("two", "one"))[number % 2]
         use_image(eb, images[(number + 1) % 2])
         killed_in[kill_at(eb, moment, easyconfig, "--rebuild")] += 1

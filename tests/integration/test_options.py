@@ -236,3 +236,49 @@ def test_a_changed_image_replaces_the_former_one(
     assert sha256_of(root_of(eb) / TOY_IMAGE) == sha256_of(changed)
     assert leftovers(eb) == set()
     assert_runs(lmod, eb)
+
+
+COMMANDS = {"python": ["python"], "six": ["python", "-c", "import sys; print(6, *sys.argv[1:])", "it's $(id)"]}
+VARIABLES = {"OMP_NUM_THREADS": "4", "TOY_TEXT": 'it\'s "here"; %(name)s & | * %', "TOY_EMPTY": ""}
+READ = 'singularity exec $SIF sh -c \'printf "%s|" "$OMP_NUM_THREADS" "$TOY_TEXT" "${TOY_EMPTY-none}"\''
+
+
+def test_variables_and_commands_with_arguments_arrive_in_the_container(
+    eb: EasyBuild, toy: Path, module_env: ModuleTool, tmp_path: Path
+) -> None:
+    variables = {name: value.replace("%(", "%%(") for name, value in VARIABLES.items()}
+    easyconfig = write_easyconfig(tmp_path, wrapped_commands=COMMANDS, environment=variables)
+    syntax = "Lua" if module_env.name == "lmod" else "Tcl"
+    installed(eb, easyconfig, f"--module-syntax={syntax}")
+    said = module_env(f"module load Toy && six 'a b' && {READ}", eb.modules)
+    assert said.stdout == f"6 it's $(id) a b\n4|{VARIABLES['TOY_TEXT']}||", said.stderr
+    for given in ("OMP_NUM_THREADS", "APPTAINERENV_OMP_NUM_THREADS", "SINGULARITYENV_OMP_NUM_THREADS"):
+        said = module_env(f"export {given}=7; module load Toy && {READ}", eb.modules)
+        assert said.stdout.startswith("7|it's"), said.stderr
+    for before in ("true", "export TOY_TEXT=mine APPTAINERENV_OMP_NUM_THREADS= SINGULARITYENV_TOY_EMPTY=x"):
+        said = module_env(f"{before}; {UNCHANGED}", eb.modules)
+        assert said.stdout == "the same\n", said.stdout + said.stderr
+
+
+UNCHANGED = """
+variables() { env | grep -E 'OMP_|TOY_' | sort; }
+before=$(variables); module load Toy; module unload Toy
+[[ $before == "$(variables)" ]] && echo 'the same' || variables
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"environment": {"SIF": "/x"}}, "SIF is one that the module"),
+        ({"environment": {"A B": "x"}}, "is not the name of a variable"),
+        ({"wrapped_commands": {"module": ["x"]}}, "'module' would hide"),
+    ],
+)
+def test_what_an_easyconfig_must_not_set_or_wrap_is_refused(
+    eb: EasyBuild, toy: Path, tmp_path: Path, parameters: dict[str, object], words: str
+) -> None:
+    done = eb(write_easyconfig(tmp_path, **parameters))
+    assert done.returncode == 2, done.stdout
+    assert words in done.stdout
+    assert modulefiles(eb) == set()

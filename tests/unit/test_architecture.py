@@ -54,12 +54,13 @@ PURE_LIBRARIES = {
         "re",
         "shlex",
         "string",
+        "struct",
         "sys",
         "textwrap",
         "tomli",
         "tomllib",
     ),
-    *("types", "typing", "urllib.parse"),
+    *("types", "typing", "urllib.parse", "warnings", "yaml"),
 }
 """What model and render may import besides: nothing that opens a file, reads the environment or asks a clock."""
 

@@ -12,8 +12,10 @@ import pytest
 from hpcmod import errors, resources
 from hpcmod.cli.main import main
 from hpcmod.errors import HpcmodError
+from hpcmod.model.advisory_schema import KEYS, parse_advisory
 from hpcmod.model.masks import cpu_masks
 from hpcmod.model.profile import make_site, parse_profile
+from tests.verbs import verbs_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
@@ -42,7 +44,7 @@ def test_every_link_leads_somewhere(path: Path) -> None:
         file, _, anchor = link.partition("#")
         target = (path.parent / file).resolve() if file else path
         headings = (
-            re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE) if target.is_file() else []
+            re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE) if target.suffix == ".md" else []
         )
         if not target.exists() or (anchor and anchor not in map(anchor_of, headings)):
             dead.append(link)
@@ -62,6 +64,8 @@ def faults_of(line: str) -> list[str]:
     for call in re.findall(r"(?:^|\$\(|[|;&] *|^\$ |\b[A-Z_]+=\S+ )hpcmod\b([^|;&)#]*)", line):
         command: click.Command = main
         for word in re.sub(r"'[^']*'", "'...'", call.partition(" -- ")[0]).split():
+            if command.context_settings.get("ignore_unknown_options"):
+                break  # what follows is for the container's runtime, and for the command in it
             if word.startswith("-"):
                 options = [
                     option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
@@ -69,10 +73,10 @@ def faults_of(line: str) -> list[str]:
                 if word.partition("=")[0] not in (*options, "-h", "--help"):
                     faults.append(f"no flag {word}: {line}")
             elif isinstance(command, click.Group):
-                if word not in command.commands:
+                if word not in verbs_of(command):
                     faults.append(f"no verb {word}: {line}")
                     break
-                command = command.commands[word]
+                command = verbs_of(command)[word]
     return faults
 
 
@@ -91,7 +95,7 @@ def test_a_wrong_verb_or_flag_would_be_noticed(line: str) -> None:
 
 def test_the_pages_show_the_commands_there_are() -> None:
     shown = " ".join(line for path in PAGES for line in code_of(path.read_text(encoding="utf-8")))
-    assert [name for name in main.commands if f"hpcmod {name}" not in shown] == []
+    assert [name for name in verbs_of(main) if f"hpcmod {name}" not in shown] == []
 
 
 @each_page
@@ -104,7 +108,7 @@ def test_every_script_of_the_checkout_that_is_named_exists(path: Path) -> None:
 
 @each_page
 def test_every_path_of_the_checkout_that_is_named_exists(path: Path) -> None:
-    rooms = r"(?:src|easyblocks|easyconfigs|runscripts|tests|dev|docs)/[\w/.*-]*"
+    rooms = r"(?:src|easyblocks|easyconfigs|recipes|runscripts|tests|dev|docs)/[\w/.*-]*"
     named = {word for word in re.findall(r"`([^`\s]+)`", path.read_text(encoding="utf-8")) if re.fullmatch(rooms, word)}
     assert [name for name in named if not list(CHECKOUT.glob(name.rstrip("/")))] == []
 
@@ -144,25 +148,42 @@ def test_the_site_profiles_that_are_shown_are_valid_and_show_the_right_form() ->
     assert (second.name, second.cache_root) == ("mine", "/scratch/mine/cache")
 
 
+def test_the_advisory_that_is_shown_is_valid_and_all_its_keys_are_explained() -> None:
+    text = page("docs/how-to/advisories.md")
+    (shown,) = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert parse_advisory(shown, "advisories.md", "x").unset == ("NCCL_NET_GDR_LEVEL",)
+    explained = {
+        key for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for key in re.findall(r"`([^`]+)`", row)
+    }
+    assert explained == set(KEYS)
+
+
 def test_the_trust_policy_that_is_shown_is_valid() -> None:
     (text,) = re.findall(r"^```toml\n(.*?)^```", page("docs/how-to/images.md"), re.MULTILINE | re.DOTALL)
     policy = make_site([parse_profile(f'name = "ours"\n{text}', "images.md")]).trust
     assert [rule.needs for rule in policy.rules] == [("signature",), ()]
 
 
-def parameters_of_the_easyblock() -> dict[str, object]:
+def test_the_netstack_that_is_shown_is_valid() -> None:
+    (text,) = re.findall(r"^```toml\n(.*?)^```", page("docs/how-to/host-libraries.md"), re.MULTILINE | re.DOTALL)
+    site = make_site([parse_profile(f'name = "ours"\n{text}', "host-libraries.md")])
+    assert site.all_binds == (site.netstack.directory,)
+
+
+def parameters_of_the_easyblock(easyblock: str) -> dict[str, object]:
     """Name and default of each parameter, from the easyblock's text: unit tests import no EasyBuild."""
-    tree = ast.parse((CHECKOUT / "easyblocks" / "containermodule.py").read_text(encoding="utf-8"))
+    tree = ast.parse((CHECKOUT / "easyblocks" / f"{easyblock.lower()}.py").read_text(encoding="utf-8"))
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PARAMETERS":
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("PARAMETERS"):
             return {name: default for name, (default, _) in ast.literal_eval(node.value).items()}
-    raise AssertionError("containermodule.py has no PARAMETERS")
+    raise AssertionError(f"{easyblock} has no PARAMETERS")
 
 
-def test_every_parameter_of_the_easyblock_is_explained_with_its_default_and_no_other() -> None:
-    text = page("docs/reference/easyconfig-parameters.md").partition("## Those of `ContainerModule`")[2]
+@pytest.mark.parametrize("easyblock", ["ContainerModule", "ContainerBuild"])
+def test_every_parameter_of_the_easyblock_is_explained_with_its_default_and_no_other(easyblock: str) -> None:
+    text = page("docs/reference/easyconfig-parameters.md").partition(f"## Those of `{easyblock}`")[2]
     rows = re.findall(r"^\| `(\w+)` \| `(.+?)` \|", text.partition("## ")[0], re.MULTILINE)
-    assert {name: ast.literal_eval(default) for name, default in rows} == parameters_of_the_easyblock()
+    assert {name: ast.literal_eval(default) for name, default in rows} == parameters_of_the_easyblock(easyblock)
 
 
 def test_the_easyconfig_that_is_shown_is_the_one_that_is_there() -> None:

@@ -15,15 +15,28 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.catalogue.foreign.lumi_eb import convert_easyconfig
+from hpcmod.catalogue.foreign.ngc import convert_module
+from hpcmod.catalogue.foreign.outcome import Converted
+from hpcmod.catalogue.foreign.shpc import convert_recipe
+from hpcmod.check.easyconfigs.lint import lint_recipe
 from hpcmod.errors import HpcmodError
 from hpcmod.image.bundle import read_bundle, write_bundle
 from hpcmod.image.layout import read_layout
 from hpcmod.image.provenance import parse_provenance
 from hpcmod.image.sif import check_sif, read_sif
+from hpcmod.model.container_yaml import parse_container_yaml
 from hpcmod.model.easyconfig_text import read_named_image
+from hpcmod.model.elf import parse_elf
+from hpcmod.model.ld_cache import parse_ld_cache
+from hpcmod.model.netstack import Capture, CapturedLibrary, Root, parse_record, render_record
 from hpcmod.model.oci import choose_platform, parse_config, parse_manifest, parse_saved
 from hpcmod.model.reference import ImageReference
+from hpcmod.render.easyconfig import render_easyconfig
 from tests.corpus import make_sif
+from tests.elf_files import elf
+from tests.foreign_recipes import LUMI, NGC, ODD_ALIASES, SAMTOOLS
+from tests.ld_cache import make_cache
 from tests.oci_corpus import f, tar_bytes, write_layout
 
 EACH = 112_000 if os.environ.get("HPCMOD_THOROUGH") else 400
@@ -48,7 +61,19 @@ CONFIG = {
 }
 SAVED = [{"Config": "c.json", "RepoTags": ["a:b"], "Layers": ["l.tar"]}]
 PROVENANCE = {"version": 1, "reference": "r", "digest": DIGEST, "sha256": "0" * 64, "size": 1, "vouched": ["a: b"]}
+ELF_FILES = [
+    elf("x.so", needs=[("a", "A")], defines=["X"], bits=bits, order=order) for bits in (32, 64) for order in "<>"
+]
 EASYCONFIG = "name = 'X'\nversion = '1'\nsources = [{'filename': '%(name)s.sif', 'source_urls': ['oras://h.io/x']}]\n"
+
+_NEEDS = (("libc.so.6", "GLIBC_2.34"),)
+_LIBRARY = CapturedLibrary("liba.so.1", ("liba.so",), "/x/liba.so.1", "", "liba.so.1", _NEEDS, ("A_1.2",))
+NETSTACK = render_record(
+    Capture((Root("liba.so", "/x/liba.so"),), (_LIBRARY,), ("libc.so.6",), (("libb.so", "/x"),), ("w",), ("/l",)),
+    version="1",
+    time="2026-11-21T00:00:00Z",
+)
+LD_CACHE = make_cache([("a", "/a", 1), ("b", "/b", 2), ("c", "/c", 0)], ("x86-64-v3", "x86-64-v4"), old=2)
 
 ODD = (
     *(
@@ -103,13 +128,37 @@ def parse_any_manifest(data: bytes) -> None:
         choose_platform(found, "arm64")
 
 
+def import_lumi(data: bytes) -> None:
+    path = Path("x.eb")
+    lint_recipe(text_of(data), path)
+    render_easyconfig(convert_easyconfig(text_of(data), path).easyconfig)
+
+
+def import_shpc(data: bytes) -> None:
+    path = Path("/x/container.yaml")
+    lint_recipe(text_of(data), path)
+    for outcome in convert_recipe(parse_container_yaml(text_of(data), "x"), path):
+        if isinstance(outcome, Converted):
+            render_easyconfig(outcome.easyconfig)
+
+
+def import_ngc(data: bytes) -> None:
+    render_easyconfig(convert_module(text_of(data), Path("/x/pytorch/1.lua")).easyconfig)
+
+
 READERS: dict[str, tuple[Callable[[bytes], object], Sequence[bytes]]] = {
     "reference": (parse_reference, [text.encode() for text in REFERENCES]),
     "manifest": (parse_any_manifest, [json.dumps(value).encode() for value in (MANIFEST, INDEX)]),
     "config": (parse_config, [json.dumps(CONFIG).encode()]),
     "saved": (parse_saved, [json.dumps(SAVED).encode()]),
+    "netstack": (lambda data: parse_record(data, "x"), [NETSTACK.encode()]),
+    "ld.so.cache": (lambda data: parse_ld_cache(data, ("x86-64-v3",)), [LD_CACHE]),
     "provenance": (lambda data: parse_provenance(data, "x"), [json.dumps(PROVENANCE).encode()]),
     "easyconfig": (lambda data: read_named_image(text_of(data), "x.eb"), [EASYCONFIG.encode()]),
+    "elf": (lambda data: parse_elf(lambda at, length: data[at : at + length], len(data)), ELF_FILES),
+    "recipe of LUMI": (import_lumi, [LUMI.encode()]),
+    "recipe of shpc": (import_shpc, [SAMTOOLS.encode(), ODD_ALIASES.encode()]),
+    "module of NGC": (import_ngc, [NGC.encode()]),
 }
 
 

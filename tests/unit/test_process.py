@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from hpcmod.errors import LackingError
-from hpcmod.process import call, run
+from hpcmod.process import call, follow, run
 
 
 def python(code: str) -> list[str]:
@@ -64,3 +67,50 @@ def test_call_gives_the_program_the_environment(tmp_path: Path) -> None:
     code = f"import os; open({str(seen)!r}, 'w').write(os.environ['ONLY'])"
     assert call(python(code), env={"ONLY": "this"}) == 0
     assert seen.read_text() == "this"
+
+
+def test_what_a_long_program_says_is_told_and_logged_line_by_line(tmp_path: Path) -> None:
+    told: list[str] = []
+    code = "import sys; print('one', flush=True); print('two', file=sys.stderr); sys.exit(3)"
+    status = follow(python(code), log=tmp_path / "log", env=os.environ, cwd=tmp_path, on_line=told.append)
+    assert (status, told, (tmp_path / "log").read_text()) == (3, ["one", "two"], "one\ntwo\n")
+
+
+def test_a_long_program_ends_with_all_it_started_when_we_are_interrupted(tmp_path: Path) -> None:
+    def interrupted(line: str) -> None:
+        (tmp_path / "pid").write_text(line)
+        raise KeyboardInterrupt
+
+    argv = ["bash", "-c", "sleep 300 & echo $!; wait"]
+    with pytest.raises(KeyboardInterrupt):
+        follow(argv, log=tmp_path / "log", env=os.environ, cwd=tmp_path, on_line=interrupted)
+    until = time.monotonic() + 20
+    while runs(int((tmp_path / "pid").read_text())):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_long_program_has_ended_also_when_it_left_one_behind_that_holds_its_output(tmp_path: Path) -> None:
+    left = "import time; time.sleep(300)"
+    code = f"""
+import subprocess, sys
+left = subprocess.Popen([sys.executable, "-c", {left!r}], start_new_session=True)
+sys.stdout.write(f"{{left.pid}}\\nno end of line")
+"""
+    told: list[str] = []
+    assert follow(python(code), log=tmp_path / "log", env=os.environ, cwd=tmp_path, on_line=told.append) == 0
+    assert runs(int(told[0])) and told[1:] == ["no end of line"]
+    os.kill(int(told[0]), signal.SIGKILL)
+
+
+def runs(pid: int) -> bool:
+    """Say whether a process is there, and not only its number until somebody asks how it ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_long_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LackingError, match="no-such-program cannot be started"):
+        follow(["no-such-program"], log=tmp_path / "log", env=os.environ, cwd=tmp_path)

@@ -88,6 +88,7 @@ def test_a_fault_takes_the_line_away_too_and_passes_on() -> None:
 
 def test_talk_goes_to_stderr_so_that_stdout_stays_data(capsys: pytest.CaptureFixture[str], clock: Clock) -> None:
     with ProgressLine("copying") as line:
+        line(0, 2 * GB)
         clock.now += 11
         line(GB, 2 * GB)
     said = capsys.readouterr()
@@ -113,3 +114,13 @@ def test_more_is_said_of_each_part_as_far_as_the_line_is_wide(clock: Clock, monk
         line(GB, 4 * GB)
     shown = stream.getvalue().split("\r")[1]
     assert shown == "fetching: 1.0 of 4.0 GB, 25 %, 1.0 GB/s, 3 s left (2 of 6 w"[:59] + "\x1b[K"
+
+
+def test_work_that_comes_after_other_work_says_nothing_of_its_first_bytes_in_a_log(clock: Clock) -> None:
+    stream = io.StringIO()
+    with ProgressLine("building", stream) as line:
+        clock.now += 60
+        line(1, 4 * GB)
+        clock.now += 11
+        line(GB, 4 * GB)
+    assert stream.getvalue() == "building: 1.0 of 4.0 GB, 25 %, 0.1 GB/s, 33 s left\n"

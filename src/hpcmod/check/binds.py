@@ -106,9 +106,17 @@ def _resolve(candidate: Bind, kernel: str) -> tuple[Bind, str]:
 
 def _fits(candidate: Bind, kernel: str) -> list[str]:
     """Find what exists of a pattern, the newest first."""
-    pattern = re.sub(r"\[", "[[]", candidate.source.replace(KERNEL, kernel))
-    found = glob.glob(pattern)  # noqa: PTH207 - Path.glob is for what is relative to a directory
+    return _existing(candidate.source.replace(KERNEL, kernel))
+
+
+def _existing(pattern: str) -> list[str]:
+    found = glob.glob(re.sub(r"\[", "[[]", pattern))  # noqa: PTH207 - Path.glob is for what is relative to a directory
     return sorted((path for path in found if Path(path).exists()), key=version_key, reverse=True)
+
+
+def find_newest(pattern: str) -> str:
+    """Find the newest path that fits a pattern, in which `*` and `?` alone are special; empty: there is none."""
+    return next(iter(_existing(pattern.replace(KERNEL, os.uname().release))), "")
 
 
 def _found(candidate: Bind, bind: Bind, kernel: str) -> str:

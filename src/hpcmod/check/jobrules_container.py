@@ -68,7 +68,7 @@ def _unquoted_sif(look: Look) -> Iterator[Fault]:
 
 
 def _repeated_bind(look: Look) -> Iterator[Fault]:
-    known = {bind.source for group in look.site.binds for bind in group}
+    known = {bind.source for group in look.site.all_binds for bind in group}
     for call in look.calls:
         if not _module_variable(call) or not call.container:
             continue

@@ -33,19 +33,20 @@ def _has_step(look: Look) -> bool:
     return any(word in ("srun", "mpirun", "mpiexec") for word in words)
 
 
-_PORTS = (
+FIXED_PORTS = (
     r"\bMASTER_PORT=[\"']?(\d{4,5})\b",
     r"--master[-_]port[= ](\d{4,5})\b",
     r"--main[-_]process[-_]port[= ](\d{4,5})\b",
     r"--rdzv[-_]endpoint[= ].*:(\d{4,5})\b",
     r"(?:dist|init|rdzv|rendezvous|master)[-_]?\w*[= ]+[\"']?tcp://.*:(\d{4,5})\b",
 )
+"""Ways to say where ranks meet that name one port for every job."""
 
 
 def _fixed_port(look: Look) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
         code = re.sub(r"(?:^|\s)#.*", "", line)
-        found = next((match for pattern in _PORTS if (match := re.search(pattern, code))), None)
+        found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
         if found:
             what = f"port {found[1]} is the same for every job: two jobs or steps on one node meet, and both fail"
             yield number, what, "Leave it out: conda-python-distributed makes one from the job and the step."

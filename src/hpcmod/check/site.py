@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.check.binds import explain_binds
 from hpcmod.check.doctor import FAIL, OK, WARN, Finding
+from hpcmod.check.netstack import check_capture
+from hpcmod.errors import HpcmodError
 from hpcmod.machine import Machine
+from hpcmod.model.netstack import RECORD
 from hpcmod.model.site import NodeType, Site
 
 GPU_DEVICES = {"amd": ("/dev/kfd",), "nvidia": ("/dev/nvidiactl", "/proc/driver/nvidia/version")}
@@ -23,6 +27,7 @@ def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding
     yield Finding(OK, "profile", f"{machine.profiles[-1].source}, because of {machine.choice.reason}")
     yield from _check_images(site)
     yield from _check_binds(site, environ)
+    yield from _check_netstack(site)
     yield from _check_gpus(site)
     yield from _check_network(site)
     yield from _check_cores(site)
@@ -42,7 +47,7 @@ def _check_images(site: Site) -> Iterator[Finding]:
 
 
 def _check_binds(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
-    for one in explain_binds(site.binds, environ):
+    for one in explain_binds(site.all_binds, environ):
         subject = f"bind {one.asked}"
         if one.kept:
             yield Finding(OK, subject, f"{one.bind}: {one.why}" if str(one.bind) != one.asked else one.why)
@@ -52,6 +57,20 @@ def _check_binds(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
         else:
             cure = "" if one.bind.origin.startswith("$") else f"Left out; asked for in {one.bind.origin}."
             yield Finding(WARN if one.bind.origin.startswith("$") else OK, subject, one.why, cure)
+
+
+def _check_netstack(site: Site) -> Iterator[Finding]:
+    """Say of the host's captured libraries what is wrong with them, if anything is."""
+    for one in explain_binds((site.netstack.directory,), {}):
+        if not one.kept or not Path(one.bind.source, RECORD).is_file():
+            continue
+        try:
+            found = list(check_capture(Path(one.bind.source)))
+        except HpcmodError as err:  # of its record; the rest of the machine is worth looking at all the same
+            found = [Finding(FAIL, "record", err.message, err.cure)]
+        yield from (replace(each, subject=f"netstack {each.subject}") for each in found if each.verdict != OK)
+        if all(each.verdict == OK for each in found):
+            yield Finding(OK, "netstack", f"{one.bind.source} is whole, and what the host loads itself")
 
 
 def _check_gpus(site: Site) -> Iterator[Finding]:

@@ -98,7 +98,7 @@ def _read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
     for name in squashfs.listdir(_ENVIRONMENT):
         if not name.endswith(".sh"):
             continue
-        for variable, value, written, is_default in _assignments(_read_text(squashfs, f"{_ENVIRONMENT}/{name}")):
+        for variable, value, written, is_default in assignments(_read_text(squashfs, f"{_ENVIRONMENT}/{name}")):
             if variable == "PATH":
                 search_path[:0] = _literal_directories(written)
             if value is None:  # computed when the container starts: what was known before no longer holds
@@ -114,7 +114,7 @@ def _read_assigned(squashfs: Squashfs) -> tuple[str, ...]:
     return tuple(sorted({name for script in scripts for name in _ASSIGNED.findall(script)}))
 
 
-def _assignments(script: str) -> Iterator[tuple[str, str | None, str, bool]]:
+def assignments(script: str) -> Iterator[tuple[str, str | None, str, bool]]:
     """Give the assignments of a shell script that are made whatever happens.
 
     Yields

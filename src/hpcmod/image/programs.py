@@ -64,9 +64,15 @@ def save_from_daemon(reference: ImageReference, archive: Path, environ: Mapping[
     _run([daemon, "save", "-o", os.fspath(archive), reference.repository], environ)
 
 
-def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Leave out of an environment the settings for running containers that break a build, and what is set inside."""
     settings = {f"{prefix}_{name}" for prefix in ("APPTAINER", "SINGULARITY") for name in _HARMFUL}
-    status = call(argv, env={name: value for name, value in environ.items() if name not in settings})
+    inside = ("APPTAINERENV_", "SINGULARITYENV_")
+    return {name: value for name, value in environ.items() if name not in settings and not name.startswith(inside)}
+
+
+def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    status = call(argv, env=without_settings(environ))
     if status:
         raise HpcmodError(
             f"{Path(argv[0]).name} {argv[1]} failed with status {status}: {argv[-1]}",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from hpcmod.model.bind import Bind
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.guard import make_guard
 from hpcmod.model.site import Binds, NodeType, Site
 from hpcmod.model.spec import COMMAND_NAME, InstallSpec
+from hpcmod.model.swap import make_library_path, swaps_libraries
 from hpcmod.model.versions import choose_tunables, find_versions
 
 RUNSCRIPTS_IN_CONTAINER = "/runscripts"
@@ -105,6 +107,8 @@ class InstallPlan:
     user_layer: UserLayer | None
     packages: tuple[Package, ...]
     labels: tuple[tuple[str, str], ...] = field(default=())
+    notice_places: tuple[str, ...] = ()
+    """Files in which the catalogues say what a user must know of the image; the module looks when it loads."""
 
     @property
     def runscripts_directory(self) -> str:
@@ -123,23 +127,30 @@ _LISTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
 def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> InstallPlan:
     """Decide everything about an installation; facts are None where no image could be read."""
     layer = _make_user_layer(facts, spec)
-    container = (*_make_layer_variables(layer), *_make_conda_variables(facts))
+    container = (*_make_layer_variables(layer), *_make_conda_variables(facts), *_make_library_path(facts, site))
     return InstallPlan(
         spec=spec,
         site=site,
         image_mode=site.install_mode if spec.install_mode == "auto" else spec.install_mode,
         own_sif=posixpath.join(spec.root, spec.image),
         sif_places=_make_sif_places(site, spec),
-        binds=_make_binds(site, spec, layer),
+        binds=_make_binds(facts, site, spec),
         own=_make_own_variables(spec),
         defaults=(*container, *_make_tunables(facts, site, spec)),
         container_path=_make_container_path(facts, layer),
-        commands=spec.commands or _choose_commands(facts),
+        commands=tuple(name for name, _ in spec.commands) or _choose_commands(facts),
         runscripts=_make_runscript_settings(facts, site, spec, container=container),
         user_layer=layer,
         packages=facts.packages if facts else (),
         labels=facts.labels if facts else (),
     )
+
+
+def with_notices(plan: InstallPlan, directories: Iterable[str], sha256: str) -> InstallPlan:
+    """Have the module look for notices in these directories: for every image, and for one of this digest."""
+    names = ("all", sha256) if sha256 else ("all",)
+    places = tuple(posixpath.join(directory, name) for directory in directories for name in names)
+    return replace(plan, notice_places=places)
 
 
 def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:
@@ -159,9 +170,11 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9._-]", "_", name)
 
 
-def _make_binds(site: Site, spec: InstallSpec, layer: UserLayer | None) -> Binds:
+def _make_binds(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Binds:
+    layer = _make_user_layer(facts, spec)
     runscripts = Bind(posixpath.join(spec.root, "runscripts"), RUNSCRIPTS_IN_CONTAINER)
-    groups = [*site.binds, *((bind,) for bind in (*spec.binds, runscripts))]
+    machine = site.all_binds if swaps_libraries(facts, site) else site.binds
+    groups = [*machine, *((bind,) for bind in (*spec.binds, runscripts))]
     if layer is None:
         return tuple(groups)
     packed = Bind(layer.squashfs, USER_LAYER_IN_CONTAINER, "image-src=/")
@@ -210,9 +223,19 @@ def _make_layer_variables(layer: UserLayer | None) -> Defaults:
     return _make_container_variables((("VIRTUAL_ENV", layer.venv), ("WITH_VENV", "true"), ("WITH_CONDA_VENV", "true")))
 
 
+def _make_library_path(facts: ImageFacts | None, site: Site) -> Defaults:
+    if not swaps_libraries(facts, site):
+        return ()
+    return _make_container_variables((("LD_LIBRARY_PATH", make_library_path(site.netstack.search_last)),))
+
+
 def _make_container_variables(pairs: tuple[tuple[str, str], ...]) -> Defaults:
     """Make variables of the container by both runtimes' names; the user wins by either."""
     return tuple(((f"SINGULARITYENV_{name}", f"APPTAINERENV_{name}"), value) for name, value in pairs)
+
+
+def _names_of(variables: Defaults) -> tuple[str, ...]:
+    return tuple(name for names, _ in variables for name in names)
 
 
 def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
@@ -227,7 +250,7 @@ def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
 def _make_runscript_settings(
     facts: ImageFacts | None, site: Site, spec: InstallSpec, *, container: Defaults
 ) -> RunscriptSettings:
-    names = tuple(name for names, _ in container for name in names)
+    names = _names_of(container)
     always, multi_node = choose_tunables(site.tunables, find_versions(facts, spec))
     return RunscriptSettings(
         module=spec.module,
@@ -235,7 +258,7 @@ def _make_runscript_settings(
         gpu_visibility=site.gpu_visibility,
         gpus_per_rank=site.gpus_per_rank,
         cache_root=site.node_local,
-        binds=_make_binds(site, spec, _make_user_layer(facts, spec)),
+        binds=_make_binds(facts, site, spec),
         tunables=always,
         tunables_multi_node=multi_node,
         large_caches=site.cache_root,
@@ -243,7 +266,7 @@ def _make_runscript_settings(
         profiler={"amd": "rocprof", "nvidia": "nsys"}.get(site.gpu_vendor, "py-spy"),
         refused=site.launcher.refused,
         guard=tuple(pair for pair in make_guard(facts) if f"APPTAINERENV_{pair[0]}" not in names),
-        container_variables=names,
+        container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),
         python_bin=_python_bin(facts),
     )
 

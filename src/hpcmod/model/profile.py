@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError
-from hpcmod.model.site import Bandwidth, Binds, JobRules, Launcher, NodeType, Site, StagePlace
+from hpcmod.model.bind import Bind
+from hpcmod.model.site import Bandwidth, Binds, JobRules, Launcher, Netstack, NodeType, Site, StagePlace
 from hpcmod.model.site_schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.trust import TrustPolicy
 
@@ -61,6 +62,8 @@ def parse_profile(text: str, source: str) -> Profile:
     for key in ("binds.required", "binds.optional"):
         if key in values:
             values[key] = _with_origins(values[key], key, lines)
+    if (key := "netstack.directory") in values:
+        (values[key],) = _with_origins((values[key],), key, lines, word=lambda bind: bind.source)
     origins = {key: lines.origin(key) for key in values}
     for table in TABLES_THAT_ADD:
         for name, _ in values.get(table, ()):
@@ -149,9 +152,10 @@ class _Lines:
 _NO_QUOTES = str.maketrans("", "", "\"'")
 
 
-def _with_origins(groups: Binds, key: str, lines: _Lines) -> Binds:
+def _with_origins(groups: Binds, key: str, lines: _Lines, *, word: Callable[[Bind], str] = str) -> Binds:
+    """Note where each bind path stands, of which `word` gives the text that is there."""
     return tuple(
-        tuple(replace(bind, origin=lines.origin(key, str(bind)) or lines.source) for bind in group) for group in groups
+        tuple(replace(bind, origin=lines.origin(key, word(bind)) or lines.source) for bind in group) for group in groups
     )
 
 
@@ -163,6 +167,7 @@ def make_site(profiles: Sequence[Profile]) -> Site:
         **plain,
         binds=(*merged.get("binds.required", ()), *merged.get("binds.optional", ())),
         tunables=tuple(tunable for _, tunable in merged.get("environment", ()) if tunable),
+        netstack=Netstack(**_below(merged, "netstack")),
         gpu_vendor=merged.get("gpu.vendor", "none").replace("none", ""),
         node_types=tuple(NodeType(name, **values) for name, values in _named(merged, "nodes").items()),
         launcher=Launcher(**_below(merged, "launcher")),

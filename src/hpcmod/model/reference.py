@@ -212,6 +212,16 @@ _PARSERS: Mapping[str, Callable[[str, str, str], ImageReference]] = {
 }
 
 
+def is_tag(text: str) -> bool:
+    """Say whether a text has the form of a tag."""
+    return _TAG.fullmatch(text) is not None
+
+
+def is_digest(text: str) -> bool:
+    """Say whether a text has the form of a digest."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def redact(url: str) -> str:
     """Give an address for a message or a rule: without user, password and query, which may be keys; host in small."""
     try:

@@ -11,6 +11,9 @@ from hpcmod.model.trust import ANYTHING, TrustPolicy
 INSTALL_MODES = ("auto", "copy", "link", "central")
 """copy: an own copy; link: a hard link; central: the site's file in place; auto: what the profile says, else copy."""
 
+NETSTACK_MODES = ("auto", "swap", "off")
+"""swap: the host's network libraries before the image's; off: never; auto: the image's label decides."""
+
 LAUNCHERS = ("srun", "torchrun", "deepspeed", "accelerate")
 """What can start the ranks of a job."""
 
@@ -113,6 +116,22 @@ class Bandwidth:
 
 
 @dataclass(frozen=True)
+class Netstack:
+    """The host's network libraries in containers: `[netstack]`."""
+
+    directory: tuple[Bind, ...] = ()
+    """Candidates, the first that exists is bound; empty: containers keep their own libraries."""
+    mode: str = "auto"
+    """swap: the host's come first; off: never; auto: swap, but for images that bring all they need."""
+    libraries: tuple[str, ...] = ()
+    """What `hpcmod netstack capture` takes; empty: its default."""
+    leave_out: tuple[str, ...] = ()
+    """What it leaves out; `*` stands for any characters."""
+    search_last: tuple[str, ...] = ()
+    """Directories of the container that are searched after the image's own LD_LIBRARY_PATH."""
+
+
+@dataclass(frozen=True)
 class Site:
     """The facts of one machine that an installation or a job depends on."""
 
@@ -124,6 +143,8 @@ class Site:
     """A machine where any of these variables has this value is this one."""
     central: tuple[str, ...] = ()
     """Directories with the site's images, the first that has an image wins."""
+    catalogues: tuple[str, ...] = ()
+    """Directories of the site's catalogues, the first has priority."""
     install_mode: str = "copy"
     compression: str = ""
     """Compressor of the SIFs that are made here, and its level: `zstd`, `gzip:6`, ...; empty: hpcmod's default."""
@@ -137,6 +158,7 @@ class Site:
     """Where a user's own images belong, best first; may hold $USER and the like, for people to read."""
     binds: Binds = ()
     """Candidates, in order: only those whose source exists on the node are bound."""
+    netstack: Netstack = Netstack()
     tunables: tuple[Tunable, ...] = ()
     """Environment defaults; a value the user set wins."""
     gpu_vendor: str = ""
@@ -163,6 +185,12 @@ class Site:
     proxies: tuple[tuple[str, str], ...] = ()
     """Variables that lead to the internet from a compute node; set only where a user asks for them."""
     bandwidths: tuple[Bandwidth, ...] = ()
+
+    @property
+    def all_binds(self) -> Binds:
+        """Binds of this machine's modules, the host's network libraries among them, where an image wants those."""
+        wanted = self.netstack.directory and self.netstack.mode != "off"
+        return (self.netstack.directory, *self.binds) if wanted else self.binds
 
     @property
     def node_type(self) -> NodeType:

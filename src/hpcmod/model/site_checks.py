@@ -8,6 +8,7 @@ from typing import Any
 
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import Condition
+from hpcmod.model.netstack import IN_CONTAINER
 from hpcmod.model.site import LAUNCHERS, Binds, Tunable
 from hpcmod.model.text import check_plain
 from hpcmod.model.trust import Rule, parse_rules
@@ -124,6 +125,22 @@ def binds(*, required: bool) -> Check:
         return tuple(tuple(Bind.parse(item, required=required) for item in group) for group in groups if group)
 
     return check
+
+
+def library_directories(value: Any) -> tuple[Bind, ...]:
+    """Take a list of directories with libraries, or patterns of them, which are to be bound to one place."""
+    for item in paths(value):
+        if re.search(r"[:,]", item):
+            raise ValueError(f"must be paths without colons and commas, found {item!r}")
+    return tuple(Bind.parse(f"{item}:{IN_CONTAINER}") for item in value)
+
+
+def library_places(value: Any) -> tuple[str, ...]:
+    """Take a list of directories of the container; their names become a part of what a shell in there evaluates."""
+    for item in paths(value):
+        if not re.fullmatch(r"[A-Za-z0-9/._+-]+", item):
+            raise ValueError(f"must be paths of letters, digits and /._+-, found {item!r}")
+    return paths(value)
 
 
 def _table(value: Any) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hpcmod.model import site_checks as check
-from hpcmod.model.site import LAUNCHERS
+from hpcmod.model.site import LAUNCHERS, NETSTACK_MODES
 from hpcmod.model.trust import parse_keys, parse_needs
 
 
@@ -42,6 +42,12 @@ SCHEMA: Mapping[str, Key] = {
         "table of texts",
         "a machine where one of these variables has this value is this one",
         "detect_variables",
+    ),
+    "catalogues": Key(
+        check.paths,
+        "list of paths",
+        "directories of catalogues, the first has priority; `$HPCMOD_CATALOGUE` comes before them",
+        "catalogues",
     ),
     "images.central": Key(
         check.paths, "list of paths", "directories with the site's images, the first that has the image wins", "central"
@@ -85,6 +91,31 @@ SCHEMA: Mapping[str, Key] = {
     ),
     "binds.optional": Key(
         check.binds(required=False), "list of bind paths", "bind paths that are bound where they exist"
+    ),
+    "netstack.directory": Key(
+        check.library_directories,
+        "list of paths",
+        "directories with the host's network libraries, as `hpcmod netstack capture` makes them: the first that exists "
+        "is bound to `/host/lib`, and searched for libraries first. Patterns as in binds: the newest that fits",
+    ),
+    "netstack.mode": Key(
+        check.one_of(*NETSTACK_MODES),
+        "`auto`, `swap` or `off`",
+        "`swap`: the host's libraries come before the image's; `off`: never; `auto`: swap, but for images whose label "
+        "says that they bring all they need, or need none",
+    ),
+    "netstack.libraries": Key(
+        check.texts, "list of texts", "names or paths of the libraries that `hpcmod netstack capture` takes"
+    ),
+    "netstack.leave_out": Key(
+        check.texts,
+        "list of texts",
+        "names of libraries that it leaves out, besides those of glibc; `*` stands for any characters",
+    ),
+    "netstack.search_last": Key(
+        check.library_places,
+        "list of paths",
+        "directories of the container to search after the image's own, e.g. `/host/usr/lib64`",
     ),
     "environment": Key(
         check.tunables,

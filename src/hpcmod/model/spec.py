@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
+from hpcmod.model.guard import HOST_PYTHON
 from hpcmod.model.site import INSTALL_MODES
 from hpcmod.model.text import check_plain
 
 COMMAND_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 """A name safe as a file in bin/: no slash, no leading dot or dash."""
+
+_PROGRAM = re.compile(rf"{COMMAND_NAME.pattern}|/[^\x00-\x1f\x7f]+")
+
+HOST_COMMANDS = frozenset(
+    {"module", "ml", "sh", "bash", "env", "eb", "hpcmod", "singularity", "apptainer", "start-shell", "srun", "sbatch"}
+)
+"""Commands that a module must not put in front of the host's: scripts, and the wrappers themselves, start with them."""
+
+OWNED_VARIABLES = frozenset(
+    {
+        *HOST_PYTHON, "PYTHONNOUSERSITE", "WITH_VENV", "WITH_CONDA_VENV", "LD_LIBRARY_PATH", "HOME",
+        "PATH", "PREPEND_PATH", "APPEND_PATH",
+    }
+)  # fmt: skip
+"""Variables of the container that the module or the runtime makes."""
+
+_OWNED = re.compile(r"(?:SINGULARITY|APPTAINER|_?HPCMOD|SIF|RUNSCRIPTS|CONTAINERROOT)\w*")
+
+Commands = tuple[tuple[str, tuple[str, ...]], ...]
+"""Name of each wrapper, and the words that it runs: a program of the image by name or path, and its first arguments."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +58,10 @@ class InstallSpec:
     install_mode: str = "auto"
     binds: tuple[Bind, ...] = ()
     """Added to the site's."""
-    commands: tuple[str, ...] = ()
+    commands: Commands = ()
     """Commands to wrap; empty: the well-known ones that the image has."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of the container; the user's own win."""
 
     def __post_init__(self) -> None:
         """Refuse what would be run or split where it is used: these texts become values of the user's environment."""
@@ -51,15 +74,85 @@ class InstallSpec:
             )
 
 
-def parse_commands(names: Sequence[str]) -> tuple[str, ...]:
-    """Check the names of commands to wrap; all faults at once."""
-    bad = [name for name in names if not COMMAND_NAME.fullmatch(name)]
-    if bad:
+def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]]) -> Commands:
+    """Check the commands to wrap, names or a table of name and words; all faults at once.
+
+    Raises
+    ------
+    BadInputError
+        If a name is not a command's, or is that of a command of the host; or if there is nothing to run.
+    """
+    table = given if isinstance(given, Mapping) else {name: [name] for name in _listed(given)}
+    faults = [fault for name, words in table.items() for fault in _command_faults(name, words)]
+    if faults:
         raise BadInputError(
-            f"wrapped_commands: not the names of commands: {', '.join(map(repr, bad))}",
-            "Name programs of the image as they are typed, without directories.",
+            f"wrapped_commands: {'; '.join(faults)}",
+            "Name programs of the image as they are typed, without directories: ['python'], or with what they are to "
+            "run: {'fork': ['/code/salad', 'fork']}.",
         )
-    return tuple(dict.fromkeys(names))
+    return tuple((name, tuple(words)) for name, words in table.items())
+
+
+def _listed(given: object) -> Sequence[str]:
+    if isinstance(given, (list, tuple)):
+        return given
+    raise BadInputError(f"wrapped_commands: {given!r} is no list", "Write ['python', 'pip'], or a table of words.")
+
+
+def _command_faults(name: object, words: object) -> Iterator[str]:
+    """Yield what is wrong with a wrapper."""
+    if not isinstance(name, str) or not COMMAND_NAME.fullmatch(name):
+        yield f"{name!r} is not the name of a command"
+    elif name in HOST_COMMANDS:
+        yield f"{name!r} would hide the host's command of that name"
+    elif not isinstance(words, (list, tuple)) or not words or not all(isinstance(word, str) for word in words):
+        yield f"{name!r} runs {words!r}, which is no list of texts"
+    elif not is_program(words[0]):
+        yield f"{name!r} runs {words[0]!r}, which is neither the name of a command nor its whole path"
+    elif "\0" in "".join(words):
+        yield f"{name!r} runs a text with a NUL"
+
+
+def is_program(word: str) -> bool:
+    """Say whether a word names a program of an image: by its name, or by its whole path."""
+    return _PROGRAM.fullmatch(word) is not None
+
+
+def parse_environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Check the variables of the container; all faults at once.
+
+    Raises
+    ------
+    BadInputError
+        If a name is not a variable's or one that the module makes, or a value is one that the runtime would change.
+    """
+    if not isinstance(given, Mapping):
+        raise BadInputError(f"environment: {given!r} is no table", "Write {'NAME': 'value'}.")
+    faults = [fault for name, value in given.items() if (fault := why_no_variable(name, value))]
+    if faults:
+        raise BadInputError(
+            f"environment: {'; '.join(faults)}", "Leave them out; what else is to be set, an image sets."
+        )
+    return tuple(given.items())
+
+
+def why_no_variable(name: object, value: object) -> str:
+    """Say why an easyconfig cannot set a variable of the container; empty if it can.
+
+    Notes
+    -----
+    Apptainer and SingularityCE evaluate the values of APPTAINERENV_NAME as a shell does within double quotes, unless
+    the user says --no-eval: so no text with `$`, a backtick or a backslash means the same for all users.
+    """
+    if not isinstance(name, str) or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+        return f"{name!r} is not the name of a variable"
+    if name in OWNED_VARIABLES or _OWNED.fullmatch(name):
+        return f"{name} is one that the module or the runtime makes"
+    if not isinstance(value, str):
+        return f"{name} is {value!r}, which is no text"
+    if re.search(r"[$`\\\x00-\x1f\x7f]", value):
+        return f"{name} is {value[:80]!r}, in which the runtime would not leave $, `, \\ or control characters alone"
+    return ""
 
 
 def parse_install_mode(word: str) -> str:

@@ -26,8 +26,14 @@ class Rule:
     """Files of public keys, any of which may have signed; empty: the policy's."""
 
     def fits(self, subject: str) -> bool:
-        """Say whether a reference is of these sources."""
-        return re.fullmatch(".*".join(map(re.escape, self.source.split("*"))), subject, re.DOTALL) is not None
+        """Say whether a reference is of these sources, with or without the port that it has anyway."""
+        pattern = ".*".join(map(re.escape, _without_port(self.source).split("*")))
+        return re.fullmatch(pattern, _without_port(subject), re.DOTALL) is not None
+
+
+def _without_port(reference: str) -> str:
+    """Leave out the port that https has anyway: HOST:443 is HOST, and no way around a rule for that."""
+    return re.sub(r"^((?:docker|oras|https)://[^/]*):443(?=/|$)", r"\1", reference)
 
 
 @dataclass(frozen=True)

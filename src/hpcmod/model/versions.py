@@ -15,12 +15,15 @@ Pairs = tuple[tuple[str, str], ...]
 def find_versions(facts: ImageFacts | None, spec: InstallSpec) -> dict[str, str]:
     """Find versions by product: what the image itself says comes before what its name promises."""
     named = _in_names(spec)
-    if facts is None:
-        return named
+    return named if facts is None else {**named, **said_versions(facts)}
+
+
+def said_versions(facts: ImageFacts) -> dict[str, str]:
+    """Find versions by product as the image itself says them."""
     environment = dict(facts.environment)
     said = {product: environment.get(f"{product.upper()}_VERSION", "") for product in ("rocm", "cuda")}
     torch = next((package.version for package in facts.packages if package.name.lower() == "torch"), "")
-    return {**named, **_in_torch(torch), **{product: version for product, version in said.items() if version}}
+    return {**_in_torch(torch), **{product: version for product, version in said.items() if version}}
 
 
 def _in_names(spec: InstallSpec) -> dict[str, str]:

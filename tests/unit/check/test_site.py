@@ -9,6 +9,7 @@ from hpcmod.check import site as check
 from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.check.site import check_site
 from hpcmod.machine import find_machine
+from tests.host_libraries import make_host, planned, plant, written
 
 
 @pytest.fixture
@@ -74,3 +75,18 @@ def test_what_is_not_there_is_said_with_what_it_means(
     one = findings(node, text)[subject.format(node=node)]
     assert one.verdict == verdict
     assert words in one.cure
+
+
+def test_captured_libraries_that_are_stale_are_told(node: Path) -> None:
+    text = '[netstack]\ndirectory = ["{node}/netstack/*"]\n'
+    assert "netstack" not in findings(node, text)
+    host = make_host(node)
+    written(planned(host, f"{host}/lib64/libfabric.so.1"), node / "netstack")
+    assert findings(node, text)["netstack"].verdict == OK
+    plant(host / "cxi", "libcxi.so.1", release=".5.0", defines=["LIBCXI_1.5", "LIBCXI_1.9"])
+    assert findings(node, text)["netstack libcxi.so.1"].verdict == FAIL
+    (newest,) = (node / "netstack").glob("[!.]*")
+    (newest / "record.json").write_text("{")
+    found = findings(node, text)
+    assert found["netstack record"].verdict == FAIL
+    assert list(found)[-1] != "netstack record", "the rest is looked at all the same"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -14,13 +15,15 @@ import hpcmod
 from hpcmod import errors
 from hpcmod.cli import user
 from hpcmod.cli.main import main
+from hpcmod.cli.verbs import VERBS
 from tests import corpus
+from tests.verbs import verbs_of
 
 
 def commands(group: click.Command = main, prefix: str = "hpcmod") -> list[tuple[str, click.Command]]:
     """Every verb there is, with what is typed to reach it."""
     found = [(prefix, group)]
-    for name, command in getattr(group, "commands", {}).items():
+    for name, command in verbs_of(group).items() if isinstance(group, click.Group) else ():
         found += commands(command, f"{prefix} {name}")
     return found
 
@@ -51,6 +54,29 @@ def test_every_flag_says_what_it_does(line: str, command: click.Command) -> None
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{line} {parameter.opts}"
+
+
+def test_the_table_of_verbs_says_of_each_what_it_says_of_itself() -> None:
+    table = {name: text for verbs in VERBS.values() for name, (_, text) in verbs.items()}
+    assert table == {name: inspect.cleandoc(verb.help or "").splitlines()[0] for name, verb in verbs_of(main).items()}
+
+
+HEAVY = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal", "hpcmod.image", "hpcmod.check"}
+"""What takes long to import, and is not needed to list what there is."""
+
+
+@pytest.mark.parametrize("line", ["--help", "--version", "completion bash"])
+def test_what_lists_things_imports_nothing_heavy(line: str) -> None:
+    program = f"""
+import sys
+from hpcmod.cli.main import main
+try:
+    main({line.split()})
+finally:
+    print(*sorted(sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert HEAVY & set(done.stderr.split()) == set()
 
 
 def test_the_help_lists_the_exit_codes_there_are() -> None:
@@ -138,3 +164,10 @@ def test_what_comes_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> No
     assert result.exit_code == 3
     assert "?]0;mine??31m.sif" in result.stderr
     assert not set("\x1b\x07\x9b") & set(result.stderr)
+
+
+@pytest.mark.parametrize(("typed", "hint"), [("buidl", " Did you mean build?"), ("xyzzy", "")])
+def test_a_verb_that_there_is_not_is_told_with_the_nearest(typed: str, hint: str) -> None:
+    result = CliRunner().invoke(main, [typed])
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: No such command '{typed}'.{hint}\n")

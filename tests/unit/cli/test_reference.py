@@ -1,4 +1,4 @@
-"""The page of the verbs for images is made from the verbs: HPCMOD_UPDATE_GOLDEN=1 writes it anew."""
+"""The pages of the verbs are made from the verbs: HPCMOD_UPDATE_GOLDEN=1 writes them anew."""
 
 from __future__ import annotations
 
@@ -8,22 +8,35 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pytest
 
 from hpcmod.cli.main import main
+from tests.verbs import verbs_of
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "image-commands.md"
-VERBS = ("fetch", "convert", "verify", "cache", "bundle")
-HEAD = """# The commands for images
+REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
+HEAD = """# {title}
 
-What each is for is told in [Get images from everywhere](../how-to/images.md). `--json` prints one object, whose
+What each is for is told in [{guide}](../how-to/{page}). `--json` prints one object, whose
 `version` changes when its form does; without it stdout is lines, and whatever is said besides goes to stderr.
 """
+IMAGES = ("fetch", "convert", "build", "verify", "compat", "cache", "bundle")
+CONTAINERS = ("ls", "search", "info", "diff", "exec", "shell", "run", "install", "outdated", "update", "remove")
+PAGES = {
+    "image-commands.md": (
+        HEAD.format(title="The commands for images", guide="Get images from everywhere", page="images.md"),
+        IMAGES,
+    ),
+    "container-commands.md": (
+        HEAD.format(title="Commands for containers", guide="Find a container, and run it", page="find-and-run.md"),
+        CONTAINERS,
+    ),
+}
 
 
 def render(name: str, command: click.Command) -> Iterator[str]:
     """Make the section of a verb, and of those below it."""
     if isinstance(command, click.Group):
-        for below, inner in sorted(command.commands.items()):
+        for below, inner in sorted(verbs_of(command).items()):
             yield from render(f"{name} {below}", inner)
         return
     arguments = " ".join(one.human_readable_name for one in command.params if isinstance(one, click.Argument))
@@ -39,8 +52,10 @@ def render(name: str, command: click.Command) -> Iterator[str]:
         yield f"| `{', '.join(option.opts)}{value}` | {option.help} |\n"
 
 
-def test_the_page_is_that_of_the_verbs() -> None:
-    made = HEAD + "".join(part for name in VERBS for part in render(name, main.commands[name]))
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_is_that_of_the_verbs(page: str) -> None:
+    head, names = PAGES[page]
+    made = head + "".join(part for name in names for part in render(name, verbs_of(main)[name]))
     if os.environ.get("HPCMOD_UPDATE_GOLDEN"):
-        PAGE.write_text(made, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == made
+        (REFERENCE / page).write_text(made, encoding="utf-8")
+    assert (REFERENCE / page).read_text(encoding="utf-8") == made

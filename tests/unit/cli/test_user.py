@@ -71,7 +71,7 @@ def test_install_ends_with_the_status_of_eb(eb: FakeCall, status: int) -> None:
 def test_install_names_the_easyblocks_of_a_checkout_to_a_python_that_does_not_find_them(
     eb: FakeCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpcmod.cli.user.find_spec", lambda name: None)
+    monkeypatch.setattr("hpcmod.cli.environment.find_spec", lambda name: None)
     hpcmod("install", "a.eb")
     assert eb.env["EASYBUILD_INCLUDE_EASYBLOCKS"] == f"{resources.easyblocks_directory()}/container*.py"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError, VerificationError
-from hpcmod.image.contents import _assignments, read_facts
+from hpcmod.image.contents import assignments, read_facts
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 from tests import corpus
 from tests.corpus import CONDA_TREE, Link, Node, Program, make_image
@@ -217,7 +217,7 @@ def test_scripts_are_read_in_order_and_others_are_not(tmp_path: Path) -> None:
 
 @given(st.text(alphabet="A=1'\"\\$\n {}:-#;`iffi", max_size=60))
 def test_any_script_is_read_to_its_end(script: str) -> None:
-    for variable, value, _, _ in _assignments(script):
+    for variable, value, _, _ in assignments(script):
         assert variable
         assert value is None or len(value) <= len(script)
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import pytest
+
 from hpcmod.install.runtime import start_commands
 
 
@@ -11,10 +13,12 @@ def test_the_image_of_a_loaded_module_is_started_by_the_runtime_that_was_found(t
     directory.mkdir()
     runtime = directory / "apptainer"
     runtime.touch(mode=0o755)
-    (command,) = start_commands({"PATH": str(directory)})
+    (command,) = start_commands({"PATH": str(directory)}, warn=pytest.fail)
     assert shlex.split(command) == [str(runtime), "exec", "$SIF", "true"]
     assert '"$SIF"' in command
 
 
 def test_where_there_is_no_runtime_there_is_nothing_to_start(tmp_path: Path) -> None:
-    assert start_commands({"PATH": str(tmp_path)}) == []
+    said: list[str] = []
+    assert start_commands({"PATH": str(tmp_path)}, warn=said.append) == []
+    assert said == ["No container runtime on this machine, so the image was not started"]

@@ -51,6 +51,14 @@ def test_says_who_set_it(name: str, who: str) -> None:
     assert found[name] == Difference(name, HOST.get(name), CONTAINER.get(name), who)
 
 
+def test_a_library_path_that_the_runtime_put_together_is_of_who_gave_its_beginning() -> None:
+    host = {"_HPCMOD_CONTAINER": "f X/1", "_HPCMOD_X": "APPTAINERENV_LD_LIBRARY_PATH=ours"}
+    value = {"APPTAINERENV_LD_LIBRARY_PATH": "/host/lib:${LD_LIBRARY_PATH:-/host/lib}"}
+    inside = {"LD_LIBRARY_PATH": "/host/lib:/opt/lib:/.singularity.d/libs"}
+    (found,) = compare_environments({**host, **value}, inside, image=("LD_LIBRARY_PATH",))
+    assert found.set_by == "the module X/1, by APPTAINERENV_LD_LIBRARY_PATH"
+
+
 def test_of_two_names_that_differ_apptainers_counts() -> None:
     host = {"APPTAINERENV_A": "1", "SINGULARITYENV_A": "2"}
     (found,) = compare_environments(host, {"A": "1"}, image=("A",))

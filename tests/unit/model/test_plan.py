@@ -155,7 +155,7 @@ def test_commands_are_the_well_known_ones_that_the_image_has() -> None:
 
 
 def test_commands_of_the_easyconfig_are_taken_as_they_are() -> None:
-    assert make_plan(FACTS, SITE, replace(SPEC, commands=("gcc",))).commands == ("gcc",)
+    assert make_plan(FACTS, SITE, replace(SPEC, commands=(("gcc", ("gcc", "-v")),))).commands == ("gcc",)
 
 
 def test_packages_whose_names_would_break_lmods_list_are_not_listed() -> None:
@@ -212,3 +212,8 @@ def test_a_setting_with_a_condition_is_the_modules_or_the_run_scripts_or_nobodys
 def test_wrappers_know_all_candidates_of_the_module() -> None:
     plan = make_plan(FACTS, SITE, SPEC)
     assert plan.runscripts.binds == plan.binds
+
+
+def test_variables_of_the_container_are_kept_out_of_what_the_user_builds() -> None:
+    settings = make_plan(FACTS, SITE, replace(SPEC, environment=(("OMP_NUM_THREADS", "4"),))).runscripts
+    assert {"SINGULARITYENV_OMP_NUM_THREADS", "APPTAINERENV_OMP_NUM_THREADS"} <= set(settings.container_variables)

@@ -6,7 +6,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import Bound, Condition
 from hpcmod.model.profile import make_site, parse_profile, pattern_of
-from hpcmod.model.site import Bandwidth, JobRules, Launcher, NodeType, Site, StagePlace, Tunable
+from hpcmod.model.site import Bandwidth, JobRules, Launcher, Netstack, NodeType, Site, StagePlace, Tunable
 from hpcmod.model.site_schema import SCHEMA
 from hpcmod.model.trust import Rule, TrustPolicy
 
@@ -14,6 +14,7 @@ WHOLE = """
 name = "x1"
 description = "a machine"
 extends = "generic"
+catalogues = ["/appl/catalogue"]
 [detect]
 paths = ["/appl/x1"]
 variables = { CLUSTER = "x1" }
@@ -31,6 +32,12 @@ rules = [{ source = "docker://ours/*", needs = ["signature"] }]
 [binds]
 required = ["/opt/cray"]
 optional = ["/scratch:/scratch:ro", ["/opt/fabric/*/lib:/host/lib", "/usr/lib64:/host/lib"]]
+[netstack]
+directory = ["/appl/netstack/*", "/opt/fabric/lib"]
+mode = "swap"
+libraries = ["libfabric.so.1"]
+leave_out = ["libstdc++.so.*"]
+search_last = ["/host/usr/lib64"]
 [environment]
 NCCL_SOCKET_IFNAME = "hsn"
 NCCL_CROSS_NIC = { value = "1", when = "multi-node, rocm>=6.2" }
@@ -94,6 +101,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         detect_paths=("/appl/x1",),
         detect_variables=(("CLUSTER", "x1"),),
         central=("/appl/images", "/more/images"),
+        catalogues=("/appl/catalogue",),
         install_mode="link",
         image_places=("/project/$USER",),
         compression="zstd:3",
@@ -104,6 +112,13 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             (Bind("/opt/cray", required=True),),
             (Bind("/scratch", "/scratch", "ro"),),
             (Bind("/opt/fabric/*/lib", "/host/lib", pattern=True), Bind("/usr/lib64", "/host/lib")),
+        ),
+        netstack=Netstack(
+            directory=(Bind("/appl/netstack/*", "/host/lib", pattern=True), Bind("/opt/fabric/lib", "/host/lib")),
+            mode="swap",
+            libraries=("libfabric.so.1",),
+            leave_out=("libstdc++.so.*",),
+            search_last=("/host/usr/lib64",),
         ),
         tunables=(
             Tunable("NCCL_SOCKET_IFNAME", "hsn"),
@@ -189,6 +204,8 @@ def test_an_empty_list_takes_away_what_the_base_gave() -> None:
         pytest.param("[imagse]\ncentral = []", "imagse.central: unknown key, did you mean images.central?", id="typo"),
         pytest.param("zzz = 1", "zzz: unknown key", id="unknown"),
         pytest.param('images = "/x"', "images: unknown key", id="text for a table"),
+        pytest.param('[netstack]\ndirectory = ["/a:/b"]', "netstack.directory: must be paths without", id="bind"),
+        pytest.param('[netstack]\nsearch_last = ["/$(id)"]', "netstack.search_last: must be paths of", id="command"),
         pytest.param("description = 3", "description: must be a text", id="number for a text"),
         pytest.param('description = ""', "description: must be a text that is not empty", id="empty text"),
         pytest.param('[images]\ncentral = "/x"', "images.central: must be a list of texts", id="text for a list"),
@@ -324,3 +341,9 @@ def test_every_bind_knows_the_line_that_asks_for_it() -> None:
     groups = parse_profile(text, "a.toml").values
     assert [bind.origin for group in groups["binds.optional"] for bind in group] == ["a.toml:4", "a.toml:5", "a.toml:5"]
     assert groups["binds.required"][0][0].origin == "a.toml:7"
+
+
+def test_each_directory_of_network_libraries_knows_its_line() -> None:
+    text = 'name = "x"\n[netstack]\ndirectory = [\n  "/a/*",\n  "/b",\n]\n'
+    (directory,) = [value for key, value in parse_profile(text, "a.toml").values.items() if key == "netstack.directory"]
+    assert [bind.origin for bind in directory] == ["a.toml:4", "a.toml:5"]

@@ -24,6 +24,9 @@ POLICY = TrustPolicy(
     [
         ("docker://ghcr.io/lab/a/b:1", Rule("docker://ghcr.io/lab/*", ("signature",), ("/lab.pub",))),
         ("docker://ghcr.io/other:1", Rule("docker://ghcr.io/*", ("digest", "signature"), ("/site.pem",))),
+        ("docker://ghcr.io:443/other:1", Rule("docker://ghcr.io/*", ("digest", "signature"), ("/site.pem",))),
+        ("docker://ghcr.io:4430/other:1", Rule("*", ("digest",), ("/site.pem",))),
+        ("oras://ghcr.io:443/other:1", Rule("*", ("digest",), ("/site.pem",))),
         ("docker://ghcrXio/other:1", Rule("*", ("digest",), ("/site.pem",))),
         ("/apps/x/y.sif", Rule("/apps/*", (), ("/site.pem",))),
         ("https://host/docker://ghcr.io/lab/a", Rule("*", ("digest",), ("/site.pem",))),
@@ -84,3 +87,10 @@ def test_a_profile_gives_the_policy() -> None:
 def test_a_rule_that_is_not_as_it_must_be_is_refused(line: str) -> None:
     with pytest.raises(BadInputError, match=r"trust\."):
         site_trust(f"[trust]\n{line}")
+
+
+@pytest.mark.parametrize("subject", ["https://host.org/a.sif", "https://host.org:443/a.sif"])
+@pytest.mark.parametrize("source", ["https://host.org/*", "https://host.org:443/*"])
+def test_the_port_of_https_makes_no_difference_on_either_side(source: str, subject: str) -> None:
+    assert Rule(source).fits(subject)
+    assert not Rule("https://host.org:8443/*").fits(subject)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hpcmod.render.plan import render_plan
-from tests.plans import make_example
+from tests.plans import ENVIRONMENT, make_example
 
 
 @pytest.mark.parametrize("site", ["generic", "lumi"])
@@ -22,3 +22,9 @@ def test_an_image_that_is_used_in_place_is_not_announced_as_a_file() -> None:
 
 def test_without_an_image_nothing_is_said_of_a_user_layer() -> None:
     assert not any("user" in line.split(":")[0] for line in render_plan(make_example("generic", facts=None)))
+
+
+def test_variables_of_the_container_are_told() -> None:
+    plan = make_example("generic")
+    lines = list(render_plan(replace(plan, spec=replace(plan.spec, environment=ENVIRONMENT))))
+    assert "set in the container unless the user did: OMP_NUM_THREADS=4" in lines

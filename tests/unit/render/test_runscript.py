@@ -65,6 +65,8 @@ def all_scripts(settings: RunscriptSettings) -> dict[str, str]:
     scripts["start-shell"] = render_start_shell(settings, templates=TEMPLATES)
     for command in ("python", "it's a $(command)", "-n"):
         scripts[f"wrapper of {command}"] = render_wrapper(command, settings, templates=TEMPLATES)
+    words = ("/code/salad", "it's", "$(id)", "")
+    scripts["wrapper with words"] = render_wrapper("fork", settings, templates=TEMPLATES, words=words)
     return scripts
 
 

@@ -131,6 +131,24 @@ def test_any_command_may_activate(scripts: Scripts, image: dict[str, str]) -> No
     assert (seen["ONE"], seen["TWO"]) == ("a  b", "a  b")
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("/host/lib:/opt/x", "/host/lib:/conda/lib:/host/lib:/opt/x", id="the host's stay first"),
+        pytest.param("/opt/x", "/conda/lib:/opt/x", id="others need not"),
+        pytest.param("/host/library", "/conda/lib:/host/library", id="a longer name"),
+    ],
+)
+def test_the_hosts_libraries_stay_before_those_of_an_environment(
+    scripts: Scripts, image: dict[str, str], before: str, after: str
+) -> None:
+    env = {
+        "WITH_CONDA": f"{image['WITH_CONDA']}; LD_LIBRARY_PATH=/conda/lib:$LD_LIBRARY_PATH",
+        "LD_LIBRARY_PATH": before,
+    }
+    assert scripts("conda-python-simple", env=env).environment["LD_LIBRARY_PATH"] == after
+
+
 @pytest.mark.parametrize(("name", "command"), SCRIPTS)
 def test_an_environment_that_cannot_be_activated_is_an_error(
     scripts: Scripts, name: str, command: tuple[str, ...], python_path: str

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.model.plan import RunscriptSettings
+from hpcmod.render.runscript import render_wrapper
+from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import PATIENT_PROGRAM, SYSTEM_PATH, Scripts, make_program
 
 COMMANDS = [
@@ -176,3 +178,29 @@ def test_nothing_the_user_exported_is_changed(scripts: Scripts, outside: dict[st
     own = dict.fromkeys(("image", "runtime", "binds", "module", "me", "directory", "start", "variable"), "mine")
     seen = scripts("python", env={**outside, **own}).environment
     assert {name: seen[name] for name in own} == own and seen["PATH"] == outside["PATH"]
+
+
+WORDS = ("a b", "", "it's", "$(id)", "*", "x\ny")
+
+
+@pytest.mark.parametrize("program", ["/code/salad", "salad"])
+def test_a_wrapper_with_words_of_its_own_runs_them_before_those_of_the_user(
+    scripts: Scripts, settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path, program: str
+) -> None:
+    text = render_wrapper("fork", settings, templates=runscript_templates(), words=(program, *WORDS))
+    make_program(tmp_path / "bin" / "fork", text)
+    ran = scripts("fork", "-x", "c d", env=outside)
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.arguments == ["exec", outside["SIFPYTORCH"], "/runscripts/run-in-env", program, *WORDS, "-x", "c d"]
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_inside_it_runs_them_as_well(settings: RunscriptSettings, tmp_path: Path, by_path: bool) -> None:
+    program = make_program(tmp_path / "in the image" / "salad")
+    words = (str(program) if by_path else "salad", *WORDS)
+    text = render_wrapper("fork", settings, templates=runscript_templates(), words=words)
+    make_program(tmp_path / "bin" / "fork", text)
+    inside = {"APPTAINER_CONTAINER": "/x.sif", "PATH": f"{tmp_path}/bin:{program.parent}:{SYSTEM_PATH}"}
+    ran = Scripts(tmp_path)("fork", "-x", env=inside)
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.arguments == [*WORDS, "-x"]

@@ -156,6 +156,14 @@ proc hpcmod::elements {text separator} {
     return $found
 }
 
+proc hpcmod::remember {} {
+    variable memory
+    variable state
+    set words {}
+    foreach name [lsort [array names state]] { lappend words $name=$state($name) }
+    setenv $memory [join $words]
+}
+
 proc hpcmod::destination {bind} {
     lassign [split [string map [list \\: \001] $bind] :] source place
     if {$place eq ""} { set place $source }
@@ -276,14 +284,6 @@ proc hpcmod::container_path {entries} {
     set names {SINGULARITYENV_PREPEND_PATH APPTAINERENV_PREPEND_PATH}
     set user [expr {$unloading ? {} : [union $names : {} taken]}]
     lead $names [concat $entries $user] :
-}
-
-proc hpcmod::remember {} {
-    variable memory
-    variable state
-    set words {}
-    foreach name [lsort [array names state]] { lappend words $name=$state($name) }
-    setenv $memory [join $words]
 }
 
 # The image: the user's own copy, else the site's.

@@ -7,7 +7,20 @@ local root = "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
 
 conflict("PyTorch")
 
-if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
+-- `module avail` reads every module there is, and with the packages of hundreds of them it takes ten times as long. Of so
+-- many only `module spider` gets them, and what makes a cache.
+local function are_packages_wanted()
+    hpcmod_modules_read = (hpcmod_modules_read or 0) + 1
+    if hpcmod_modules_read > 40 and hpcmod_is_avail == nil then
+        local file = io.open("/proc/self/cmdline")
+        local command = file and string.gsub(file:read("*a") or "", "%z", " ") or ""
+        if file then file:close() end
+        hpcmod_is_avail = (string.find(command, " avail ", 1, true) or string.find(command, " av ", 1, true)) ~= nil
+    end
+    return not hpcmod_is_avail
+end
+
+if LmodVersion and are_packages_wanted() and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
     extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
 end
 
@@ -20,6 +33,7 @@ local memory = "_HPCMOD_PYTORCH"
 local me = "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
 local other = mode() == "load" and os.getenv("_HPCMOD_CONTAINER") or me
 family("ai_container")
+if mode() == "spider" then return end -- `avail` and `spider` read every module there is, and want no variables
 if other ~= me then
     local its_family, its_name = string.match(other, "^(.*) (%S+)$")
     if its_family ~= "ai_container" then
