@@ -86,7 +86,8 @@ def commit(catalogue: Catalogue, new: Records, *, verb: str, actor: Actor, undoe
         _write_journal(catalogue, change)
     except BaseException:  # a full disk, Ctrl-C: as it was
         with suppress(OSError, HpcmodError):  # else the next writer completes it
-            _apply(catalogue, {key: old[key] for key in changed}, actor)
+            if last_change(catalogue.directory) < change.id:  # with its line in the journal it is done
+                _apply(catalogue, {key: old[key] for key in changed}, actor)
             pending.unlink(missing_ok=True)
         raise
     pending.unlink()

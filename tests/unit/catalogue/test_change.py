@@ -199,6 +199,21 @@ def test_a_change_that_fails_is_taken_back(shop: Catalogue, monkeypatch: pytest.
     assert not (shop.directory / "pending.json").exists()
 
 
+def test_a_change_that_the_journal_has_is_not_taken_back(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = change.append_change
+
+    def append_and_be_stopped(*args: object, **more: object) -> None:
+        real(*args, **more)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(change, "append_change", append_and_be_stopped)
+    with pytest.raises(KeyboardInterrupt):
+        retire_one(shop)
+    assert shop.read(*ONE).state == "retired"
+    assert [one.verb for one in read_journal(shop.directory)][-1] == "retire"
+    assert not (shop.directory / "pending.json").exists()
+
+
 def retire(shop: Catalogue) -> None:
     retire_one(shop)
 
