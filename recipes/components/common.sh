@@ -58,7 +58,7 @@ fetch() {
 }
 
 download() { # URL FILE
-    type -P curl >/dev/null || die "$2 is not among the offline sources, and there is no curl to download it"
+    type -P curl >/dev/null || die "$2 is not among the offline sources, and there is no curl to download it from $1"
     say "downloading $1"
     curl --fail --silent --show-error --location --retry 3 --proto '=https' --output "$work/$2" "$1" ||
         die "$2 is not among the offline sources, and cannot be downloaded from $1"
