@@ -141,6 +141,19 @@ def test_the_lock_of_a_dead_process_is_cleared_with_easybuilds_own(eb: EasyBuild
     assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
 
 
+def test_the_lock_of_one_who_died_with_the_module_in_place_goes_with_the_next_installation(
+    eb: EasyBuild, toy: Path
+) -> None:
+    installed(eb, toy)
+    lock = eb.prefix / "software/.locks" / f"{lock_name(str(eb.prefix / 'software/Toy/1.0'))}.lock"
+    lock.parent.mkdir(exist_ok=True)
+    forge(lock, host=socket.gethostname())
+    installed(eb, toy)
+    assert lock.exists()  # the module is there, so that nothing is done that needs a lock
+    installed(eb, toy, "--rebuild")
+    assert leftovers(eb) == set()
+
+
 def test_the_lock_of_a_silent_process_elsewhere_is_explained_and_left(eb: EasyBuild, toy: Path) -> None:
     lock = lock_of(eb)
     forge(lock, host="another-login-node", silent=3600)
