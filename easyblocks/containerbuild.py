@@ -69,7 +69,7 @@ class ContainerBuild(ContainerModule):
     @cached_property
     def request(self):
         """What the easyconfig asks of the recipe."""
-        from hpcmod.model.building import BuildRequest
+        from hpcmod.model.recipes.building import BuildRequest
 
         directories = {"host_libs": self.cfg["host_libs"], "wheels": self.cfg["wheel_dir"]}
         return BuildRequest(

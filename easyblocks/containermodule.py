@@ -35,10 +35,10 @@ from hpcmod.install import runtime, store
 from hpcmod.lock import hold, lock_name
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
+from hpcmod.model.libraries.swap import with_mode
 from hpcmod.model.plan import make_plan
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.spec import InstallSpec, parse_commands, parse_environment, parse_install_mode
-from hpcmod.model.swap import with_mode
 from hpcmod.progress import ProgressLine
 from hpcmod.render.modulefile import render_body, render_description
 from hpcmod.render.plan import render_plan

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpcmod.image.build import BuildOptions, Built, build_image
 from hpcmod.image.sif import architecture_name
-from hpcmod.model.build_plan import BuildPlan, BuildStep, with_fingerprint
+from hpcmod.model.recipes.build_plan import BuildPlan, BuildStep, with_fingerprint
 from tests.stack import CHECKOUT
 
 SUFFIX = ".hpcmod-build"

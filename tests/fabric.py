@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hpcmod.install.host_files import HostFiles, read_search
-from hpcmod.model.loader import Closure, find_closure, is_program
+from hpcmod.model.libraries.loader import Closure, find_closure, is_program
 from tests.stack import Stack
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"

@@ -13,7 +13,7 @@ from pathlib import Path
 from hpcmod.check.host_stack import HostLibraries
 from hpcmod.image.files import ContainerFiles
 from hpcmod.image.sif import architecture_name
-from hpcmod.model.loader import Search
+from hpcmod.model.libraries.loader import Search
 from tests.corpus import Link, make_sif
 from tests.elf_files import elf
 from tests.squashfs_trees import Entry, directory, write_squashfs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.model.profile import Profile, make_site, parse_profile
+from hpcmod.model.profiles.profile import Profile, make_site, parse_profile
 from hpcmod.model.site import Site
 from hpcmod.resources import site_profiles
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from hpcmod.model.advisory import Advisory
+from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.render.notice import ALL, render_advisory_notice, render_notices
 from tests.bench.bench_install import OURS
 from tests.bench.measure import Row, alternate, must

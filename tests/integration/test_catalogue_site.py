@@ -16,8 +16,8 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from hpcmod.catalogue.documentation import make_documentation, write_documentation
 from hpcmod.catalogue.store import Catalogue
+from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from hpcmod.model.facts import Package
-from hpcmod.model.record import CatalogueRecord, Check
 from tests.browser import Browser, run_browser, why_no_browser
 from tests.catalogues import make_catalogue, make_record
 from tests.plans import HOSTILE

@@ -17,7 +17,7 @@ import pytest
 from hpcmod.errors import BadInputError
 from hpcmod.install.host_files import HostFiles, read_search
 from hpcmod.install.netstack import captured_directories, plan_capture, write_capture
-from hpcmod.model.loader import find_closure
+from hpcmod.model.libraries.loader import find_closure
 from tests.fabric import make_root, missing_fabric, pack_image, plant_programs
 from tests.integration.conftest import THOROUGH
 from tests.stack import Stack

@@ -24,9 +24,9 @@ from hpcmod.image.engines.trial import true_program
 from hpcmod.image.ingredients import Larder, gather, plan_recipe, read_used
 from hpcmod.image.integrity import file_sha256
 from hpcmod.image.sif import architecture_name
-from hpcmod.model.build_plan import BuildPlan, Download
-from hpcmod.model.building import BuildRequest
-from hpcmod.model.recipe import Recipe, parse_recipe
+from hpcmod.model.recipes.build_plan import BuildPlan, Download
+from hpcmod.model.recipes.building import BuildRequest
+from hpcmod.model.recipes.recipe import Recipe, parse_recipe
 from hpcmod.render.recipe import render_context, render_dockerfile
 from tests.integration.conftest import THOROUGH
 from tests.recipe_stubs import extras_of, make_sources, make_wheels, needed, write_programs

@@ -14,7 +14,7 @@ import pytest
 
 from hpcmod.catalogue.index import write_index
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.record import CatalogueRecord
 from tests.catalogues import make_catalogue, make_record, put
 from tests.integration.conftest import TOY_IMAGE, sha256_of, write_easyconfig
 from tests.stack import Done, EasyBuild, Stack, run

@@ -12,9 +12,9 @@ import pytest
 from hpcmod import errors, resources
 from hpcmod.cli.main import main
 from hpcmod.errors import HpcmodError
-from hpcmod.model.advisory_schema import KEYS, parse_advisory
-from hpcmod.model.masks import cpu_masks
-from hpcmod.model.profile import make_site, parse_profile
+from hpcmod.model.catalogue.advisory_schema import KEYS, parse_advisory
+from hpcmod.model.jobs.masks import cpu_masks
+from hpcmod.model.profiles.profile import make_site, parse_profile
 from tests.verbs import verbs_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -27,9 +27,9 @@ from hpcmod.image.provenance import parse_provenance
 from hpcmod.image.sif import check_sif, read_sif
 from hpcmod.model.container_yaml import parse_container_yaml
 from hpcmod.model.easyconfig_text import read_named_image
-from hpcmod.model.elf import parse_elf
-from hpcmod.model.ld_cache import parse_ld_cache
-from hpcmod.model.netstack import Capture, CapturedLibrary, Root, parse_record, render_record
+from hpcmod.model.libraries.elf import parse_elf
+from hpcmod.model.libraries.ld_cache import parse_ld_cache
+from hpcmod.model.libraries.netstack import Capture, CapturedLibrary, Root, parse_record, render_record
 from hpcmod.model.oci import choose_platform, parse_config, parse_manifest, parse_saved
 from hpcmod.model.reference import ImageReference
 from hpcmod.render.easyconfig import render_easyconfig

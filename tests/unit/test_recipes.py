@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod import resources
-from hpcmod.model.recipe import parse_addresses, parse_recipe
+from hpcmod.model.recipes.recipe import parse_addresses, parse_recipe
 from tests.recipe_stubs import write_wheel
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -171,7 +171,7 @@ def test_the_work_directory_is_gone_however_a_component_ends(build: Path, comman
 
 
 def test_names_of_sources_are_those_that_hpcmod_gives_them(build: Path) -> None:
-    from hpcmod.model.build_plan import Download
+    from hpcmod.model.recipes.build_plan import Download
 
     for url in (
         "https://a/x.tar.gz",

@@ -9,8 +9,8 @@ from pathlib import Path
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.check.binds import find_newest
 from hpcmod.errors import BadInputError
-from hpcmod.model.advisory import Advisory
-from hpcmod.model.advisory_schema import parse_advisory
+from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.catalogue.advisory_schema import parse_advisory
 
 _LIMIT = 1 << 20  # bytes of a file
 

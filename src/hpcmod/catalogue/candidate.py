@@ -12,8 +12,8 @@ from hpcmod.errors import BadInputError
 from hpcmod.image.contents import read_facts
 from hpcmod.image.locate import find_image, image_directories, recognize
 from hpcmod.image.source import ImageSource, make_source
+from hpcmod.model.catalogue.record import is_file_name
 from hpcmod.model.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
-from hpcmod.model.record import is_file_name
 from hpcmod.model.reference import LOCAL_KINDS, ImageReference
 from hpcmod.model.static_values import read_static_values
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig

@@ -21,8 +21,8 @@ from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import update_visible
 from hpcmod.errors import HpcmodError
 from hpcmod.lock import hold
-from hpcmod.model.journal import Change, Key, Records, make_edits, parse_change, render_change
-from hpcmod.model.record import CatalogueRecord, parse_record, record_json
+from hpcmod.model.catalogue.journal import Change, Key, Records, make_edits, parse_change, render_change
+from hpcmod.model.catalogue.record import CatalogueRecord, parse_record, record_json
 from hpcmod.model.strict_json import JsonObject, load_json
 from hpcmod.replacing import clear_partials, write_file
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hpcmod.catalogue.index_file import comparable
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.record import CatalogueRecord
 
 
 @dataclass(frozen=True)

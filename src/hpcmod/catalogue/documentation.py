@@ -18,8 +18,8 @@ from hpcmod.catalogue.visible import KEPT_MODULE
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.lock import hold, tidy
 from hpcmod.machine import load_site
-from hpcmod.model.advisory import Advisory
-from hpcmod.model.container_page import (
+from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.catalogue.container_page import (
     Changes,
     ContainerPage,
     Example,
@@ -29,9 +29,9 @@ from hpcmod.model.container_page import (
     page_address,
     write_size,
 )
-from hpcmod.model.job import make_job
-from hpcmod.model.job_request import JobRequest
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.jobs.job import make_job
+from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.site import Site
 from hpcmod.render.jobscript import render_jobscript
 from hpcmod.render.modulefile import read_help

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from hpcmod.catalogue.candidate import Candidate
 from hpcmod.image.provenance import Provenance
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.compat.stack import StackFacts
 from hpcmod.model.facts import ImageFacts, Package
-from hpcmod.model.record import CatalogueRecord
-from hpcmod.model.stack import StackFacts
 from hpcmod.model.strict_json import Texts
 
 SBOM = "/opt/hpcmod/sbom.cdx.json"

@@ -10,7 +10,7 @@ from hpcmod.catalogue.index import read_index
 from hpcmod.catalogue.index_file import IndexEntry
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import NotFoundError
-from hpcmod.model.record import CatalogueRecord, is_file_name
+from hpcmod.model.catalogue.record import CatalogueRecord, is_file_name
 
 _DEFAULTS = ("stable", "latest")
 """Aliases that a name without a version stands for, the first that there is."""

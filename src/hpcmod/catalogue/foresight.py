@@ -17,7 +17,7 @@ from hpcmod.image.foresee import Foreseen, foresee
 from hpcmod.image.integrity import file_sha256
 from hpcmod.image.locate import recognize
 from hpcmod.image.provenance import Provenance
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.reference import LOCAL_KINDS
 
 

@@ -15,8 +15,8 @@ from hpcmod.catalogue.visible import usage_file, visible_files
 from hpcmod.catalogue.whole import software_of
 from hpcmod.image.provenance import sidecar
 from hpcmod.lock import read_holder
-from hpcmod.model.advisory import seconds_of
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.advisory import seconds_of
+from hpcmod.model.catalogue.record import CatalogueRecord
 
 _DAY = 86400.0
 

@@ -27,8 +27,8 @@ from hpcmod.catalogue.index_file import (
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import HpcmodError, explain_os_error
+from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.facts import Package
-from hpcmod.model.record import CatalogueRecord
 from hpcmod.replacing import write_file
 
 INDEX = "index.jsonl"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from hpcmod.errors import NotFoundError
-from hpcmod.model.journal import Change, parse_change, render_change
+from hpcmod.model.catalogue.journal import Change, parse_change, render_change
 
 JOURNAL = "journal.jsonl"
 

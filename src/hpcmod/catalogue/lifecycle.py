@@ -8,12 +8,12 @@ from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.journal import find_change, last_change, read_journal
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.whole import check_there
-from hpcmod.model.journal import Change, Records, find_undoable, make_edits, make_undo
-from hpcmod.model.lifecycle import check_leads, key_of
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.journal import Change, Records, find_undoable, make_edits, make_undo
+from hpcmod.model.catalogue.lifecycle import check_leads, key_of
+from hpcmod.model.catalogue.record import CatalogueRecord
 
 Decide = Callable[[Sequence[CatalogueRecord]], Records]
-"""Gives what the records of one name are to be; raises where that cannot be. See hpcmod.model.lifecycle."""
+"""Gives what the records of one name are to be; raises where that cannot be. See hpcmod.model.catalogue.lifecycle."""
 
 
 def change_name(

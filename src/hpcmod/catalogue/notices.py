@@ -14,7 +14,7 @@ from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue, catalogue_directories
 from hpcmod.errors import BadInputError
 from hpcmod.install.store import recorded_sha256
-from hpcmod.model.advisory import Advisory
+from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.plan import InstallPlan, with_notices
 from hpcmod.render.notice import ALL, render_advisory_notice, render_notices, render_state_notice
 from hpcmod.replacing import write_file

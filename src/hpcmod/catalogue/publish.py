@@ -27,10 +27,10 @@ from hpcmod.image.provenance import sidecar
 from hpcmod.image.stack import open_files
 from hpcmod.lock import hold, tidy
 from hpcmod.machine import Machine
-from hpcmod.model.compat import REFUSE, WARN, judge
-from hpcmod.model.compat_rules import RULES
-from hpcmod.model.lifecycle import key_of
-from hpcmod.model.record import CatalogueRecord, Check
+from hpcmod.model.catalogue.lifecycle import key_of
+from hpcmod.model.catalogue.record import CatalogueRecord, Check
+from hpcmod.model.compat.rules import RULES
+from hpcmod.model.compat.verdict import REFUSE, WARN, judge
 from hpcmod.replacing import write_file
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hpcmod.catalogue.candidate import Candidate, sif_on_disk
 from hpcmod.errors import BadInputError
 from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.model.journal import Records
-from hpcmod.model.lifecycle import check_alias, key_of, move_alias
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.journal import Records
+from hpcmod.model.catalogue.lifecycle import check_alias, key_of, move_alias
+from hpcmod.model.catalogue.record import CatalogueRecord
 
 
 def check_aliases(records: Sequence[CatalogueRecord], candidate: Candidate, aliases: Sequence[str]) -> None:

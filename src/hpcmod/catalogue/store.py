@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.model.record import CatalogueRecord, parse_record
+from hpcmod.model.catalogue.record import CatalogueRecord, parse_record
 from hpcmod.model.site import Site
 from hpcmod.model.strict_json import JsonObject, load_json
 

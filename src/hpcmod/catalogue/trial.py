@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, LackingError
-from hpcmod.model.record import Check
+from hpcmod.model.catalogue.record import Check
 from hpcmod.process import Completed, run
 from hpcmod.render.checkscript import render_check
 

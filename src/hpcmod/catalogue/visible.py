@@ -10,8 +10,8 @@ from pathlib import Path
 from hpcmod.catalogue.index import release_key
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.model.lifecycle import choose_default
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.lifecycle import choose_default
+from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.deferred import Deferred, defer
 from hpcmod.render.modulefile import SYNTAXES
 from hpcmod.render.published import MODULERC, render_modulerc, render_published

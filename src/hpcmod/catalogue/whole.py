@@ -11,7 +11,7 @@ from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import NotFoundError
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.installed import read_record
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.record import CatalogueRecord
 
 _MEND = "Publish the same image by the same name again: that mends it."
 

@@ -21,13 +21,13 @@ from hpcmod.image.library_path import INJECTED
 from hpcmod.image.search import find_search
 from hpcmod.image.stack import find_directories, find_stack, open_files
 from hpcmod.model.bind import Bind
-from hpcmod.model.compat import Case, HostFacts, Loaded, Unmet, Verdict, find_unmet, judge
-from hpcmod.model.compat_rules import RULES
-from hpcmod.model.loader import Closure, Library, Search, find_closure, find_library
-from hpcmod.model.netstack import IN_CONTAINER
+from hpcmod.model.compat.rules import RULES
+from hpcmod.model.compat.stack import COLLECTIVES, DRIVER, FABRIC, MPI, MPI4PY, PART, PLUGIN, Fabric, Mpi, StackFacts
+from hpcmod.model.compat.verdict import Case, HostFacts, Loaded, Unmet, Verdict, find_unmet, judge
+from hpcmod.model.libraries.loader import Closure, Library, Search, find_closure, find_library
+from hpcmod.model.libraries.netstack import IN_CONTAINER
+from hpcmod.model.libraries.swap import swaps_libraries
 from hpcmod.model.site import Site
-from hpcmod.model.stack import COLLECTIVES, DRIVER, FABRIC, MPI, MPI4PY, PART, PLUGIN, Fabric, Mpi, StackFacts
-from hpcmod.model.swap import swaps_libraries
 
 _Kind = TypeVar("_Kind", Fabric, Mpi)
 _FOLLOWED = re.compile(r"lib(?:fabric|mpi|mpich|mpi_abi|cxi)\.so")  # what needs these is looked at itself

@@ -10,9 +10,9 @@ from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import CheckFailedError, HpcmodError
 from hpcmod.install.installed import Installed, find_installed, module_trees
 from hpcmod.machine import load_site
-from hpcmod.model import compat
 from hpcmod.model.bind import version_key
-from hpcmod.model.compat import Verdict
+from hpcmod.model.compat import verdict as compat
+from hpcmod.model.compat.verdict import Verdict
 from hpcmod.model.plan import InstallPlan
 from hpcmod.model.site import Site
 

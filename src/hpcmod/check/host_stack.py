@@ -13,8 +13,8 @@ from pathlib import Path
 from hpcmod.image.library_path import INJECTED
 from hpcmod.image.sif import architecture_name
 from hpcmod.install.host_files import HostFiles, read_search
-from hpcmod.model.compat import HostFacts
-from hpcmod.model.loader import Files, Search, find_library
+from hpcmod.model.compat.verdict import HostFacts
+from hpcmod.model.libraries.loader import Files, Search, find_library
 from hpcmod.model.site import Site
 
 _NVIDIA = "proc/driver/nvidia/version"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hpcmod.check.jobcall import Call
 from hpcmod.check.joblook import LAUNCHERS, Fault, Look, Rule, is_unescaped
-from hpcmod.model.masks import cpu_masks
+from hpcmod.model.jobs.masks import cpu_masks
 
 _NOTHING_TO_SET = "Leave it out: conda-python-distributed sets it, right on every rank."
 _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")

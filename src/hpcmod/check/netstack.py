@@ -9,7 +9,7 @@ from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.integrity import file_sha256
 from hpcmod.install.netstack import is_whole, plan_capture, read_capture
-from hpcmod.model.netstack import Capture, CapturedLibrary
+from hpcmod.model.libraries.netstack import Capture, CapturedLibrary
 from hpcmod.render.quote import sh_word
 
 

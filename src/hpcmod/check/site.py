@@ -12,7 +12,7 @@ from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.check.netstack import check_capture
 from hpcmod.errors import HpcmodError
 from hpcmod.machine import Machine
-from hpcmod.model.netstack import RECORD
+from hpcmod.model.libraries.netstack import RECORD
 from hpcmod.model.site import NodeType, Site
 
 GPU_DEVICES = {"amd": ("/dev/kfd",), "nvidia": ("/dev/nvidiactl", "/proc/driver/nvidia/version")}

@@ -20,7 +20,7 @@ from hpcmod.catalogue.store import Catalogue, find_catalogues
 from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.machine import load_site
-from hpcmod.model.advisory import Advisory
+from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.render.notice import render_advisory, render_cure
 from hpcmod.render.quote import terminal
 

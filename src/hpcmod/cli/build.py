@@ -16,14 +16,14 @@ from click.shell_completion import CompletionItem
 import hpcmod
 from hpcmod import machine, resources
 from hpcmod.errors import BadInputError, LackingError
-from hpcmod.model.recipe import ARCHITECTURES, CHOICES, parse_recipe
+from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, parse_recipe
 from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import terminal
 
 if TYPE_CHECKING:
     from hpcmod.image.ingredients import Larder
-    from hpcmod.model.build_plan import BuildPlan
-    from hpcmod.model.building import BuildRequest
+    from hpcmod.model.recipes.build_plan import BuildPlan
+    from hpcmod.model.recipes.building import BuildRequest
 
 JSON_VERSION = 1
 PRINTED = ("dockerfile", "definition", "plan")
@@ -174,7 +174,7 @@ def _plan(recipe: str, given: Mapping[str, Any], *, gathered: bool) -> BuildPlan
 
 
 def _request(given: Mapping[str, Any], architecture: str) -> BuildRequest:
-    from hpcmod.model.building import BuildRequest
+    from hpcmod.model.recipes.building import BuildRequest
 
     settings = dict(_setting(text) for text in given["settings"])
     extras = [name.strip() for text in given["extras"] for name in text.split(",") if name.strip()]

@@ -24,7 +24,7 @@ from hpcmod.cli.containers import (
 )
 from hpcmod.errors import NotFoundError
 from hpcmod.install.installed import Installed, find_in_tree
-from hpcmod.model.record import CatalogueRecord, record_values
+from hpcmod.model.catalogue.record import CatalogueRecord, record_values
 from hpcmod.render.quote import sh_word, terminal
 
 if TYPE_CHECKING:

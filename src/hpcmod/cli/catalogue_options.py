@@ -17,7 +17,7 @@ from hpcmod import machine
 from hpcmod.catalogue.change import Actor
 from hpcmod.catalogue.store import Catalogue, find_catalogues, open_catalogue
 from hpcmod.errors import NotFoundError
-from hpcmod.model.journal import Change
+from hpcmod.model.catalogue.journal import Change
 from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1

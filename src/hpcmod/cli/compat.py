@@ -13,8 +13,8 @@ import click
 from hpcmod import machine
 from hpcmod.check.compat import make_case
 from hpcmod.errors import CheckFailedError
-from hpcmod.model.compat import REFUSE, Case, Verdict, judge
-from hpcmod.model.compat_rules import RULES
+from hpcmod.model.compat.rules import RULES
+from hpcmod.model.compat.verdict import REFUSE, Case, Verdict, judge
 from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1

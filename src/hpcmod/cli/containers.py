@@ -22,7 +22,7 @@ from hpcmod.catalogue.store import Catalogue, catalogue_directories, open_catalo
 from hpcmod.errors import HpcmodError, NotFoundError, explain_os_error
 from hpcmod.image.sif import architecture_name
 from hpcmod.install.installed import Installed, find_in_tree, find_installed, module_trees, own_trees
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.site import Site
 from hpcmod.render.quote import terminal
 

@@ -17,8 +17,8 @@ import click
 from hpcmod import machine, resources
 from hpcmod.cli.run_options import of_a_run, runtime_name, script_options
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
-from hpcmod.model.job import JobPlan, make_job
-from hpcmod.model.job_request import SBATCH_VARIABLES, JobRequest, with_options
+from hpcmod.model.jobs.job import JobPlan, make_job
+from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, with_options
 from hpcmod.model.site import Site
 from hpcmod.process import become, run
 

@@ -12,9 +12,9 @@ import click
 from hpcmod import machine
 from hpcmod.cli.run_options import of_a_run, runtime_name, script_options
 from hpcmod.errors import LackingError, NotFoundError
-from hpcmod.model.job_layout import Layout, make_layout
-from hpcmod.model.job_request import JobRequest, check_request
-from hpcmod.model.job_step import make_step
+from hpcmod.model.jobs.layout import Layout, make_layout
+from hpcmod.model.jobs.request import JobRequest, check_request
+from hpcmod.model.jobs.step import make_step
 from hpcmod.model.site import Site
 from hpcmod.process import become
 

@@ -13,9 +13,9 @@ from hpcmod.catalogue import lifecycle
 from hpcmod.catalogue.find import Container, find_container
 from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, show_change, tell
 from hpcmod.errors import BadInputError
-from hpcmod.model import lifecycle as rules
-from hpcmod.model.journal import Key, Records
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue import lifecycle as rules
+from hpcmod.model.catalogue.journal import Key, Records
+from hpcmod.model.catalogue.record import CatalogueRecord
 
 _Decide = Callable[[Sequence[CatalogueRecord], Key], Records]
 

@@ -17,7 +17,7 @@ from hpcmod.cli.findings import show_findings
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.install.netstack import default_name, plan_capture, read_capture, write_capture
 from hpcmod.machine import load_site
-from hpcmod.model.netstack import DEFAULT_LIBRARIES, Capture, record_values
+from hpcmod.model.libraries.netstack import DEFAULT_LIBRARIES, Capture, record_values
 from hpcmod.model.site import Netstack
 from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import terminal

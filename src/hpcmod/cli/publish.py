@@ -22,7 +22,7 @@ from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_ac
 from hpcmod.cli.environment import environment_of_eb
 from hpcmod.image.integrity import Progress, parse_sha256
 from hpcmod.image.settings import make_options
-from hpcmod.model.record import record_values
+from hpcmod.model.catalogue.record import record_values
 from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import terminal
 

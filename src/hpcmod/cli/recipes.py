@@ -11,7 +11,7 @@ from hpcmod.cli.containers import Here, say_end
 from hpcmod.cli.environment import environment_of_eb
 from hpcmod.errors import NotFoundError
 from hpcmod.install.installed import Installed
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.record import CatalogueRecord
 
 
 @dataclass(frozen=True)

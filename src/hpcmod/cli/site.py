@@ -15,9 +15,9 @@ from hpcmod.check.binds import BindFinding, explain_binds
 from hpcmod.check.site import check_site
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.site_setup import site_setup
-from hpcmod.model.profile import BUILT_IN, merge, parse_profile, pattern_of
+from hpcmod.model.profiles.profile import BUILT_IN, merge, parse_profile, pattern_of
+from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.site import JobRules, Launcher, Site, Tunable
-from hpcmod.model.site_schema import SCHEMA, TABLES_THAT_ADD
 
 JSON_VERSION = 1
 

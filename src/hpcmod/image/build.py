@@ -28,7 +28,7 @@ from hpcmod.image.provenance import Provenance, is_remembered, now, read_provena
 from hpcmod.image.sif import check_sif, read_sif
 from hpcmod.image.sif_labels import add_labels, read_labels
 from hpcmod.lock import hold, tidy
-from hpcmod.model.build_plan import BuildPlan
+from hpcmod.model.recipes.build_plan import BuildPlan
 from hpcmod.model.reference import OCI_KINDS, ImageReference
 from hpcmod.render.recipe import render_context, render_definition, render_dockerfile
 from hpcmod.replacing import clear_partials, partial_path

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hpcmod.image.contents import read_facts
 from hpcmod.image.stack import find_stack, open_files
+from hpcmod.model.compat.stack import PART, StackFacts, newest_version
 from hpcmod.model.facts import ImageFacts
-from hpcmod.model.stack import PART, StackFacts, newest_version
 
 _PREFIX = "org.hpcmod"
 _TOLD = ("torch", "tensorflow", "mpi4py", "mpich", "numpy", "horovod", "deepspeed")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.model.elf import ElfFile, parse_elf
+from hpcmod.model.libraries.elf import ElfFile, parse_elf
 
 _MOST_LINKS = 40  # as the kernel follows
 _KINDS = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}

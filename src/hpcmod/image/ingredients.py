@@ -17,10 +17,10 @@ from hpcmod.image.sif import open_image, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.web.repository import USUAL
 from hpcmod.lock import hold, tidy
-from hpcmod.model.build_plan import BUILD_ROOT, BuildPlan, Download
-from hpcmod.model.building import BuildRequest, Shipped, make_build_plan, make_own_plan
-from hpcmod.model.pins import Pin, merge_pins, new_pins, parse_lock
-from hpcmod.model.recipe import choose_recipe, parse_addresses, parse_recipe
+from hpcmod.model.recipes.build_plan import BUILD_ROOT, BuildPlan, Download
+from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan, make_own_plan
+from hpcmod.model.recipes.pins import Pin, merge_pins, new_pins, parse_lock
+from hpcmod.model.recipes.recipe import choose_recipe, parse_addresses, parse_recipe
 from hpcmod.model.reference import ImageReference
 from hpcmod.replacing import replacing, resumable_path, write_file
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from hpcmod.errors import BadInputError
 from hpcmod.image.files import ContainerFiles
 from hpcmod.image.library_path import INJECTED, read_library_path
-from hpcmod.model.ld_cache import parse_ld_cache
-from hpcmod.model.loader import Search
+from hpcmod.model.libraries.ld_cache import parse_ld_cache
+from hpcmod.model.libraries.loader import Search
 
 _CACHE = "/etc/ld.so.cache"
 _CACHE_LIMIT = 1 << 24

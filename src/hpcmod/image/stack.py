@@ -15,9 +15,7 @@ from hpcmod.image.files import ContainerFiles
 from hpcmod.image.search import TRIPLETS, find_search
 from hpcmod.image.sif import open_image, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.model.facts import ImageFacts
-from hpcmod.model.loader import Search
-from hpcmod.model.stack import (
+from hpcmod.model.compat.stack import (
     COLLECTIVES,
     MPI4PY,
     PART,
@@ -31,6 +29,8 @@ from hpcmod.model.stack import (
     newest_version,
     numbers,
 )
+from hpcmod.model.facts import ImageFacts
+from hpcmod.model.libraries.loader import Search
 from hpcmod.model.versions import said_versions
 
 _MOST_DIRECTORIES = 400

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.elf import ElfFile, parse_elf
-from hpcmod.model.ld_cache import parse_ld_cache
-from hpcmod.model.loader import Search
+from hpcmod.model.libraries.elf import ElfFile, parse_elf
+from hpcmod.model.libraries.ld_cache import parse_ld_cache
+from hpcmod.model.libraries.loader import Search
 
 _CACHE = "/etc/ld.so.cache"
 
 
 class HostFiles:
-    """ELF files of this machine, each read once; see hpcmod.model.loader.Files."""
+    """ELF files of this machine, each read once; see hpcmod.model.libraries.loader.Files."""
 
     def __init__(self) -> None:
         self.faults: dict[str, str] = {}

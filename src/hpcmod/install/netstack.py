@@ -19,8 +19,16 @@ from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.host_files import HostFiles, read_search
 from hpcmod.lock import hold
 from hpcmod.model.bind import version_key
-from hpcmod.model.loader import Search, find_closure, find_library
-from hpcmod.model.netstack import RECORD, Capture, CapturedLibrary, Root, make_capture, parse_record, render_record
+from hpcmod.model.libraries.loader import Search, find_closure, find_library
+from hpcmod.model.libraries.netstack import (
+    RECORD,
+    Capture,
+    CapturedLibrary,
+    Root,
+    make_capture,
+    parse_record,
+    render_record,
+)
 from hpcmod.render.quote import sh_word
 from hpcmod.replacing import replacing_directory, write_file
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import jinja2
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.job import JobPlan
-from hpcmod.model.job_step import Step
+from hpcmod.model.jobs.job import JobPlan
+from hpcmod.model.jobs.step import Step
 from hpcmod.render import quote
 
 _TEMPLATE = "jobscript.sh.j2"

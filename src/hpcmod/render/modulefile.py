@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 
-from hpcmod.model.advisory import MOST_STARS
+from hpcmod.model.catalogue.advisory import MOST_STARS
 from hpcmod.model.plan import InstallPlan
 from hpcmod.render.notice import HEAD, LIMIT
 from hpcmod.render.quote import lua, tcl, unquote_lua

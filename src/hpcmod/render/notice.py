@@ -18,8 +18,8 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 
-from hpcmod.model.advisory import Advisory
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.quote import sh_word
 
 HEAD = "hpcmod-notices 1"

@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from hpcmod.model.container_page import STATES, ContainerPage
+from hpcmod.model.catalogue.container_page import STATES, ContainerPage
 from hpcmod.render import quote
 
 Templates = Mapping[str, str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.modulefile import Templates, render_template
 from hpcmod.render.quote import terminal
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.model.lifecycle import key_of
-from hpcmod.model.record import CatalogueRecord, Check
+from hpcmod.model.catalogue.lifecycle import key_of
+from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from tests.catalogues import make_record
 
 ADA = Actor("ada@login1", "because")

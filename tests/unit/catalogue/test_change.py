@@ -17,9 +17,9 @@ from hpcmod.catalogue.index import read_index
 from hpcmod.catalogue.journal import read_journal
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
-from hpcmod.model import lifecycle as rules
-from hpcmod.model.journal import Key, Records
-from hpcmod.model.record import parse_record
+from hpcmod.model.catalogue import lifecycle as rules
+from hpcmod.model.catalogue.journal import Key, Records
+from hpcmod.model.catalogue.record import parse_record
 from tests.catalogues import make_record
 from tests.unit.catalogue.stage import ADA, killed_at, make_shop
 

@@ -12,7 +12,7 @@ from hpcmod.catalogue.documentation import MARK, make_documentation, make_exampl
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError
 from hpcmod.machine import load_site
-from hpcmod.model.container_page import ContainerPage, Row
+from hpcmod.model.catalogue.container_page import ContainerPage, Row
 from hpcmod.model.facts import Package
 from hpcmod.render.modulefile import read_help, render_description, render_help
 from hpcmod.render.page import Documentation

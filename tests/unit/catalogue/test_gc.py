@@ -13,7 +13,7 @@ from hpcmod.catalogue.journal import read_journal
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import usage_file, visible_files
 from hpcmod.lock import hold
-from hpcmod.model import lifecycle as rules
+from hpcmod.model.catalogue import lifecycle as rules
 from tests.catalogues import make_record
 from tests.unit.catalogue.stage import ADA, add, make_shop, place
 

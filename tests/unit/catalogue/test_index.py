@@ -9,8 +9,8 @@ import pytest
 
 from hpcmod.catalogue.index import INDEX, Index, read_index, release_key, write_index
 from hpcmod.catalogue.store import Catalogue
+from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.facts import Package
-from hpcmod.model.record import CatalogueRecord
 from tests.catalogues import make_catalogue, make_record, put
 
 MODULES = ["PyTorch/2.7.1", "PyTorch/2.10.0", "vLLM/0.9", "jax/0.6"]

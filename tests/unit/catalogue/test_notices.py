@@ -11,7 +11,7 @@ from hpcmod.catalogue.loaded import check_advisories, find_loaded
 from hpcmod.catalogue.notices import find_silent, look_for_notices, write_notices
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError
-from hpcmod.model.advisory import Advisory
+from hpcmod.model.catalogue.advisory import Advisory
 from tests.catalogues import make_catalogue, make_record, put
 from tests.plans import make_example
 

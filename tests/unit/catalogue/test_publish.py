@@ -16,10 +16,10 @@ from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError, NotFoundError
 from hpcmod.image.settings import make_options
 from hpcmod.machine import find_machine
-from hpcmod.model import lifecycle as rules
-from hpcmod.model.compat import Finding, Verdict
-from hpcmod.model.journal import Key, Records
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue import lifecycle as rules
+from hpcmod.model.catalogue.journal import Key, Records
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.compat.verdict import Finding, Verdict
 from tests import corpus
 from tests.unit.catalogue.stage import ADA, make_shop
 

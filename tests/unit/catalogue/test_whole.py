@@ -9,7 +9,7 @@ import pytest
 
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.whole import verify_container
-from hpcmod.model.record import CatalogueRecord
+from hpcmod.model.catalogue.record import CatalogueRecord
 from tests.unit.catalogue.stage import make_shop
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from hpcmod.check.compat import make_case
 from hpcmod.model.bind import Bind
-from hpcmod.model.compat import OK, REFUSE, UNKNOWN, WARN, Verdict, judge
-from hpcmod.model.compat_rules import RULES
-from hpcmod.model.netstack import IN_CONTAINER
+from hpcmod.model.compat.rules import RULES
+from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Verdict, judge
+from hpcmod.model.libraries.netstack import IN_CONTAINER
 from hpcmod.model.site import Launcher, Netstack, Site
 from tests.corpus import Link
 from tests.elf_files import elf

@@ -9,8 +9,8 @@ import pytest
 from hpcmod.check.joblint import lint_job
 from hpcmod.errors import BadInputError
 from hpcmod.machine import load_site
-from hpcmod.model.job import make_job
-from hpcmod.model.job_request import JobRequest
+from hpcmod.model.jobs.job import make_job
+from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.site import LAUNCHERS
 from hpcmod.render.jobscript import render_jobscript
 from hpcmod.resources import module_templates, site_profiles

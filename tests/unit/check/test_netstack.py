@@ -8,7 +8,7 @@ import pytest
 
 from hpcmod.check.doctor import FAIL, OK, WARN
 from hpcmod.check.netstack import check_capture
-from hpcmod.model.netstack import RECORD
+from hpcmod.model.libraries.netstack import RECORD
 from tests.host_libraries import make_host, planned, plant, written
 
 

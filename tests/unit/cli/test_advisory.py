@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod.cli.main import main
-from hpcmod.model.advisory_schema import parse_advisory
+from hpcmod.model.catalogue.advisory_schema import parse_advisory
 from tests.catalogues import make_catalogue, make_record
 
 RECORD = make_record("PyTorch/2.7")

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from hpcmod.catalogue.index import write_index
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.cli.main import main
+from hpcmod.model.catalogue.record import Check
 from hpcmod.model.facts import Package
-from hpcmod.model.record import Check
 from tests.catalogues import make_catalogue, make_record, put
 
 HOSTILE = "\x1b]0;mine\x07 <b>$(id)"

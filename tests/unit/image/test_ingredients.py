@@ -11,8 +11,8 @@ import pytest
 
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.image.ingredients import Larder, default_lock, gather, plan_own, plan_recipe, record_first_use
-from hpcmod.model.building import BuildRequest
-from hpcmod.model.pins import Pin, parse_lock
+from hpcmod.model.recipes.building import BuildRequest
+from hpcmod.model.recipes.pins import Pin, parse_lock
 
 RECIPE = "pytorch-rocm-wheels"
 SOURCES = {

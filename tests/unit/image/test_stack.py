@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.image.stack import read_stack
-from hpcmod.model.stack import COLLECTIVES, CUDA, MPI4PY, MPICH, OPEN_MPI, PART, StackFacts
+from hpcmod.model.compat.stack import COLLECTIVES, CUDA, MPI4PY, MPICH, OPEN_MPI, PART, StackFacts
 from tests.corpus import Link
 from tests.stacks import ARCH, LOADER, Stubs, fabric, glibc, make_stack, mpich, named, open_mpi, plugin, stub
 

@@ -9,7 +9,7 @@ import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundError
 from hpcmod.install.netstack import captured_directories, default_name, read_capture, write_capture
-from hpcmod.model.netstack import RECORD
+from hpcmod.model.libraries.netstack import RECORD
 from tests.elf_files import elf
 from tests.host_libraries import MACHINE, make_host, planned, plant, written
 

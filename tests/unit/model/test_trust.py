@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.errors import BadInputError, UntrustedError
-from hpcmod.model.profile import make_site, parse_profile
+from hpcmod.model.profiles.profile import make_site, parse_profile
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.trust import Rule, TrustPolicy, check_pinned
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.job import JobPlan, make_job
-from hpcmod.model.job_request import JobRequest
+from hpcmod.model.jobs.job import JobPlan, make_job
+from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.site import JobRules, Site, StagePlace
 from hpcmod.render.jobscript import make_argv, make_salloc, render_jobscript, render_step
 from hpcmod.resources import module_templates

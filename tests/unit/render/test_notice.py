@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hpcmod.model.advisory import Advisory, HostFact
-from hpcmod.model.condition import Bound
+from hpcmod.model.catalogue.advisory import Advisory, HostFact
+from hpcmod.model.profiles.condition import Bound
 from hpcmod.render.notice import (
     HEAD,
     LIMIT,

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 
-from hpcmod.model.container_page import Changes, ContainerPage, Example, Problem, Row
+from hpcmod.model.catalogue.container_page import Changes, ContainerPage, Example, Problem, Row
+from hpcmod.model.catalogue.record import Check
 from hpcmod.model.facts import Package
-from hpcmod.model.record import Check
 from hpcmod.render.page import ASSETS, Documentation, render_html, render_markdown, render_packages
 from hpcmod.resources import page_files
 from tests.catalogues import make_record

@@ -10,10 +10,10 @@ import pytest
 
 from hpcmod import resources
 from hpcmod.errors import BadInputError
-from hpcmod.model.build_plan import BuildPlan
-from hpcmod.model.building import BuildRequest, Shipped, make_build_plan, make_own_plan
-from hpcmod.model.pins import parse_lock
-from hpcmod.model.recipe import Recipe, parse_addresses, parse_recipe
+from hpcmod.model.recipes.build_plan import BuildPlan
+from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan, make_own_plan
+from hpcmod.model.recipes.pins import parse_lock
+from hpcmod.model.recipes.recipe import Recipe, parse_addresses, parse_recipe
 from hpcmod.render.recipe import render_build_plan, render_context, render_definition, render_dockerfile
 from tests.recipe_stubs import extras_of
 

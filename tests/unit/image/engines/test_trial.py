@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.errors import LackingError
 from hpcmod.image.engines.trial import true_program, write_trial
-from hpcmod.model.elf import parse_elf
+from hpcmod.model.libraries.elf import parse_elf
 
 
 def test_the_program_of_the_trial_runs_here_without_any_library(tmp_path: Path) -> None:

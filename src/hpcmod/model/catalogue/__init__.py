@@ -1,0 +1,1 @@
+"""What a catalogue knows of containers, and how that may change."""

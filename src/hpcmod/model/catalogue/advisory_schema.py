@@ -1,0 +1,198 @@
+"""The schema of advisories: every key of their files, how it is checked, and the parser that checks a file whole."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.model.catalogue.advisory import MOST_STARS, VERSION, Advisory, HostFact, seconds_of
+from hpcmod.model.profiles import checks as check
+from hpcmod.model.profiles.condition import Bound
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BOUND = re.compile(r"(>=|<=|==|>|<) *(\d{1,9}(?:\.\d{1,9})*)")
+_TABLES = ("match", "cure")
+
+
+def parse_advisory(text: str, source: str, name: str) -> Advisory:
+    """Parse an advisory and check all of it.
+
+    Parameters
+    ----------
+    source
+        The file, for messages.
+    name
+        What the advisory is called: the file's name without `.toml`.
+
+    Raises
+    ------
+    BadInputError
+        With every fault of the file, each with its key and, for an unknown key, the nearest valid one.
+    """
+    try:
+        tree = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as err:
+        raise BadInputError(f"advisory {source} is not valid TOML: {err}", "Mend that line.") from err
+    values: dict[str, Any] = {}
+    faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
+    faults += [f"{key}: is missing" for key in _REQUIRED if key not in tree]
+    faults += _check_whole(values)
+    if faults:
+        listed = "\n".join(f"  {fault}" for fault in faults)
+        raise BadInputError(f"advisory {source}:\n{listed}", "Mend these keys; see `hpcmod advisory refresh --help`.")
+    return Advisory(name, **values)
+
+
+def _flatten(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        inner = name in _TABLES and isinstance(value, dict)
+        yield from ((f"{name}.{key}", below) for key, below in value.items()) if inner else [(name, value)]
+
+
+def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
+    """Put the checked value into values; return the faults."""
+    if key not in KEYS:
+        return [f"{key}: {_tell_unknown(key)}"]
+    field, read = KEYS[key]
+    try:
+        values[field] = read(value)
+    except (ValueError, HpcmodError) as err:
+        return [f"{key}: {err}"]
+    return []
+
+
+def _tell_unknown(key: str) -> str:
+    table, _, last = key.rpartition(".")
+    if key in _TABLES:
+        return f"must be one table: [{key}]"
+    if last in KEYS:
+        return f"unknown key; {last} must stand above [{table}]"
+    near = difflib.get_close_matches(key, (*KEYS, *_TABLES), n=1)
+    return "unknown key" + (f", did you mean {near[0]}?" if near else "")
+
+
+def _check_whole(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with values that are right each for itself."""
+    if values.get("expires", "9999") < values.get("issued", ""):
+        yield f"expires: {values['expires']} is before the day it was issued, {values['issued']}"
+    for name in sorted({name for name, _ in values.get("set", ())} & set(values.get("unset", ()))):
+        yield f"cure.set: {name} is to be unset as well"
+
+
+def _lines(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a text that is not empty")
+    if len(value) > 4000:
+        raise ValueError("must be no longer than 4000 characters: it is shown when a module is loaded")
+    return value.strip()
+
+
+def _day(value: Any) -> str:
+    seconds_of(str(value))  # TOML has days of its own; a text will do as well
+    return str(value)
+
+
+def _address(value: Any) -> str:
+    if not re.fullmatch(r"https://[!-~]{3,500}", check.text(value)):
+        raise ValueError(f"must be an address that begins with https://, found {value!r}")
+    return str(value)
+
+
+def _digests(value: Any) -> tuple[str, ...]:
+    found = tuple(text.removeprefix("sha256:") for text in _some(value))
+    bad = [text for text in found if not re.fullmatch("[0-9a-f]{64}", text)]
+    if bad:
+        raise ValueError(f"must be sha256: and 64 hexadecimal digits, found {bad[0]!r}")
+    return found
+
+
+def _some(value: Any) -> tuple[str, ...]:
+    """Take a list of texts that is not empty: without any, an advisory would be about every image."""
+    found = check.texts(value)
+    if not found:
+        raise ValueError("must not be empty; leave digests and modules out for what is about every image")
+    return found
+
+
+def _modules(value: Any) -> tuple[str, ...]:
+    return tuple(map(_pattern, _some(value)))
+
+
+def _each(value: Any, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
+    """Read each name and value of a table; a fault begins with the name."""
+    if not isinstance(value, dict):
+        raise ValueError("must be a table of names and values")
+    found = []
+    for name, wanted in value.items():
+        try:
+            found.append(read(name, wanted))
+        except (ValueError, HpcmodError) as err:
+            raise ValueError(f"{name}: {err}") from err
+    return tuple(found)
+
+
+def _host(name: str, value: Any) -> HostFact:
+    table = {"path": value} if isinstance(value, str) else value
+    if not isinstance(table, dict) or not {"path"} <= set(table) <= {"path", "version"}:
+        raise ValueError(f"must be a path, or {{ path = ..., version = ... }}, found {value!r}")
+    path = posixpath.normpath(check.path(table["path"]))
+    words = [word.strip() for word in check.text(table["version"]).split(",")] if "version" in table else []
+    bounds = [_BOUND.fullmatch(word) for word in words]
+    if not all(bounds):
+        raise ValueError(f"version must be as >=1.22, or >=1.22,<1.24; found {table['version']!r}")
+    if (path.count(VERSION) == 1) != bool(bounds) or path.count(VERSION) > 1:
+        raise ValueError(f"the path must have {VERSION} once where a version is asked for, and else not")
+    _pattern(path.replace(VERSION, "*"))
+    return HostFact(path, tuple(Bound(name, *bound.groups()) for bound in bounds if bound))
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError(f"{value!r} is not the name of a variable")
+    return value
+
+
+def _pattern(value: str) -> str:
+    if value.count("*") > MOST_STARS:
+        raise ValueError(f"{value!r} has more than {MOST_STARS} times *")
+    return value
+
+
+def _wanted(name: str, value: Any) -> tuple[str, str | None]:
+    return _name(name), None if value is False else _pattern(check.text_or_nothing(value))
+
+
+def _unset(value: Any) -> tuple[str, ...]:
+    return tuple(map(_name, check.texts(value)))
+
+
+def _set(name: str, value: Any) -> tuple[str, str]:
+    return _name(name), check.text_or_nothing(value)
+
+
+KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "title": ("title", check.text),
+    "text": ("text", _lines),
+    "source": ("source", _address),
+    "issued": ("issued", _day),
+    "expires": ("expires", _day),
+    "match.digests": ("digests", _digests),
+    "match.modules": ("modules", _modules),
+    "match.host": ("host", lambda value: _each(value, _host)),
+    "match.environment": ("environment", lambda value: _each(value, _wanted)),
+    "cure.unset": ("unset", _unset),
+    "cure.set": ("set", lambda value: _each(value, _set)),
+}
+"""By key of the file: field of Advisory, and what checks the value."""
+
+_REQUIRED = ("title", "text", "source", "issued", "expires")

@@ -1,0 +1,172 @@
+"""A change of a catalogue as one line of its journal: what it did to which records, and what undoes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.catalogue.record import CatalogueRecord, parse_record, record_json
+from hpcmod.model.strict_json import JsonObject, load_json
+
+Key = tuple[str, str]
+"""Name and version of a container."""
+
+Records = Mapping[Key, "CatalogueRecord | None"]
+"""What records are to be; None: not there."""
+
+Fields = Mapping[str, Any]
+
+_TELLING = ("sha256", "state", "aliases")
+_LIMIT = 64 << 20  # bytes of a line; one that removes a record holds all of it
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What a change did to one record."""
+
+    name: str
+    version: str
+    before: Fields | None
+    """The fields that changed, as they were; all of a record that was removed; None: there was none."""
+    after: Fields | None
+    """The same fields as they are now; of a new record those that tell whether it changed; None: it was removed."""
+
+    @property
+    def key(self) -> Key:
+        """Name and version."""
+        return self.name, self.version
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line of the journal."""
+
+    id: int
+    """Counts from 1."""
+    when: str
+    """ISO 8601, UTC."""
+    who: str
+    verb: str
+    why: str
+    edits: tuple[Edit, ...]
+    undoes: int = 0
+    """The id of the change that this one took back; 0: it is no undo."""
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The containers that it is about."""
+        return tuple(f"{edit.name}/{edit.version}" for edit in self.edits)
+
+
+def make_edits(old: Records, new: Records) -> tuple[Edit, ...]:
+    """Compare records; those that stay as they are give no edit."""
+    edits = (_make_edit(key, old.get(key), record) for key, record in sorted(new.items()) if record != old.get(key))
+    return tuple(edits)
+
+
+def _make_edit(key: Key, old: CatalogueRecord | None, new: CatalogueRecord | None) -> Edit:
+    before, after = _values(old), _values(new)
+    if new is None:
+        return Edit(*key, before, None)
+    if old is None:
+        return Edit(*key, None, {field: after[field] for field in _TELLING})
+    changed = [field for field in after if before[field] != after[field]]
+    return Edit(*key, {field: before[field] for field in changed}, {field: after[field] for field in changed})
+
+
+def make_undo(change: Change, now: Records) -> dict[Key, CatalogueRecord | None]:
+    """Give the records that take a change back.
+
+    Parameters
+    ----------
+    now
+        The records that the change is about, as they are.
+
+    Raises
+    ------
+    BadInputError
+        If one of them was changed again since.
+    """
+    new: dict[Key, CatalogueRecord | None] = {}
+    for edit in change.edits:
+        current = now.get(edit.key)
+        _check_unchanged(change, edit, current)
+        if edit.before is None:
+            new[edit.key] = None
+        else:
+            new[edit.key] = _parse({**_values(current), **edit.before})
+    return new
+
+
+def _check_unchanged(change: Change, edit: Edit, current: CatalogueRecord | None) -> None:
+    values = _values(current)
+    same = current is None if edit.after is None else current is not None
+    if not same or any(values.get(field) != value for field, value in (edit.after or {}).items()):
+        raise BadInputError(
+            f"change {change.id} ({change.verb}) cannot be undone: {edit.name}/{edit.version} was changed again since",
+            "Undo the later changes first: hpcmod catalogue journal",
+        )
+
+
+def _values(record: CatalogueRecord | None) -> dict[str, Any]:
+    """Give the fields as JSON has them, so that what was read equals what was written."""
+    values: dict[str, Any] = json.loads(record_json(record)) if record else {}
+    return values
+
+
+def _parse(values: Fields) -> CatalogueRecord:
+    return parse_record(json.dumps(values).encode())
+
+
+def render_change(change: Change) -> str:
+    """Render a line of the journal, with its end."""
+    return json.dumps(asdict(change), sort_keys=True) + "\n"
+
+
+def parse_change(line: bytes, where: str) -> Change:
+    """Read a line of the journal.
+
+    Raises
+    ------
+    BadInputError
+        If it is none.
+    """
+    found = JsonObject(load_json(line, where, limit=_LIMIT), where)
+    edits = found.objects("edits", 100_000)
+    return Change(
+        id=found.number("id"),
+        when=found.text("when"),
+        who=found.text("who"),
+        verb=found.text("verb"),
+        why=found.text("why"),
+        edits=tuple(
+            Edit(one.text("name"), one.text("version"), _fields(one, "before"), _fields(one, "after")) for one in edits
+        ),
+        undoes=found.number("undoes", 0),
+    )
+
+
+def _fields(found: JsonObject, key: str) -> Fields | None:
+    return None if found.values.get(key) is None else found.object(key).values
+
+
+def find_undoable(changes: Iterable[Change]) -> Change:
+    """Give the last change that is neither an undo nor undone.
+
+    Raises
+    ------
+    BadInputError
+        If there is none.
+    """
+    undone: set[int] = set()
+    for change in sorted(changes, key=lambda one: one.id, reverse=True):
+        if change.id in undone:
+            continue  # of an undo that was undone, too: what it took back is there again
+        if change.undoes:
+            undone.add(change.undoes)
+        elif change.edits:
+            return change
+    raise BadInputError("there is nothing to undo", "See: hpcmod catalogue journal")

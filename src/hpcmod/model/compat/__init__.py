@@ -1,0 +1,1 @@
+"""Whether an image fits a machine: what both have, and the rules."""

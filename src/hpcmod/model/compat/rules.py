@@ -1,0 +1,177 @@
+"""The rules about images on machines, as a table: each a question, what it can say, and where that comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hpcmod.model.compat.gpu import GPU_RULES
+from hpcmod.model.compat.network import NETWORK_RULES
+from hpcmod.model.compat.stack import COLLECTIVES, DRIVER, MPI, PLUGIN
+from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, Finding, Loaded, Rule, Unmet, by_pair
+
+_OF_THE_DRIVER = re.compile(r"lib(?:cuda|nvidia-[\w-]+|nvcuvid|nvoptix)\.so(?:\..*)?")
+"""Libraries that the driver brings, and --nv with it (nvliblist.conf of Apptainer 1.4.5)."""
+
+
+def _architecture(case: Case) -> Iterator[Finding]:
+    image, machine, host = case.image.architecture, case.image.machine, case.host.architecture
+    image = machine if image in ("", "unknown") else image
+    if not image or not host:
+        yield Finding(
+            UNKNOWN, "architecture", f"the image is for {image or 'unknown'}, this machine is {host or 'unknown'}"
+        )
+    elif image == host and machine in ("", host):
+        yield Finding(OK, "architecture", f"for {image}, as this machine")
+    else:
+        holds = f" and holds libraries for {machine}" if machine not in ("", image) else ""
+        cure = f"Take an image that was built for {host}."
+        yield Finding(REFUSE, "architecture", f"the image is for {image}{holds}, this machine is {host}", cure)
+
+
+def _libraries(case: Case) -> Iterator[Finding]:
+    for path, why in case.image.broken:
+        yield Finding(UNKNOWN, "libraries", f"{path} cannot be read: {why}")
+    for one in case.loaded:
+        driver = [name for name, _ in one.missing if _OF_THE_DRIVER.fullmatch(name)]
+        others = [(name, by) for name, by in one.missing if name not in driver]
+        if driver and not _gets_nvidia(case):
+            found = f"{_named(one)} needs {_listed(driver)} of NVIDIA's driver, which containers do not get here"
+            yield Finding(UNKNOWN, "libraries", found)
+        if one.elsewhere:
+            places = ", ".join(path for _, path in one.elsewhere[:5])
+            found = f"{_named(one)} needs {places}, where the loader does not look: fine if the program has loaded it"
+            yield Finding(UNKNOWN, "libraries", found)
+        if others:
+            yield _missing(case, one, others)
+        elif not one.unmet and one.what != DRIVER:
+            host = f", of which {len(one.from_host)} come from the host" if one.from_host else ""
+            yield Finding(OK, "libraries", f"{_named(one)} finds all it needs{host}")
+
+
+def _missing(case: Case, one: Loaded, others: list[tuple[str, str]]) -> Finding:
+    wanted = "; ".join(f"{name}, which {by} needs" for name, by in others[:5])
+    found = f"{_named(one)} cannot be loaded, for the loader does not find {wanted}"
+    host = [by for _, by in others if by in one.from_host]
+    cure = (
+        "Let the host's libraries bring all they need: hpcmod netstack capture. Or bind the missing ones: [binds]."
+        if host
+        else "Build the image with them, or on a directory that its LD_LIBRARY_PATH or ld.so.conf names."
+    )
+    return Finding(_level(case, one), "libraries", found + _doubt(case), cure)
+
+
+def _doubt(case: Case) -> str:
+    known = case.image.library_path_known
+    return "" if known else " (as far as is known: the image computes LD_LIBRARY_PATH when it starts)"
+
+
+def _versions(case: Case) -> Iterator[Finding]:
+    for one in case.loaded:
+        for unmet in by_pair(one.unmet):
+            level = _level(case, one)
+            lacks = f"{unmet.provider} does not define {unmet.version}, which {unmet.wanted_by} needs"
+            found = f"{_named(one)} cannot be loaded: {lacks}{_doubt(case)}"
+            yield Finding(level, "versions", found, _version_cure(case, one, unmet))
+
+
+def _version_cure(case: Case, one: Loaded, unmet: Unmet) -> str:
+    on_host = unmet.provider in one.from_host
+    if unmet.version.startswith("GLIBC_") and not on_host:
+        host = "the host's" if unmet.wanted_by in one.from_host else "its"
+        return (
+            f"The image's glibc {case.image.glibc} is too old for {host} library: take an image of a newer "
+            "distribution, or keep the host's libraries out: netstack = 'off' in its easyconfig."
+        )
+    if on_host:
+        return (
+            "The host's library is older than the one that the image was built with: take an image that was built for "
+            "swapping (hpcmod build --ofi swap), name newer libraries of the host in the profile, or keep the image's "
+            "own: netstack = 'off' in its easyconfig."
+        )
+    return "The image was put together from libraries that do not belong together: build it anew."
+
+
+def _libc(case: Case) -> Iterator[Finding]:
+    image = case.image
+    if image.libc == "musl" and case.host.netstack:
+        found = f"the image is built on musl, and {case.host.netstack}, searched first, holds libraries for glibc"
+        cure = "Take an image of a distribution with glibc, or keep the host's out: netstack = 'off' in its easyconfig."
+        yield Finding(REFUSE if image.mpis or image.fabrics or image.plugins else WARN, "libc", found, cure)
+    elif image.libc == "musl":
+        yield Finding(UNKNOWN, "libc", "built on musl, whose loader has rules of its own: libraries are not followed")
+    elif not image.libc:
+        yield Finding(UNKNOWN, "libc", "no C library found in the image")
+
+
+def _level(case: Case, one: Loaded) -> str:
+    """Say how much it matters that a file cannot be loaded: refuse where what the image is there for fails without it.
+
+    That is not known of what nobody finds by its name, where another of its kind can be loaded, and where the image
+    computes LD_LIBRARY_PATH. Without its plugin NCCL goes on, over InfiniBand or sockets: that matters where the
+    machine has Slingshot, or lends its own libraries for the plugin. The driver's libraries are brought into every
+    image, and matter to those that compute on GPUs.
+    """
+    if one.what == DRIVER:
+        is_cuda = one.path.rpartition("/")[2].startswith("libcuda.so")
+        return UNKNOWN if not _computes_on_gpus(case) else REFUSE if is_cuda else WARN
+    needs_plugin = case.has_slingshot or bool(case.host.netstack or one.from_host)
+    is_vital = {MPI: True, PLUGIN: needs_plugin, COLLECTIVES: bool(one.unmet)}.get(one.what, False)
+    has_other = any(other.by_name and not other.missing and not other.unmet for other in case.of(one.what))
+    return REFUSE if is_vital and one.by_name and not has_other and case.image.library_path_known else WARN
+
+
+def _computes_on_gpus(case: Case) -> bool:
+    image = case.image
+    return bool(image.cuda or image.rocm or image.collectives or any(plugin.gpu for plugin in image.plugins))
+
+
+def _gets_nvidia(case: Case) -> bool:
+    return case.site.gpu_vendor == "nvidia" or any(flag.startswith("--nv") for flag in case.site.runtime_flags)
+
+
+def _named(one: Loaded) -> str:
+    return f"{one.what} {one.path}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "architecture",
+        "Are the image and its libraries made for the processors of this machine?",
+        "refuse",
+        "elf(5): e_machine; SIF specification: architecture of the primary partition",
+        _architecture,
+    ),
+    Rule(
+        "libc",
+        "Is the image built on glibc, where libraries of the host are to be loaded in it?",
+        "refuse; warn where no MPI, libfabric or plugin is found in it",
+        "openwall.com/lists/musl/2019/02/26/4: what was compiled for glibc has to be compiled anew",
+        _libc,
+    ),
+    Rule(
+        "libraries",
+        "Does the loader find every library that the image's MPI, libfabric and network plugins need, with the host's "
+        "in their places?",
+        "refuse; warn for what a program does without, for a plugin where there is no Slingshot and no library of the "
+        "host, and where the image computes LD_LIBRARY_PATH",
+        "ld.so(8) of glibc 2.36, the order of search",
+        _libraries,
+    ),
+    Rule(
+        "versions",
+        "Does each of these libraries define the versions of symbols that the others need?",
+        "refuse; warn for what a program does without, for a plugin where there is no Slingshot and no library of the "
+        "host, and where the image computes LD_LIBRARY_PATH",
+        "ld.so of glibc 2.36: `version X not found (required by Y)`; shown with libfabric 1.17 and 2.1 and a plugin of "
+        "aws-ofi-nccl 1.20.0, Debian, 2026; apptainer/apptainer issues 598, 945 and 2421 for glibc and --nv",
+        _versions,
+    ),
+    *NETWORK_RULES,
+    *GPU_RULES,
+)
+"""All rules, in the order in which their findings are shown."""

@@ -1,0 +1,178 @@
+"""What a file says of itself that is an MPI, a libfabric or a plugin of NCCL, and what an image holds of these.
+
+Pure: names and ELF facts in, values out. Empty text means: not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hpcmod.model.libraries.elf import ElfFile
+
+MPICH, OPEN_MPI, STANDARD = "MPICH", "Open MPI", "MPI ABI"
+"""Families, within which a library may stand in for another: MPICH's (Cray MPICH, Intel MPI, MVAPICH), Open MPI's, and
+the one of MPI 5.0's standard ABI."""
+
+CUDA, ROCM = "CUDA", "ROCm"
+
+MPI, MPI4PY, PLUGIN, FABRIC, PART, DRIVER, COLLECTIVES = (
+    *("MPI", "mpi4py", "network plugin", "libfabric", "Open MPI's part for libfabric"),
+    *("driver's library", "collectives library"),
+)
+"""Kinds of files that are looked at."""
+
+_FABRIC_RELEASES = {
+    **dict(zip(range(18, 26), ("1.15", "1.16", "1.17", "1.18", "1.19", "1.20", "1.21", "1.22"))),
+    **dict(zip(range(26, 33), ("2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6"))),
+}
+"""By the first number behind libfabric.so.1: release. From the libtool numbers of all tags of ofiwg/libfabric, 1.15 to
+2.6 (found in November 2026)."""
+
+UCX, VERBS = "UCX", "InfiniBand verbs"
+
+_LIBTOOL = re.compile(r"\.so\.(\d+(?:\.\d+)*)$")
+_GPU_OF = {"libcudart": CUDA, "libcuda": CUDA, "libamdhip64": ROCM, "libhsa-runtime64": ROCM}
+_TRANSPORT_OF = {"libfabric": "libfabric", "libucp": UCX, "libibverbs": VERBS}
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI library."""
+
+    path: str
+    soname: str
+    family: str
+    """One of the three families above."""
+    version: str = ""
+    """libtool's, from the name of the file: 12.3.1 for libmpi.so.12.3.1; not that of the MPI."""
+    has_orte: bool = False
+    """Of Open MPI: whether it needs libopen-rte, as releases before 5.0 do."""
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """A libfabric."""
+
+    path: str
+    file: str = ""
+    """Name of the file behind the links, e.g. libfabric.so.1.25.0."""
+    release: str = ""
+    newest: str = ""
+    """The newest version of its symbols, e.g. FABRIC_1.7."""
+    cxi: bool = False
+    """Whether the provider for Slingshot is in it, or beside it."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A network plugin of NCCL or RCCL."""
+
+    path: str
+    transport: str = ""
+    """What it talks through: libfabric, UCX, InfiniBand verbs."""
+    gpu: str = ""
+    """CUDA or ROCm, where it is linked with either."""
+    needs: str = ""
+    """The newest version of libfabric's symbols it needs, e.g. FABRIC_1.8."""
+
+
+@dataclass(frozen=True)
+class StackFacts:
+    """What an image holds of all that has to fit the machine. Places are in the loader's order, the first is used."""
+
+    architecture: str = ""
+    """GOARCH name, as the image's header has it."""
+    machine: str = ""
+    """GOARCH name of what its glibc is made for."""
+    libc: str = ""
+    """glibc or musl."""
+    glibc: str = ""
+    """Release, from the newest version of its symbols, e.g. 2.36."""
+    glibc_needed: str = ""
+    """The release that its MPI, libfabric and plugins need."""
+    mpis: tuple[Mpi, ...] = ()
+    fabrics: tuple[Fabric, ...] = ()
+    plugins: tuple[Plugin, ...] = ()
+    cxi_library: str = ""
+    """libtool's version of libcxi, e.g. 1.5.0."""
+    collectives: str = ""
+    """NCCL or RCCL, where one is there."""
+    cuda: str = ""
+    """Release of the CUDA runtime, e.g. 12.4; 12 where no more is known."""
+    cuda_compat: str = ""
+    """Path of a libcuda of NVIDIA's forward compatibility package."""
+    rocm: str = ""
+    library_path: tuple[str, ...] = ()
+    """LD_LIBRARY_PATH as the image's own scripts make it."""
+    library_path_known: bool = True
+    """False where a script computes it when the container starts."""
+    others: tuple[tuple[str, str], ...] = ()
+    """More files that use MPI or libfabric: what they are, and path."""
+    broken: tuple[tuple[str, str], ...] = ()
+    """Of the files looked at those that begin as ELF and cannot be read: path, and what is wrong."""
+
+    @property
+    def mpi(self) -> Mpi | None:
+        """The one that programs get."""
+        return next(iter(self.mpis), None)
+
+    @property
+    def fabric(self) -> Fabric | None:
+        """The one that is found first."""
+        return next(iter(self.fabrics), None)
+
+
+def make_mpi(path: str, file: str, elf: ElfFile) -> Mpi | None:
+    """Make the facts of an MPI library from its path, the name of the file behind the links, and what it says."""
+    soname = elf.soname or path.rpartition("/")[2]
+    needs = " ".join(elf.needed)
+    if soname.startswith("libmpi_abi.so."):
+        return Mpi(path, soname, STANDARD, _libtool(file))
+    if "libopen-pal" in needs or re.match(r"libmpi\.so\.(?!12\b)\d\d", soname):
+        return Mpi(path, soname, OPEN_MPI, _libtool(file), "libopen-rte" in needs)
+    if re.match(r"lib(?:mpi|mpich|mpi_\w+)\.so\.(?:0|1[02])$", soname):
+        return Mpi(path, soname, MPICH, _libtool(file))
+    return None
+
+
+def make_fabric(path: str, file: str, elf: ElfFile, beside: Iterable[str] = ()) -> Fabric:
+    """Make the facts of a libfabric; `beside` are the names in the directory from which it loads more providers."""
+    cxi = any(name.startswith("libcxi.so") for name in elf.needed) or "libcxi-fi.so" in set(beside)
+    return Fabric(path, file, _fabric_release(file), newest_version(elf.versions_defined, "FABRIC_"), cxi)
+
+
+def make_plugin(path: str, elf: ElfFile) -> Plugin:
+    """Make the facts of a plugin from the libraries it needs."""
+    stems = [name.partition(".so")[0] for name in elf.needed]
+    needs = newest_version((version for _, version in elf.versions_needed), "FABRIC_")
+    return Plugin(path, _first(_TRANSPORT_OF, stems), _first(_GPU_OF, stems), needs)
+
+
+def newest_version(versions: Iterable[str], prefix: str) -> str:
+    """Give the newest of the versions that are a prefix and numbers; empty if there is none."""
+    fitting = [version for version in versions if re.fullmatch(re.escape(prefix) + r"\d+(\.\d+)*", version)]
+    return max(fitting, key=lambda version: numbers(version[len(prefix) :]), default="")
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Give the numbers a version begins with, to compare it by: 6.2.4-66 is (6, 2, 4)."""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(number) for number in found[0].split(".")) if found else ()
+
+
+def _libtool(file: str) -> str:
+    found = _LIBTOOL.search(file)
+    return found[1] if found else ""
+
+
+def _fabric_release(file: str) -> str:
+    _, *rest = numbers(_libtool(file)) or (0,)
+    if len(rest) != 2 or rest[0] not in _FABRIC_RELEASES:
+        return ""
+    return f"{_FABRIC_RELEASES[rest[0]]}.{rest[1]}"
+
+
+def _first(table: dict[str, str], stems: list[str]) -> str:
+    return next((what for stem, what in table.items() if stem in stems), "")

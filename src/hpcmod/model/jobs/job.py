@@ -1,0 +1,159 @@
+"""A job as one plan for a batch script, decided from what the user asks for and what the machine wants."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.jobs.layout import Layout, choose_partition, make_layout
+from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, check_request, is_command
+from hpcmod.model.jobs.step import Step, make_step
+from hpcmod.model.site import Site, StagePlace
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One option of sbatch, as it stands behind #SBATCH, and why it is there."""
+
+    option: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """Everything a batch script says."""
+
+    module: str
+    name: str
+    """Of the job, fit for a file."""
+    site: str
+    title: str
+    directives: tuple[Directive, ...]
+    commands: tuple[str, ...]
+    """Lines of bash that the site wants before the first srun."""
+    exports: tuple[tuple[str, str], ...]
+    stage_image: str
+    """Directory to stage the image to, which may hold variables; empty: it is not staged."""
+    stage_data: tuple[tuple[str, str], ...]
+    """Directory and file."""
+    step: Step
+    notes: tuple[str, ...]
+    """What the user should know."""
+
+
+def make_job(request: JobRequest, site: Site) -> JobPlan:
+    """Decide a job.
+
+    Raises
+    ------
+    BadInputError
+        If the request does not fit the machine; all options that are missing are named together.
+    """
+    check_request(request)
+    layout = make_layout(request, site)
+    _check_required(request, site, layout)
+    place = _find_place(request, site)
+    return JobPlan(
+        module=request.module,
+        name=_plain(request.option("job-name") or _name_program(request)),
+        site=site.name,
+        title=_make_title(request, site, layout),
+        directives=tuple(_make_directives(request, site, layout, place)),
+        commands=site.job.command,
+        exports=site.proxies if request.proxy else (),
+        stage_image=place.directory if place and request.stage else "",
+        stage_data=tuple((place.directory, name) for name in request.stage_data) if place else (),
+        step=make_step(request, site, layout),
+        notes=tuple(_make_notes(request, layout)),
+    )
+
+
+def _check_required(request: JobRequest, site: Site, layout: Layout) -> None:
+    given = {**dict(request.options), "partition": choose_partition(request, layout.node)}
+    missing = [name for name in site.job.required if not given.get(name)]
+    if missing:
+        flags = " ".join(f"--{name} {name.upper()}" for name in missing)
+        variables = " ".join(f"{SBATCH_VARIABLES[name]}=..." for name in missing if name in SBATCH_VARIABLES)
+        raise BadInputError(
+            f"{site.name} asks for {' and '.join(f'--{name}' for name in missing)} of every job",
+            f"Add {flags}, or export {variables} once.",
+        )
+
+
+def _find_place(request: JobRequest, site: Site) -> StagePlace | None:
+    if not request.stage and not request.stage_data:
+        return None
+    found = [place for place in site.stage_places if place.name == request.stage or not request.stage]
+    if not found:
+        known = ", ".join(place.name for place in site.stage_places) or "none"
+        raise BadInputError(f"{site.name} has no place {request.stage or 'to stage to'}", f"It has: {known}.")
+    return found[0]
+
+
+def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
+    kind = f" ({layout.node.name})" if site.node_types else ""
+    where = f"{request.nodes} node{'s' * (request.nodes > 1)} of {site.name}{kind}"
+    if layout.launcher != "srun":
+        return f"{where}, on each {layout.launcher} starts the ranks"
+    return f"{where}, {request.ranks} ranks in all" if request.ranks else f"{where}, ranks on each: {layout.tasks}"
+
+
+def _make_directives(request: JobRequest, site: Site, layout: Layout, place: StagePlace | None) -> Iterator[Directive]:
+    yield Directive(f"--job-name={request.option('job-name') or _name_program(request)}")
+    yield Directive(f"--output={request.option('output') or '%x-%j.out'}", "%x is the name of the job, %j its number")
+    partition = choose_partition(request, layout.node)
+    for name, value in {**dict(request.options), "partition": partition}.items():
+        if value and name not in ("job-name", "output"):
+            yield Directive(f"--{name}={value}")
+    yield Directive(f"--nodes={request.nodes}")
+    if request.ranks:
+        yield Directive(f"--ntasks={request.ranks}", "dealt out by Slurm, not necessarily in equal shares")
+    else:
+        yield Directive(f"--ntasks-per-node={layout.tasks}", _explain_tasks(layout))
+    if layout.cpus:
+        yield Directive(f"--cpus-per-task={layout.cpus}", _explain_cpus(site, layout))
+    if layout.gpus and site.job.gpus:
+        yield Directive(site.job.gpus.replace("{gpus}", str(layout.gpus)))
+    if layout.memory_gib and not any(option.startswith("--mem") for option in (*site.job.lines, *request.more)):
+        yield Directive(f"--mem={layout.memory_gib}G", _explain_memory(layout))
+    yield from (Directive(line, f"{site.name} wants it of every job") for line in site.job.lines)
+    if place and place.flag:
+        yield Directive(place.flag, f"the nodes' {place.name}, to stage to")
+    yield from (Directive(option) for option in request.more)
+
+
+def _name_program(request: JobRequest) -> str:
+    named = [word for word in request.program if not word.startswith("-")]
+    return _plain(posixpath.basename(named[0]).removesuffix(".py") if named else "job")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "job"
+
+
+def _explain_tasks(layout: Layout) -> str:
+    if layout.launcher != "srun":
+        return f"one task a node: {layout.launcher} starts the ranks"
+    return "one rank a GPU" if layout.tasks == layout.gpus else ""
+
+
+def _explain_cpus(site: Site, layout: Layout) -> str:
+    if site.launcher.cpus_per_gpu and layout.gpus:
+        return f"{site.launcher.cpus_per_gpu} with each GPU, as {site.name} wants"
+    return "all cores that a job may use, shared out" if layout.tasks > 1 else "all cores that a job may use"
+
+
+def _explain_memory(layout: Layout) -> str:
+    return f"a node's share for {layout.gpus} of {layout.node.gpus} GPUs" if layout.gpus < layout.node.gpus else ""
+
+
+def _make_notes(request: JobRequest, layout: Layout) -> Iterator[str]:
+    if request.stage and request.nodes == 1:
+        yield "Staging hardly pays on one node: it reads the whole image once, which without it is read in parts."
+    if is_command(request) and request.script_options:
+        yield f"{request.program[0]} is not Python: {' '.join(request.script_options)} is left out."
+    if request.ranks and layout.launcher != "srun":
+        yield f"{layout.launcher} starts the ranks: --ranks counts tasks of srun."

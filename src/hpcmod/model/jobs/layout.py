@@ -1,0 +1,106 @@
+"""Who runs where in a job: the node type, the launcher, and the tasks, GPUs and CPUs of each node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.jobs.request import JobRequest, is_command
+from hpcmod.model.site import LAUNCHERS, NodeType, Site
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Who runs where."""
+
+    node: NodeType
+    launcher: str
+    gpus: int
+    tasks: int
+    """A node; of unequal shares the most that one gets."""
+    cpus: int
+    """A task; 0: not known."""
+    memory_gib: int
+    """A node; 0: not known."""
+    whole: bool
+    """The job has whole nodes, with all their GPUs."""
+
+
+def make_layout(request: JobRequest, site: Site) -> Layout:
+    """Decide who runs where.
+
+    Raises
+    ------
+    BadInputError
+        If the machine has no such nodes, not as many GPUs, or the launcher must not be used.
+    """
+    node = _find_node(request, site)
+    gpus = node.gpus if request.gpus < 0 else request.gpus
+    if node.gpus and gpus > node.gpus:
+        raise BadInputError(
+            f"{gpus} GPUs a node, but a node of type {node.name} has {node.gpus}", "Ask for more nodes instead: -N."
+        )
+    launcher = _choose_launcher(request, site)
+    tasks = 1 if launcher != "srun" else request.ranks_per_node or gpus or 1
+    if request.ranks:
+        tasks = -(-request.ranks // request.nodes)
+    whole = gpus == node.gpus and (
+        choose_partition(request, node) in site.job.exclusive or "--exclusive" in (*site.job.lines, *request.more)
+    )
+    cpus = request.cpus
+    if cpus < 0:  # of unequal shares nobody knows the tasks of a node, but each has its GPU
+        cpus = _count_cpus(node, gpus, gpus if request.ranks else tasks, site.launcher.cpus_per_gpu)
+    memory_gib = node.memory_gib * gpus // node.gpus if node.gpus else node.memory_gib
+    return Layout(node, launcher, gpus, tasks, cpus, memory_gib, whole)
+
+
+def _find_node(request: JobRequest, site: Site) -> NodeType:
+    """Find the node type of a request: the one it names, that of its partition, or the usual one.
+
+    Raises
+    ------
+    BadInputError
+        If the site has none of that name.
+    """
+    if request.node_type:
+        named = [node for node in site.node_types if node.name == request.node_type]
+        if not named:
+            known = ", ".join(node.name for node in site.node_types) or "none"
+            raise BadInputError(f"{site.name} has no node type {request.node_type!r}", f"It has: {known}.")
+        return named[0]
+    fitting = [node for node in site.node_types if request.option("partition") in node.partitions]
+    return (*fitting, site.node_type)[0]
+
+
+def _choose_launcher(request: JobRequest, site: Site) -> str:
+    profiled = "--profile-rank" in request.script_options
+    launcher = request.launcher or ("srun" if profiled or is_command(request) else site.launcher.kind)
+    reason = dict(site.launcher.refused).get(launcher)
+    if reason:
+        others = [name for name in LAUNCHERS if name not in dict(site.launcher.refused)]
+        raise BadInputError(f"{launcher} must not be used: {reason}", f"Use one of {', '.join(others)}.")
+    if launcher != "srun" and is_command(request):
+        raise BadInputError(
+            f"{launcher} starts Python programs, and {request.program[0]} is none", "Leave out --launcher."
+        )
+    if launcher != "srun" and profiled:
+        raise BadInputError(
+            f"--profile-rank needs ranks that srun starts, and {launcher} starts them itself", "Leave out --launcher."
+        )
+    return launcher
+
+
+def _count_cpus(node: NodeType, gpus: int, tasks: int, ratio: int) -> int:
+    """CPUs of a task: by the site's rule, else the cores near its GPUs, else an equal share."""
+    if not tasks:
+        return 0
+    if ratio and gpus:
+        return ratio * gpus // tasks
+    if node.gpu_cores and gpus:
+        return sum(len(cores) for cores in node.gpu_cores[:gpus]) // tasks
+    return node.cores * (gpus or 1) // (node.gpus or 1) // tasks if gpus or not node.gpus else 0
+
+
+def choose_partition(request: JobRequest, node: NodeType) -> str:
+    """Choose the partition: the one asked for, else the first that has such nodes; empty: none is known."""
+    return request.option("partition") or next(iter(node.partitions), "")

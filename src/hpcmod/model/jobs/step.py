@@ -1,0 +1,119 @@
+"""One srun of a job: its flags, the container and the run script in it, and the cores each rank gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.model.jobs.layout import Layout
+from hpcmod.model.jobs.masks import cpu_masks
+from hpcmod.model.jobs.request import JobRequest, is_command
+from hpcmod.model.site import Site
+
+PYTHON = "conda-python-distributed"
+COMMAND = "run-in-env"
+"""The run scripts that start a Python program, and any other command."""
+
+_GPUS_OF_TASK = "--gpus-per-task="
+_OF_RANKS = (_GPUS_OF_TASK, "--gpu-bind")
+"""Flags of srun for ranks that Slurm starts; wrong for one task a node."""
+_OF_EQUALS = "--ntasks-per-socket"
+"""Flag of srun for one task a GPU; wrong for any other number of tasks."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One srun: its flags, the container, and what runs in it."""
+
+    srun: tuple[str, ...]
+    container: tuple[str, ...]
+    """Runtime, verb and flags; the image comes after them."""
+    program: tuple[str, ...]
+    why: str
+    """What the flags do, for people."""
+
+
+def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
+    """Decide one srun of a job whose layout is decided."""
+    bind, why = _choose_binding(request, site, layout)
+    shares = f"--ntasks={request.ranks}" if request.ranks else f"--ntasks-per-node={layout.tasks}"
+    srun = [
+        f"--nodes={request.nodes}",
+        shares,
+        *([f"--cpus-per-task={layout.cpus}"] if layout.cpus else []),
+        *_choose_flags(site, layout),
+    ]
+    if site.launcher.distribution:
+        srun.append(f"--distribution={site.launcher.distribution}")
+    binds = [word for bind_path in request.binds for word in ("--bind", bind_path)]
+    return Step(
+        srun=("--export=ALL", "--kill-on-bad-exit=1", *srun, *bind),
+        container=(request.runtime, site.launcher.verb, *(site.runtime_flags if layout.gpus else ()), *binds),
+        program=tuple(_make_program(request, layout)),
+        why=why,
+    )
+
+
+def _choose_flags(site: Site, layout: Layout) -> Iterator[str]:
+    """Choose those of the site's flags that fit the tasks; one task a node gets all GPUs that its ranks are to have."""
+    for flag in site.launcher.srun:
+        if layout.launcher != "srun" and flag.startswith(_OF_RANKS):
+            if layout.gpus and flag.startswith(_GPUS_OF_TASK):
+                yield f"{_GPUS_OF_TASK}{layout.gpus}"
+        elif not flag.startswith(_OF_EQUALS) or (layout.launcher == "srun" and layout.tasks == layout.gpus):
+            yield flag
+
+
+def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[tuple[str, ...], str]:
+    """Choose the flag that binds ranks to cores, and say why."""
+    kind = site.launcher.cpu_bind
+    if kind in ("none", "") or layout.tasks == 1:
+        return (
+            (),
+            "Which cores a rank gets is left to Slurm." if layout.tasks > 1 else "One task a node, with all its cores.",
+        )
+    if kind != "mask":
+        return (f"--cpu-bind={kind}",), f"Slurm binds each rank: {kind}."
+    if request.ranks or not layout.whole:
+        return (), "No masks: they fit whole nodes and equal shares. Ranks that find all cores open bind themselves."
+    try:
+        masks = _make_masks(site, layout)
+    except HpcmodError as err:
+        return (), f"No masks: {err.message}."
+    near = "the cores near its GPU, GPU 0 first" if layout.gpus else "cores of its own"
+    near += ", and a share of the others" * (0 < layout.tasks < layout.gpus)
+    return (f"--cpu-bind=mask_cpu:{','.join(masks)}",), f"Each rank of a node gets {near}."
+
+
+def _make_masks(site: Site, layout: Layout) -> tuple[str, ...]:
+    """Make the masks of equal shares; where ranks are fewer than GPUs, the cores near the others are shared out too.
+
+    Raises
+    ------
+    HpcmodError
+        If the cores cannot be shared out so.
+    """
+    gpus, tasks = layout.gpus, layout.tasks
+    if site.gpus_per_rank != "one" or tasks >= gpus:
+        return cpu_masks(layout.node, tasks, gpus_per_rank=1 if site.gpus_per_rank == "one" else 0)
+    if gpus % tasks:
+        raise BadInputError(f"{tasks} ranks cannot share {gpus} GPUs out equally", "Ask for another number of ranks.")
+    masks = [int(mask, 16) for mask in cpu_masks(layout.node, gpus)]
+    return tuple(hex(sum(masks[rank::tasks])) for rank in range(tasks))
+
+
+def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
+    if is_command(request):
+        yield COMMAND
+    else:
+        yield PYTHON
+        if layout.launcher != "srun":
+            yield from ("--launcher", layout.launcher)
+            if request.ranks_per_node and request.ranks_per_node != layout.gpus:
+                yield from ("--ranks-per-node", str(request.ranks_per_node))
+        yield from request.script_options
+        ours = layout.launcher != "srun" or request.script_options
+        if ours and request.program[0].startswith("--"):  # an option of Python's: `--` ends ours, where there are any
+            yield "--"
+    yield from request.program[1:] if request.program[0] in ("python", "python3") else request.program

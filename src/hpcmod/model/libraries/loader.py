@@ -1,0 +1,239 @@
+"""The dynamic loader's rules: which file each needed library is, decided over any set of files without running one.
+
+The rules are glibc's, from ld.so(8), and from what `ldd` shows where the manual is silent. A name with a slash is a
+path. What is loaded already is not searched for. Then come DT_RPATH of the file and of those that asked for it, unless
+the file has a DT_RUNPATH; LD_LIBRARY_PATH; DT_RUNPATH; the cache; the default directories.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from hpcmod.model.libraries.elf import ElfFile
+
+GLIBC = frozenset(
+    f"lib{name}"
+    for name in (
+        *(
+            "c.so.6",
+            "m.so.6",
+            "dl.so.2",
+            "pthread.so.0",
+            "rt.so.1",
+            "util.so.1",
+            "resolv.so.2",
+            "anl.so.1",
+            "mvec.so.1",
+        ),
+        *("nsl.so.1", "BrokenLocale.so.1", "thread_db.so.1", "c_malloc_debug.so.0", "memusage.so", "pcprofile.so"),
+        *("SegFault.so", *(f"nss_{service}.so.2" for service in ("compat", "db", "dns", "files", "hesiod"))),
+    )
+)
+"""Names of glibc's own libraries (packages libc6 of Debian 11 and 12): they fit each other and one loader only."""
+
+_LOADER = re.compile(r"ld(-linux.*|64)\.so\.\d")
+
+
+class Files(Protocol):
+    """What the loader sees of a file system."""
+
+    def elf(self, path: str) -> ElfFile | None:
+        """Give what an ELF file says, its links followed; None if there is no such file, or it is none."""
+
+    def real(self, path: str) -> str:
+        """Give a path with all links followed."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where the loader of one machine looks, besides what the files say themselves."""
+
+    library_path: tuple[str, ...] = ()
+    """LD_LIBRARY_PATH; may hold $ORIGIN and its like."""
+    cache: tuple[tuple[str, str], ...] = ()
+    """/etc/ld.so.cache: soname and path, the preferred of a name first."""
+    defaults: tuple[str, ...] = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+    hwcaps: tuple[str, ...] = ()
+    """Subdirectories of glibc-hwcaps that this processor may use, the best first; empty: what runs on any."""
+    lib: str = "lib64"
+    """What $LIB stands for."""
+    platform: str = "x86_64"
+    """What $PLATFORM stands for."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """One file that is loaded."""
+
+    name: str
+    """As it was asked for."""
+    path: str
+    """Where the loader finds it, links not followed."""
+    real: str
+    elf: ElfFile = field(compare=False)
+    wanted_by: str = ""
+    """Path of the file that asked for it first; empty: it was named."""
+    names: tuple[str, ...] = ()
+    """All by which it is known once it is loaded: those it was asked for by, its soname among them."""
+
+
+@dataclass(frozen=True)
+class Closure:
+    """All that loading some files brings with it."""
+
+    libraries: tuple[Library, ...]
+    """In the order of loading, the named ones first."""
+    missing: tuple[tuple[str, str], ...]
+    """Name of a library that is found nowhere, and the file that needs it."""
+
+    @property
+    def own(self) -> tuple[Library, ...]:
+        """All but glibc's."""
+        return tuple(one for one in self.libraries if not is_glibc(one))
+
+
+def is_glibc(library: Library) -> bool:
+    """Say whether a library is one of glibc's own."""
+    names = (posixpath.basename(library.name), library.elf.soname)
+    return any(name in GLIBC or _LOADER.fullmatch(name) for name in names)
+
+
+def find_closure(roots: Iterable[str], files: Files, search: Search) -> Closure:
+    """Find what the loader loads with files of these paths, breadth first, as one process would.
+
+    Notes
+    -----
+    What a program opens by itself later (dlopen) no file says; such files have to be among the roots.
+    """
+    walk = _Walk(files, search)
+    for root in roots:
+        walk.load_root(root)
+    walk.load_needed()
+    return Closure(tuple(walk.libraries()), tuple(walk.missing))
+
+
+def find_library(name: str, files: Files, search: Search) -> str:
+    """Find the file that dlopen(name) of a program without search paths of its own opens; empty if there is none."""
+    found = _Walk(files, search).find(name, None)
+    return found.path if found else ""
+
+
+def is_program(elf: ElfFile) -> bool:
+    """Say whether a file is one to run, rather than a library."""
+    return bool(elf.interpreter) and not elf.soname  # libc.so.6 can be run as well, and is a library
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    library: Library
+    origin: str
+    """What $ORIGIN stands for."""
+    by: _Loaded | None
+
+
+class _Walk:
+    """One run of the loader."""
+
+    def __init__(self, files: Files, search: Search) -> None:
+        self.files, self.search = files, search
+        self.loaded: list[_Loaded] = []
+        self.missing: list[tuple[str, str]] = []
+        self._machine: tuple[str, int] | None = None
+        self._by_name: dict[str, _Loaded] = {}
+        self._by_file: dict[str, _Loaded] = {}
+
+    def load_root(self, path: str) -> None:
+        elf = self.files.elf(path)
+        if elf is None:
+            self.missing.append((path, ""))
+            return
+        # The kernel tells a program its real place; a library has the path by which it was opened.
+        place = self.files.real(path) if is_program(elf) else path
+        self._machine = self._machine or (elf.machine, elf.bits)
+        self._add(Library(path, place, self.files.real(path), elf), None)
+
+    def load_needed(self) -> None:
+        at = 0
+        while at < len(self.loaded):
+            by = self.loaded[at]
+            for name in by.library.elf.needed:
+                if name in self._by_name:
+                    continue
+                found = self.find(name, by)
+                if found is None:
+                    self.missing.append((name, by.library.path))
+                else:
+                    self._add(found, by)
+            at += 1
+
+    def libraries(self) -> Iterator[Library]:
+        names: dict[str, list[str]] = {}
+        for name, one in self._by_name.items():
+            names.setdefault(one.library.real, []).append(name)
+        return (replace(one.library, names=tuple(names[one.library.real])) for one in self.loaded)
+
+    def _add(self, library: Library, by: _Loaded | None) -> None:
+        known = self._by_file.get(library.real)
+        one = known or _Loaded(library, posixpath.dirname(library.path), by)
+        if known is None:
+            self._by_file[library.real] = one
+            self.loaded.append(one)
+        for name in (library.name, library.elf.soname):
+            if name:
+                self._by_name.setdefault(name, one)
+
+    def find(self, name: str, by: _Loaded | None) -> Library | None:
+        """Find the file for a name that another file needs."""
+        wanted_by = by.library.path if by else ""
+        for path in self._candidates(name, by):
+            elf = self.files.elf(path)
+            if elf is not None and self._machine in (None, (elf.machine, elf.bits)):
+                return Library(name, path, self.files.real(path), elf, wanted_by)
+        return None
+
+    def _candidates(self, name: str, by: _Loaded | None) -> Iterator[str]:
+        main = self.loaded[0] if self.loaded else None
+        if "/" in name:
+            yield from self._expanded([name], by)
+            return
+        if by is None or not by.library.elf.runpath:
+            yield from self._below(self._rpath(by, main), name)
+        yield from self._below(self._expanded(self.search.library_path, main), name)
+        if by is not None:
+            yield from self._below(self._expanded(by.library.elf.runpath, by), name)
+        yield from (path for soname, path in self.search.cache if soname == name)
+        yield from self._below(self.search.defaults, name)
+
+    def _rpath(self, by: _Loaded | None, main: _Loaded | None) -> Iterator[str]:
+        """Give the directories of DT_RPATH: of the file, of who asked for it, and so on, and of the program."""
+        chain: list[_Loaded] = []
+        while by is not None:
+            chain.append(by)
+            by = by.by
+        if main is not None and main not in chain and is_program(main.library.elf):
+            chain.append(main)
+        for one in chain:
+            if not one.library.elf.runpath:
+                yield from self._expanded(one.library.elf.rpath, one)
+
+    def _expanded(self, directories: Iterable[str], owner: _Loaded | None) -> Iterator[str]:
+        """Put in what $ORIGIN, $LIB and $PLATFORM stand for; without an owner $ORIGIN has no meaning."""
+        meaning = {"LIB": self.search.lib, "PLATFORM": self.search.platform, "ORIGIN": owner.origin if owner else ""}
+        for directory in directories:
+            if owner is None and "ORIGIN" in directory:
+                continue
+            yield re.sub(
+                r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))",
+                lambda found: meaning[found[1] or found[2]],
+                directory,
+            )
+
+    def _below(self, directories: Iterable[str], name: str) -> Iterator[str]:
+        for directory in directories:
+            for level in self.search.hwcaps:
+                yield posixpath.join(directory, "glibc-hwcaps", level, name)
+            yield posixpath.join(directory or ".", name)

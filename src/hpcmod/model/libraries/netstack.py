@@ -1,0 +1,231 @@
+"""Network libraries captured from a host: what is to be copied, under which names, and the record of it."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.bind import version_key
+from hpcmod.model.libraries.loader import Closure, Library, is_glibc, is_program
+from hpcmod.model.strict_json import JsonObject, load_json
+
+RECORD = "record.json"
+RECORD_VERSION = 1
+_LARGEST_RECORD = 16 << 20  # bytes
+_MOST = 10_000  # libraries, or versions that one needs
+
+IN_CONTAINER = "/host/lib"
+"""Where containers have it: the place in which HPE's images look for the host's libraries by themselves."""
+
+_SAME_AS = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36"}  # which defines it first: commit 57292f57 of April 2022
+
+DEFAULT_LIBRARIES = ("libfabric.so.1",)
+"""What is captured where neither the user nor the site says."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """A library, or a program, that was asked for."""
+
+    asked: str
+    """As the user or the profile names it: a path, a pattern, or a name that the loader finds."""
+    path: str
+
+
+@dataclass(frozen=True)
+class CapturedLibrary:
+    """One library of a captured directory."""
+
+    file: str
+    """Its name in the directory."""
+    links: tuple[str, ...]
+    """Other names of it in there."""
+    source: str
+    """Path on the host, links followed."""
+    wanted_by: str
+    """Path of the file that needs it; empty: it was asked for."""
+    soname: str = ""
+    """The name by which others need it; empty if it has none."""
+    needs: tuple[tuple[str, str], ...] = ()
+    """Name of a library, and the newest version of its symbols that is needed of a kind, e.g. libc.so.6, GLIBC_2.34."""
+    defines: tuple[str, ...] = ()
+    """The newest version of its own symbols of each kind, e.g. FABRIC_1.7."""
+    size: int = 0
+    """Bytes."""
+    sha256: str = ""
+    build_id: str = ""
+    """Hexadecimal, as the linker wrote it; empty if it wrote none."""
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Everything that one captured directory holds."""
+
+    roots: tuple[Root, ...]
+    libraries: tuple[CapturedLibrary, ...]
+    left_out: tuple[str, ...]
+    """Names of libraries that the container has to have: glibc's, and those left out by choice."""
+    missing: tuple[tuple[str, str], ...]
+    """Name of a library that is not found, and the file that needs it."""
+    warnings: tuple[str, ...]
+    library_path: tuple[str, ...] = ()
+    """LD_LIBRARY_PATH that was searched."""
+    leave_out: tuple[str, ...] = ()
+    """Names and patterns of the libraries that were left out by choice."""
+    host: tuple[tuple[str, str], ...] = ()
+    """What the host was: os, kernel, machine."""
+
+    @property
+    def glibc_needed(self) -> str:
+        """The glibc that a container must have at least, e.g. 2.34; empty if that is not known."""
+        versions = (version for one in self.libraries for _, version in one.needs)
+        found = (re.fullmatch(r"GLIBC_(\d[\d.]*)", _SAME_AS.get(version, version)) for version in versions)
+        return max((one[1] for one in found if one), key=version_key, default="")
+
+
+def make_capture(roots: Sequence[Root], closure: Closure, *, leave_out: Sequence[str] = ()) -> Capture:
+    """Decide what is copied of a closure: all but glibc's own libraries, and programs that were only asked for.
+
+    Raises
+    ------
+    BadInputError
+        If two of the libraries that were asked for have one name, or none is left to copy.
+    """
+    names = {RECORD: RECORD}
+    stays = {one.real for one in closure.libraries if is_glibc(one) or _is_one_of(one, leave_out)}
+    copied = [one for one in closure.libraries if one.real not in stays and not is_program(one.elf)]
+    if not copied:
+        raise BadInputError("there is nothing to copy: glibc's libraries stay the container's", "Name another library.")
+    return Capture(
+        roots=tuple(roots),
+        libraries=tuple(_make_library(one, names) for one in copied),
+        left_out=tuple(
+            one.elf.soname or posixpath.basename(one.name) for one in closure.libraries if one.real in stays
+        ),
+        missing=closure.missing,
+        warnings=tuple(warning for one in copied for warning in _warnings(one)),
+        leave_out=tuple(leave_out),
+    )
+
+
+def _is_one_of(library: Library, patterns: Sequence[str]) -> bool:
+    expressions = [re.escape(pattern).replace(r"\*", ".*") for pattern in patterns]
+    names = (library.elf.soname, posixpath.basename(library.name))
+    return any(re.fullmatch(expression, name) for expression in expressions for name in names)
+
+
+def _make_library(library: Library, names: dict[str, str]) -> CapturedLibrary:
+    """Name a library, and note in `names` what is taken: name and source."""
+    soname, asked = _file_name(library.elf.soname), posixpath.basename(library.name)
+    wanted = dict.fromkeys([posixpath.basename(library.real), soname, *map(_file_name, library.names)])
+    if not library.wanted_by:  # what opens a library by name, as entry scripts and plugins do, asks for the bare one
+        wanted[re.sub(r"(\.so)\..*", r"\1", asked)] = None
+    same = names.get(soname or asked, library.real)
+    if same != library.real:
+        raise BadInputError(f"{same} and {library.real} are two libraries of one name", "Name one of them.")
+    file, *links = [name for name in wanted if name and names.setdefault(name, library.real) == library.real]
+    return CapturedLibrary(
+        file=file,
+        links=tuple(links),
+        source=library.real,
+        wanted_by=library.wanted_by,
+        soname=soname,
+        needs=_newest_needs(library.elf.versions_needed),
+        defines=_newest(library.elf.versions_defined),
+    )
+
+
+def _file_name(name: str) -> str:
+    """Give the last part of a name, which may be a path; empty if no file can be called so."""
+    last = posixpath.basename(name)
+    return "" if last in (".", "..") else last
+
+
+def _newest(versions: Iterable[str]) -> tuple[str, ...]:
+    """Keep the newest of each kind: GLIBC_2.34 of GLIBC_2.2.5, GLIBC_2.34 and so on."""
+    newest: dict[str, str] = {}
+    for version in versions:
+        kind = re.split(r"_?\d", version, maxsplit=1)[0]
+        newest[kind] = max(newest.get(kind, version), version, key=version_key)
+    return tuple(sorted(newest.values()))
+
+
+def _newest_needs(needs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    by_library: dict[str, list[str]] = {}
+    for library, version in needs:
+        by_library.setdefault(library, []).append(version)
+    return tuple((library, version) for library, versions in by_library.items() for version in _newest(versions))
+
+
+def _warnings(library: Library) -> Iterable[str]:
+    """Yield what in a library keeps the loader from looking for the others where they are going to be."""
+    for name in library.elf.needed:
+        if "/" in name:
+            yield f"{library.real} needs {name} by its path, which no container has"
+    if library.elf.rpath and not library.elf.runpath:
+        yield f"{library.real} has an RPATH ({':'.join(library.elf.rpath)}), which is searched before this directory"
+    if re.match(r"libmpi\.so\.[24]0$", library.elf.soname):
+        yield f"{library.real} is of Open MPI, whose components (mca_*.so) are opened by path: they are not captured"
+
+
+def record_values(capture: Capture) -> dict[str, Any]:
+    """Make the values of a record, for JSON."""
+    libraries = [
+        {**asdict(one), "needs": [{"library": name, "version": version} for name, version in one.needs]}
+        for one in capture.libraries
+    ]
+    missing = [{"name": name, "wanted_by": by} for name, by in capture.missing]
+    own = {"libraries": libraries, "missing": missing, "host": dict(capture.host), "glibc_needed": capture.glibc_needed}
+    return {**asdict(capture), **own}
+
+
+def render_record(capture: Capture, *, version: str, time: str) -> str:
+    """Render the record, a JSON object."""
+    values = {"record": RECORD_VERSION, "hpcmod": version, "time": time, **record_values(capture)}
+    return json.dumps(values, indent=1) + "\n"
+
+
+def parse_record(text: bytes, where: str) -> Capture:
+    """Parse a record.
+
+    Raises
+    ------
+    BadInputError
+        If it is none, or of a later release of hpcmod.
+    """
+    record = JsonObject(load_json(text, where, limit=_LARGEST_RECORD), where)
+    if record.number("record") != RECORD_VERSION:
+        raise record.bad("record", str(RECORD_VERSION), record.number("record"))
+    return Capture(
+        roots=tuple(Root(one.text("asked"), one.text("path")) for one in record.objects("roots", _MOST)),
+        libraries=tuple(_parse_library(one) for one in record.objects("libraries", _MOST)),
+        left_out=record.texts("left_out"),
+        missing=tuple((one.text("name"), one.text("wanted_by")) for one in record.objects("missing", _MOST)),
+        warnings=record.texts("warnings"),
+        library_path=record.texts("library_path"),
+        leave_out=record.texts("leave_out"),
+        host=record.table("host"),
+    )
+
+
+def _parse_library(one: JsonObject) -> CapturedLibrary:
+    file = one.text("file")
+    if not file or "/" in file or file in (".", ".."):
+        raise one.bad("file", "a name without a slash", file)
+    return CapturedLibrary(
+        file=file,
+        links=one.texts("links"),
+        source=one.text("source"),
+        wanted_by=one.text("wanted_by"),
+        soname=one.text("soname"),
+        needs=tuple((each.text("library"), each.text("version")) for each in one.objects("needs", _MOST)),
+        defines=one.texts("defines"),
+        size=one.number("size"),
+        sha256=one.text("sha256"),
+        build_id=one.text("build_id"),
+    )

@@ -1,0 +1,206 @@
+"""Checks of single values in a site profile: each takes what TOML gives, and returns what a Site holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hpcmod.model.bind import Bind
+from hpcmod.model.libraries.netstack import IN_CONTAINER
+from hpcmod.model.profiles.condition import Condition
+from hpcmod.model.site import LAUNCHERS, Binds, Tunable
+from hpcmod.model.text import check_plain
+from hpcmod.model.trust import Rule, parse_rules
+
+Check = Callable[[Any], Any]
+"""Raises ValueError or HpcmodError."""
+
+
+def text(value: Any) -> str:
+    """Take a text of one line that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text that is not empty")
+    return check_plain(value, "the text")
+
+
+def text_or_nothing(value: Any) -> str:
+    """Take a text of one line that may be empty."""
+    return "" if value == "" else text(value)
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """Take a list of texts."""
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise ValueError("must be a list of texts")
+    return tuple(text(item) for item in value)
+
+
+def path(value: Any) -> str:
+    """Take an absolute path."""
+    if not text(value).startswith("/"):
+        raise ValueError(f"must be an absolute path, found {value!r}")
+    return str(value)
+
+
+def paths(value: Any) -> tuple[str, ...]:
+    """Take a list of absolute paths."""
+    return tuple(path(item) for item in texts(value))
+
+
+def place(value: Any) -> str:
+    """Take an absolute path that may begin with a variable, as $HOME/x does."""
+    if not re.match(r"/|\$\{?[A-Za-z_]", text(value)):
+        raise ValueError(f"must be an absolute path or begin with a variable, found {value!r}")
+    return str(value)
+
+
+def places(value: Any) -> tuple[str, ...]:
+    """Take a list of such paths."""
+    return tuple(place(item) for item in texts(value))
+
+
+def count(value: Any) -> int:
+    """Take a whole number, 0 or more."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"must be a whole number, found {value!r}")
+    return value
+
+
+def cores(value: Any) -> tuple[int, ...]:
+    """Take numbers of cores as Linux writes them: `0-6` or `0,8,16-17`."""
+    found: list[int] = []
+    for part in text(value).split(","):
+        ends = re.fullmatch(r" *(\d{1,5})(?:-(\d{1,5}))? *", part)
+        if not ends or int(ends[2] or ends[1]) < int(ends[1]):
+            raise ValueError(f"must be numbers of cores, as 0-6 or 0,8,16-17, found {value!r}")
+        found.extend(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return tuple(found)
+
+
+def cores_by_gpu(value: Any) -> tuple[tuple[int, ...], ...]:
+    """Take a list with the cores of each GPU."""
+    return tuple(cores(item) for item in texts(value))
+
+
+def one_of(*words: str) -> Check:
+    """Make the check of a word that must be one of these."""
+
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"must be one of {', '.join(words)}, found {value!r}")
+        return str(value)
+
+    return check
+
+
+def some_of(*words: str) -> Check:
+    """Make the check of a list of such words."""
+
+    def check(value: Any) -> tuple[str, ...]:
+        return tuple(one_of(*words)(item) for item in texts(value))
+
+    return check
+
+
+def variable_names(value: Any) -> tuple[str, ...]:
+    """Take a list of names of environment variables."""
+    for name in texts(value):
+        _check_variable_name(name)
+    return texts(value)
+
+
+def _check_variable_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"{name!r} is not the name of an environment variable")
+
+
+def binds(*, required: bool) -> Check:
+    """Make the check of a list of bind paths; a list among them holds alternatives."""
+
+    def check(value: Any) -> Binds:
+        if not isinstance(value, list):
+            raise ValueError("must be a list of bind paths, or of lists of alternatives")
+        groups = (texts(item) if isinstance(item, list) else (text(item),) for item in value)
+        return tuple(tuple(Bind.parse(item, required=required) for item in group) for group in groups if group)
+
+    return check
+
+
+def library_directories(value: Any) -> tuple[Bind, ...]:
+    """Take a list of directories with libraries, or patterns of them, which are to be bound to one place."""
+    for item in paths(value):
+        if re.search(r"[:,]", item):
+            raise ValueError(f"must be paths without colons and commas, found {item!r}")
+    return tuple(Bind.parse(f"{item}:{IN_CONTAINER}") for item in value)
+
+
+def library_places(value: Any) -> tuple[str, ...]:
+    """Take a list of directories of the container; their names become a part of what a shell in there evaluates."""
+    for item in paths(value):
+        if not re.fullmatch(r"[A-Za-z0-9/._+-]+", item):
+            raise ValueError(f"must be paths of letters, digits and /._+-, found {item!r}")
+    return paths(value)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError('must be a table of NAME = "value"')
+    return value
+
+
+def variables(value: Any) -> tuple[tuple[str, str], ...]:
+    """Take a table of environment variables."""
+    for name, item in _table(value).items():
+        _check_variable_name(name)
+        text(item)
+    return tuple(value.items())
+
+
+def tunables(value: Any) -> tuple[tuple[str, Tunable | None], ...]:
+    """Take a table of environment variables, each a text, a text with a condition, or false: not set after all."""
+    found = []
+    for name, item in _table(value).items():
+        _check_variable_name(name)
+        found.append((name, None if item is False else _tunable(name, item)))
+    return tuple(found)
+
+
+def _tunable(name: str, item: Any) -> Tunable:
+    if not isinstance(item, dict):
+        return Tunable(name, text(item))
+    if set(item) != {"value", "when"}:
+        raise ValueError(f'{name} must be a text, or {{ value = "...", when = "..." }}')
+    return Tunable(name, text(item["value"]), Condition.parse(text(item["when"])))
+
+
+def reasons(value: Any) -> tuple[tuple[str, str], ...]:
+    """Take a table of launchers, each with the reason why it is refused."""
+    for name, reason in _table(value).items():
+        one_of(*LAUNCHERS)(name)
+        text(reason)
+    return tuple(value.items())
+
+
+def bandwidths(value: Any) -> tuple[tuple[int, float], ...]:
+    """Take a table of numbers of nodes, each with GB/s."""
+    found = []
+    for nodes, rate in _table(value).items():
+        if not re.fullmatch(r"[1-9]\d{0,5}", nodes) or isinstance(rate, bool) or not isinstance(rate, (int, float)):
+            raise ValueError(f"must be a table of NODES = GB/s, found {nodes} = {rate!r}")
+        found.append((int(nodes), float(rate)))
+    return tuple(found)
+
+
+def compression(value: Any) -> str:
+    """Take the name of a compressor, and its level behind a colon."""
+    if not re.fullmatch(r"(zstd|gzip|lz4|none)(:\d{1,2})?", text(value)):
+        raise ValueError(f"must be zstd, gzip, lz4 or none, and a level behind a colon, found {value!r}")
+    return str(value)
+
+
+def rules(value: Any) -> tuple[Rule, ...]:
+    """Take a list of tables, each a rule of trust."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ValueError("must be a list of tables")
+    return parse_rules(value)

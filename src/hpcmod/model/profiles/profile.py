@@ -1,0 +1,208 @@
+"""A site profile: TOML text parsed and checked as a whole, and several of them made into one site."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.model.bind import Bind
+from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
+from hpcmod.model.site import Bandwidth, Binds, JobRules, Launcher, Netstack, NodeType, Site, StagePlace
+from hpcmod.model.trust import TrustPolicy
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+BUILT_IN = "built-in"
+"""Origin of a value that no profile sets."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One TOML file, validated: a name and the values it sets, by dotted key."""
+
+    name: str
+    source: str
+    """The file the values come from, for messages."""
+    extends: str
+    """Name of the profile it adds to; empty if none."""
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+    """By dotted key, the place where it is set: file and line, e.g. lumi.toml:27."""
+
+
+def parse_profile(text: str, source: str) -> Profile:
+    """Parse one profile and check all of it.
+
+    Raises
+    ------
+    BadInputError
+        With every fault of the file, each with its key and, for an unknown key, the nearest valid one.
+    """
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as err:
+        raise BadInputError(f"site profile {source} is not valid TOML: {err}", "Mend that line.") from err
+    values: dict[str, Any] = {}
+    faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
+    faults.extend(_check_whole(tree, values))
+    if faults:
+        listed = "\n".join(f"  {fault}" for fault in faults)
+        raise BadInputError(
+            f"site profile {source}:\n{listed}", "Mend these keys; `hpcmod site show generic` is a model."
+        )
+    lines = _Lines(text, source)
+    for key in ("binds.required", "binds.optional"):
+        if key in values:
+            values[key] = _with_origins(values[key], key, lines)
+    if (key := "netstack.directory") in values:
+        (values[key],) = _with_origins((values[key],), key, lines, word=lambda bind: bind.source)
+    origins = {key: lines.origin(key) for key in values}
+    for table in TABLES_THAT_ADD:
+        for name, _ in values.get(table, ()):
+            origins[f"{table}.{name}"] = lines.origin(f"{table}.{name}") or origins[table]
+    origins = {key: origin or source for key, origin in origins.items()}
+    return Profile(values["name"], source, values.get("extends", ""), values, origins)
+
+
+def pattern_of(key: str) -> str:
+    """Give the key of the schema that a dotted key is one of, e.g. nodes.*.cores; empty if there is none."""
+    if key in SCHEMA:
+        return key
+    table, *names = key.split(".")
+    pattern = ".".join([table, "*", *names[1:]])
+    return pattern if names and pattern in SCHEMA else ""
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and not pattern_of(key):
+            yield from _flatten(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
+    """Put the checked value into values; return the faults."""
+    pattern = pattern_of(key)
+    if not pattern:
+        name = key.split(".")[1] if "." in key else "NAME"
+        near = difflib.get_close_matches(key, [known.replace("*", name) for known in SCHEMA], n=1)
+        return [f"{key}: unknown key" + (f", did you mean {near[0]}?" if near else "")]
+    if pattern != key and not re.fullmatch(r"[A-Za-z0-9_-]+", key.split(".")[1]):
+        return [f"{key}: the name may hold letters, digits, - and _"]
+    try:
+        values[key] = SCHEMA[pattern].check(value)
+    except (ValueError, HpcmodError) as err:
+        return [f"{key}: {err}"]
+    return []
+
+
+def _check_whole(tree: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with values that are right each by itself."""
+    if "name" not in tree:
+        yield "name: is missing"
+    for name, node in _named(values, "nodes").items():
+        near = node.get("gpu_cores", ())
+        if near and len(near) != node.get("gpus", len(near)):
+            yield f"nodes.{name}.gpu_cores: must name the cores of {node['gpus']} GPUs, found {len(near)}"
+        kept = node.get("reserved_cores", ())
+        absent = range(node.get("cores", sys.maxsize) + len(kept), sys.maxsize)
+        wrong = [core for cores in near for core in cores if core in kept or core in absent]
+        if wrong:
+            yield f"nodes.{name}.gpu_cores: no job can use core {', '.join(map(str, wrong))}"
+
+
+class _Lines:
+    """The lines of a profile by what they set; TOML's own parser does not tell."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self._lines = text.splitlines()
+        self._numbers: dict[str, int] = {}
+        table = ""
+        for number, line in enumerate(self._lines, 1):
+            header = re.fullmatch(r"\s*\[([^\[\]/]+)\]\s*(#.*)?", line)
+            name = re.match(r"\s*([\w.*\"'-]+)\s*=", line)
+            if header:
+                table = re.sub(r"[\s\"']", "", header[1])
+                self._numbers.setdefault(table, number)
+            elif name:
+                self._numbers.setdefault(f"{table}.{name[1]}".lstrip(".").translate(_NO_QUOTES), number)
+
+    def origin(self, key: str, word: str = "") -> str:
+        """Say where a key is set, or a text within its value: source and line; empty if it is not found."""
+        first = self._numbers.get(key)
+        if not first:
+            return ""
+        quoted = (f'"{word}"', f"'{word}'")
+        rest = enumerate(self._lines[first - 1 :], first)
+        found = (number for number, line in rest if any(text in line for text in quoted))
+        return f"{self.source}:{next(found, first) if word else first}"
+
+
+_NO_QUOTES = str.maketrans("", "", "\"'")
+
+
+def _with_origins(groups: Binds, key: str, lines: _Lines, *, word: Callable[[Bind], str] = str) -> Binds:
+    """Note where each bind path stands, of which `word` gives the text that is there."""
+    return tuple(
+        tuple(replace(bind, origin=lines.origin(key, word(bind)) or lines.source) for bind in group) for group in groups
+    )
+
+
+def make_site(profiles: Sequence[Profile]) -> Site:
+    """Make a site from profiles, the most general first; a later one's values replace, its tables add."""
+    merged = merge(profiles)
+    plain = {known.field: merged[key] for key, known in SCHEMA.items() if known.field and key in merged}
+    return Site(
+        **plain,
+        binds=(*merged.get("binds.required", ()), *merged.get("binds.optional", ())),
+        tunables=tuple(tunable for _, tunable in merged.get("environment", ()) if tunable),
+        netstack=Netstack(**_below(merged, "netstack")),
+        gpu_vendor=merged.get("gpu.vendor", "none").replace("none", ""),
+        node_types=tuple(NodeType(name, **values) for name, values in _named(merged, "nodes").items()),
+        launcher=Launcher(**_below(merged, "launcher")),
+        trust=TrustPolicy(**_below(merged, "trust")),
+        job=JobRules(**_below(merged, "job")),
+        stage_places=tuple(StagePlace(name, **values) for name, values in _named(merged, "stage").items()),
+        bandwidths=tuple(
+            Bandwidth(collective, nodes, rate)
+            for collective, rates in _below(merged, "bandwidth").items()
+            for nodes, rate in rates
+        ),
+    )
+
+
+def merge(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """Merge the values of profiles by dotted key, the most general first; what one is detected by is its own alone."""
+    merged: dict[str, Any] = {}
+    for profile in profiles:
+        for key, value in profile.values.items():
+            if key.startswith("detect.") and profile is not profiles[-1]:
+                continue
+            adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"
+            merged[key] = tuple({**dict(merged.get(key, ())), **dict(value)}.items()) if adds else value
+    return merged
+
+
+def _below(merged: Mapping[str, Any], table: str) -> dict[str, Any]:
+    return {key.partition(".")[2]: value for key, value in merged.items() if key.startswith(f"{table}.")}
+
+
+def _named(merged: Mapping[str, Any], table: str) -> dict[str, dict[str, Any]]:
+    """Values of the sub-tables of a table, by name."""
+    named: dict[str, dict[str, Any]] = {}
+    for key, value in _below(merged, table).items():
+        name, dot, field = key.partition(".")
+        if dot:
+            named.setdefault(name, {})[field] = value
+    return named

@@ -1,0 +1,294 @@
+"""Decide what is built: a recipe and what the user asks for, made into a build plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.recipes.build_plan import BuildPlan, BuildStep, Download, with_fingerprint
+from hpcmod.model.recipes.pins import Pin, find_checksum
+from hpcmod.model.recipes.recipe import Recipe, RecipeStep, check_value, fill_in, nearest, parse_base, placeholders
+
+_CHOSEN = ("mpi", "ofi", "with", "arch")
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What a user asks for, besides the recipe."""
+
+    architecture: str
+    """In Go's names: amd64, arm64."""
+    mpi: str = ""
+    """ompi, mpich or none; empty for the recipe's default."""
+    ofi: str = ""
+    """builtin, swap or none; empty for the recipe's default."""
+    extras: tuple[str, ...] = ()
+    """What --with names."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What --set changes."""
+    base: str = ""
+    """Another base image than the recipe's; empty for the recipe's."""
+    host_libs: str = ""
+    """Directory of libraries to be copied in; empty for none."""
+    wheels: str = ""
+    """Directory of wheels, which pip is to take and nothing else; empty for pip's own index."""
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """What recipes are made of, besides themselves."""
+
+    components: Mapping[str, str]
+    """Text of each script by name, with `common`, the functions they share."""
+    addresses: Mapping[str, str]
+    """Address of each source by name; `{version}` stands for its version."""
+    pins: tuple[Pin, ...]
+    """The lock file."""
+
+
+def make_build_plan(
+    recipe: Recipe,
+    request: BuildRequest,
+    *,
+    shipped: Shipped,
+    source_files: Sequence[tuple[str, str]] = (),
+    contents: str = "",
+) -> BuildPlan:
+    """Make the plan.
+
+    Parameters
+    ----------
+    source_files
+        Name in the build context (as `Download.file_name`) and path on this machine, of sources that are at hand.
+    contents
+        What stands for the content of the wheels and the host's libraries.
+
+    Raises
+    ------
+    BadInputError
+        If the recipe does not have what is asked for.
+    """
+    values = _chosen(recipe, request)
+    given = {**values, "host_libs": "yes" if request.host_libs else "no"}
+    steps = [step for step in recipe.steps if _fits(step.when, given)]
+    _check_extras_are_made(recipe, values, steps)
+    sources = _downloads(steps, values, shipped)
+    options = _options(recipe, request, steps, values)
+    plan = BuildPlan(
+        recipe=recipe.name,
+        base=_base(recipe, request, values, shipped.pins),
+        architecture=request.architecture,
+        steps=tuple(_build_step(step, values, shipped.components, sources) for step in steps),
+        options=options,
+        labels=_labels(recipe, dict(options)),
+        environment=recipe.environment,
+        search_paths=tuple(
+            (one.variable, ":".join(one.directories)) for one in recipe.search_paths if _fits(one.when, given)
+        ),
+        inputs=_inputs(request, source_files),
+        sources=sources,
+        lock=_lock_lines(shipped.pins, sources),
+        library=shipped.components["common"],
+        fingerprint="",
+    )
+    return with_fingerprint(plan, contents=contents)
+
+
+def make_own_plan(context: str, dockerfile: str, *, architecture: str, contents: str) -> BuildPlan:
+    """Make the plan of a user's own Dockerfile.
+
+    Parameters
+    ----------
+    context
+        The build context, as a path of this machine.
+    contents
+        What stands for the content of the build context.
+    """
+    name = re.sub(r"[^a-z0-9._-]", "-", context.rstrip("/").rpartition("/")[2].lower()) or "image"
+    plan = BuildPlan(
+        recipe=name,
+        base="",
+        architecture=architecture,
+        steps=(),
+        options=(("arch", architecture),),
+        labels=(("org.hpcmod.recipe", "Dockerfile"),),
+        environment=(),
+        search_paths=(),
+        inputs=(),
+        sources=(),
+        lock="",
+        library="",
+        fingerprint="",
+        own_context=context,
+        own_dockerfile=dockerfile,
+    )
+    return with_fingerprint(plan, contents=contents)
+
+
+def _chosen(recipe: Recipe, request: BuildRequest) -> dict[str, str]:
+    """Give all values that steps and the base can name."""
+    settings = {**dict(recipe.settings), **{key: "" for key, _ in recipe.needs}}
+    for key, value in request.settings.items():
+        if key not in settings:
+            raise BadInputError(
+                f"recipe {recipe.name} has no setting {key!r}{nearest(key, settings)}",
+                f"It has: {', '.join(sorted(settings)) or 'none'}.",
+            )
+        settings[key] = _checked_setting(key, value)
+    for name, allowed in recipe.choices:
+        settings[name] = _choice(name, allowed, getattr(request, name), recipe)
+    settings["with"] = ",".join(sorted(_checked_extras(recipe, request.extras)))
+    settings["arch"] = request.architecture
+    if settings["ofi"] == "none" and settings["mpi"] == "mpich":
+        raise BadInputError("--mpi mpich needs libfabric", "Choose --ofi builtin or swap, or --mpi ompi.")
+    for key, meaning in recipe.needs:
+        if not settings[key] and not request.wheels:
+            raise BadInputError(
+                f"recipe {recipe.name} needs the setting {key}, and has no default for it: the {meaning}",
+                f"Name it: --set {key}=URL (an easyconfig: settings); or a directory of wheels: --wheel-dir DIR",
+            )
+    return settings
+
+
+def _checked_setting(key: str, value: str) -> str:
+    if not value:
+        raise BadInputError(f"--set {key}= has no value", f"Name one, or leave --set {key} out for the default.")
+    if re.search(r"://[^/]*@", value):
+        raise BadInputError(
+            f"--set {key}: a user's name or a password in an address could be read in the image by everybody",
+            "Name an address that needs none; wheels can be taken from --wheel-dir DIR.",
+        )
+    return check_value(value, f"--set {key}:")
+
+
+def _choice(name: str, allowed: Sequence[str], asked: str, recipe: Recipe) -> str:
+    if asked and asked not in allowed:
+        raise BadInputError(
+            f"recipe {recipe.name} has no --{name} {asked}{nearest(asked, allowed)}", f"It has: {', '.join(allowed)}."
+        )
+    return asked or allowed[0]
+
+
+def _checked_extras(recipe: Recipe, extras: Iterable[str]) -> set[str]:
+    for extra in extras:
+        if extra not in recipe.extras:
+            raise BadInputError(
+                f"recipe {recipe.name} has no --with {extra}{nearest(extra, recipe.extras)}",
+                f"It has: {', '.join(recipe.extras) or 'none'}.",
+            )
+    return set(extras)
+
+
+def _check_extras_are_made(recipe: Recipe, values: Mapping[str, str], steps: Sequence[RecipeStep]) -> None:
+    for extra in values["with"].split(","):
+        named = [step for step in recipe.steps if extra in dict(step.when).get("with", ())]
+        makers = named or [step for step in recipe.steps if "{with}" in dict(step.environment).values()]
+        if makers and not any(step in steps for step in makers):
+            needs = (f"--{key} {' or '.join(wanted)}" for key, wanted in makers[0].when if key != "with")
+            chosen = f"--mpi {values['mpi']} and --ofi {values['ofi']}"
+            raise BadInputError(f"--with {extra} does not go with {chosen}", f"It needs {' and '.join(needs)}.")
+
+
+def _options(
+    recipe: Recipe, request: BuildRequest, steps: Iterable[RecipeStep], values: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """Give what was chosen, and of the settings those that something is made from."""
+    texts = [text for step in steps for _, text in (*step.sources, *step.environment)]
+    base = dict(recipe.bases).get(request.architecture, "")
+    named = set(_CHOSEN).union(*map(placeholders, texts if request.base else [*texts, base]))
+    for key in request.settings:
+        if key not in named:
+            counting = ", ".join(sorted(named.difference(_CHOSEN)))
+            raise BadInputError(
+                f"--set {key}: nothing in this image is made from it", f"What counts with these options: {counting}."
+            )
+    return tuple(sorted((key, value) for key, value in values.items() if key in named))
+
+
+def _fits(when: Iterable[tuple[str, tuple[str, ...]]], given: Mapping[str, str]) -> bool:
+    return all(set(given[key].split(",")) & set(wanted) for key, wanted in when)
+
+
+def _build_step(
+    step: RecipeStep, values: Mapping[str, str], components: Mapping[str, str], sources: Sequence[Download]
+) -> BuildStep:
+    if step.component not in components:
+        raise BadInputError(
+            f"there is no component {step.component!r}{nearest(step.component, components)}",
+            "Mend the recipe, or add the script.",
+        )
+    told = tuple((name, check_value(fill_in(text, values), name)) for name, text in step.environment)
+    made_from = [one for one in sources if (one.name, one.version) in _versions(step, values)]
+    where = ((f"{_variable(one.name)}_{what}", text) for one in made_from for what, text in _where(one))
+    return BuildStep(step.component, components[step.component], (*where, *told))
+
+
+def _where(source: Download) -> tuple[tuple[str, str], ...]:
+    return ("VERSION", check_value(source.version, source.name)), ("URL", check_value(source.url, source.name))
+
+
+def _versions(step: RecipeStep, values: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, fill_in(version, values)) for name, version in step.sources]
+
+
+def _variable(name: str) -> str:
+    """Give the beginning of the variables by which a component is told of a source: AWS_OFI_NCCL."""
+    return re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def _downloads(steps: Iterable[RecipeStep], values: Mapping[str, str], shipped: Shipped) -> tuple[Download, ...]:
+    wanted = dict.fromkeys(one for step in steps for one in _versions(step, values))
+    downloads = []
+    for name, version in wanted:
+        if name not in shipped.addresses:
+            raise BadInputError(f"nothing says where the source {name!r} is", "Add it to components/sources.toml.")
+        checksum = find_checksum(shipped.pins, "source", name, version)
+        url = fill_in(shipped.addresses[name], {"version": version, "series": version.rpartition(".")[0]})
+        downloads.append(Download(name, version, url, checksum))
+    return tuple(downloads)
+
+
+def _base(recipe: Recipe, request: BuildRequest, values: Mapping[str, str], pins: Sequence[Pin]) -> str:
+    """Give the reference of the base image, with the digest that the lock has for it."""
+    bases = dict(recipe.bases)
+    if not request.base and request.architecture not in bases:
+        raise BadInputError(
+            f"recipe {recipe.name} has no base for {request.architecture}",
+            f"It has one for {', '.join(bases)}; --base names another image.",
+        )
+    reference = parse_base(request.base or fill_in(bases[request.architecture], values))
+    if reference.kind != "docker" or reference.pinned:
+        return reference.canonical
+    name = f"{reference.registry}/{reference.repository}"
+    digest = find_checksum(pins, "base", name, reference.tag)
+    return f"docker://{name}@sha256:{digest}" if digest else reference.canonical
+
+
+def _labels(recipe: Recipe, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    chosen = " ".join(f"{key}={value}" for key, value in sorted(values.items()) if value)
+    return (
+        ("org.opencontainers.image.title", recipe.name),
+        ("org.opencontainers.image.description", re.sub(r"[^A-Za-z0-9._+:/=,@~ -]", "", recipe.summary)),
+        ("org.hpcmod.recipe", recipe.name),
+        ("org.hpcmod.options", chosen),
+        ("org.hpcmod.gpu", recipe.gpu),
+        ("org.hpcmod.mpi", values["mpi"]),
+        ("org.hpcmod.ofi", values["ofi"]),
+    )
+
+
+def _inputs(request: BuildRequest, source_files: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    directories = (("hpcmod/wheels", request.wheels), ("hpcmod/host-libs", request.host_libs))
+    return (
+        *((path, f"hpcmod/sources/{name}") for name, path in source_files),
+        *((path, inside) for inside, path in directories if path),
+    )
+
+
+def _lock_lines(pins: Sequence[Pin], sources: Sequence[Download]) -> str:
+    """Give the lines of the lock that the scripts need: those of its sources, and all of pip's."""
+    wanted = {(source.name, source.version) for source in sources}
+    taken = [pin for pin in pins if pin.kind == "wheel" or (pin.kind == "source" and (pin.name, pin.version) in wanted)]
+    return "".join(f"{pin}\n" for pin in sorted(taken, key=str))

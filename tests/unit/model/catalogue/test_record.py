@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.catalogue.record import CatalogueRecord, Check, parse_record, record_json, record_values
+from hpcmod.model.facts import Package
+
+SHA256 = "ab" * 32
+
+RECORD = CatalogueRecord(
+    name="PyTorch",
+    version="2.7.1-rocm-6.2.4",
+    module="PyTorch/2.7.1-rocm-6.2.4",
+    sif="PyTorch-2.7.1.sif",
+    sha256=SHA256,
+    size=4096,
+    labels=(("a", "$(id) '\" <b>"), ("b", "")),
+    environment=(("HOME", "/x"),),
+    packages=(Package("torch", "2.7.1"),),
+    commands=("python", "pip"),
+    stack=(("rocm", "6.2.4"),),
+    aliases=("latest", "stable"),
+    checks=(Check("python -c 'import torch'", True, "2026-11-21T00:00:00Z", SHA256, "slurm"),),
+)
+
+
+def test_what_is_written_is_read_back() -> None:
+    assert parse_record(record_json(RECORD).encode()) == RECORD
+
+
+def test_every_field_is_written() -> None:
+    assert {field.name for field in fields(CatalogueRecord)} == set(record_values(RECORD))
+
+
+def broken(**values: object) -> bytes:
+    return json.dumps({**json.loads(record_json(RECORD)), **values}).encode()
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        pytest.param({"record": 2}, "record is of version 2, known is 1", id="later version"),
+        pytest.param({"name": "../x"}, "name: not fit for the name of a file", id="name that leads out"),
+        pytest.param({"version": ".hidden", "module": "PyTorch/.hidden"}, "version: not fit", id="hidden version"),
+        pytest.param({"sif": "a/b.sif"}, "sif: not fit", id="image that leads out"),
+        pytest.param({"easyconfig": "/etc/passwd"}, "easyconfig: not fit", id="easyconfig that leads out"),
+        pytest.param({"aliases": ["a b"]}, "aliases: not fit", id="alias with a blank"),
+        pytest.param({"module": "Other/1"}, "module: expected PyTorch/2.7.1-rocm-6.2.4", id="another module"),
+        pytest.param({"state": "lost"}, "state: none of published, deprecated, retired", id="unknown state"),
+        pytest.param({"sha256": "12"}, "sha256: not 64", id="short digest"),
+        pytest.param({"until": "soon"}, "until: no day", id="no day"),
+        pytest.param({"size": -1}, "size: expected a number that is not negative", id="negative size"),
+        pytest.param({"labels": ["x"]}, "labels: expected an object", id="labels as a list"),
+        pytest.param({"packages": [{"name": 3}]}, "name: expected a text", id="package of no text"),
+    ],
+)
+def test_a_damaged_record_is_refused_with_what_is_wrong(values: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInputError, match="record") as raised:
+        parse_record(broken(**values), "the record")
+    assert said in raised.value.message
+
+
+def test_half_a_record_is_refused() -> None:
+    with pytest.raises(BadInputError):
+        parse_record(record_json(RECORD).encode()[:100])
+
+
+def test_a_check_on_another_image_proves_nothing() -> None:
+    assert RECORD.tested
+    assert not replace(RECORD, sha256="cd" * 32).tested
+    assert not replace(RECORD, checks=()).tested

@@ -1,0 +1,52 @@
+"""The page of the rules is made from the rules: HPCMOD_UPDATE_GOLDEN=1 writes it anew."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from hpcmod.model.compat.rules import RULES
+from hpcmod.model.compat.stack import StackFacts
+from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, Case, HostFacts, judge
+from hpcmod.model.site import Site
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "compat-rules.md"
+HEAD = """# Rules about images on machines
+
+What `hpcmod compat` asks, in the order of its findings; how it is used is told in
+[Will this image work here?](../how-to/compat.md). *Refuse* means that it will not work, *warn* that it may disappoint.
+Where a rule would have to know what cannot be found out it says *unknown*, which changes no verdict.
+
+| rule | question | says | source |
+|---|---|---|---|
+"""
+
+
+def test_the_page_is_that_of_the_rules() -> None:
+    rows = (f"| `{rule.name}` | {rule.question} | {rule.levels} | {rule.source} |\n" for rule in RULES)
+    made = HEAD + "".join(rows)
+    if os.environ.get("HPCMOD_UPDATE_GOLDEN"):
+        PAGE.write_text(made, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == made
+
+
+def test_every_rule_asks_a_question_and_cites_a_source() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule.question.endswith("?"), rule.name
+        assert len(rule.source.split()) >= 4, rule.name
+        assert re.match("refuse|warn", rule.levels), rule.name
+
+
+def test_a_case_of_which_nothing_is_known_refuses_nothing() -> None:
+    verdict = judge(Case(StackFacts(), HostFacts(), Site("x")), RULES)
+    assert verdict.level == OK
+    assert {one.level for one in verdict.findings} == {UNKNOWN}
+
+
+def test_where_the_header_does_not_tell_the_image_is_for_what_its_libraries_are() -> None:
+    verdict = judge(Case(StackFacts("unknown", machine="arm64", libc="glibc"), HostFacts("amd64"), Site("x")), RULES)
+    assert [(one.level, one.found) for one in verdict.findings] == [
+        (REFUSE, "the image is for arm64, this machine is amd64")
+    ]

@@ -1,0 +1,249 @@
+"""Jobs as values: who runs where, on which cores, and what is asked of Slurm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.machine import load_site
+from hpcmod.model.jobs.job import JobPlan, make_job
+from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.profiles.profile import parse_profile
+from hpcmod.model.site import JobRules, Launcher, NodeType, Site, StagePlace
+
+GPU_NODE = NodeType(
+    "gpu",
+    cores=8,
+    gpus=4,
+    gpu_cores=((6, 7), (4, 5), (2, 3), (0, 1)),
+    partitions=("whole", "shared"),
+)
+CPU_NODE = NodeType("cpu", cores=16, partitions=("cpu",))
+SITE = Site(
+    "ours",
+    node_types=(GPU_NODE, CPU_NODE),
+    runtime_flags=("--nv",),
+    launcher=Launcher(cpu_bind="mask", srun=("--mpi=pmix", "--gpu-bind=closest")),
+    job=JobRules(exclusive=("whole",)),
+    stage_places=(StagePlace("ram", "/tmp"), StagePlace("nvme", "/mnt/$USER", "-C nvme")),
+)
+
+
+def plan(*program: str, site: Site = SITE, **request: object) -> JobPlan:
+    return make_job(JobRequest(program or ("train.py",), "X", **request), site)  # type: ignore[arg-type]
+
+
+def directives(made: JobPlan) -> list[str]:
+    return [each.option for each in made.directives]
+
+
+def test_each_gpu_of_a_whole_node_has_a_rank_with_the_cores_near_it() -> None:
+    made = plan(nodes=2)
+    assert {"--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=2", "--partition=whole", "--gpus-per-node=4"} <= set(
+        directives(made)
+    )
+    assert made.step.srun[-1] == "--cpu-bind=mask_cpu:0xc0,0x30,0xc,0x3"
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        pytest.param({"options": (("partition", "shared"),)}, id="shared nodes"),
+        pytest.param({"gpus": 2}, id="half a node"),
+        pytest.param({"ranks": 5, "nodes": 2}, id="unequal shares"),
+    ],
+)
+def test_there_are_no_masks_where_they_would_not_fit(request_of: dict[str, object]) -> None:
+    made = plan(**request_of)
+    assert not any("mask_cpu" in flag for flag in made.step.srun)
+    assert made.step.why.startswith("No masks")
+
+
+def test_a_shared_partition_gives_whole_nodes_when_asked_to() -> None:
+    assert "mask_cpu" in plan(options=(("partition", "shared"),), more=("--exclusive",)).step.srun[-1]
+
+
+def test_half_the_gpus_come_with_the_cores_near_them() -> None:
+    made = plan(gpus=2)
+    assert {"--ntasks-per-node=2", "--cpus-per-task=2", "--gpus-per-node=2"} <= set(directives(made))
+
+
+def test_unequal_shares_are_dealt_out_by_slurm() -> None:
+    made = plan(nodes=2, ranks=5)
+    assert "--ntasks=5" in directives(made) and "--ntasks=5" in made.step.srun
+    assert "--cpus-per-task=2" in directives(made)
+    assert not any(option.startswith("--ntasks-per-node") for option in directives(made))
+
+
+def test_a_node_type_is_found_by_name_or_partition_and_has_no_gpu_flags_if_it_has_none() -> None:
+    for made in (plan(node_type="cpu"), plan(options=(("partition", "cpu"),))):
+        assert {"--partition=cpu", "--ntasks-per-node=1", "--cpus-per-task=16"} <= set(directives(made))
+        assert "--nv" not in made.step.container
+        assert not any("gpus" in option for option in directives(made))
+
+
+def test_ranks_without_gpus_share_the_cores() -> None:
+    made = plan(node_type="cpu", ranks_per_node=4, more=("--exclusive",))
+    assert made.step.srun[-1] == "--cpu-bind=mask_cpu:0xf,0xf0,0xf00,0xf000"
+
+
+def test_other_launchers_get_one_task_a_node_and_no_flags_of_ranks() -> None:
+    made = plan(nodes=2, launcher="torchrun")
+    assert {"--ntasks-per-node=1", "--cpus-per-task=8"} <= set(directives(made))
+    assert "--mpi=pmix" in made.step.srun and "--gpu-bind=closest" not in made.step.srun
+    assert made.step.program == ("conda-python-distributed", "--launcher", "torchrun", "train.py")
+
+
+def test_a_ratio_of_the_site_goes_before_the_cores() -> None:
+    site = replace(SITE, launcher=Launcher(cpus_per_gpu=20))
+    assert "--cpus-per-task=20" in directives(plan(site=site))
+    assert "--cpus-per-task=40" in directives(plan(site=site, gpus=2, ranks_per_node=1))
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        (("train.py", "-x"), ("conda-python-distributed", "train.py", "-x")),
+        (("python", "train.py"), ("conda-python-distributed", "train.py")),
+        (("-u", "train.py"), ("conda-python-distributed", "-u", "train.py")),
+        (("-m", "train"), ("conda-python-distributed", "-m", "train")),
+        (("--version",), ("conda-python-distributed", "--version")),
+        (("./a.out", "-b", "1"), ("run-in-env", "./a.out", "-b", "1")),
+    ],
+)
+def test_what_is_no_python_runs_as_a_command(words: tuple[str, ...], program: tuple[str, ...]) -> None:
+    assert plan(*words).step.program == program
+
+
+def test_options_of_ours_end_before_those_of_python() -> None:
+    for asked in ({"launcher": "torchrun"}, {"script_options": ("--debug", "hip")}):
+        assert plan("--version", **asked).step.program[-2:] == ("--", "--version")
+
+
+def test_the_verb_of_the_runtime_is_the_sites() -> None:
+    assert plan().step.container[1] == "exec"
+    assert plan(site=replace(SITE, launcher=Launcher(verb="run"))).step.container[1] == "run"
+
+
+@pytest.mark.parametrize("launcher", ["accelerate", "deepspeed"])
+def test_a_launcher_on_a_machine_that_gives_gpus_by_task_gets_them_all(launcher: str) -> None:
+    site = replace(SITE, launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
+    srun = plan(site=site, launcher=launcher).step.srun
+    assert "--gpus-per-task=4" in srun
+    assert "--gpu-bind=closest" not in srun
+    assert not any(flag.startswith("--gpus") for flag in plan(site=site, launcher=launcher, gpus=0).step.srun)
+    assert "--gpus-per-task=1" in plan(site=site).step.srun
+
+
+@pytest.mark.parametrize(("ranks", "kept"), [(0, True), (2, False), (8, False)])
+def test_one_task_a_socket_is_for_one_task_a_gpu(ranks: int, kept: bool) -> None:
+    site = replace(SITE, launcher=Launcher(srun=("--ntasks-per-socket=1",), cpu_bind="socket"))
+    assert ("--ntasks-per-socket=1" in plan(site=site, ranks_per_node=ranks).step.srun) is kept
+    assert "--ntasks-per-socket=1" not in plan(site=site, launcher="torchrun", gpus=1).step.srun
+
+
+@pytest.mark.parametrize(
+    ("asked", "memory"),
+    [
+        pytest.param({}, "--mem=96G", id="a whole node"),
+        pytest.param({"gpus": 1}, "--mem=24G", id="a quarter of its GPUs"),
+        pytest.param({"gpus": 0}, "", id="none of its GPUs"),
+        pytest.param({"node_type": "cpu"}, "--mem=50G", id="a node without GPUs"),
+        pytest.param({"more": ("--mem=0",)}, "--mem=0", id="the user's"),
+        pytest.param({"more": ("--mem-per-gpu=9G",)}, "--mem-per-gpu=9G", id="the user's, by GPU"),
+    ],
+)
+def test_a_job_asks_for_its_share_of_the_memory(asked: dict[str, object], memory: str) -> None:
+    nodes = (replace(GPU_NODE, memory_gib=96), replace(CPU_NODE, memory_gib=50))
+    made = plan(site=replace(SITE, node_types=nodes), **asked)
+    assert [option for option in directives(made) if option.startswith("--mem")] == [memory] * bool(memory)
+
+
+def test_nothing_is_said_of_memory_that_is_not_known() -> None:
+    assert not any(option.startswith("--mem") for option in directives(plan()))
+
+
+def test_fewer_ranks_than_gpus_have_as_many_cores_as_they_ask_for() -> None:
+    made = plan(ranks_per_node=2)
+    assert "--cpus-per-task=4" in made.step.srun
+    assert made.step.srun[-1] == "--cpu-bind=mask_cpu:0xcc,0x33"  # near GPU 0 and 2, near GPU 1 and 3
+    assert "mask_cpu" not in plan(ranks_per_node=3).step.srun[-1]
+
+
+def test_ranks_under_a_profiler_are_started_by_srun() -> None:
+    site = replace(SITE, launcher=replace(SITE.launcher, kind="torchrun"))
+    assert plan(site=site).step.program[1] == "--launcher"
+    made = plan(site=site, script_options=("--profile-rank", "0"))
+    assert made.step.program == ("conda-python-distributed", "--profile-rank", "0", "train.py")
+    with pytest.raises(BadInputError, match="torchrun starts them itself"):
+        plan(site=site, script_options=("--profile-rank", "0"), launcher="torchrun")
+
+
+def test_a_place_to_stage_to_brings_its_flag_and_one_node_a_note() -> None:
+    made = plan(stage="nvme", stage_data=("/data/x.tar",))
+    assert "-C nvme" in directives(made)
+    assert made.stage_image == "/mnt/$USER"
+    assert made.stage_data == (("/mnt/$USER", "/data/x.tar"),)
+    assert any("hardly pays" in note for note in made.notes)
+    assert plan(stage="nvme", nodes=2).notes == ()
+
+
+def test_data_alone_goes_to_the_sites_first_place() -> None:
+    made = plan(stage_data=("/data/x.tar",))
+    assert (made.stage_image, made.stage_data) == ("", (("/tmp", "/data/x.tar"),))
+
+
+def test_all_required_options_that_are_missing_are_named() -> None:
+    site = replace(SITE, job=JobRules(required=("account", "qos", "partition")))
+    with pytest.raises(BadInputError) as caught:
+        plan(site=site)
+    assert "--account and --qos" in caught.value.message  # the partition is known from the node type
+    assert "SBATCH_ACCOUNT=... SBATCH_QOS=..." in caught.value.cure
+
+
+@pytest.mark.parametrize("value", ["a b", "a\nb", "$(id)", "a;b", "`id`", "'", '"', "a\\b"])
+def test_an_option_that_a_script_could_not_hold_is_refused(value: str) -> None:
+    with pytest.raises(BadInputError):
+        plan(options=(("account", value),))
+    with pytest.raises(BadInputError):
+        plan(more=(value,))
+
+
+def test_a_machine_nobody_has_thought_of_needs_no_line_of_python() -> None:
+    profile = """
+name = "invented"
+[gpu]
+vendor = "nvidia"
+runtime_flags = ["--nv"]
+[nodes.tri]
+cores = 12
+gpus = 3
+gpu_cores = ["8-11", "0-3", "4-7"]
+partitions = ["tri"]
+[launcher]
+srun = ["--mpi=pmix"]
+cpu_bind = "mask"
+[job]
+required = ["qos"]
+exclusive = ["tri"]
+lines = ["--signal=TERM@60"]
+gpus = "--gres=gpu:{gpus}"
+[stage.nvme]
+directory = "/local/$SLURM_JOB_ID"
+flag = "--tmp=100G"
+"""
+    from hpcmod.model.profiles.profile import make_site
+
+    site = make_site([parse_profile(profile, "invented.toml")])
+    made = plan(nodes=2, site=site, stage="nvme", options=(("qos", "normal"),))
+    wanted = {"--partition=tri", "--qos=normal", "--gres=gpu:3", "--signal=TERM@60", "--tmp=100G", "--cpus-per-task=4"}
+    assert wanted <= set(directives(made))
+    assert made.step.srun[-2:] == ("--mpi=pmix", "--cpu-bind=mask_cpu:0xf00,0xf,0xf0")
+
+
+def test_lumis_masks_are_those_of_its_documents() -> None:
+    made = make_job(JobRequest(("t.py",), "X", options=(("account", "a"),)), load_site("lumi", {}))
+    eight = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000"
+    assert made.step.srun[-1] == f"--cpu-bind=mask_cpu:{eight}"

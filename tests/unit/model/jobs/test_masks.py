@@ -1,0 +1,103 @@
+"""CPU masks, held against those that the sites' own pages print."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.machine import load_site
+from hpcmod.model.jobs.masks import cores_by_rank, cpu_masks
+from hpcmod.model.site import NodeType
+
+LUMI = load_site("lumi", {}).node_type
+FRONTIER = load_site("frontier", {}).node_type
+GH200 = load_site("cray-ex-gh200", {}).node_type
+
+WORKSHOP = (
+    "0x00fe000000000000,0xfe00000000000000,0x0000000000fe0000,0x00000000fe000000,"
+    "0x00000000000000fe,0x000000000000fe00,0x000000fe00000000,0x0000fe0000000000"
+)
+"""LUMI's AI workshop, "Extreme scale AI": CPU_BIND_MASKS."""
+
+PAGE = tuple(f"0xfe{zeros}" for zeros in ("0" * 12, "0" * 14, "0" * 4, "0" * 6, "", "00", "0" * 8, "0" * 10))
+"""LUMI's PyTorch page, mnist.slurm: `0x${c}000000000000,...` with c=fe."""
+
+HARDWARE_THREADS = {
+    4: (0, 64),
+    5: (8, 72),
+    2: (16, 80),
+    3: (24, 88),
+    6: (32, 96),
+    7: (40, 104),
+    0: (48, 112),
+    1: (56, 120),
+}
+"""Frontier's user guide: by GPU, the first of 8 hardware threads of each kind; the first core of each 8 is reserved."""
+
+
+def numbers(masks: tuple[str, ...]) -> list[int]:
+    return [int(mask, 16) for mask in masks]
+
+
+@pytest.mark.parametrize("ranks", [8, 4, 2, 1])
+def test_ranks_of_one_gpu_get_the_masks_that_lumis_pages_print(ranks: int) -> None:
+    printed = numbers(tuple(WORKSHOP.split(",")))
+    assert numbers(cpu_masks(LUMI, ranks)) == printed[:ranks]
+    assert cpu_masks(LUMI, ranks) == PAGE[:ranks]
+
+
+@pytest.mark.parametrize("ranks", [8, 4, 2, 1])
+def test_ranks_that_share_all_gpus_get_the_masks_of_their_gpus_together(ranks: int) -> None:
+    printed, each = numbers(PAGE), 8 // ranks
+    expected = [sum(printed[rank * each : (rank + 1) * each]) for rank in range(ranks)]
+    assert numbers(cpu_masks(LUMI, ranks, gpus_per_rank=0)) == expected
+
+
+@pytest.mark.parametrize("ranks", [8, 4, 2, 1])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_frontiers_masks_are_its_table_of_hardware_threads(ranks: int, threads: int) -> None:
+    expected = [
+        sum(1 << (first + core) for first in HARDWARE_THREADS[gpu][:threads] for core in range(1, 8))
+        for gpu in range(ranks)
+    ]
+    assert numbers(cpu_masks(FRONTIER, ranks, threads_per_core=threads)) == expected
+
+
+@pytest.mark.parametrize("ranks", [4, 2, 1])
+def test_a_gh200_gets_the_cores_of_its_own_cpu(ranks: int) -> None:
+    affinity = ["0-71", "72-143", "144-215", "216-287"]  # nvidia-smi topo -m, as HPE's page prints it
+    found = cores_by_rank(GH200, ranks)
+    assert [f"{cores[0]}-{cores[-1]}" for cores in found] == affinity[:ranks]
+    assert {len(cores) for cores in found} == {72}, "-c 72 in HPE's srun line"
+
+
+@pytest.mark.parametrize("ranks", [8, 4, 2, 1])
+def test_no_two_ranks_share_a_core_and_none_gets_one_of_the_systems(ranks: int) -> None:
+    for share in (0, 1):
+        cores = [core for rank in cores_by_rank(LUMI, ranks, gpus_per_rank=share) for core in rank]
+        assert len(cores) == len(set(cores))
+        assert not set(cores) & set(LUMI.reserved_cores)
+
+
+def test_without_gpus_the_cores_are_dealt_out_evenly() -> None:
+    node = NodeType("cpu", cores=6, reserved_cores=(0, 4), threads_per_core=2)
+    assert cores_by_rank(node, 4) == ((1,), (2,), (3,), (5,))
+    assert cpu_masks(node, 2, threads_per_core=2) == (hex(0b1110 | 0b1110 << 8), hex(0b11100000 | 0b11100000 << 8))
+
+
+@pytest.mark.parametrize(
+    ("node", "ranks", "options", "words"),
+    [
+        pytest.param(LUMI, 9, {}, "9 ranks with 1 GPUs each", id="more ranks than GPUs"),
+        pytest.param(LUMI, 0, {}, "0 ranks", id="no rank"),
+        pytest.param(LUMI, 5, {"gpus_per_rank": 2}, "5 ranks with 2 GPUs", id="more GPUs than there are"),
+        pytest.param(LUMI, 9, {"gpus_per_rank": 0}, "9 ranks cannot share 8 GPUs", id="more ranks than GPUs to share"),
+        pytest.param(LUMI, 8, {"threads_per_core": 3}, "has 2", id="more threads than a core has"),
+        pytest.param(NodeType("x", cores=8, gpus=2), 2, {}, "not known", id="cores near a GPU not known"),
+        pytest.param(NodeType("x"), 2, {}, "2 ranks cannot share 0 cores", id="cores not known"),
+    ],
+)
+def test_what_cannot_be_shared_out_is_refused(node: NodeType, ranks: int, options: dict[str, int], words: str) -> None:
+    with pytest.raises(BadInputError, match=words) as caught:
+        cpu_masks(node, ranks, **options)
+    assert caught.value.cure

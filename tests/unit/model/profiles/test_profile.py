@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.bind import Bind
+from hpcmod.model.profiles.condition import Bound, Condition
+from hpcmod.model.profiles.profile import make_site, parse_profile, pattern_of
+from hpcmod.model.profiles.schema import SCHEMA
+from hpcmod.model.site import Bandwidth, JobRules, Launcher, Netstack, NodeType, Site, StagePlace, Tunable
+from hpcmod.model.trust import Rule, TrustPolicy
+
+WHOLE = """
+name = "x1"
+description = "a machine"
+extends = "generic"
+catalogues = ["/appl/catalogue"]
+[detect]
+paths = ["/appl/x1"]
+variables = { CLUSTER = "x1" }
+[images]
+central = ["/appl/images", "/more/images"]
+install_mode = "link"
+places = ["/project/$USER"]
+compression = "zstd:3"
+cache = "$SCRATCH/images"
+cache_group = "project"
+[trust]
+needs = ["digest"]
+keys = ["/etc/keys/site.pem"]
+rules = [{ source = "docker://ours/*", needs = ["signature"] }]
+[binds]
+required = ["/opt/cray"]
+optional = ["/scratch:/scratch:ro", ["/opt/fabric/*/lib:/host/lib", "/usr/lib64:/host/lib"]]
+[netstack]
+directory = ["/appl/netstack/*", "/opt/fabric/lib"]
+mode = "swap"
+libraries = ["libfabric.so.1"]
+leave_out = ["libstdc++.so.*"]
+search_last = ["/host/usr/lib64"]
+[environment]
+NCCL_SOCKET_IFNAME = "hsn"
+NCCL_CROSS_NIC = { value = "1", when = "multi-node, rocm>=6.2" }
+[network]
+interfaces = ["hsn0", "hsn1"]
+[gpu]
+vendor = "amd"
+visibility = ["ROCR_VISIBLE_DEVICES"]
+per_rank = "all"
+runtime_flags = ["--rocm"]
+[caches]
+node_local = "/local"
+root = "$SCRATCH/cache"
+[module]
+family = "containers"
+[nodes]
+default = "gpu"
+[nodes.cpu]
+cores = 128
+[nodes.gpu]
+cores = 14
+threads_per_core = 2
+gpus = 2
+gpu_cores = ["9-15", "1-7"]
+reserved_cores = "0,8"
+partitions = ["gpu", "debug"]
+memory_gib = 480
+[launcher]
+kind = "torchrun"
+verb = "run"
+srun = ["--mpi=pmi2"]
+cpu_bind = "mask"
+distribution = "*:block"
+cpus_per_gpu = 20
+[launcher.refused]
+deepspeed = "too slow here"
+[job]
+required = ["account", "time"]
+lines = ["--hint=nomultithread"]
+gpus = "--gres=gpu:{gpus}"
+exclusive = ["gpu"]
+command = ["unset SLURM_EXPORT_ENV"]
+[stage.nvme]
+directory = "/mnt/bb/$USER"
+flag = "-C nvme"
+[proxies]
+https_proxy = "http://proxy:3128/"
+[bandwidth]
+all_reduce = { 1 = 125, 2 = 85.5 }
+"""
+
+
+def site_of(*texts: str) -> Site:
+    return make_site([parse_profile(text, "a.toml") for text in texts])
+
+
+def test_a_profile_becomes_a_site_with_every_key() -> None:
+    assert site_of(WHOLE) == Site(
+        name="x1",
+        description="a machine",
+        detect_paths=("/appl/x1",),
+        detect_variables=(("CLUSTER", "x1"),),
+        central=("/appl/images", "/more/images"),
+        catalogues=("/appl/catalogue",),
+        install_mode="link",
+        image_places=("/project/$USER",),
+        compression="zstd:3",
+        cache="$SCRATCH/images",
+        cache_group="project",
+        trust=TrustPolicy(("digest",), ("/etc/keys/site.pem",), (Rule("docker://ours/*", ("signature",)),)),
+        binds=(
+            (Bind("/opt/cray", required=True),),
+            (Bind("/scratch", "/scratch", "ro"),),
+            (Bind("/opt/fabric/*/lib", "/host/lib", pattern=True), Bind("/usr/lib64", "/host/lib")),
+        ),
+        netstack=Netstack(
+            directory=(Bind("/appl/netstack/*", "/host/lib", pattern=True), Bind("/opt/fabric/lib", "/host/lib")),
+            mode="swap",
+            libraries=("libfabric.so.1",),
+            leave_out=("libstdc++.so.*",),
+            search_last=("/host/usr/lib64",),
+        ),
+        tunables=(
+            Tunable("NCCL_SOCKET_IFNAME", "hsn"),
+            Tunable("NCCL_CROSS_NIC", "1", Condition(multi_node=True, bounds=(Bound("rocm", ">=", "6.2"),))),
+        ),
+        gpu_vendor="amd",
+        gpu_visibility=("ROCR_VISIBLE_DEVICES",),
+        gpus_per_rank="all",
+        runtime_flags=("--rocm",),
+        nics=("hsn0", "hsn1"),
+        node_local="/local",
+        cache_root="$SCRATCH/cache",
+        family="containers",
+        node_types=(
+            NodeType("cpu", cores=128),
+            NodeType(
+                "gpu",
+                cores=14,
+                threads_per_core=2,
+                gpus=2,
+                gpu_cores=(tuple(range(9, 16)), tuple(range(1, 8))),
+                reserved_cores=(0, 8),
+                partitions=("gpu", "debug"),
+                memory_gib=480,
+            ),
+        ),
+        default_node_type="gpu",
+        launcher=Launcher(
+            kind="torchrun",
+            verb="run",
+            srun=("--mpi=pmi2",),
+            cpu_bind="mask",
+            distribution="*:block",
+            cpus_per_gpu=20,
+            refused=(("deepspeed", "too slow here"),),
+        ),
+        job=JobRules(
+            required=("account", "time"),
+            lines=("--hint=nomultithread",),
+            gpus="--gres=gpu:{gpus}",
+            exclusive=("gpu",),
+            command=("unset SLURM_EXPORT_ENV",),
+        ),
+        stage_places=(StagePlace("nvme", "/mnt/bb/$USER", "-C nvme"),),
+        proxies=(("https_proxy", "http://proxy:3128/"),),
+        bandwidths=(Bandwidth("all_reduce", 1, 125.0), Bandwidth("all_reduce", 2, 85.5)),
+    )
+
+
+def test_the_profile_of_these_tests_sets_every_key_there_is() -> None:
+    assert {pattern_of(key) for key in parse_profile(WHOLE, "a.toml").values} == set(SCHEMA)
+
+
+def test_a_name_is_enough() -> None:
+    assert site_of('name = "x1"') == Site("x1")
+
+
+def test_a_profile_says_what_it_extends_and_where_it_was_read() -> None:
+    profile = parse_profile(WHOLE, "a.toml")
+    assert (profile.name, profile.extends, profile.source) == ("x1", "generic", "a.toml")
+
+
+def test_values_of_the_later_profile_replace_and_its_environment_adds() -> None:
+    base = 'name = "base"\n[images]\ncentral = ["/a"]\ninstall_mode = "copy"\n[environment]\nA = "1"\nB = "2"\n'
+    site = site_of(base, 'name = "top"\n[images]\ncentral = ["/b"]\n[environment]\nB = "3"\nC = "4"\n')
+    assert (site.name, site.central, site.install_mode) == ("top", ("/b",), "copy")
+    assert {one.name: one.value for one in site.tunables} == {"A": "1", "B": "3", "C": "4"}
+
+
+def test_required_binds_come_before_optional_ones() -> None:
+    site = site_of('name = "x"\n[binds]\noptional = ["/o"]\nrequired = ["/r"]\n')
+    assert [group[0].source for group in site.binds] == ["/r", "/o"]
+
+
+def test_an_empty_list_takes_away_what_the_base_gave() -> None:
+    site = site_of('name = "a"\n[binds]\nrequired = ["/r"]\n', 'name = "b"\n[binds]\nrequired = []\n')
+    assert site.binds == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        pytest.param("[imagse]\ncentral = []", "imagse.central: unknown key, did you mean images.central?", id="typo"),
+        pytest.param("zzz = 1", "zzz: unknown key", id="unknown"),
+        pytest.param('images = "/x"', "images: unknown key", id="text for a table"),
+        pytest.param('[netstack]\ndirectory = ["/a:/b"]', "netstack.directory: must be paths without", id="bind"),
+        pytest.param('[netstack]\nsearch_last = ["/$(id)"]', "netstack.search_last: must be paths of", id="command"),
+        pytest.param("description = 3", "description: must be a text", id="number for a text"),
+        pytest.param('description = ""', "description: must be a text that is not empty", id="empty text"),
+        pytest.param('[images]\ncentral = "/x"', "images.central: must be a list of texts", id="text for a list"),
+        pytest.param("[images]\ncentral = [3]", "images.central: must be a list of texts", id="numbers in a list"),
+        pytest.param('[images]\ncentral = ["x"]', "images.central: must be an absolute path, found 'x'", id="relative"),
+        pytest.param('[images]\ninstall_mode = "auto"', "must be one of copy, link, central, found 'auto'", id="auto"),
+        pytest.param('[binds]\nrequired = ["x"]', "binds.required: bind path 'x'", id="relative bind"),
+        pytest.param('[environment]\n"A B" = "x"', "environment: 'A B' is not the name", id="bad variable"),
+        pytest.param("[environment]\nA = 3", "environment: must be a text", id="number for a variable"),
+        pytest.param('[environment]\nA = "x\\ntouch pwned"', "environment: ", id="newline in a variable"),
+        pytest.param('[images]\ncentral = ["/x\\ntouch pwned"]', "images.central: ", id="newline in a path"),
+        pytest.param('[caches]\nnode_local = "/x\\ty"', "caches.node_local: ", id="tab in a path"),
+        pytest.param('[binds]\noptional = ["/x\\u001by"]', "binds.optional: ", id="escape in a bind"),
+        pytest.param("[environment]\nA = true", "environment: must be a text", id="true for a variable"),
+        pytest.param('[environment]\nA = { value = "1" }', "environment: A must be a text, or {", id="no condition"),
+        pytest.param(
+            '[environment]\nA = { value = "1", when = "rcom>6" }',
+            "environment: 'rcom>6' is no condition",
+            id="condition",
+        ),
+        pytest.param("[nodes.a]\ncroes = 3", "nodes.a.croes: unknown key, did you mean nodes.a.cores?", id="in a node"),
+        pytest.param('[nodes."a b"]\ncores = 3', "nodes.a b.cores: the name may hold", id="name of a node"),
+        pytest.param("[nodes.a]\ncores = -3", "nodes.a.cores: must be a whole number", id="negative"),
+        pytest.param('[nodes.a]\nreserved_cores = "7-3"', "nodes.a.reserved_cores: must be numbers of", id="range"),
+        pytest.param(
+            '[nodes.a]\ngpus = 2\ngpu_cores = ["0-3"]',
+            "nodes.a.gpu_cores: must name the cores of 2 GPUs, found 1",
+            id="GPUs without cores",
+        ),
+        pytest.param(
+            '[nodes.a]\ncores = 6\nreserved_cores = "0,4"\ngpu_cores = ["0-3", "5-8"]',
+            "nodes.a.gpu_cores: no job can use core 0, 8",
+            id="cores that are not there",
+        ),
+        pytest.param('[launcher]\nkind = "mpirun"', "launcher.kind: must be one of srun, torchrun", id="launcher"),
+        pytest.param('[launcher.refused]\nmpirun = "x"', "launcher.refused: must be one of srun", id="refused"),
+        pytest.param('[stage.nvme]\ndirectory = "tmp"', "stage.nvme.directory: must be an absolute", id="stage"),
+        pytest.param('[job]\nrequired = ["acount"]', "job.required: must be one of account", id="required option"),
+        pytest.param('[gpu]\nruntime_flags = ["-B"]', "gpu.runtime_flags: must be one of --nv", id="runtime flag"),
+        pytest.param("[bandwidth]\nall_reduce = { x = 1 }", "bandwidth.all_reduce: must be a table", id="bandwidth"),
+        pytest.param('[gpu]\nvisibility = ["A-B"]', "gpu.visibility: 'A-B' is not the name", id="bad GPU variable"),
+        pytest.param('[gpu]\nper_rank = "two"', "gpu.per_rank: must be one of one, all", id="per rank"),
+        pytest.param(
+            '[caches]\nnode_local = "tmp"', "caches.node_local: must be an absolute path", id="relative cache"
+        ),
+    ],
+)
+def test_a_fault_is_named_with_its_key(line: str, fault: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        parse_profile(f'name = "x"\n{line}\n', "a.toml")
+    assert fault in caught.value.message
+
+
+def test_all_faults_of_a_file_are_told_together_with_its_name() -> None:
+    with pytest.raises(BadInputError) as caught:
+        parse_profile('x = 1\n[gpu]\nper_rank = "two"\n[caches]\nnode_local = "tmp"\n', "/etc/a.toml")
+    assert "/etc/a.toml" in caught.value.message
+    assert [line.split(":")[0].strip() for line in caught.value.message.splitlines()[1:]] == [
+        "x",
+        "gpu.per_rank",
+        "caches.node_local",
+        "name",
+    ]
+
+
+@pytest.mark.parametrize("text", ["name = ", "name = 'a'\nname = 'b'", "\0"])
+def test_what_is_no_toml_is_refused_with_the_file(text: str) -> None:
+    with pytest.raises(BadInputError, match=r"a\.toml is not valid TOML"):
+        parse_profile(text, "a.toml")
+
+
+RIGHT = {
+    "1": (
+        "nodes.*.cores",
+        "nodes.*.threads_per_core",
+        "nodes.*.gpus",
+        "nodes.*.memory_gib",
+        "launcher.cpus_per_gpu",
+    ),
+    '""': ("job.gpus",),
+    "[]": tuple(key for key, known in SCHEMA.items() if known.form.startswith("list")),
+    "{}": tuple(key for key, known in SCHEMA.items() if known.form.startswith("table")),
+}
+"""By value, the keys that may have it."""
+
+
+@pytest.mark.parametrize(
+    "value", ["1", "[]", "true", "1979-05-27", '""', "{}", "{ a = 1 }", "[[]]", "[1]", "-1", "1.5"]
+)
+@pytest.mark.parametrize("pattern", sorted(SCHEMA))
+def test_no_value_of_another_type_is_more_than_a_fault(pattern: str, value: str) -> None:
+    key = pattern.replace("*", "x")
+    table, _, last = key.rpartition(".")
+    name = "" if key == "name" else 'name = "x"\n'
+    text = f"{name}[{table}]\n{last} = {value}\n" if table else f"{name}{last} = {value}\n"
+    right = pattern in RIGHT.get(value, ()) or (value == "[[]]" and pattern.startswith("binds."))
+    if right:
+        site_of(text)
+        return
+    with pytest.raises(BadInputError) as caught:
+        site_of(text)
+    assert key in caught.value.message
+
+
+def test_a_later_profile_takes_a_variable_away() -> None:
+    site = site_of('name = "a"\n[environment]\nA = "1"\nB = "2"\n', 'name = "b"\n[environment]\nA = false\n')
+    assert [one.name for one in site.tunables] == ["B"]
+
+
+def test_a_later_profile_adds_to_a_node_type_and_brings_types_of_its_own() -> None:
+    site = site_of(
+        'name = "a"\n[nodes.gpu]\ncores = 64\ngpus = 4\n',
+        'name = "b"\n[nodes]\ndefault = "cpu"\n[nodes.gpu]\nmemory_gib = 480\n[nodes.cpu]\ncores = 128\n',
+    )
+    assert site.node_types == (NodeType("gpu", cores=64, gpus=4, memory_gib=480), NodeType("cpu", cores=128))
+    assert site.node_type.name == "cpu"
+
+
+def test_what_a_profile_is_detected_by_is_not_handed_on() -> None:
+    assert site_of('name = "a"\n[detect]\npaths = ["/a"]\n', 'name = "b"').detect_paths == ()
+
+
+def test_every_value_knows_the_line_that_sets_it() -> None:
+    profile = parse_profile(WHOLE, "a.toml")
+    lines = WHOLE.splitlines()
+    for key, origin in profile.origins.items():
+        file, number = origin.split(":")
+        assert (file, key.split(".")[-1] in lines[int(number) - 1]) == ("a.toml", True), (key, origin)
+
+
+def test_every_bind_knows_the_line_that_asks_for_it() -> None:
+    text = 'name = "x"\n[binds]\noptional = [\n  "/a",  # first\n  ["/b/*:/c", \'/d\'],\n]\nrequired = ["/e"]\n'
+    groups = parse_profile(text, "a.toml").values
+    assert [bind.origin for group in groups["binds.optional"] for bind in group] == ["a.toml:4", "a.toml:5", "a.toml:5"]
+    assert groups["binds.required"][0][0].origin == "a.toml:7"
+
+
+def test_each_directory_of_network_libraries_knows_its_line() -> None:
+    text = 'name = "x"\n[netstack]\ndirectory = [\n  "/a/*",\n  "/b",\n]\n'
+    (directory,) = [value for key, value in parse_profile(text, "a.toml").values.items() if key == "netstack.directory"]
+    assert [bind.origin for bind in directory] == ["a.toml:4", "a.toml:5"]

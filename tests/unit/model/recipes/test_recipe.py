@@ -1,0 +1,103 @@
+"""Recipes as data: what is right, and that all that is wrong in one is told at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcmod import resources
+from hpcmod.errors import BadInputError
+from hpcmod.model.recipes.recipe import check_value, choose_recipe, fill_in, parse_recipe
+
+RECIPE = """
+summary = "A recipe"
+with = ["nccl"]
+[base]
+amd64 = "docker://docker.io/library/debian:{debian}"
+[choices]
+mpi = ["ompi", "none"]
+ofi = ["swap"]
+[set]
+debian = "12"
+libfabric = "1.19.1"
+[[search]]
+variable = "PATH"
+directories = ["/opt/bin"]
+when = { mpi = "ompi" }
+[[steps]]
+component = "libfabric"
+sources = { libfabric = "{libfabric}" }
+when = { ofi = ["builtin", "swap"] }
+environment = { OFI = "{ofi}" }
+"""
+
+
+def faults(text: str) -> str:
+    with pytest.raises(BadInputError) as caught:
+        parse_recipe(text, "x")
+    return caught.value.message
+
+
+def test_a_recipe_is_its_file() -> None:
+    recipe = parse_recipe(RECIPE, "mine")
+    assert (recipe.name, recipe.summary, recipe.gpu) == ("mine", "A recipe", "none")
+    assert dict(recipe.choices) == {"mpi": ("ompi", "none"), "ofi": ("swap",)}
+    assert recipe.steps[0].when == (("ofi", ("builtin", "swap")),)
+    assert recipe.steps[0].sources == (("libfabric", "{libfabric}"),)
+    assert recipe.search_paths[0].when == (("mpi", ("ompi",)),)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("summary", "sumary"), "sumary: unknown key, did you mean summary?"),
+        (('"A recipe"', "7"), "summary: expected a text"),
+        (("[choices]", "gpu = 1\n[choices]"), "base: expected an image reference"),
+        (('["ompi", "none"]', '["openmpi"]'), "choices.mpi: expected a list of ompi, mpich, none"),
+        (('ofi = ["swap"]', 'off = ["swap"]'), "choices.off: unknown key, did you mean ofi?"),
+        (("docker://docker.io/library/debian", "debian"), "base.amd64"),
+        (("amd64 =", "x86_64 ="), "base: expected an image reference for each of amd64, arm64"),
+        (("debian:{debian}", "debian:{version}"), "there is no value for 'version'"),
+        (('component = "libfabric"', 'component = "../libfabric"'), "expected the name of a component"),
+        (("when = { ofi", "when = { offi"), "steps, number 1: when.offi: unknown key, did you mean ofi?"),
+        (('{ mpi = "ompi" }', '{ mpj = "ompi" }'), "search, number 1: when.mpj: unknown key, did you mean mpi?"),
+        (('"PATH"', '"FI_PROVIDER"'), "search, number 1: expected variable (PATH or LD_LIBRARY_PATH)"),
+        (('OFI = "{ofi}"', "OFI = '$(id)'"), "holds what a Dockerfile or a definition file would take"),
+        (('debian = "12"', "debian = '1\"2'"), "holds what a Dockerfile or a definition file would take"),
+        (('debian = "12"', "debian = 12"), "set: expected a table of texts"),
+        (("[[search]]", "[needs]\nindex = 1\n[[search]]"), "needs: expected a table of texts"),
+        (("[[steps]]", "[[stepps]]"), "steps: expected at least one [[steps]]"),
+        (("[base]", "[base"), "is not valid TOML"),
+    ],
+)
+def test_every_fault_is_told_with_its_place(change: tuple[str, str], told: str) -> None:
+    assert change[0] in RECIPE
+    assert told in faults(RECIPE.replace(*change))
+
+
+def test_all_faults_are_told_together() -> None:
+    told = faults(RECIPE.replace("summary", "sumary").replace('["ompi", "none"]', "[]"))
+    assert "sumary" in told
+    assert "choices.mpi" in told
+
+
+def test_an_unknown_recipe_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(BadInputError, match="did you mean pytorch-cpu") as caught:
+        choose_recipe("pytroch-cpu", resources.recipes())
+    assert "pytorch-ngc-ofi" in caught.value.cure
+
+
+@pytest.mark.parametrize(
+    "value", ["a\nb", "a'b", 'a"b', "a$b", "a\\b", "a`b", "a;b", "a&b", "a|b", "a#b", "{a}", "ä", "a\0"]
+)
+def test_a_value_that_a_shell_or_a_dockerfile_would_take_for_its_own_is_refused(value: str) -> None:
+    with pytest.raises(BadInputError, match="holds what"):
+        check_value(value, "--set x:")
+
+
+@pytest.mark.parametrize("text", ["{0}", "{", "{x!r:{y}}", "{nothing}"])
+def test_a_text_with_a_wrong_placeholder_is_refused(text: str) -> None:
+    values: dict[str, Any] = {"x": "1"}
+    with pytest.raises(BadInputError):
+        fill_in(text, values)
