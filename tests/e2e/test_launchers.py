@@ -1,0 +1,74 @@
+"""DeepSpeed's and Accelerate's own launchers, really: two nodes, two ranks on each, a step of training.
+
+Run where HPCMOD_LAUNCHERS names a directory that holds both and what they need but torch, which the image has:
+
+    DS_BUILD_OPS=0 pip wheel --no-build-isolation --no-deps deepspeed        # by a Python that has torch
+    pip install --target DIRECTORY --no-deps deepspeed-*.whl accelerate ...  # as many as they miss
+
+Not a part of `dev/test`: DeepSpeed is built from source, against a torch, which takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.e2e.conftest import Jobs
+
+PACKAGES = os.environ.get("HPCMOD_LAUNCHERS", "")
+
+TRAIN = """
+import json, os, socket, sys
+import torch, torch.distributed
+sys.argv = [word for word in sys.argv if not word.startswith("--local_rank")]
+if os.environ["LAUNCHER"] == "deepspeed":
+    import deepspeed, deepspeed.comm.torch
+    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None  # to compile, and no compiler is here
+    deepspeed.init_distributed("gloo")
+    model = torch.nn.Linear(2, 1)
+    settings = {"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=settings)
+    rank = torch.distributed.get_rank()
+    engine.backward(engine(torch.full((1, 2), float(rank))).sum())
+    engine.step()
+    weights = [parameter.detach().clone() for parameter in engine.module.parameters()]
+else:
+    from accelerate import Accelerator
+    accelerator = Accelerator(cpu=True)
+    model = accelerator.prepare(torch.nn.Linear(2, 1))
+    rank = accelerator.process_index
+    accelerator.backward(model(torch.full((1, 2), float(rank))).sum())
+    weights = [parameter.grad for parameter in model.parameters()]
+total = torch.tensor([rank])
+torch.distributed.all_reduce(total)
+of_first = [weight.clone() for weight in weights]
+for weight in of_first:
+    torch.distributed.broadcast(weight, 0)
+spread = max(float((mine - first).abs().max()) for mine, first in zip(weights, of_first))
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+told = {**{name: os.environ[name] for name in names}, "total": int(total), "spread": spread}
+print(json.dumps({**told, "host": socket.gethostname()}) + chr(10), end="", flush=True)
+torch.distributed.destroy_process_group()
+"""
+
+
+def launch(jobs: Jobs, launcher: str) -> None:
+    (jobs.directory / "train.py").write_text(TRAIN)
+    bind = {"APPTAINER_BIND": PACKAGES, "APPTAINERENV_PYTHONPATH": PACKAGES, "APPTAINERENV_LAUNCHER": launcher}
+    words = ("-N", "2", "--launcher", launcher, "--ranks-per-node", "2", "--", "train.py")
+    number = jobs.submit(*words, **bind, APPTAINERENV_DS_ACCELERATOR="cpu")
+    jobs.wait(number)
+    ranks = jobs.ranks(number)
+    assert [rank["LOCAL_RANK"] for rank in ranks] == list("0101")
+    assert {(rank["WORLD_SIZE"], rank["total"], rank["spread"]) for rank in ranks} == {("4", 6, 0.0)}
+    assert [rank["host"] for rank in ranks] == ["nid001", "nid001", "nid002", "nid002"]
+    assert jobs.left_behind() == []
+
+
+if PACKAGES:
+
+    @pytest.mark.stack
+    @pytest.mark.parametrize("launcher", ["deepspeed", "accelerate"])
+    def test_the_ranks_it_starts_train_together(torch_jobs: Jobs, launcher: str) -> None:
+        launch(torch_jobs, launcher)
