@@ -14,9 +14,10 @@ from functools import cached_property
 from pathlib import Path
 
 from easybuild.easyblocks.generic.containermodule import ContainerModule, boundary
+from easybuild.framework.easyblock import FETCH_STEP
 from easybuild.framework.easyconfig import CUSTOM
 from easybuild.tools.build_log import EasyBuildError
-from easybuild.tools.config import build_path, source_paths
+from easybuild.tools.config import build_option, build_path, source_paths
 from easybuild.tools.filetools import mkdir
 
 from hpcmod import __version__
@@ -89,10 +90,15 @@ class ContainerBuild(ContainerModule):
         super().fetch_step(*args, **kwargs)
         if self.dry_run:
             return
-        from hpcmod.image.ingredients import gather  # imports requests: 0.1 s that a module alone need not pay
+        from hpcmod.image.build import prepare_build
+        from hpcmod.image.ingredients import gather, plan_recipe  # requests: 0.1 s that a module alone need not pay
 
-        with boundary(), ProgressLine(self.cfg["recipe"]) as progress:
-            self.build_plan = gather(self.cfg["recipe"], self.request, larder=self.larder, progress=progress)
+        recipe = self.cfg["recipe"]
+        with boundary(), ProgressLine(recipe) as progress:
+            if build_option("stop") != FETCH_STEP:  # `eb --fetch` may run where nothing can be built
+                draft = plan_recipe(recipe, self.request, larder=self.larder)
+                self.build_options = prepare_build(draft, self.sif_of(draft), options=self.build_options)
+            self.build_plan = gather(recipe, self.request, larder=self.larder, progress=progress)
 
     def build_step(self, *args, **kwargs):
         """Build the image in the first source path, or find it there as an earlier build of the same left it."""
@@ -107,23 +113,33 @@ class ContainerBuild(ContainerModule):
         found = {"name": self.image, "path": str(built.path), "cmd": None, "finalpath": self.builddir}
         self.src = [{**found, "checksum": None, "expected": built.sha256, "image": image}]
 
-    def build_image(self):
-        """Build what is planned; the name of the image tells what it was built from."""
-        from hpcmod.image.build import BuildOptions, build_image
-        from hpcmod.image.ingredients import read_used, record_first_use
+    @cached_property
+    def build_options(self):
+        """How the image is built on this machine."""
+        from hpcmod.image.build import BuildOptions
         from hpcmod.image.settings import parse_compression
 
+        return BuildOptions(
+            environ={"HPCMOD_BUILD_DIR": build_path(), **os.environ},
+            tool=f"hpcmod {__version__}",
+            engine=self.cfg["engine"],
+            conversion=parse_compression(self.site.compression),
+            tell=self.tell,
+        )
+
+    def sif_of(self, plan):
+        """Where the image of a plan lies; its name tells what it was built from."""
         mkdir(str(self.image_directory), parents=True)
-        out = self.image_directory / f"{Path(self.image).stem}-{self.build_plan.fingerprint[:12]}.sif"
+        return self.image_directory / f"{Path(self.image).stem}-{plan.fingerprint[:12]}.sif"
+
+    def build_image(self):
+        """Build what is planned."""
+        from hpcmod.image.build import build_image
+        from hpcmod.image.ingredients import read_used, record_first_use
+
+        out = self.sif_of(self.build_plan)
         with boundary(), ProgressLine(f"building {self.image}") as progress:
-            options = BuildOptions(
-                environ={"HPCMOD_BUILD_DIR": build_path(), **os.environ},
-                tool=f"hpcmod {__version__}",
-                engine=self.cfg["engine"],
-                conversion=parse_compression(self.site.compression),
-                tell=self.tell,
-            )
-            built = build_image(self.build_plan, out, options=options, progress=progress)
+            built = build_image(self.build_plan, out, options=self.build_options, progress=progress)
             if not built.reused:
                 record_first_use(read_used(built.path), larder=self.larder)
         return built

@@ -84,6 +84,8 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell that starts the tests in the background ignores Ctrl-C for them, and so for each program they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # likewise nohup
 
 
 @pytest.fixture(scope="session")

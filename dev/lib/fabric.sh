@@ -9,9 +9,10 @@ fabric_packages=(libc6 libfabric1 libfabric-bin libibverbs1 ibverbs-providers li
 fabric_key() { key_of "$checkout"/dev/lib/{fabric,debian}.sh; }
 
 make_fabric() {
-    local work=$stack/work/fabric package
-    rm -rf "$work" "$stack/fabric"
+    local work=$stack/work/fabric new=$stack/fabric.new package
+    rm -rf "$work" "$new"
     debian_download "$work" "$fabric_suite" "${fabric_packages[@]}"
-    for package in "$work"/*.deb; do dpkg-deb -x "$package" "$stack/fabric"; done
-    rm -rf "$work" "$stack"/fabric/usr/{share,sbin}
+    for package in "$work"/*.deb; do dpkg-deb -x "$package" "$new"; done
+    rm -rf "$work" "${new:?}"/usr/{share,sbin} "$stack/fabric"
+    mv "$new" "$stack/fabric"
 }

@@ -121,7 +121,7 @@ def _depth(profile: Profile, shipped: Mapping[str, Profile]) -> int:
     return depth
 
 
-def _read(choice: str) -> Profile:
+def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE") -> Profile:
     shipped = site_profiles()
     if choice in shipped:
         return parse_profile(shipped[choice], f"{choice}.toml")
@@ -129,7 +129,7 @@ def _read(choice: str) -> Profile:
     if not path.is_file():
         raise NotFoundError(
             f"there is no site profile {choice!r}: no such file, and the shipped ones are {', '.join(sorted(shipped))}",
-            "Name one of these, or a TOML file of your own, in HPCMOD_SITE.",
+            f"Name one of these, or a TOML file of your own, in {named_in}.",
         )
     try:
         return parse_profile(path.read_text(encoding="utf-8"), str(path))
@@ -142,7 +142,8 @@ def _with_bases(profile: Profile, rest: list[str]) -> list[Profile]:
     chain = [profile]
     while chain[0].extends:
         rest = rest or [FALLBACK]
-        base = _read(rest.pop(0) if chain[0].extends == MACHINE else chain[0].extends)
+        name = rest.pop(0) if chain[0].extends == MACHINE else chain[0].extends
+        base = _read(name, named_in=f"`extends` of {chain[0].source}")
         if base.source in {known.source for known in chain}:
             raise BadInputError(
                 f"site profile {profile.source} extends itself, through {base.source}", "Break the circle."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -152,6 +153,34 @@ def test_after_a_kill_nothing_is_there_and_the_next_build_clears_up(
     build(make_plan(small_base, "true"), out, engine=engine)
     assert left_behind(tmp_path) == []
     assert engine_processes(mark) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_build_that_is_told_to_end_leaves_nothing_behind(
+    small_base: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "state").mkdir()
+    context = tmp_path / "state" / "context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(f"FROM oci:{small_base}\nRUN echo begun; sleep 300\n")
+    out, environ = tmp_path / "x.sif", {**os.environ, "HPCMOD_TEST_MARK": str(tmp_path), "HPCMOD_SITE": "generic"}
+    program = "import sys; from hpcmod.cli.main import main; main(sys.argv[1:])"
+    argv = [sys.executable, "-c", program, "build", "--context", str(context), "-o", str(out), "--engine", "buildah"]
+    log = tmp_path / ".x.sif.hpcmod-build" / "build.log"
+    places = ["/tmp", *filter(None, [os.environ.get("XDG_RUNTIME_DIR")])]
+    before = names_in(*places)
+    with subprocess.Popen(argv, env=environ, stderr=subprocess.PIPE, text=True) as started:
+        try:
+            assert wait_until(lambda: log.exists() and "\nbegun" in log.read_text())
+            started.send_signal(number)
+            _, said = started.communicate(timeout=60)
+        finally:
+            started.kill()
+    assert started.returncode == 128 + number
+    assert "Traceback" not in said
+    assert engine_processes(f"HPCMOD_TEST_MARK={tmp_path}") == []
+    assert left_behind(tmp_path) == [] and not out.exists()
+    assert not [name for name in names_in(*places) - before if name.startswith("hpcmod-")]
 
 
 def test_a_base_that_is_not_there_is_told_before_anything_is_begun(tmp_path: Path) -> None:

@@ -91,3 +91,14 @@ def test_eb_explains_the_parameters(eb: EasyBuild, easyblock: str) -> None:
     explained = eb("--avail-easyconfig-params", f"--easyblock={easyblock}").stdout
     for parameter in ("bind_paths", "environment", "install_mode", "site_profile", "wrapped_commands"):
         assert re.search(rf"^{parameter}\*  +\w+.*\[default: ", explained, re.MULTILINE), explained
+
+
+def test_that_there_is_no_such_engine_is_told_before_a_source_is_downloaded(eb: EasyBuild, tmp_path: Path) -> None:
+    path = tmp_path / "foo-1.3.2.eb"
+    text = BARE.format(easyblock="ContainerBuild").replace("sources = []", "recipe = 'pytorch-ngc-ofi'")
+    path.write_text(f"{text}engine = 'bulidah'\n")
+    lock = tmp_path / "lock"
+    done = eb(path, HPCMOD_LOCK=str(lock), HPCMOD_SITE="generic")
+    assert done.returncode != 0
+    assert "there is no engine 'bulidah'" in done.stdout
+    assert "downloading" not in done.stdout and not lock.exists()

@@ -26,7 +26,10 @@ for path in sys.argv[1:]:
     ec = EasyConfig(path)
     print(json.dumps({name: ec[name] for name in names}))
 """
-TEXTS = [str(one.values[0]) for one in HOSTILE if one.id != "very long"] + ["%(name)s %%(version)s 100% %s", "$root"]
+TEXTS = [
+    *(str(one.values[0]) for one in HOSTILE if one.id != "very long"),
+    *("%(name)s %%(version)s 100% %s", "$root", "--option='of it' " * 20),
+]
 
 
 def written(directory: Path, texts: list[EasyconfigText]) -> list[Path]:
@@ -64,6 +67,17 @@ def test_they_pass_the_checks_for_contributions(eb: EasyBuild, tmp_path: Path) -
             checksum="a" * 64,
             wrapped_commands=tuple(f"command{number}" for number in range(310)),
             comments=(everything,),
+        ),
+        EasyconfigText(
+            "Torch",
+            "3",
+            "x.sif",
+            "short",
+            source_urls=(f"https://example.org/{'deep/' * 40}", "https://example.org/flat"),
+            checksum="a" * 64,
+            wrapped_commands=("python",),
+            command_words=(("c" * 200, ("a", "b" * 200, "--option " * 30)), ("short", ("a", "b"))),
+            environment=(("A", "1"), ("N" * 200, "v" * 300), ("FLAGS", everything), ("B", "2")),
         ),
     ]
     done = eb("--check-contrib", *written(tmp_path, texts))

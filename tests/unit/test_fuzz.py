@@ -1,6 +1,7 @@
 """What a stranger may have written, changed at random: each reader gives a value or our own error, and nothing else.
 
-A few hundred inputs a reader; HPCMOD_THOROUGH=1 makes it 10^6 in all. A failure shows seed and input.
+A few hundred inputs a reader; HPCMOD_THOROUGH=1 makes it 10^6 in all. A failure shows seed and input. The layers of
+images have a fuzzer of their own: tests/unit/image/tar_fuzz.py.
 """
 
 from __future__ import annotations

@@ -99,6 +99,13 @@ def test_a_directory_is_no_profile(tmp_path: Path) -> None:
         load_site(str(tmp_path), {})
 
 
+def test_what_extends_a_profile_that_is_not_there_is_named(write: Write, tmp_path: Path) -> None:
+    write("a.toml", "a", 'extends = "generic_nvidia"\n')
+    with pytest.raises(NotFoundError) as caught:
+        load_site(str(tmp_path / "a.toml"), {})
+    assert f"`extends` of {tmp_path}/a.toml" in caught.value.cure
+
+
 def test_a_profile_that_extends_itself_is_refused(write: Write, tmp_path: Path) -> None:
     write("a.toml", "a", f'extends = "{tmp_path}/b.toml"\n')
     write("b.toml", "b", f'extends = "{tmp_path}/a.toml"\n')

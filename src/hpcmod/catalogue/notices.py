@@ -16,7 +16,14 @@ from hpcmod.errors import BadInputError
 from hpcmod.install.store import recorded_sha256
 from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.plan import InstallPlan, with_notices
-from hpcmod.render.notice import ALL, render_advisory_notice, render_notices, render_state_notice
+from hpcmod.render.notice import (
+    ALL,
+    LIMIT,
+    choose_notices,
+    render_advisory_notice,
+    render_notices,
+    render_state_notice,
+)
 from hpcmod.replacing import write_file
 
 _OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")
@@ -37,14 +44,17 @@ def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple
     Parameters
     ----------
     tell
-        Called with a line about each broken advisory: no module tells of it.
+        Called with a line about each broken advisory, of which no module tells, and each file that has no room for all.
     """
     read = tuple(read_advisories([catalogue]))
     for fault in read:
         if isinstance(fault, BadInputError):
             tell(f"left out: {fault.message}")
     advisories = [one for one in read if isinstance(one, Advisory)]
-    wanted = {name: render_notices(said) for name, said in make_notices(catalogue, advisories).items()}
+    notices = make_notices(catalogue, advisories)
+    for line in find_crowded(catalogue, notices):
+        tell(line)
+    wanted = {name: render_notices(said) for name, said in notices.items()}
     changed = {name for name, text in wanted.items() if _read(catalogue.notices / name) != text}
     for name in changed:
         catalogue.notices.mkdir(exist_ok=True)
@@ -84,22 +94,36 @@ def find_silent(catalogue: Catalogue, advisories: Iterable[Advisory], *, now: fl
             yield f"{one.name}: no container of the catalogue is called {' or '.join(one.modules)}"
 
 
-def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mapping[str, list[str]]:
-    """Make all notices of a catalogue: by name of the file, the blocks it consists of."""
-    found: dict[str, list[str]] = defaultdict(list)
+def find_crowded(catalogue: Catalogue, notices: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield a line about each image of which there is more to tell than a module reads, with what is left out."""
+    for name, said in notices.items():
+        fitting = set(choose_notices(said))
+        left_out = [what for block, what in said.items() if block not in fitting]
+        if left_out:
+            modules = sorted(entry.module for entry in read_index(catalogue).entries if entry.sha256 == name)
+            whose = "every container" if name == ALL else " and ".join(modules) or f"the image sha256:{name}"
+            yield f"modules read {LIMIT} bytes of notices of {whose}, and will not tell {', '.join(left_out)}"
+
+
+def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mapping[str, Mapping[str, str]]:
+    """Make all notices of a catalogue: by name of the file, the blocks it consists of, each with what it is about."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
     for one in advisories:
         for name in (ALL,) if one.for_all else one.digests:
-            found[name].append(render_advisory_notice(one))
+            found[name].setdefault(render_advisory_notice(one), f"the advisory {one.name}")
     entries = read_index(catalogue).entries
     images = [entry.sha256 for entry in entries]
     by_name = [one for one in advisories if one.modules]
     for entry in entries:
-        said = [render_advisory_notice(one) for one in by_name if one.concerns(entry.module, entry.sha256)]
+        about = [one for one in by_name if one.concerns(entry.module, entry.sha256)]
+        said = {render_advisory_notice(one): f"the advisory {one.name}" for one in about}
         if entry.state != "published":
             # a damaged record is for `verify` to tell; the others are told of all the same
             with suppress(BadInputError):
                 record = catalogue.find(entry.name, entry.version)
-                said += [render_state_notice(record, named=images.count(record.sha256) > 1)] if record else []
+                if record:
+                    block = render_state_notice(record, named=images.count(record.sha256) > 1)
+                    said[block] = f"that {entry.module} is {entry.state}"
         if said:
-            found[entry.sha256] += said
+            found[entry.sha256].update(said)
     return found

@@ -22,8 +22,10 @@ from hpcmod.errors import BadInputError, CheckFailedError
 from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.contents import read_facts
 from hpcmod.image.integrity import Progress
+from hpcmod.image.locate import recognize
 from hpcmod.image.obtain import Obtained, obtain
 from hpcmod.image.provenance import sidecar
+from hpcmod.image.sif import check_sif, read_sif
 from hpcmod.image.stack import open_files
 from hpcmod.lock import hold, tidy
 from hpcmod.machine import Machine
@@ -31,6 +33,7 @@ from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import REFUSE, WARN, judge
+from hpcmod.model.reference import LOCAL_KINDS
 from hpcmod.replacing import write_file
 
 
@@ -181,8 +184,17 @@ def _bring(catalogue: Catalogue, candidate: Candidate, bench: Bench) -> Obtained
     owner = find_owner(catalogue, candidate.sif)
     if owner and owner.module != candidate.module:
         raise BadInputError(f"{path} belongs to {owner.module}", "Name the image otherwise in the easyconfig.")
+    _check_given(candidate, bench)
     options = replace(bench.options, checksum=candidate.checksum, replace=True)
     return obtain(candidate.reference, path, options=options, progress=bench.progress(candidate.sif))
+
+
+def _check_given(candidate: Candidate, bench: Bench) -> None:
+    """Read a file that the user gave where it lies: what is wrong with it is told by that name, before it is copied."""
+    if recognize(candidate.reference).kind in LOCAL_KINDS:
+        path = Path(candidate.reference.path)
+        check_sif(read_sif(path), architecture=bench.options.architecture)
+        read_facts(path)
 
 
 def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:

@@ -106,7 +106,10 @@ def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, e
     done = run(eb_command(stage, easyconfig), env={**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known})
     if done.status:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SAID:])
-        raise CheckFailedError(f"eb failed for {stage.name}/{stage.version} (exit code {done.status}):\n{said}")
+        raise CheckFailedError(
+            f"eb failed for {stage.name}/{stage.version} (exit code {done.status}):\n{said}",
+            "Mend what it says is wrong; with --dry-run the easyconfig and the whole command are shown.",
+        )
     _keep(stage, easyconfig)
 
 
@@ -120,7 +123,10 @@ def _keep(stage: Stage, easyconfig: Path) -> None:
     new.mkdir()
     found = {suffix: stage.modules / stage.name / f"{stage.version}{suffix}" for suffix in _SUFFIX}
     if not any(path.is_file() for path in found.values()):
-        raise CheckFailedError(f"eb made no module {stage.name}/{stage.version} in {stage.modules}")
+        raise CheckFailedError(
+            f"eb made no module {stage.name}/{stage.version} in {stage.modules}",
+            "Look for what keeps eb from it, as `stop` or hooks would: eb --show-config",
+        )
     for suffix, path in found.items():
         if path.is_file():
             write_file(new / KEPT_MODULE[_SUFFIX[suffix]], path.read_text(encoding="utf-8"))

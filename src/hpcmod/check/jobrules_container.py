@@ -102,6 +102,17 @@ def _not_an_image(look: Look) -> Iterator[Fault]:
             yield image.line, what, f"Write --bind {image.plain}."
 
 
+def _no_container(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        name = call.name.rpartition("/")[2]
+        if not call.container and name in ("conda-python-distributed", "conda-python-simple", "run-in-env"):
+            yield (
+                call.line,
+                f"{name} is a command of the container, not of the host",
+                'Put singularity exec "$SIF" before it.',
+            )
+
+
 def _image_on_home(look: Look) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container and call.srun is not None else None
@@ -179,6 +190,7 @@ RULES: dict[str, Rule] = {
     "repeated-bind": _repeated_bind,
     "bind-replaced": _bind_replaced,
     "not-an-image": _not_an_image,
+    "no-container": _no_container,
     "image-on-home": _image_on_home,
     "no-gpu-flag": _no_gpu_flag,
     "wrong-gpu-flag": _wrong_gpu_flag,

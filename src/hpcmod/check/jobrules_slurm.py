@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hpcmod.check.jobcall import Call
 from hpcmod.check.joblook import TOOLS, Fault, Look, Rule
-from hpcmod.check.jobtext import Option
+from hpcmod.check.jobtext import SLURM_SHORT, Option
 
 
 def _no_shebang(look: Look) -> Iterator[Fault]:
@@ -40,6 +40,12 @@ def _misplaced_equals(look: Look) -> Iterator[Fault]:
             yield number, "blanks around `=`: sbatch takes it for the value", "Write --option=value."
         elif found := re.match(r"#SBATCH\s(?:.*\s)?(-[A-Za-z]=\S*)", line):
             yield number, f"{found[1]}: after a single letter the `=` is part of the value", "Write -N 4 or --nodes=4."
+        elif (found := re.match(r"#SBATCH\s(?:.*\s)?-([a-z][a-z-]+)=", line)) and found[1] in SLURM_SHORT.values():
+            yield (
+                number,
+                f"-{found[1]}: one dash is for a single letter, here -{found[1][0]}",
+                f"Write --{found[1]}=...",
+            )
 
 
 def _directive_variable(look: Look) -> Iterator[Fault]:
@@ -85,6 +91,9 @@ def _no_gpus(look: Look) -> Iterator[Fault]:
 def _too_many_gpus(look: Look) -> Iterator[Fault]:
     kind, asked = look.node_type(), look.gpus_per_node()
     option = look.option(*_GPU_OPTIONS)
+    if kind and not kind.gpus and asked and option and any(other.gpus for other in look.site.node_types):
+        what = f"{asked} GPUs a node, but a node of type {kind.name} has none"
+        yield option.line, what, "Choose a partition that has GPUs: Slurm never starts this job."
     if kind and kind.gpus and asked and option and asked > kind.gpus:
         what = f"{asked} GPUs a node, but a node of type {kind.name} has {kind.gpus}"
         yield option.line, what, "Ask for more nodes instead: Slurm never starts this job."
@@ -95,6 +104,9 @@ def _cpus_per_gpu(look: Look) -> Iterator[Fault]:
     option, cpus = look.option("cpus-per-task"), look.number("cpus-per-task")
     ranks = look.ranks_per_node() or 1
     if not ratio or not gpus or cpus == ratio * gpus // ranks:
+        return
+    dealt = look.option("ntasks") and not look.option("ntasks-per-node", "tasks-per-node")
+    if dealt and (cpus == ratio or look.ranks_per_node() is None):  # each has its GPU, or the shares are not known
         return
     line = option.line if option else 1
     what = f"{cpus or 1} CPUs for each of {ranks} tasks, but {look.site.name} wants {ratio} with each of {gpus} GPUs"
@@ -172,6 +184,19 @@ def _broken_continuation(look: Look) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
         if re.search(r"(?<!\\)\\[ \t]+$", line) and not line.lstrip().startswith("#"):
             yield number, "a blank after the last backslash: the command ends on this line", "Take the blank away."
+        elif _hides_continuation(look.script.lines[number - 2] if number > 1 else "", line):
+            yield (
+                number,
+                "a comment within a command of several lines ends it here",
+                "Put the comment above the command.",
+            )
+
+
+def _hides_continuation(before: str, line: str) -> bool:
+    """Say whether a comment stands where a command goes on: the backslash at its end is part of it."""
+    goes_on = before.endswith("\\") and not re.search(r"(?:^|\s)#", before)
+    ends = re.search(r"\s#[^'\"]*\\$", line) and not re.search(r"['\"]|^\s*#", line)
+    return bool(ends) or (goes_on and line.lstrip().startswith("#"))
 
 
 def _srun_flags(look: Look) -> Iterator[Fault]:

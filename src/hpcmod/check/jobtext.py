@@ -90,13 +90,30 @@ def read_batch_script(text: str) -> BatchScript:
     first = _first_command(lines)
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.startswith(_DIRECTIVE)]
     options = [option for number, line in numbered if number < first for option in _directive_options(line, number)]
-    late = tuple(number for number, _ in numbered if number > first)
+    documents = _document_lines(lines)
+    late = tuple(number for number, _ in numbered if number > first and number not in documents)
     return BatchScript(lines, tuple(options), late, tuple(read_commands(text)))
 
 
 def _first_command(lines: Sequence[str]) -> int:
     """Find the first line that is neither empty nor a comment: there sbatch stops reading options."""
     return next((n for n, line in enumerate(lines, 1) if line.strip() and line.lstrip()[0] != "#"), len(lines) + 1)
+
+
+_DOCUMENT = re.compile(r"(?<!<)<<-?\s*[\"']?([A-Za-z_]\w*)")
+
+
+def _document_lines(lines: Sequence[str]) -> set[int]:
+    """Find the lines of here-documents: a script may write another one."""
+    inside, ends = set[int](), list[str]()
+    for number, line in enumerate(lines, 1):
+        if ends:
+            inside.add(number)
+            if line.lstrip("\t") == ends[0]:
+                del ends[0]
+        elif not re.match(r"\s*#|.*\(\(", line):  # in arithmetic << is no here-document
+            ends = [found[1] for found in _DOCUMENT.finditer(line)]
+    return inside
 
 
 def _directive_options(line: str, number: int) -> tuple[Option, ...]:

@@ -15,7 +15,7 @@ import click
 from hpcmod.catalogue.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.change import changing, write_note
 from hpcmod.catalogue.loaded import find_loaded
-from hpcmod.catalogue.notices import find_silent, write_notices
+from hpcmod.catalogue.notices import find_crowded, find_silent, make_notices, write_notices
 from hpcmod.catalogue.store import Catalogue, find_catalogues
 from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, tell
 from hpcmod.errors import BadInputError, NotFoundError
@@ -174,7 +174,10 @@ def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: b
         raise BadInputError("\n".join(fault.message for fault in faults), faults[0].cure)
     actor = make_actor(why)
     changed: tuple[str, ...] = ()
-    if not dry_run:
+    if dry_run:
+        for line in find_crowded(catalogue, make_notices(catalogue, advisories)):
+            tell(line)
+    else:
         with changing(catalogue, actor):
             changed = write_notices(catalogue, tell=tell)
             if changed:

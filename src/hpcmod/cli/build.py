@@ -15,12 +15,14 @@ from click.shell_completion import CompletionItem
 
 import hpcmod
 from hpcmod import machine, resources
+from hpcmod.cli.signals import ending_tidily
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, parse_recipe
 from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import terminal
 
 if TYPE_CHECKING:
+    from hpcmod.image.build import BuildOptions
     from hpcmod.image.ingredients import Larder
     from hpcmod.model.recipes.build_plan import BuildPlan
     from hpcmod.model.recipes.building import BuildRequest
@@ -100,11 +102,13 @@ def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool
     if listed:
         _list(as_json)
     elif engines:
-        _print_engines(as_json)
+        with ending_tidily():
+            _print_engines(as_json)
     elif dry_run or given["printed"]:
-        _print(_plan(recipe, given, gathered=False), given["printed"] or "plan", as_json)
+        _print(_plan(recipe, given, given["arch"] or _architecture()), given["printed"] or "plan", as_json)
     else:
-        _build(recipe, given, as_json)
+        with ending_tidily():
+            _build(recipe, given, as_json)
 
 
 def _list(as_json: bool) -> None:
@@ -143,34 +147,31 @@ def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
         click.echo(terminal(render_build_plan(plan)), nl=False)
 
 
-def _plan(recipe: str, given: Mapping[str, Any], *, gathered: bool) -> BuildPlan:
-    """Make the plan; with all its sources at hand, if it is to be built."""
-    from hpcmod.image import ingredients
+def _architecture() -> str:
+    """Name this machine's."""
     from hpcmod.image.sif import architecture_name
 
-    here = architecture_name(platform.machine())
-    architecture = given["arch"] or here
-    if gathered and architecture != here:
-        raise LackingError(
-            f"this machine is {here}, and cannot build for {architecture}", "Build on one that can run it."
+    return architecture_name(platform.machine())
+
+
+def _plan(recipe: str, given: Mapping[str, Any], architecture: str) -> BuildPlan:
+    """Make the plan; nothing is downloaded."""
+    from hpcmod.image.ingredients import plan_own, plan_recipe
+
+    if not given["context"]:
+        if not recipe:
+            cure = "hpcmod build --list shows them; --context DIR builds a Dockerfile."
+            raise BadInputError("no recipe is named", cure)
+        return plan_recipe(recipe, _request(given, architecture), larder=_larder(given))
+    if recipe:
+        raise BadInputError(f"both --context and the recipe {recipe} are named", "Name one of them.")
+    idle = [option for parameter, option in FOR_RECIPES.items() if given[parameter]]
+    if idle:
+        raise BadInputError(
+            f"{', '.join(idle)}: for recipes, and --context builds a Dockerfile of your own",
+            "Leave it out, or write what it is to do into the Dockerfile.",
         )
-    if given["context"]:
-        if recipe:
-            raise BadInputError(f"both --context and the recipe {recipe} are named", "Name one of them.")
-        idle = [option for parameter, option in FOR_RECIPES.items() if given[parameter]]
-        if idle:
-            raise BadInputError(
-                f"{', '.join(idle)}: for recipes, and --context builds a Dockerfile of your own",
-                "Leave it out, or write what it is to do into the Dockerfile.",
-            )
-        return ingredients.plan_own(given["context"], given["dockerfile"], architecture)
-    if not recipe:
-        raise BadInputError("no recipe is named", "hpcmod build --list shows them; --context DIR builds a Dockerfile.")
-    request, larder = _request(given, architecture), _larder(given)
-    if not gathered:
-        return ingredients.plan_recipe(recipe, request, larder=larder)
-    with ProgressLine(recipe) as progress:
-        return ingredients.gather(recipe, request, larder=larder, progress=progress)
+    return plan_own(given["context"], given["dockerfile"], architecture)
 
 
 def _request(given: Mapping[str, Any], architecture: str) -> BuildRequest:
@@ -212,21 +213,20 @@ def _larder(given: Mapping[str, Any]) -> Larder:
 
 
 def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
-    from hpcmod.image.build import BuildOptions, build_image
-    from hpcmod.image.ingredients import read_used, record_first_use
-    from hpcmod.image.settings import parse_compression
+    from hpcmod.image.build import build_image, prepare_build
+    from hpcmod.image.ingredients import gather, read_used, record_first_use
 
-    plan = _plan(recipe, given, gathered=True)
-    out = given["output"] or Path(f"{plan.recipe}-{plan.fingerprint[:12]}.sif")
-    site = machine.find_machine(None, os.environ, flag=given["site"]).site
-    options = BuildOptions(
-        environ=os.environ,
-        tool=f"hpcmod {hpcmod.__version__}",
-        engine=given["engine"],
-        conversion=parse_compression(given["compression"] or site.compression),
-        replace=given["force"],
-        tell=_tell,
-    )
+    here = _architecture()
+    if given["arch"] not in (None, here):
+        told = f"this machine is {here}, and cannot build for {given['arch']}"
+        raise LackingError(told, "Build on one that can run it.")
+    plan, options = _plan(recipe, given, here), _options(given)
+    if recipe:
+        if not given["offline"]:
+            options = prepare_build(plan, _output(plan, given), options=options)
+        with ProgressLine(recipe) as progress:
+            plan = gather(recipe, _request(given, here), larder=_larder(given), progress=progress)
+    out = _output(plan, given)
     with ProgressLine(out.name) as progress:
         built = build_image(plan, out, options=options, progress=progress)
     if built.reused:
@@ -237,6 +237,27 @@ def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
         click.echo(json.dumps({"version": JSON_VERSION, **asdict(built), "path": str(built.path)}, indent=1))
     else:
         click.echo(built.path)
+
+
+def _options(given: Mapping[str, Any]) -> BuildOptions:
+    from hpcmod.image.build import BuildOptions
+    from hpcmod.image.settings import parse_compression
+
+    site = machine.find_machine(None, os.environ, flag=given["site"]).site
+    return BuildOptions(
+        environ=os.environ,
+        tool=f"hpcmod {hpcmod.__version__}",
+        engine=given["engine"],
+        conversion=parse_compression(given["compression"] or site.compression),
+        replace=given["force"],
+        tell=_tell,
+    )
+
+
+def _output(plan: BuildPlan, given: Mapping[str, Any]) -> Path:
+    """Name the SIF; by default the name tells what it was built from."""
+    named: Path | None = given["output"]
+    return named or Path(f"{plan.recipe}-{plan.fingerprint[:12]}.sif")
 
 
 def _tell(line: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ import click
 
 from hpcmod import machine
 from hpcmod.cli.image import TOOL, tell
-from hpcmod.errors import BadInputError
+from hpcmod.cli.signals import ending_tidily
+from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.image.bundle import read_bundle, write_bundle
 from hpcmod.image.locate import find_image, image_directories, nowhere
 from hpcmod.image.provenance import sidecar
@@ -27,15 +29,22 @@ if TYPE_CHECKING:
 
 @click.group()
 def bundle() -> None:
-    """Carry easyconfigs and images to a machine without a network, as one file."""
+    """Carry easyconfigs and images to a machine without a network, as one file.
+
+    \b
+    Examples:
+      hpcmod bundle export torch.tar torch.eb
+      hpcmod bundle import torch.tar
+    """
 
 
 @bundle.command("export")
 @click.argument("output", metavar="BUNDLE.tar", type=click.Path(path_type=Path))
 @click.argument("what", metavar="EASYCONFIG|IMAGE...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Say what the bundle would hold, and write nothing.")
+@click.option("--force", is_flag=True, help="Replace a bundle that is there.")
 @click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
-def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, site: str | None) -> None:
+def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: bool, site: str | None) -> None:
     """Write easyconfigs (files that end in .eb), their images, and further images into one tar.
 
     An image is taken from beside its easyconfig, from EasyBuild's source path or from the site's directories; where it
@@ -48,21 +57,42 @@ def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, site: str 
     """
     from hpcmod.image.settings import make_options  # slow to import: see image.py
 
+    _check_output(output, force=force)
     found = machine.find_machine(None, os.environ, flag=site).site
     options = make_options(found, os.environ, tool=TOOL, tell=tell)
     files: list[Path] = []
-    with ExitStack() as stack:
-        directory = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".hpcmod-"))
-        )
+    with ending_tidily(), _new_directory(output, dry_run=dry_run) as directory:
         sums: dict[str, str] = {}
         for one in what:
             files += _collect(one, directory, options, found.central, sums=sums, dry_run=dry_run)
+        files = list({path.absolute(): path for path in files}.values())  # two easyconfigs may name one image
         for path in files:
             click.echo(path.name if path.parent == directory else path)
         if not dry_run:
             with ProgressLine(output.name) as progress:
                 write_bundle(files, output, expected=sums, progress=progress)
+
+
+def _check_output(output: Path, *, force: bool) -> None:
+    """Refuse to write the bundle over something else, above all over what was to go into it."""
+    if output.suffix in (".eb", ".sif") or output.is_dir():
+        raise BadInputError(
+            f"{output}: is no name for a bundle", "Name the bundle first: BUNDLE.tar, then what it holds."
+        )
+    if not output.absolute().parent.is_dir():
+        raise NotFoundError(f"{output.absolute().parent}: no such directory", "Make it, or choose another place.")
+    if output.exists() and not force:
+        raise BadInputError(f"{output}: is there already", "Choose another name, or have it replaced: --force.")
+
+
+@contextmanager
+def _new_directory(output: Path, *, dry_run: bool) -> Iterator[Path]:
+    """Give a directory beside the bundle for what is fetched, until the end of the block; a dry run makes none."""
+    if dry_run:
+        yield output.absolute().parent / ".hpcmod"
+        return
+    with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".hpcmod-") as directory:
+        yield Path(directory)
 
 
 @bundle.command("import")
@@ -83,11 +113,15 @@ def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -
     Examples:
       hpcmod bundle import torch.tar && eb torch/*.eb
     """
+    if not file.is_file():
+        raise NotFoundError(f"{file}: no such file", "Name a bundle: hpcmod bundle export makes one.")
     directory = output or file.with_suffix("")
+    if directory.exists() and not directory.is_dir():
+        raise BadInputError(f"{directory}: is there already, and is no directory", "Name another one: -o DIRECTORY.")
     if dry_run:
         click.echo(directory)
         return
-    with ProgressLine(file.name) as progress:
+    with ending_tidily(), ProgressLine(file.name) as progress:
         found = read_bundle(file, directory, replace=force, progress=progress)
     for path in (*found.easyconfigs, *found.images):
         click.echo(path)
@@ -112,6 +146,8 @@ def _collect(
     easyconfig = Path(text)
     try:
         named = read_named_image(easyconfig.read_text(encoding="utf-8"), text)
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{text}: no such easyconfig", "Give the path of its file.") from err
     except UnicodeDecodeError as err:
         raise BadInputError(f"{text}: is not written in UTF-8", "Save it as UTF-8.") from err
     source = make_source(named.reference, named.source_urls, named.checksum)
@@ -119,8 +155,11 @@ def _collect(
     places = image_directories(parents, named.software or "_", central)
     yield easyconfig
     image, *beside = _image(source, places, directory, options, dry_run=dry_run)
-    if source.checksum:
-        sums[image.name] = source.checksum
+    if source.checksum and sums.setdefault(image.name, source.checksum) != source.checksum:
+        raise VerificationError(
+            f"{text}: names {source.checksum} for {image.name}, another easyconfig {sums[image.name]}",
+            "Give each image a name of its own, or correct `checksums`.",
+        )
     yield from (image, *beside)
 
 
@@ -134,7 +173,8 @@ def _image(
     sif = there or directory / reference.file_name
     if there is None and not dry_run:
         with ProgressLine(sif.name) as progress:
-            get_source(source, directory, options=options, beside=places, progress=progress)
+            shown = replace(options, detail=progress.note)
+            get_source(source, directory, options=shown, beside=places, progress=progress)
     yield sif
     if sidecar(sif).is_file():
         yield sidecar(sif)

@@ -27,6 +27,11 @@ def cache() -> None:
 
     It is $HPCMOD_CACHE, else the place that the site profile names, else the user's own cache directory. What is in it
     is never needed, only fetched again where it is missing.
+
+    \b
+    Examples:
+      hpcmod cache ls
+      hpcmod cache gc --max-size 20G
     """
 
 
@@ -63,7 +68,9 @@ def cache_rm(digests: tuple[str, ...], dry_run: bool) -> None:
 
 
 @cache.command("gc")
-@click.option("--older-than", type=float, metavar="DAYS", help="Remove what was not used for so long.")
+@click.option(
+    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Remove what was not used for so long."
+)
 @click.option("--max-size", metavar="BYTES", help="Then the longest unused until so much is left: 20G, 500M.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -82,7 +82,10 @@ def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference
     done = run([runtime, "exec", str(path), "env", "-0"])
     if done.status:
         said = "\n".join(done.stderr.strip().splitlines()[-3:])
-        raise CheckFailedError(f"{path} does not start: {runtime} exec ended with {done.status}\n{said}")
+        raise CheckFailedError(
+            f"{path} does not start: {runtime} exec ended with {done.status}\n{said}",
+            "`hpcmod verify` tells whether the image is damaged, `hpcmod doctor` what this machine lacks.",
+        )
     inside = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
     return compare_environments(environ, inside, image=read_facts(path).assigned)
 

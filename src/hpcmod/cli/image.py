@@ -118,6 +118,9 @@ def _get(
     from hpcmod.image.obtain import obtain
     from hpcmod.image.settings import make_options
 
+    if out.is_dir():
+        raise BadInputError(f"{out}: is a directory", "Name the SIF in it.")
+
     found = make_options(
         machine.find_machine(None, os.environ, flag=site).site,
         os.environ,

@@ -15,11 +15,11 @@ from typing import Any
 import click
 
 from hpcmod import machine, resources
-from hpcmod.cli.run_options import of_a_run, runtime_name, script_options
+from hpcmod.cli.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, with_options
-from hpcmod.model.site import Site
+from hpcmod.model.site import STAGE_PLACES, Site
 from hpcmod.process import become, run
 
 JSON_VERSION = 1
@@ -27,7 +27,7 @@ _MARK = "Written by `hpcmod job`"
 _PATIENCE = 60.0  # seconds for a Slurm that does not answer
 
 
-@click.command(context_settings={"allow_interspersed_args": True})
+@click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
 @click.argument("module", required=False, default="")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 @click.option("-N", "--nodes", default=1, help="Default: 1.")
@@ -41,7 +41,7 @@ _PATIENCE = 60.0  # seconds for a Slurm that does not answer
 @click.option("-J", "--job-name", default="", help="Default: that of the program.")
 @click.option("--output", default="", help="File for what the job prints; default: %x-%j.out.")
 @click.option("--sbatch", "more", multiple=True, help="Any other option of sbatch, e.g. --sbatch=--mem=0.")
-@click.option("--stage", type=click.Choice(["nvme", "ram"]), default=None, help="Copy the image to every node first.")
+@click.option("--stage", type=click.Choice(STAGE_PLACES), default=None, help="Copy the image to every node first.")
 @click.option("--stage-data", multiple=True, help="Archive or squashfs to put on every node, at /staged-data/NAME.")
 @click.option("--proxy", is_flag=True, help="Set the site's variables that lead to the internet.")
 @click.option("-o", "script", type=click.Path(path_type=Path), help="File for the batch script; default: stdout.")
@@ -76,6 +76,10 @@ def job(module: str, program: tuple[str, ...], site: str | None, lint: bool, as_
 
 
 def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any]) -> JobRequest:
+    if module.endswith(".py"):
+        raise BadInputError(
+            f"no module is named: {module} stands in its place", f"hpcmod job NAME[/VERSION] ... -- {module} ARGUMENTS"
+        )
     if not module:
         raise BadInputError("no module is named", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
     names = (*SBATCH_VARIABLES, "job-name", "output")
@@ -88,7 +92,7 @@ def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any
         ranks=given["ranks"],
         gpus=given["gpus"],
         node_type=given["node_type"],
-        launcher=given["launcher"],
+        launcher=given["launcher"] or "",
         options=tuple((name, value) for name, value in pairs if value),
         more=given["more"],
         stage=given["stage"] or "",
@@ -112,7 +116,8 @@ def _write(request: JobRequest, site: Site, given: Mapping[str, Any], *, named: 
     path = None if given["dry_run"] else _save(text, given["script"], plan, submit=submit)
     number = _submit(path) if submit and path else ""
     unfit = () if named else explain_module(request.module, site, os.environ)
-    for note in (*plan.notes, *filter(None, [tested]), *unfit):
+    unsaid = "" if named and not submit else _explain_output(request)
+    for note in (*plan.notes, *filter(None, [tested, unsaid]), *unfit):
         click.echo(f"hpcmod: {note}", err=True)
     if as_json:
         answer = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
@@ -121,6 +126,14 @@ def _write(request: JobRequest, site: Site, given: Mapping[str, Any], *, named: 
         click.echo(number)
     elif path is None:
         click.echo(text, nl=False)
+
+
+def _explain_output(request: JobRequest) -> str:
+    """Say that a job could not write what it prints: Slurm makes no directories, and the job ends without a word."""
+    place = Path(request.option("output")).parent
+    if "%" in str(place) or place.is_dir():
+        return ""
+    return f"There is no directory {place}, and Slurm makes none: mkdir -p {place}"
 
 
 def _test(text: str, *, must: bool) -> str:
@@ -146,6 +159,8 @@ def _save(text: str, script: Path | None, plan: JobPlan, *, submit: bool) -> Pat
     path = script or (Path(f"{plan.name}.sh") if submit else None)
     if path is None:
         return None
+    if not path.parent.is_dir():
+        raise BadInputError(f"there is no directory {path.parent}", f"mkdir -p {path.parent}")
     if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
         raise BadInputError(f"{path} is there, and `hpcmod job` did not write it", "Name another file: -o FILE")
     write_file(path, text)

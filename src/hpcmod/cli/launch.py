@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hpcmod import machine
-from hpcmod.cli.run_options import of_a_run, runtime_name, script_options
+from hpcmod.cli.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
 from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.model.jobs.layout import Layout, make_layout
 from hpcmod.model.jobs.request import JobRequest, check_request
@@ -19,7 +19,7 @@ from hpcmod.model.site import Site
 from hpcmod.process import become
 
 
-@click.command()
+@click.command(cls=CommandOfProgram)
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--dry-run", is_flag=True, help="Print the srun and run nothing.")
 @of_a_run
@@ -63,7 +63,7 @@ def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Si
         gpus=_gpus_of_allocation(int(nodes)) if given["gpus"] < 0 else given["gpus"],
         cpus=-1 if partition in site.job.exclusive else 0,
         node_type=given["node_type"],
-        launcher=given["launcher"],
+        launcher=given["launcher"] or "",
         options=(("partition", partition),) if partition else (),
         script_options=script_options(given),
         binds=given["binds"],

@@ -74,19 +74,18 @@ def promote(container: str, **flags: Any) -> None:
     _change(container, lambda records, key: rules.move_alias(records, key, rules.STABLE), verb="promote", **flags)
 
 
-def _look_at_day(_: click.Context, __: click.Parameter, day: str) -> str:
-    if "" < day <= time.strftime("%Y-%m-%d", time.gmtime()):
+def _look_at_day(_: click.Context, __: click.Parameter, day: str | None) -> str | None:
+    if "" < (day or "") <= time.strftime("%Y-%m-%d", time.gmtime()):
         tell(f"--until {day}: that day has come already")
     return day
 
 
 def _leaving_options(command: Callable[..., None]) -> Callable[..., None]:
     for flag in (
-        click.option("--reason", default="", metavar="TEXT", help="Why; users are told."),
-        click.option("--successor", default="", metavar="NAME/VERSION", help="What to use instead; users are told."),
+        click.option("--reason", metavar="TEXT", help="Why; users are told."),
+        click.option("--successor", metavar="NAME/VERSION", help="What to use instead; users are told."),
         click.option(
             "--until",
-            default="",
             metavar="YYYY-MM-DD",
             callback=_look_at_day,
             help="The day (UTC) when it goes; a retired one loads until then.",
@@ -96,30 +95,41 @@ def _leaving_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _let_go(
+    container: str,
+    decide: Callable[..., Records],
+    *,
+    until: str | None,
+    successor: str | None,
+    reason: str | None,
+    **flags: Any,
+) -> None:
+    said = {"until": until, "successor": successor, "reason": reason}
+    _change(container, lambda records, key: decide(records, key, **said), **flags)
+
+
 @click.command()
 @click.argument("container", metavar="NAME/VERSION")
 @_leaving_options
 @changing_options
-def deprecate(container: str, until: str, successor: str, reason: str, **flags: Any) -> None:
+def deprecate(container: str, **asked: Any) -> None:
     """Say at each load of a container that it will go: when, why, and what to use instead. It goes on working.
 
+    Of one that is deprecated already only what is said changes; an empty text takes back what was said.
+
     \b
-    Example:
+    Examples:
       hpcmod deprecate PyTorch/2.5.1-singularity --until 2027-03-01 --successor PyTorch/2.7.1-singularity
+      hpcmod deprecate PyTorch/2.5.1-singularity --until ""     # it stays, for now
     """
-    _change(
-        container,
-        lambda records, key: rules.deprecate(records, key, until=until, successor=successor, reason=reason),
-        verb="deprecate",
-        **flags,
-    )
+    _let_go(container, rules.deprecate, verb="deprecate", **asked)
 
 
 @click.command()
 @click.argument("container", metavar="NAME/VERSION")
 @_leaving_options
 @changing_options
-def retire(container: str, until: str, successor: str, reason: str, **flags: Any) -> None:
+def retire(container: str, **asked: Any) -> None:
     """Let a container load no more: at once, or from a day on. Loading it says what to use instead, and how.
 
     Nothing is removed: jobs that have loaded it go on, and `hpcmod restore` brings it back. Its aliases go to the
@@ -130,12 +140,7 @@ def retire(container: str, until: str, successor: str, reason: str, **flags: Any
       hpcmod retire PyTorch/2.5.1-singularity --successor PyTorch/2.7.1-singularity
       hpcmod retire PyTorch/2.5.1-singularity --until 2027-03-01 --reason "its ROCm is too old for the driver"
     """
-    _change(
-        container,
-        lambda records, key: rules.retire(records, key, until=until, successor=successor, reason=reason),
-        verb="retire",
-        **flags,
-    )
+    _let_go(container, rules.retire, verb="retire", **asked)
 
 
 @click.command()

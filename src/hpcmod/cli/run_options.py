@@ -13,12 +13,34 @@ from hpcmod.install.runtime import find_runtime
 from hpcmod.model.site import LAUNCHERS
 
 
+class CommandOfProgram(click.Command):
+    """A verb that runs a program, and says where the program's own options belong when it meets one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options; one that is not ours may be the program's."""
+        asked = list(args)
+        try:
+            left = super().parse_args(ctx, args)
+        except click.NoSuchOption as fault:
+            if "--" in asked:
+                raise
+            told = f"{fault.format_message()} If it is the program's: the program comes behind `--`."
+            raise click.UsageError(told, ctx) from fault
+        program = ctx.params.get("program")
+        if program and "--" not in asked and not ctx.params.get("lint") and not ctx.resilient_parsing:
+            ours = [word for word in asked[asked.index(program[0]) :] if word.startswith("-")]
+            if ours:
+                told = f"{' '.join(ours)} is not the program's, although behind it: that comes behind `--`"
+                click.echo(f"hpcmod: {told}.", err=True)
+        return left
+
+
 def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that `hpcmod job` and `hpcmod launch` share."""
     for option in (
         click.option("--site", help="Name or file of the site profile."),
         click.option("--node-type", default="", help="Kind of node, as the site profile names it."),
-        click.option("--launcher", default="", type=click.Choice(["", *LAUNCHERS]), help="What starts the ranks."),
+        click.option("--launcher", default=None, type=click.Choice(LAUNCHERS), help="What starts the ranks."),
         click.option("--ranks-per-node", default=0, help="Default: one a GPU."),
         click.option("--gpus", default=-1, help="A node; default: all."),
         click.option("-B", "--bind", "binds", multiple=True, help="Bind path, beside those of the module."),

@@ -13,14 +13,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpcmod import resources
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
+from hpcmod.image.build_context import write_context
 from hpcmod.image.build_labels import measure_labels
 from hpcmod.image.convert import ConvertOptions, convert
 from hpcmod.image.copy import copy_image
 from hpcmod.image.engines.engine import Engine, Source
 from hpcmod.image.engines.place import ELSEWHERE, Place, open_place
-from hpcmod.image.engines.probe import Trial, choose_engine
+from hpcmod.image.engines.probe import Trial, choose_engine, find_engines
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.layout import read_layout
 from hpcmod.image.preflight import Need, check_room
@@ -30,7 +30,6 @@ from hpcmod.image.sif_labels import add_labels, read_labels
 from hpcmod.lock import hold, tidy
 from hpcmod.model.recipes.build_plan import BuildPlan
 from hpcmod.model.reference import OCI_KINDS, ImageReference
-from hpcmod.render.recipe import render_context, render_definition, render_dockerfile
 from hpcmod.replacing import clear_partials, partial_path
 
 FINGERPRINT = "org.hpcmod.fingerprint"
@@ -49,8 +48,8 @@ class BuildOptions:
     """Of programs that are run; HPCMOD_BUILD_DIR is read: where intermediate files go, else beside the SIF."""
     tool: str
     """Name and version of this program, for the provenance."""
-    engine: str | None = None
-    """The engine to build with; None for the first that works."""
+    engine: str | Engine | None = None
+    """The engine to build with, or its name; None for the first that works."""
     conversion: ConvertOptions = field(default_factory=ConvertOptions)
     replace: bool = False
     """Whether a file that is there, and was built from something else, may be replaced."""
@@ -108,6 +107,26 @@ def build_image(plan: BuildPlan, out: Path, *, options: BuildOptions, progress: 
         return _Build(plan, out, options, progress).run()
 
 
+def prepare_build(plan: BuildPlan, out: Path, *, options: BuildOptions) -> BuildOptions:
+    """See that an image can be built here before its sources are downloaded, which may take an hour.
+
+    Returns the options with an engine that works; as they were, where the image is there already.
+
+    Raises
+    ------
+    NotFoundError, LackingError, NoSpaceError, BadInputError
+        As `build_image` would.
+    """
+    out = out.absolute()
+    if isinstance(options.engine, str):
+        find_engines(options.engine, forms_of(plan))  # a wrong name is told also where nothing is to be built
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(out, options):
+        if find_built(out, plan.fingerprint, environ=options.environ):
+            return options
+        return replace(options, engine=_Build(plan, out, options, None).prepare())
+
+
 def find_built(out: Path, fingerprint: str, *, environ: Mapping[str, str]) -> Built | None:
     """Find a SIF that this user has built from the same plan; its bytes are not read again."""
     if not out.is_file():
@@ -148,9 +167,7 @@ class _Build:
     def run(self) -> Built:
         """Build, and put the SIF in place."""
         options = self._options
-        self._check_base()
-        trial = Trial(self._at, f"{self._name}.trial", options.environ)
-        engine = choose_engine(options.engine, trial, forms=self._forms())
+        engine = self.prepare()
         options.tell(f"building {self._plan.recipe} with {engine.name} ({engine.way})")
         try:
             with open_place(self._at, self._name, options.environ, tell=options.tell) as place:
@@ -161,11 +178,13 @@ class _Build:
         finally:
             self._staged.unlink(missing_ok=True)
 
-    def _forms(self) -> Sequence[str]:
-        """Name what this can be built from."""
-        if self._base and self._base.kind not in OCI_KINDS:
-            return ("definition",)
-        return ("Dockerfile",) if self._plan.own_dockerfile else ("Dockerfile", "definition")
+    def prepare(self) -> Engine:
+        """Refuse what cannot be built here, and choose the engine, unless that was done."""
+        self._check_base()
+        asked, environ = self._options.engine, self._options.environ
+        if asked is None or isinstance(asked, str):
+            return choose_engine(asked, Trial(self._at, f"{self._name}.trial", environ), forms=forms_of(self._plan))
+        return asked
 
     def _check_base(self) -> None:
         """Refuse a base that is not there, and what will not fit, before anything is begun."""
@@ -179,7 +198,9 @@ class _Build:
         )
 
     def _make_sif(self, engine: Engine, place: Place) -> None:
-        source = self._write_source(engine, place)
+        file = write_context(self._plan, place.context, form=engine.form)
+        own = self._plan.own_dockerfile
+        source = Source(Path(self._plan.own_context) if own else place.context, file, self._base)
         try:
             built = engine.build(place, source)
         except HpcmodError as err:
@@ -193,20 +214,6 @@ class _Build:
             converted = convert(image, self._staged, options=self._options.conversion, progress=self._progress)
         for what in converted.left_out:
             self._options.tell(f"left out: {what}")
-
-    def _write_source(self, engine: Engine, place: Place) -> Source:
-        """Write what the engine builds from."""
-        plan, templates = replace(self._plan, base=_from_anywhere(self._base)), resources.module_templates()
-        render = render_dockerfile if engine.form == "Dockerfile" else render_definition
-        file = place.context / engine.form
-        file.write_text(render(plan, templates=templates))
-        for name, text in render_context(plan).items():
-            target = place.context / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
-        for path, inside in plan.inputs:
-            _put(Path(path), place.context / inside)
-        return Source(Path(plan.own_context) if plan.own_dockerfile else place.context, file, self._base)
 
     def _with_log(self, err: HpcmodError, place: Place) -> HpcmodError:
         """Keep what the engine said, and tell where it is."""
@@ -237,16 +244,15 @@ class _Build:
         return Built(self._out, sha256, engine.name, plan.fingerprint, reused=False)
 
 
+def forms_of(plan: BuildPlan) -> Sequence[str]:
+    """Name what a plan can be built from: `Dockerfile`, `definition`."""
+    if plan.base and ImageReference.parse(plan.base).kind not in OCI_KINDS:
+        return ("definition",)
+    return ("Dockerfile",) if plan.own_dockerfile else ("Dockerfile", "definition")
+
+
 def _short_hash(path: Path) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
-
-
-def _from_anywhere(base: ImageReference | None) -> str:
-    """Name a base as it is found from every directory, for engines work in their own."""
-    if base is None:
-        return ""
-    path = os.fspath(Path(base.path).absolute()) if base.path else ""
-    return replace(base, path=path, text=path or base.text).canonical
 
 
 def _unpacked_size(base: ImageReference, architecture: str) -> int:
@@ -271,22 +277,3 @@ def _size_below(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
     return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
-
-
-def _put(path: Path, target: Path) -> None:
-    """Put a file, or a directory with all below it, into the build context."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():
-        shutil.copytree(path, target, copy_function=_link)
-    else:
-        _link(os.fspath(path), os.fspath(target))
-
-
-def _link(source: str, target: str) -> None:
-    """Give a file a second name where it is on the same disk and ours, else copy it; links are followed."""
-    try:
-        os.link(os.path.realpath(source), target)  # link itself follows none on Linux
-    except FileNotFoundError as err:
-        raise NotFoundError(f"{source}: leads to nothing", "Mend the link, or leave it out of the directory.") from err
-    except OSError:
-        shutil.copyfile(source, target)

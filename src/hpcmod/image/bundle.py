@@ -16,14 +16,16 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.errors import BadInputError, VerificationError
-from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, file_sha256
+from hpcmod.image.blobs.tally import Tally
+from hpcmod.image.integrity import BLOCK, Progress, check_sha256, file_sha256
 from hpcmod.image.preflight import Need, check_room
 from hpcmod.replacing import replacing
 
@@ -32,6 +34,7 @@ SUMS = "SHA256SUMS"
 _LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_+][A-Za-z0-9._+-]*)")
 _MOST = 10_000  # files
 _LIMIT = 4 << 20  # bytes of the list
+_FAULTS = (tarfile.TarError, ValueError, EOFError, OverflowError, RecursionError, MemoryError)  # of a tar that is none
 _SUFFIXES = (".eb", ".sif", ".provenance.json")
 
 
@@ -65,26 +68,38 @@ def write_bundle(
         If the bundle will not fit.
     """
     _check_names([path.name for path in files])
-    total = sum(path.stat().st_size for path in files)
+    sizes = {path.name: path.stat().st_size for path in files}
+    total = sum(sizes.values())
     check_room([Need(out.absolute().parent, total, 1, "the bundle", "name another place for the bundle")])
-    sums = {path.name: file_sha256(path) for path in files}
-    for path in files:
-        check_sha256(str(path), expected=(expected or {}).get(path.name), found=sums[path.name])
-    ticker = Ticker(progress, total)
-    with replacing(out) as partial, partial.open("wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
-        listed = "".join(f"{found}  {name}\n" for name, found in sums.items()).encode()
-        tar.addfile(_member(SUMS, len(listed)), io.BytesIO(listed))
+    tally = Tally(out.name, sizes, progress=progress)
+    with replacing(out) as new, new.open("wb") as file:
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            blank = _list_sums(dict.fromkeys(sizes, "0" * 64))
+            tar.addfile(_member(SUMS, len(blank)), io.BytesIO(blank))
+            sums = {path.name: _add(tar, path, sizes[path.name], tally) for path in files}
         for path in files:
-            with path.open("rb") as source:
-                tar.addfile(_member(path.name, path.stat().st_size), _Counted(source, ticker))
-        tar.close()
+            check_sha256(path, expected=(expected or {}).get(path.name), found=sums[path.name])
+        file.seek(tarfile.BLOCKSIZE)  # the list comes first, and is known last: each file is read once
+        file.write(_list_sums(sums))
         file.flush()
         os.fsync(file.fileno())
     return sums
 
 
+def _list_sums(sums: Mapping[str, str]) -> bytes:
+    return "".join(f"{found}  {name}\n" for name, found in sums.items()).encode()
+
+
+def _add(tar: tarfile.TarFile, path: Path, size: int, tally: Tally) -> str:
+    """Add a file; give its sum."""
+    with path.open("rb") as file:
+        source = _Hashed(file, path.name, tally)
+        tar.addfile(_member(path.name, size), source)
+    return source.sha256.hexdigest()
+
+
 def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progress: Progress | None = None) -> Unpacked:
-    """Unpack a bundle into a directory: each file gets its name when its sum is right.
+    """Unpack a bundle into a directory: each file gets its name when its sum is right; what is there already stays.
 
     Parameters
     ----------
@@ -102,37 +117,41 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
     """
     with _open_tar(bundle) as tar:
         sums = _read_sums(bundle, tar)
-        if not replace:
-            _check_place(directory, sums)
+        there = {} if replace else _sizes_there(directory, sums)
+        whole = bundle.stat().st_size
+        tally = Tally(bundle.name, {SUMS: whole, **there}, progress=progress)
+        _check_there(directory, {name: sums[name] for name in there}, tally)
         directory.mkdir(parents=True, exist_ok=True)
-        need = Need(directory, bundle.stat().st_size, len(sums), "what is in the bundle", "name another directory: -o")
-        check_room([need])
-        ticker = Ticker(progress, bundle.stat().st_size)
-        for member in iter(tar.next, None):
-            if not member.isreg() or member.issparse():  # holes are bytes from nowhere: a small bundle fills a disk
-                raise BadInputError(f"{bundle}: holds {member.name!r}, which is no plain file", "Make it anew.")
-            if member.name not in sums:
-                raise BadInputError(f"{bundle}: holds {member.name!r}, which its list of sums does not name")
-            _unpack(tar, member, directory / member.name, sums.pop(member.name), ticker)
-    if sums:
-        raise VerificationError(f"{bundle}: lacks {', '.join(sums)}", "Copy the bundle again.")
-    return _list(directory, bundle)
+        size = max(0, whole - sum(there.values()))
+        check_room([Need(directory, size, len(sums), "what is in the bundle", "name another directory: -o")])
+        with _whole(bundle):
+            _unpack_all(tar, directory, sums, tally, skip=there)
+        tally.set(SUMS, whole)
+    return _list(directory, sums)
 
 
-def _check_place(directory: Path, sums: Mapping[str, str]) -> None:
+def _sizes_there(directory: Path, sums: Mapping[str, str]) -> dict[str, int]:
+    """Give the bytes of the files of a bundle whose names are taken."""
+    return {name: (directory / name).lstat().st_size for name in sums if os.path.lexists(directory / name)}
+
+
+def _check_there(directory: Path, sums: Mapping[str, str], tally: Tally) -> None:
     """Refuse to replace what is there; what an earlier import of the same bundle has put there may stay."""
     for name, expected in sums.items():
         path = directory / name
-        if os.path.lexists(path) and not (path.is_file() and file_sha256(path) == expected):
+        found = file_sha256(path, partial(_tell, tally, name)) if path.is_file() and not path.is_symlink() else ""
+        if found != expected:
             raise BadInputError(
                 f"{path}: is there already, and is another file",
                 "Name another directory: -o, or have it replaced: --force.",
             )
 
 
-def _list(directory: Path, bundle: Path) -> Unpacked:
-    with _open_tar(bundle) as tar:
-        names = list(_read_sums(bundle, tar))
+def _tell(tally: Tally, name: str, done: int, _: int) -> None:
+    tally.set(name, done)
+
+
+def _list(directory: Path, names: Iterable[str]) -> Unpacked:
     paths = [directory / name for name in names]
     return Unpacked(
         tuple(path for path in paths if path.suffix == ".eb"), tuple(path for path in paths if path.suffix == ".sif")
@@ -148,8 +167,8 @@ def _open_tar(bundle: Path) -> Iterator[tarfile.TarFile]:
         if err.errno != errno.EINVAL:  # that is where a negative length leads before the start of the file
             raise
         raise BadInputError(f"{bundle}: no bundle, or damaged", "Copy the bundle again.") from err
-    except (tarfile.TarError, ValueError, EOFError, OverflowError, RecursionError, MemoryError) as err:
-        raise BadInputError(f"{bundle}: no bundle, or cut off: {err}", "Copy the bundle again.") from err
+    except _FAULTS as err:
+        raise BadInputError(f"{bundle}: no bundle: {err}", "Make one: hpcmod bundle export.") from err
 
 
 def _read_sums(bundle: Path, tar: tarfile.TarFile) -> dict[str, str]:
@@ -164,15 +183,43 @@ def _read_sums(bundle: Path, tar: tarfile.TarFile) -> dict[str, str]:
     return sums
 
 
-def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, expected: str, ticker: Ticker) -> None:
+@contextmanager
+def _whole(bundle: Path) -> Iterator[None]:
+    """Tell a bundle that is cut off from what never was one: its list of sums has been read."""
+    try:
+        yield
+    except _FAULTS as err:
+        raise VerificationError(f"{bundle}: is cut off or damaged: {err}", "Copy the bundle again.") from err
+
+
+def _unpack_all(
+    tar: tarfile.TarFile, directory: Path, sums: Mapping[str, str], tally: Tally, *, skip: Collection[str]
+) -> None:
+    """Unpack what the list names, all of it and nothing else."""
+    missing = dict(sums)
+    for member in iter(tar.next, None):
+        if not member.isreg() or member.issparse():  # holes are bytes from nowhere: a small bundle fills a disk
+            raise BadInputError(f"{tar.name!s}: holds {member.name!r}, which is no plain file", "Make it anew.")
+        if member.name not in missing:
+            raise BadInputError(
+                f"{tar.name!s}: holds {member.name!r}, which its list of sums does not name", "Make it anew."
+            )
+        expected = missing.pop(member.name)
+        if member.name not in skip:
+            _unpack(tar, member, directory / member.name, expected, tally)
+    if missing:
+        raise VerificationError(f"{tar.name!s}: lacks {', '.join(missing)}", "Copy the bundle again.")
+
+
+def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, expected: str, tally: Tally) -> None:
     source = tar.extractfile(member)
     sha256 = hashlib.sha256()
-    with replacing(path) as partial:
-        with partial.open("wb") as file:
+    with replacing(path) as new:
+        with new.open("wb") as file:
             while source and (block := source.read(BLOCK)):
                 sha256.update(block)
                 file.write(block)
-                ticker.tick(tar.offset + file.tell())
+                tally.set(SUMS, member.offset_data + file.tell())
             file.flush()
             os.fsync(file.fileno())
         check_sha256(f"{tar.name!s}: {member.name}", expected=expected, found=sha256.hexdigest())
@@ -194,14 +241,16 @@ def _check_names(names: Sequence[str]) -> None:
         )
 
 
-class _Counted(io.RawIOBase):
-    """Tells how many bytes went by."""
+class _Hashed(io.RawIOBase):
+    """Hashes and counts what is read."""
 
-    def __init__(self, file: BinaryIO, ticker: Ticker) -> None:
+    def __init__(self, file: BinaryIO, name: str, tally: Tally) -> None:
         super().__init__()
-        self._file, self._ticker = file, ticker
+        self._file, self._name, self._tally = file, name, tally
+        self.sha256 = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
-        self._ticker.tick(self._file.tell())
+        self.sha256.update(data)
+        self._tally.set(self._name, self._file.tell())
         return data

@@ -170,7 +170,9 @@ def open_image(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such image") from err
+        raise NotFoundError(
+            f"{path}: no such image", "Check its name; to get one from elsewhere: hpcmod fetch."
+        ) from err
     except IsADirectoryError as err:
         raise BadInputError(
             f"{path}: a directory, expected a SIF", "If it is a sandbox: apptainer build NEW.sif DIRECTORY."

@@ -46,6 +46,8 @@ def verify_image(
 
     Raises
     ------
+    BadInputError
+        If it is neither, or a checksum is given for what is no file.
     VerificationError
         If it is damaged, or not what was promised or signed.
     UntrustedError
@@ -82,6 +84,11 @@ def _with_keys(policy: TrustPolicy, keys: tuple[str, ...]) -> TrustPolicy:
 
 
 def _verify_in_registry(reference: ImageReference, policy: TrustPolicy, options: ObtainOptions) -> Verified:
+    if options.checksum:  # no SIF is there to have it, and it must not count as what the policy wants
+        raise BadInputError(
+            f"{reference.canonical}: the checksum is that of a SIF, and this is an image in a registry",
+            "Verify the SIF that was made of it, or name the image by digest: docker://HOST/NAME@sha256:...",
+        )
     rule = policy.rule_for(reference.canonical)
     pinned = check_pinned(reference, rule, options.checksum)
     digest = resolve(reference, access=options.access)

@@ -17,6 +17,9 @@ NETSTACK_MODES = ("auto", "swap", "off")
 LAUNCHERS = ("srun", "torchrun", "deepspeed", "accelerate")
 """What can start the ranks of a job."""
 
+STAGE_PLACES = ("nvme", "ram")
+"""What a node-local place can be: a disk of the node, or its memory."""
+
 Binds = tuple[tuple[Bind, ...], ...]
 """Groups of candidates; each group gives at most one bind: its first whose source exists on the node."""
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Union
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.spec import Commands
 from hpcmod.render.quote import python_literal, sh_comment
+
+_Value = Union[str, Sequence["_Value"], Mapping[str, "_Value"]]
 
 _COLUMNS = 120  # EasyBuild's style check: MAX_LINE_LENGTH of framework/easyconfig/style.py, 5.4.1
 _INDENT = "    "
@@ -106,30 +109,22 @@ def render_easyconfig(wanted: EasyconfigText) -> str:
 def _image(wanted: EasyconfigText) -> list[str]:
     reference = ImageReference.parse(wanted.image)
     if reference.kind == "name":
-        lines = [*_assign_list("sources", [wanted.image]), *_assign_list("source_urls", wanted.source_urls)]
+        lines = [*_assign("sources", [wanted.image]), *_assign_some("source_urls", wanted.source_urls)]
     else:
         lines = _assign("image", wanted.image)
     lines += _texts(wanted, "download_instructions")
     if not wanted.checksum:
         lines.append(_comment(_BY_DIGEST if reference.pinned else _UNPINNED))
     lines.append(f"checksums = [{python_literal(wanted.checksum) if wanted.checksum else None}]")
-    return [*lines, *_commands(wanted), *_assign_table("environment", dict(map(_literals, wanted.environment)))]
+    return [*lines, *_commands(wanted), *_assign_some("environment", dict(wanted.environment))]
 
 
 def _commands(wanted: EasyconfigText) -> list[str]:
     if not wanted.command_words:
-        return _assign_list("wrapped_commands", wanted.wrapped_commands)
-    words = {**{name: (name,) for name in wanted.wrapped_commands}, **dict(wanted.command_words)}
-    literals = {_literal(name): f"[{', '.join(map(_literal, run))}]" for name, run in words.items()}
-    return _assign_table("wrapped_commands", literals)
-
-
-def _literals(pair: tuple[str, str]) -> tuple[str, str]:
-    return _literal(pair[0]), _literal(pair[1])
-
-
-def _literal(text: str) -> str:
-    return python_literal(_TEMPLATE.sub("%%", text))  # %(name)s is a template for EasyBuild, %%(name)s is that text
+        return _assign_some("wrapped_commands", wanted.wrapped_commands)
+    return _assign_some(
+        "wrapped_commands", {**{name: (name,) for name in wanted.wrapped_commands}, **dict(wanted.command_words)}
+    )
 
 
 def _texts(wanted: EasyconfigText, *names: str) -> list[str]:
@@ -137,52 +132,76 @@ def _texts(wanted: EasyconfigText, *names: str) -> list[str]:
     return [line for name in names if getattr(wanted, name) for line in _assign(name, getattr(wanted, name))]
 
 
-def _assign(name: str, text: str) -> list[str]:
-    line = f"{name} = {_literal(text)}"
+def _assign(name: str, value: _Value) -> list[str]:
+    return _render(f"{name} = ", value, "", indent="")
+
+
+def _assign_some(name: str, value: _Value) -> list[str]:
+    """Assign a value that holds anything."""
+    return _assign(name, value) if value else []
+
+
+def _render(before: str, value: _Value, after: str, *, indent: str) -> list[str]:
+    """Render a value in one line, or, where that would be too long, its parts in lines of their own."""
+    line = f"{indent}{before}{_flat(value)}{after}"
     if len(line) <= _COLUMNS:
         return [line]
-    return [f"{name} = (", *(_INDENT + python_literal(piece) for piece in _pieces(_TEMPLATE.sub("%%", text))), ")"]
+    inner = indent + _INDENT
+    if isinstance(value, str):
+        opening, closing, lines = "(", ")", [inner + python_literal(one) for one in _pieces(_plain(value), inner)]
+    elif isinstance(value, Mapping):
+        opening, closing, lines = "{", "}", _rows([_render_pair(*pair, indent=inner) for pair in value.items()])
+    else:
+        opening, closing, lines = "[", "]", _rows([_render("", one, ",", indent=inner) for one in value])
+    return [f"{indent}{before}{opening}", *lines, f"{indent}{closing}{after}"]
 
 
-def _pieces(text: str) -> Iterable[str]:
+def _render_pair(key: str, value: _Value, *, indent: str) -> list[str]:
+    *lines, last = _render("", key, ": (", indent=indent)
+    return [*lines, *_render(last.strip()[:-1], value, ",", indent=indent)]
+
+
+def _rows(items: Iterable[list[str]]) -> list[str]:
+    """Put items of one line beside each other, as many as fit; the others stay as they are."""
+    rows: list[str] = []
+    open_ = False
+    for item in items:
+        short = len(item) == 1
+        if open_ and short and len(rows[-1]) + 1 + len(item[0].strip()) <= _COLUMNS:
+            rows[-1] += f" {item[0].strip()}"
+        else:
+            rows += item
+        open_ = short
+    return rows
+
+
+def _flat(value: _Value) -> str:
+    if isinstance(value, str):
+        return python_literal(_plain(value))
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_flat(key)}: {_flat(one)}' for key, one in value.items())}}}"
+    return f"[{', '.join(map(_flat, value))}]"
+
+
+def _plain(text: str) -> str:
+    """Write %(name)s, which is a template for EasyBuild, as %%(name)s, which is that text."""
+    return _TEMPLATE.sub("%%", text)
+
+
+def _pieces(text: str, indent: str) -> Iterable[str]:
     """Cut a long text into pieces that fit on a line each: between words, and before the digest of a reference."""
     piece = ""
     for word in re.findall(r"@?[^\s@]+\s*|@|\s+", text):
-        for part in [word] if _fits(word) else re.findall(r"(?s).{1,10}", word):
-            if not _fits(piece + part):
+        for part in [word] if _fits(word, indent) else re.findall(r"(?s).{1,10}", word):
+            if not _fits(piece + part, indent):
                 yield piece
                 piece = ""
             piece += part
     yield piece
 
 
-def _fits(piece: str) -> bool:
-    return len(_INDENT + python_literal(piece)) <= _COLUMNS
-
-
-def _assign_list(name: str, texts: Iterable[str]) -> list[str]:
-    return _assign_rows(name, [_literal(text) for text in texts], "[]")
-
-
-def _assign_table(name: str, literals: Mapping[str, str]) -> list[str]:
-    return _assign_rows(name, [f"{key}: {value}" for key, value in literals.items()], "{}")
-
-
-def _assign_rows(name: str, literals: Sequence[str], brackets: str) -> list[str]:
-    if not literals:
-        return []
-    line = f"{name} = {brackets[0]}{', '.join(literals)}{brackets[1]}"
-    return [line] if len(line) <= _COLUMNS else [f"{name} = {brackets[0]}", *_rows(literals), brackets[1]]
-
-
-def _rows(literals: Iterable[str]) -> Iterable[str]:
-    row = ""
-    for literal in literals:
-        if row and len(f"{_INDENT}{row} {literal},") > _COLUMNS:
-            yield _INDENT + row
-            row = ""
-        row = f"{row} {literal},".lstrip()
-    yield _INDENT + row
+def _fits(piece: str, indent: str) -> bool:
+    return len(indent + python_literal(piece)) <= _COLUMNS
 
 
 def _comment(text: str) -> str:

@@ -30,14 +30,24 @@ ALL = "all"
 """Name of the file for every image; the others have the sha256 of a SIF as their name."""
 
 
-def render_notices(notices: Iterable[str]) -> str:
-    """Render a file of notices; those that would make it too large are left out."""
-    text = f"{HEAD}\n"
+def choose_notices(notices: Iterable[str]) -> list[str]:
+    """Choose those for which a file has room, each once, the first first."""
+    chosen, size = [], len(f"{HEAD}\n")
     for notice in dict.fromkeys(notices):
-        block = f"notice {hashlib.sha256(notice.encode()).hexdigest()[:12]}\n{notice}"
-        if len((text + block).encode()) <= LIMIT:
-            text += block
-    return text
+        more = len(_named(notice).encode())
+        if size + more <= LIMIT:
+            chosen.append(notice)
+            size += more
+    return chosen
+
+
+def render_notices(notices: Iterable[str]) -> str:
+    """Render a file of notices; those for which it has no room are left out."""
+    return f"{HEAD}\n{''.join(map(_named, choose_notices(notices)))}"
+
+
+def _named(notice: str) -> str:
+    return f"notice {hashlib.sha256(notice.encode()).hexdigest()[:12]}\n{notice}"
 
 
 def render_advisory_notice(advisory: Advisory) -> str:

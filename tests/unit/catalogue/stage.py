@@ -5,20 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from hpcmod.catalogue import lifecycle
 from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.index import read_index
 from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.store import Catalogue
+from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from tests.catalogues import make_record
 
 ADA = Actor("ada@login1", "because")
+ONE, TWO = ("Toy", "1.0"), ("Toy", "2.0")
 
 
 def make_shop(directory: Path, *modules: str, counts_use: bool = False) -> Catalogue:
@@ -28,6 +33,20 @@ def make_shop(directory: Path, *modules: str, counts_use: bool = False) -> Catal
     for module in modules:
         add(catalogue, make_record(module))
     return catalogue
+
+
+def make_toys(directory: Path) -> Catalogue:
+    """Make a catalogue with Toy 1.0, which is the stable one, and Toy 2.0."""
+    catalogue = make_shop(directory, "Toy/1.0", "Toy/2.0")
+    lifecycle.change_name(catalogue, "Toy", lambda all_: rules.move_alias(all_, ONE, "stable"), verb="alias", actor=ADA)
+    return catalogue
+
+
+def retire_one(catalogue: Catalogue) -> None:
+    """Retire Toy 1.0, for Toy 2.0."""
+    lifecycle.change_name(
+        catalogue, "Toy", lambda all_: rules.retire(all_, ONE, successor="Toy/2.0"), verb="retire", actor=ADA
+    )
 
 
 def add(catalogue: Catalogue, record: CatalogueRecord, syntax: str = "lua") -> CatalogueRecord:
@@ -80,3 +99,23 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     return os.WIFSIGNALED(status)
+
+
+def state(catalogue: Catalogue) -> dict[str, object]:
+    """All that users and the next admin see, but for the journal and times."""
+    files = {
+        str(path.relative_to(catalogue.directory)): re.sub(r"/\S+/(?=modules/\.code/)", "", path.read_text("utf-8"))
+        for place in (catalogue.records_directory, catalogue.modules, catalogue.easyconfigs, catalogue.notices)
+        for path in place.rglob("*")
+        if path.is_file()
+    }
+    return {**files, "index": [tuple(entry) for entry in read_index(catalogue).entries]}
+
+
+def modules_seen(catalogue: Catalogue) -> dict[str, str]:
+    """What `module load` would do with each name, from the files alone: `loads` or `told`, and where aliases lead."""
+    place = catalogue.modules / "Toy"
+    texts = {path.stem: path.read_text() for path in place.glob("*.lua") if not path.name.startswith(".")}
+    seen = {version: "told" if "LmodError" in text else "loads" for version, text in texts.items()}
+    leads = re.findall(r'module_version\("Toy/(\S+)", (.*)\)', (place / ".modulerc.lua").read_text())
+    return seen | {alias: f"-> {version}" for version, names in leads for alias in re.findall(r'"(\S+?)"', names)}

@@ -145,6 +145,21 @@ def test_a_broken_advisory_and_a_damaged_record_keep_nobody_from_the_others(cata
     assert ["a.toml" in line and "nonsense: unknown key" in line for line in told] == [True]
 
 
+def test_what_a_module_has_no_room_for_is_told_by_name_to_whoever_changes_the_catalogue(catalogue: Catalogue) -> None:
+    about = f'[match]\nmodules = ["{OLD.module}"]\n'
+    for number in range(17):
+        text = ADVISORY.replace("on two nodes", str(number) + "é" * 1990)
+        advise(catalogue, about, name=f"a{number:02}", text=text)
+    told: list[str] = []
+    write_notices(catalogue, tell=told.append)
+    (line,) = told
+    assert line.startswith("modules read 65536 bytes of notices of PyTorch/2.6, and will not tell the advisory a")
+    text = (catalogue.notices / OLD.sha256).read_text()
+    left_out = [number for number in range(17) if f"say {number}é" not in text]
+    assert left_out and all(f"the advisory a{number:02}" in line for number in left_out)
+    assert len(left_out) == line.count("the advisory")
+
+
 def test_a_broken_advisory_gives_its_error_in_the_place_of_its_value(catalogue: Catalogue) -> None:
     advise(catalogue, "nonsense = 1", name="a")
     advise(catalogue, name="b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hpcmod.catalogue.candidate import Request
 from hpcmod.catalogue.foresight import foresee_publishing
 from hpcmod.catalogue.publish import Bench, publish
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.errors import BadInputError, CheckFailedError, LackingError, NotFoundError
+from hpcmod.errors import BadInputError, CheckFailedError, HpcmodError, LackingError, NotFoundError
 from hpcmod.image.settings import make_options
 from hpcmod.machine import find_machine
 from hpcmod.model.catalogue import lifecycle as rules
@@ -105,6 +106,22 @@ def test_an_image_that_is_not_there_is_told_by_the_dry_run_as_well(shop: Catalog
     for verb in (publish, foresee_publishing):
         with pytest.raises(NotFoundError, match="no such image"):
             verb(shop, Request("/nowhere.sif", "Toy", "2.0"), bench)
+
+
+@pytest.mark.parametrize("damage", ["no SIF", "truncated", "no squashfs", "another machine's"])
+def test_what_is_wrong_with_a_file_is_told_by_the_name_that_was_given(
+    shop: Catalogue, bench: Bench, image: Path, damage: str
+) -> None:
+    whole = image.read_bytes()
+    texts = {"no SIF": b"x" * 5000, "truncated": whole[:-500], "no squashfs": whole.replace(b"hsqs", b"HSQS")}
+    image.write_bytes(texts.get(damage, whole))
+    if damage == "another machine's":
+        bench = replace(bench, options=replace(bench.options, architecture="riscv64"))
+    before = files(shop)
+    with pytest.raises(HpcmodError) as caught:
+        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), bench)
+    assert caught.value.message.startswith(f"{image}: ")
+    assert files(shop) == before
 
 
 def test_a_check_that_needs_slurm_is_refused_before_anything_is_fetched(shop: Catalogue, bench: Bench) -> None:

@@ -15,7 +15,7 @@ from hpcmod.model.site import LAUNCHERS
 from hpcmod.render.jobscript import render_jobscript
 from hpcmod.resources import module_templates, site_profiles
 
-OPTIONS = tuple((name, "x") for name in ("account", "qos", "time"))
+OPTIONS = (("account", "x"), ("qos", "x"), ("time", "10"))
 
 
 @pytest.mark.parametrize("name", site_profiles())
@@ -23,16 +23,25 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
     site, templates = load_site(name, {}), module_templates()
     places = ("", *(place.name for place in site.stage_places))
     written = 0
-    for kind, launcher, gpus, nodes, stage, program in product(
+    for kind, launcher, gpus, nodes, stage, program, shares in product(
         ("", *(node.name for node in site.node_types)),
         ("", *LAUNCHERS),
         (-1, 1, 2),
         (1, 4),
         places,
         ("t.py", "./a.out"),
+        ({}, {"ranks": 6}, {"ranks_per_node": 1}, {"ranks_per_node": 16}),
     ):
         request = JobRequest(
-            (program,), "X/1", nodes=nodes, gpus=gpus, node_type=kind, launcher=launcher, options=OPTIONS, stage=stage
+            (program,),
+            "X/1",
+            nodes=nodes,
+            gpus=gpus,
+            node_type=kind,
+            launcher=launcher,
+            options=OPTIONS,
+            stage=stage,
+            **shares,
         )
         try:
             text = render_jobscript(make_job(request, site), templates=templates)

@@ -29,16 +29,17 @@ NOT_LUMI = {
 
 LINES = {
     "bind-replaced": 10, "misplaced-equals": 6, "misplaced-equals--letter": 6, "misspelt-directive--indented": 6,
-    "broken-continuation": 11, "clean-environment": 11, "cpus-per-gpu": 7, "device-of-rank": 11,
+    "broken-continuation": 11, "broken-continuation--comment": 12, "misplaced-equals--one-dash": 6,
+    "clean-environment": 11, "cpus-per-gpu": 7, "device-of-rank": 11,
     "directive-variable": 7, "early-expansion": 11, "export-none": 5, "export-none--of-a-step": 11, "fixed-port":
     10, "fixed-port--of-a-program": 11, "image-on-home": 9, "late-directive": 10, "launcher-tasks": 11,
     "library-path": 10, "line-end": 1, "literal-sif": 11, "mask-count": 11, "mask-order": 13, "master-addr": 10,
     "master-addr--each-node": 11, "master-addr--list": 10, "missing-option": 1, "misspelt-directive": 6,
-    "no-gpu-flag": 14, "no-gpus": 10, "no-layout": 9, "no-module": 9, "no-module--too-late": 9, "no-shebang": 1,
-    "no-srun": 11, "no-wait": 11, "not-an-image": 11, "other-module": 11, "rank-in-batch": 10,
+    "no-container": 11, "no-gpu-flag": 14, "no-gpus": 10, "no-layout": 9, "no-module": 9, "no-module--too-late": 9,
+    "no-shebang": 1, "no-srun": 11, "no-wait": 11, "not-an-image": 11, "other-module": 11, "rank-in-batch": 10,
     "rank-in-batch--devices": 10, "refused-launcher": 15, "repeated-bind": 11, "shared-cache": 10, "sleep": 11,
-    "srun-cpus": 12, "srun-flags": 10, "step-too-big": 11, "too-many-gpus": 4, "unquoted-sif": 11, "wrong-gpu-flag":
-    11,
+    "srun-cpus": 12, "srun-flags": 10, "step-too-big": 11, "too-many-gpus": 4,
+    "too-many-gpus--no-gpus": 4, "unquoted-sif": 11, "wrong-gpu-flag": 11,
 }  # fmt: skip
 """Where the fault of each wrong script is."""
 
@@ -82,10 +83,11 @@ def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
     ("line", "rules"),
     [
         pytest.param("srun singularity exec $SIF conda-python-distributed t.py\n", [], id="plain"),
-        pytest.param("MASTER_ADDR=$(hostname) srun conda-python-distributed t.py\n", [], id="first node's own name"),
-        pytest.param(
-            "srun env MASTER_ADDR=$(hostname) conda-python-distributed t.py\n", ["master-addr"], id="env in step"
-        ),
+        pytest.param("srun conda-python-distributed t.py\n", ["no-container"], id="a run script on the host"),
+        pytest.param("srun singularity exec $SIF sh -c 'conda-python-simple t.py'\n", [], id="a run script inside"),
+        pytest.param("echo $((1 << N))\n#SBATCH -N 2\n", ["late-directive"], id="a shift is no here-document"),
+        pytest.param("MASTER_ADDR=$(hostname) srun python t.py\n", [], id="first node's own name"),
+        pytest.param("srun env MASTER_ADDR=$(hostname) python t.py\n", ["master-addr"], id="env in step"),
         pytest.param("# export MASTER_PORT=29500\n", [], id="a comment"),
         pytest.param("cat <<EOF >x\nexport MASTER_ADDR=localhost\nEOF\n", [], id="here-document"),
         pytest.param("MASTER_PORT=$((10000 + SLURM_JOB_ID % 9999))\n", [], id="a port of the job"),
@@ -102,6 +104,9 @@ def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
         pytest.param("export LOCAL_RANK=$SLURM_LOCALID\n", ["rank-in-batch"], id="local rank of the batch script"),
         pytest.param("srun bash -c 'export RANK=$SLURM_PROCID; exec python t.py'\n", [], id="rank in the step"),
         pytest.param("sleep 10\n", [], id="sleep in the batch script"),
+        pytest.param("echo a # b \\\n  c\n", ["broken-continuation"], id="a comment with a backslash"),
+        pytest.param("# echo a \\\n# b\n", [], id="a command that is a comment"),
+        pytest.param("echo 'a # b \\\n  c'\n", [], id="a number sign in quotes"),
         pytest.param("for i in 1 2; do srun -N1 -n1 a & done; wait\n", [], id="loop of steps, awaited"),
         pytest.param("for i in 1 2; do srun -N1 -n1 a & done\n", ["no-wait"], id="loop of steps, not awaited"),
         pytest.param("srun singularity exec -e $SIF python t.py\n", ["clean-environment"], id="letter of --cleanenv"),

@@ -135,6 +135,17 @@ def test_refresh_has_modules_tell_it(call: Call, tmp_path: Path) -> None:
     assert [path.name for path in notices.iterdir()] == ["9" * 64]
 
 
+@pytest.mark.parametrize("flags", [["--dry-run"], []])
+def test_refresh_names_what_modules_have_no_room_for(call: Call, tmp_path: Path, flags: list[str]) -> None:
+    for number in range(20):
+        text = ADVISORY.replace("on two nodes", str(number) + "x" * 3990)
+        (tmp_path / "catalogue" / "advisories" / f"z{number:02}.toml").write_text(text)
+    done = call("refresh", *flags)
+    assert done.exit_code == 0
+    (line,) = [line for line in done.stderr.splitlines() if "will not tell" in line]
+    assert "of PyTorch/2.7," in line and "the advisory z19" in line and "hangs" not in line
+
+
 def test_refresh_changes_nothing_where_an_advisory_is_broken(call: Call, tmp_path: Path) -> None:
     (tmp_path / "catalogue" / "advisories" / "broken.toml").write_text("titel = 'x'")
     done = call("refresh")

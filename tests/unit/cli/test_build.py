@@ -120,6 +120,25 @@ def test_sources_that_are_missing_are_listed_before_anything_is_built(
     assert "mpich-4.3.2.tar.gz  from https://" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("engine", "code", "told"),
+    [
+        (("--engine", "bulidah"), 2, "there is no engine 'bulidah'"),
+        (("--engine", "podman"), 7, "podman: no podman on PATH"),
+        ((), 7, "no engine to build with works in "),
+    ],
+)
+def test_that_no_engine_builds_it_is_told_before_a_source_is_downloaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: tuple[str, ...], code: int, told: str
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = build("pytorch-rocm-ofi", "-o", str(tmp_path / "x.sif"), *engine)
+    assert (done.exit_code, told in done.stderr) == (code, True), done.stderr
+    assert "downloading" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_image_for_another_machine_is_planned_but_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     assert build("pytorch-ngc-ofi", "--arch", "arm64", "--dry-run").exit_code == 0

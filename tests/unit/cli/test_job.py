@@ -118,8 +118,13 @@ def test_variables_of_sbatch_count_as_given() -> None:
         pytest.param(["job", "PyTorch", *LUMI, "-p", "x\n#SBATCH -A y", "--", "t.py"], "cannot stand", id="line end"),
         pytest.param(["job", "PyTorch", *LUMI, "-N", "0", "--", "t.py"], "counted from 1", id="no nodes"),
         pytest.param(["job", "PyTorch", *LUMI, "-N", "3", "-n", "2", "--", "t.py"], "have none", id="too few ranks"),
+        pytest.param(["job", *LUMI, "--", "t.py"], "t.py stands in its place", id="a program for a module"),
+        pytest.param(["job", "PyTorch", *LUMI, "t.py", "--lr", "3"], "comes behind `--`", id="option of a program"),
+        pytest.param(["job", "PyTorch", *LUMI, "--launcher", "mpirun", "--", "t.py"], "not one of 'srun'", id="mpirun"),
+        pytest.param(["job", "PyTorch", *LUMI, "-o", "none/x.sh", "--", "t.py"], "no directory none", id="lost"),
         pytest.param(["job", "--lint"], "no batch script", id="lint of nothing"),
         pytest.param(["job", "--lint", "none.sh"], "none.sh", id="lint of what is not there"),
+        pytest.param(["launch", "t.py", "--lr", "3"], "comes behind `--`", id="an option of a program to launch"),
         pytest.param(["launch", "--", "t.py"], "no allocation", id="launch outside an allocation"),
     ],
 )  # fmt: skip
@@ -170,6 +175,19 @@ def test_for_another_machine_this_ones_slurm_is_not_asked(sbatch: Path) -> None:
 def test_the_file_is_named_after_the_job_and_stays_where_one_is(sbatch: Path) -> None:
     assert hpcmod("job", "PyTorch", *LUMI, "-J", "../a/b", "--submit", "--", "train.py").exit_code == 0
     assert Path(".._a_b.sh").exists()
+
+
+def test_an_option_behind_the_program_is_told_whose_it_is(tmp_path: Path) -> None:
+    assert "-t is not the program's" in hpcmod("job", "PyTorch", *LUMI, "t.py", "-t", "3").stderr
+    assert hpcmod("job", "PyTorch", *LUMI, "--", "t.py", "-t", "3").stderr == ""
+    assert hpcmod("job", "PyTorch", *LUMI, "-t", "3", "t.py").stderr == ""
+
+
+def test_a_directory_for_output_that_is_not_there_is_told(sbatch: Path) -> None:
+    asked = ["job", "PyTorch", "-A", "x", "--output", "logs/%j.out", "--dry-run", "--", "t.py"]
+    assert "mkdir -p logs" in hpcmod(*asked).stderr
+    Path("logs").mkdir()
+    assert "mkdir" not in hpcmod(*asked).stderr
 
 
 def test_dry_run_submits_nothing(sbatch: Path) -> None:

@@ -42,6 +42,16 @@ def test_a_dry_run_shows_the_same_and_changes_nothing(shop: Catalogue) -> None:
     assert lines(shop, "deprecate", "Toy/1.0", "--successor", "Toy/2.0") == dry
 
 
+def test_deprecating_again_shows_what_changes_and_keeps_what_is_not_said(shop: Catalogue) -> None:
+    call(shop, "deprecate", "Toy/1.0", "--until", "2999-01-01", "--successor", "Toy/2.0", "--reason", "old")
+    later = ("deprecate", "Toy/1.0", "--until", "2999-02-01")
+    assert lines(shop, *later, "--dry-run") == ["Toy/1.0: until: 2999-01-01 -> 2999-02-01"]
+    assert lines(shop, *later) == ["Toy/1.0: until: 2999-01-01 -> 2999-02-01"]
+    assert lines(shop, "deprecate", "Toy/1.0", "--successor", "") == ["Toy/1.0: successor: Toy/2.0 -> none"]
+    assert shop.read("Toy", "1.0").reason == "old"
+    assert call(shop, "deprecate", "Toy/1.0").stderr == "hpcmod: it is so already; nothing was changed\n"
+
+
 def test_a_day_that_is_over_is_told_and_a_reason_of_many_lines_is_shown_as_one(shop: Catalogue) -> None:
     done = call(shop, "deprecate", "Toy/1.0", "--until", "2020-01-01", "--reason", "old\nand 'slow'")
     assert "reason: none -> old and 'slow'" in done.stdout.splitlines()[0]

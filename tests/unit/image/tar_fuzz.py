@@ -1,4 +1,8 @@
-"""Broken layers for fuzzing: good ones of the edge corpus, changed where it hurts, with sums that are right."""
+"""Broken layers for fuzzing: good ones of the edge corpus, changed where it hurts, and headers put together by chance.
+
+Their sums are right, so that the reader gets to the rest. HPCMOD_THOROUGH=1 pytest tests/unit/image/layers/test_tar.py
+tests/unit/test_fuzz.py runs hundreds of thousands through each reader of what strangers may have written.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,25 @@ NASTY = (
     *(b"x", b"g", b"L", b"K", b"S", b"0", b"1", b"2", b"3", b"5", b"\0", b"D", b"ustar\x0000", b"ustar  \0"),
     *(b"30 mtime=1e5\n", b"12 size=-1\n", b"9999 a=b\n", b"GNU.sparse.map=1,2,3"),
 )
+KEYS = (
+    *(b"path", b"linkpath", b"size", b"mtime", b"uid", b"gid", b"hdrcharset", b"SCHILY.xattr.user.a", b"comment", b""),
+    *(
+        b"GNU.sparse." + key
+        for key in (b"major", b"minor", b"name", b"realsize", b"map", b"size", b"offset", b"numbytes")
+    ),
+)
+VALUES = (
+    *(b"", b"0", b"1", b"5", b"512", b"0,1,2,3", b"0,512", b"5,0,1", b"1.5", b"-1", b"-1.5", b"1e5", b"nan", b"9" * 25),
+    *(b"a/b", b"../..", b"/", b"\xff\xfe", b"BINARY", b"0x10", b"\xd9\xa1", b" 1", b"1_0", b"a\0b", b"d/" * 3000),
+)
+BODIES = (
+    b"",
+    b"x" * 30,
+    b"1\n0\n5\n".ljust(512, b"\0") + b"y" * 512,
+    b"2\n0\n1\n9\n",
+    b"z" * 1024,
+    b"1\n99999999999999\n1\n",
+)
 SEEDS = tuple(tar_bytes(layer) for case in CASES.values() for layer in case.layers if len(tar_bytes(layer)) < 20_000)
 
 
@@ -28,6 +51,42 @@ def broken_tar(chance: random.Random) -> bytes:
     for _ in range(chance.randrange(1, 5)):
         chance.choice(BREAKS)(tar, chance)
     return bytes(tar)
+
+
+def made_tar(chance: random.Random) -> bytes:
+    """Put a tar together of headers that follow no rule but that of their form: extended, long names, sparse files."""
+    tar = b""
+    for _ in range(chance.randrange(1, 5)):
+        if chance.random() < 0.7:
+            tar += _member(
+                chance.choice(b"xxxgX"), b"".join(_record(chance) for _ in range(chance.randrange(6))), chance
+            )
+        if chance.random() < 0.2:
+            tar += _member(chance.choice(b"LK"), chance.choice(VALUES), chance)
+        kind = chance.choice(b"0001235S67")
+        tar += _member(kind, chance.choice(BODIES) if kind in b"0S7" else b"", chance)  # no other has a content
+    return tar + bytes(chance.choice((0, BLOCK, 2 * BLOCK)))
+
+
+def _record(chance: random.Random) -> bytes:
+    rest = b" " + chance.choice(KEYS) + b"=" + chance.choice(VALUES) + b"\n"
+    length = len(rest) + 1
+    while len(b"%d" % length) + len(rest) > length:
+        length += 1
+    return b"%d" % (length if chance.random() < 0.95 else chance.choice((length - 1, length + 100, 0, 10**20))) + rest
+
+
+def _member(kind: int, body: bytes, chance: random.Random) -> bytes:
+    head = bytearray(BLOCK)
+    number, size = b"%011o\0", len(body) if chance.random() < 0.9 else chance.choice((0, BLOCK, 8**11 - 1))
+    head[:4] = chance.choice((b"a", b"a/b", b"c", b"d/")).ljust(4, b"\0")
+    head[124:136], head[136:148], head[156], head[257:265] = number % size, number % 7, kind, b"ustar\x0000"
+    if kind in b"12":
+        head[157:161] = chance.choice((b"a", b"/a", b"../c", b"")).ljust(4, b"\0")
+    for at in range(386, 386 + 24 * chance.randrange(5), 24) if kind in b"S" else ():
+        head[at : at + 24] = number % chance.choice((0, 5, 512, 1024)) + number % chance.choice((0, 1, 512, 600))
+        head[482], head[483:495] = chance.randrange(2), number % chance.choice((0, 1, 600, 4096, 8**11 - 1))
+    return sealed(bytes(head)) + body + bytes(-len(body) % BLOCK)
 
 
 def _set_field(tar: bytearray, chance: random.Random) -> None:
@@ -80,7 +139,8 @@ def try_image(chance: random.Random) -> str:
     hidden, layers = Hidden(), []
     try:
         for _ in range(chance.randrange(1, 4)):
-            entries = walk(pieces(broken_tar(chance), chance))
+            tar = broken_tar(chance) if chance.random() < 0.7 else made_tar(chance)
+            entries = walk(pieces(tar, chance))
             layers.append(read_layer(entries, hidden, add_file=_swallow, squash_owners=chance.random() < 0.5))
             hidden.add(layers[-1])
         merge(reversed(layers), mtime=0)

@@ -4,11 +4,13 @@ import hashlib
 import os
 import subprocess
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, VerificationError
+from hpcmod.image import integrity
 from hpcmod.image.bundle import SUMS, read_bundle, write_bundle
 from tests.corpus import make_sif
 
@@ -59,6 +61,15 @@ def test_a_bundle_that_is_cut_off_or_changed_gives_no_wrong_file(
                 assert not place.exists() or {path.name for path in place.iterdir()} <= set(right)
             for path in place.iterdir() if place.exists() else ():
                 assert path.read_bytes() == right[path.name]
+
+
+def test_a_bundle_that_is_cut_off_fails_verification_and_says_to_copy_it_again(tmp_path: Path, bundle: Path) -> None:
+    whole = bundle.read_bytes()
+    for size in (1700, 20_000, 40_000):
+        (tmp_path / "cut.tar").write_bytes(whole[:size])
+        with pytest.raises(VerificationError, match=r"cut\.tar") as caught:
+            read_bundle(tmp_path / "cut.tar", tmp_path / "to")
+        assert "Copy the bundle again" in caught.value.cure
 
 
 def rewrite(bundle: Path, change: str, name: str = "") -> Path:
@@ -139,3 +150,75 @@ def test_a_file_that_is_not_the_one_expected_does_not_go_in(tmp_path: Path, file
     assert not out.exists()
     sums = write_bundle(files, out)
     assert write_bundle(files, out, expected={"x.sif": sums["x.sif"]}) == sums
+
+
+@pytest.fixture
+def each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress is told each time that there is some, and not ten times a second."""
+    monkeypatch.setattr(integrity, "_TICK", 0.0)
+
+
+@pytest.mark.usefixtures("each_tick")
+def test_export_and_import_tell_how_far_they_are_from_the_first_byte_to_the_last(
+    tmp_path: Path, files: list[Path]
+) -> None:
+    size = sum(path.stat().st_size for path in files)
+    for work, whole in (
+        (partial(write_bundle, files, tmp_path / "b.tar"), lambda: size),
+        (partial(read_bundle, tmp_path / "b.tar", tmp_path / "to"), lambda: (tmp_path / "b.tar").stat().st_size),
+        (partial(read_bundle, tmp_path / "b.tar", tmp_path / "to"), lambda: (tmp_path / "b.tar").stat().st_size + size),
+    ):
+        seen: list[tuple[int, int]] = []
+        work(progress=lambda done, total, seen=seen: seen.append((done, total)))
+        assert len(seen) >= len(files)
+        assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+        assert {total for _, total in seen} == {whole()} == {seen[-1][0]}
+
+
+def interrupt(done: int, total: int) -> None:
+    if done > total // 2:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("each_tick")
+def test_an_export_that_is_interrupted_leaves_what_was_there(tmp_path: Path, files: list[Path]) -> None:
+    (tmp_path / "b.tar").write_text("before")
+    with pytest.raises(KeyboardInterrupt):
+        write_bundle(files, tmp_path / "b.tar", progress=interrupt)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.tar", "from"]
+    assert (tmp_path / "b.tar").read_text() == "before"
+
+
+@pytest.mark.usefixtures("each_tick")
+def test_an_import_that_is_interrupted_leaves_whole_files_and_the_next_goes_on_from_them(
+    tmp_path: Path, bundle: Path
+) -> None:
+    place = tmp_path / "to"
+    with pytest.raises(KeyboardInterrupt):
+        read_bundle(bundle, place, progress=interrupt)
+    assert [path.name for path in place.iterdir()] == ["X-1.eb"]
+    before = (place / "X-1.eb").stat().st_ino
+    read_bundle(bundle, place)
+    assert len(list(place.iterdir())) == 3
+    assert (place / "X-1.eb").stat().st_ino == before
+
+
+def test_an_import_finds_room_for_no_more_than_is_missing(
+    tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("hpcmod.image.bundle.check_room", lambda needs: asked.append(needs[0].bytes))
+    read_bundle(bundle, tmp_path / "to")
+    (tmp_path / "to" / "X-1.eb").unlink()
+    read_bundle(bundle, tmp_path / "to")
+    assert asked[0] == bundle.stat().st_size
+    assert asked[0] - asked[1] == sum(path.stat().st_size for path in (tmp_path / "to").glob("x.*"))
+
+
+def test_a_link_of_somebody_else_is_not_taken_for_a_file_of_the_bundle(tmp_path: Path, bundle: Path) -> None:
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / "X-1.eb").symlink_to(tmp_path / "from" / "X-1.eb")
+    with pytest.raises(BadInputError, match="is there already"):
+        read_bundle(bundle, tmp_path / "to")
+    read_bundle(bundle, tmp_path / "to", replace=True)
+    assert not (tmp_path / "to" / "X-1.eb").is_symlink()

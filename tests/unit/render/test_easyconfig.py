@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.easyconfig_text import read_named_image
@@ -119,6 +120,50 @@ def test_no_line_is_longer_than_120_columns(words: int) -> None:
     assert max(map(len, out.splitlines())) <= 120
     assert read(out)["description"] == wanted.description
     assert read(out)["wrapped_commands"] == list(wanted.wrapped_commands)
+
+
+LONG = ANY_TEXT.map(lambda text: text * (1 + 200 // (len(text) or 200)))
+
+
+@settings(IN_MEMORY)
+@given(st.lists(st.one_of(ANY_TEXT, LONG), min_size=1, max_size=4), LONG)
+def test_long_values_of_lists_and_tables_are_broken_and_come_out_as_they_went_in(texts: list[str], key: str) -> None:
+    wanted = replace(
+        PLAIN,
+        image="x.sif",
+        source_urls=tuple(texts),
+        wrapped_commands=("python",),
+        command_words=((key, tuple(texts)), ("short", ("a", *texts))),
+        environment=((key, texts[0]), ("A", texts[-1]), ("B", "b")),
+    )
+    out = render_easyconfig(wanted)
+    values = read(out)
+    assert max(map(len, out.split("\n"))) <= 120
+    assert [untemplated(one) for one in values["source_urls"]] == texts
+    commands = {
+        untemplated(name): [untemplated(one) for one in run] for name, run in values["wrapped_commands"].items()
+    }
+    assert commands == {"python": ["python"], key: texts, "short": ["a", *texts]}
+    found = {untemplated(name): untemplated(one) for name, one in values["environment"].items()}
+    assert found == {key: texts[0], "A": texts[-1], "B": "b"}
+
+
+def test_a_long_value_of_a_table_is_broken_between_words_and_the_short_ones_share_a_line() -> None:
+    environment = (("A", "1"), ("B", "2"), ("FLAGS", "--an-option=of-it " * 7), ("C", "3"))
+    out = render_easyconfig(replace(PLAIN, environment=environment))
+    assert (
+        f"""
+environment = {{
+    'A': '1', 'B': '2',
+    'FLAGS': (
+        '{"--an-option=of-it " * 6}'
+        '--an-option=of-it '
+    ),
+    'C': '3',
+}}
+"""
+        in out
+    )
 
 
 def test_a_comment_ends_where_its_line_ends() -> None:

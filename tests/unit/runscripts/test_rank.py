@@ -75,6 +75,18 @@ def test_a_batch_script_that_forgot_srun_is_told_so(rank: Rank) -> None:
     assert rank(BATCH).stderr == f"{DISTRIBUTED}: this job has 4 tasks, but srun did not start this: the only rank\n"
 
 
+def test_explain_in_a_batch_script_tells_of_srun_too(rank: Rank) -> None:
+    assert "srun did not start this" in rank(BATCH, "--hpcmod-explain").stderr
+
+
+def test_the_node_of_a_rank_that_the_user_started_is_not_made_up(rank: Rank) -> None:
+    env = {"RANK": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "n1", "MASTER_PORT": "20000"}
+    told = rank({**env, "LOCAL_WORLD_SIZE": "2"}, "--hpcmod-explain").stdout
+    assert "NODE_RANK" not in told and "the only rank" not in told
+    assert rank.sees({**env, "NODE_RANK": "1"}, "NODE_RANK") == ("1",)
+    assert "your environment does not tell the number" in rank({**env, "RANK": "0"}, "--launcher", "torchrun").stderr
+
+
 def test_an_empty_value_is_no_value(rank: Rank) -> None:
     assert rank.sees(task(3, MASTER_ADDR="", RANK=""), "MASTER_ADDR", "RANK") == ("nid001", "3")
 

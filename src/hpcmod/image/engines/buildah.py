@@ -68,5 +68,7 @@ class Buildah:
         check_base(place, place.run([*self._call(place), "pull", "-q", name]), base)
         ids = [match.group(1) for match in map(_ID.fullmatch, place.said) if match]
         if not ids:
-            raise HpcmodError(f"{self.name} pull does not say what it has got: {place.said[-1:]}")
+            raise HpcmodError(
+                f"{self.name} pull does not say what it has got: {place.said[-1:]}", "Build with another: --engine NAME"
+            )
         return ids[-1]

@@ -71,7 +71,7 @@ def choose_engine(asked: str | None, trial: Trial, *, forms: Sequence[str]) -> E
         If none works, with what was found of each.
     """
     findings = []
-    for name in _names(asked, forms):
+    for name in find_engines(asked, forms):
         engine, finding = _try_ways(name, trial)
         if engine:
             return engine
@@ -83,7 +83,14 @@ def choose_engine(asked: str | None, trial: Trial, *, forms: Sequence[str]) -> E
     )
 
 
-def _names(asked: str | None, forms: Sequence[str]) -> list[str]:
+def find_engines(asked: str | None, forms: Sequence[str]) -> list[str]:
+    """Name the engines that may be tried, of those that there are: that is known without trying any.
+
+    Raises
+    ------
+    BadInputError
+        If there is no such engine, or it cannot build from what there is.
+    """
     names = [name for name in ENGINES if asked in (None, name) or name.startswith(f"{asked}-")]
     if not names:
         raise BadInputError(f"there is no engine {asked!r}", f"There are: {', '.join(ENGINES)}.")

@@ -99,9 +99,19 @@ def remove_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Re
 
 
 def deprecate(
-    records: Sequence[CatalogueRecord], key: Key, *, until: str = "", successor: str = "", reason: str = ""
+    records: Sequence[CatalogueRecord],
+    key: Key,
+    *,
+    until: str | None = None,
+    successor: str | None = None,
+    reason: str | None = None,
 ) -> Records:
     """Let a container say at each load that it will go, when, and what to use instead.
+
+    Parameters
+    ----------
+    until, successor, reason
+        None: as it was said before, if it was; empty: no longer said.
 
     Raises
     ------
@@ -111,17 +121,36 @@ def deprecate(
     record = find(records, key)
     if record.state == "retired":
         raise BadInputError(f"{record.module} is retired already", f"hpcmod restore {record.module}")
-    _check_successor(records, record, successor)
-    _check_day(until)
-    return {key: replace(record, state="deprecated", until=until, successor=successor, reason=reason)}
+    _check_successor(records, record, successor or "")
+    _check_day(until or "")
+    new = replace(
+        record,
+        state="deprecated",
+        until=record.until if until is None else until,
+        successor=record.successor if successor is None else successor,
+        reason=record.reason if reason is None else reason,
+    )
+    return {key: new}
 
 
 def retire(
-    records: Sequence[CatalogueRecord], key: Key, *, until: str = "", successor: str = "", reason: str = ""
+    records: Sequence[CatalogueRecord],
+    key: Key,
+    *,
+    until: str | None = None,
+    successor: str | None = None,
+    reason: str | None = None,
 ) -> Records:
     """Let a container load no more: at once, or from a day on. What was said when it was deprecated stays, if unsaid.
 
     Its aliases go to the successor, where that is a version of the same name.
+
+    Parameters
+    ----------
+    until
+        None, or empty: it loads no more from now on, whatever day was said before.
+    successor, reason
+        None: as it was said before, if it was; empty: no longer said.
 
     Raises
     ------
@@ -129,17 +158,16 @@ def retire(
         If the day is none, the successor cannot be loaded, or aliases would lead nowhere.
     """
     record = find(records, key)
-    successor = successor or record.successor
+    successor = record.successor if successor is None else successor
+    reason = record.reason if reason is None else reason
     heir = _check_successor(records, record, successor)
-    _check_day(until)
+    _check_day(until or "")
     if record.aliases and heir is None:
         raise BadInputError(
             f"{record.module} has the aliases {', '.join(record.aliases)}: nobody could load them any more",
             "Name a --successor of the same name, or move them first: hpcmod alias CONTAINER ALIAS",
         )
-    gone = replace(
-        record, state="retired", aliases=(), until=until, successor=successor, reason=reason or record.reason
-    )
+    gone = replace(record, state="retired", aliases=(), until=until or "", successor=successor, reason=reason)
     if heir is None or not record.aliases:
         return {key: gone}
     return {key: gone, key_of(heir): replace(heir, aliases=tuple(sorted({*heir.aliases, *record.aliases})))}

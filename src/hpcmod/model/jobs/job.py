@@ -67,12 +67,12 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         stage_image=place.directory if place and request.stage else "",
         stage_data=tuple((place.directory, name) for name in request.stage_data) if place else (),
         step=make_step(request, site, layout),
-        notes=tuple(_make_notes(request, layout)),
+        notes=tuple(_make_notes(request, site)),
     )
 
 
 def _check_required(request: JobRequest, site: Site, layout: Layout) -> None:
-    given = {**dict(request.options), "partition": choose_partition(request, layout.node)}
+    given = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     missing = [name for name in site.job.required if not given.get(name)]
     if missing:
         flags = " ".join(f"--{name} {name.upper()}" for name in missing)
@@ -104,8 +104,14 @@ def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
 def _make_directives(request: JobRequest, site: Site, layout: Layout, place: StagePlace | None) -> Iterator[Directive]:
     yield Directive(f"--job-name={request.option('job-name') or _name_program(request)}")
     yield Directive(f"--output={request.option('output') or '%x-%j.out'}", "%x is the name of the job, %j its number")
-    partition = choose_partition(request, layout.node)
-    for name, value in {**dict(request.options), "partition": partition}.items():
+    asked = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
+    flag = place.flag if place else ""
+    if (feature := _feature_of(flag)) and asked.get(
+        "constraint"
+    ):  # sbatch takes the last of two, and would forget the user's
+        known = feature in re.split(r"\W+", asked["constraint"])
+        asked["constraint"], flag = asked["constraint"] + f"&{feature}" * (not known), ""
+    for name, value in asked.items():
         if value and name not in ("job-name", "output"):
             yield Directive(f"--{name}={value}")
     yield Directive(f"--nodes={request.nodes}")
@@ -120,13 +126,20 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
     if layout.memory_gib and not any(option.startswith("--mem") for option in (*site.job.lines, *request.more)):
         yield Directive(f"--mem={layout.memory_gib}G", _explain_memory(layout))
     yield from (Directive(line, f"{site.name} wants it of every job") for line in site.job.lines)
-    if place and place.flag:
-        yield Directive(place.flag, f"the nodes' {place.name}, to stage to")
+    if place and flag:
+        yield Directive(flag, f"the nodes' {place.name}, to stage to")
     yield from (Directive(option) for option in request.more)
 
 
+def _feature_of(flag: str) -> str:
+    """Name the feature that an option of sbatch asks for; empty: it asks for something else."""
+    found = re.fullmatch(r"(?:-C ?|--constraint[= ])(\S+)", flag)
+    return found[1] if found else ""
+
+
 def _name_program(request: JobRequest) -> str:
-    named = [word for word in request.program if not word.startswith("-")]
+    words = request.program[1:] if request.program[0] in ("python", "python3") else request.program
+    named = [word for word in words if not word.startswith("-")]
     return _plain(posixpath.basename(named[0]).removesuffix(".py") if named else "job")
 
 
@@ -150,10 +163,10 @@ def _explain_memory(layout: Layout) -> str:
     return f"a node's share for {layout.gpus} of {layout.node.gpus} GPUs" if layout.gpus < layout.node.gpus else ""
 
 
-def _make_notes(request: JobRequest, layout: Layout) -> Iterator[str]:
+def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
     if request.stage and request.nodes == 1:
         yield "Staging hardly pays on one node: it reads the whole image once, which without it is read in parts."
     if is_command(request) and request.script_options:
         yield f"{request.program[0]} is not Python: {' '.join(request.script_options)} is left out."
-    if request.ranks and layout.launcher != "srun":
-        yield f"{layout.launcher} starts the ranks: --ranks counts tasks of srun."
+    if request.proxy and not site.proxies:
+        yield f"--proxy sets nothing: {site.name} knows no way to the internet."

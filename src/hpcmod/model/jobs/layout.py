@@ -36,20 +36,24 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
     """
     node = _find_node(request, site)
     gpus = node.gpus if request.gpus < 0 else request.gpus
-    if node.gpus and gpus > node.gpus:
-        raise BadInputError(
-            f"{gpus} GPUs a node, but a node of type {node.name} has {node.gpus}", "Ask for more nodes instead: -N."
-        )
+    others = [f"--node-type {each.name}" for each in site.node_types if each.gpus]
+    if gpus > node.gpus and others:
+        cure = "Ask for more nodes instead: -N." if node.gpus else f"Ask for {others[0]}."
+        raise BadInputError(f"{gpus} GPUs a node, but a node of type {node.name} has {node.gpus}", cure)
+    if node.gpus and not gpus:
+        without = next((f"--node-type {each.name}" for each in site.node_types if not each.gpus), "--gpus 1")
+        raise BadInputError(f"a job on nodes of type {node.name} has a GPU at least", f"Ask for {without}.")
     launcher = _choose_launcher(request, site)
     tasks = 1 if launcher != "srun" else request.ranks_per_node or gpus or 1
     if request.ranks:
         tasks = -(-request.ranks // request.nodes)
+    _check_profiled(request, request.ranks or tasks * request.nodes)
     whole = gpus == node.gpus and (
-        choose_partition(request, node) in site.job.exclusive or "--exclusive" in (*site.job.lines, *request.more)
+        choose_partition(request, site, node) in site.job.exclusive or "--exclusive" in (*site.job.lines, *request.more)
     )
     cpus = request.cpus
     if cpus < 0:  # of unequal shares nobody knows the tasks of a node, but each has its GPU
-        cpus = _count_cpus(node, gpus, gpus if request.ranks else tasks, site.launcher.cpus_per_gpu)
+        cpus = _count_cpus(node, gpus, max(gpus, tasks) if request.ranks else tasks, site.launcher.cpus_per_gpu)
     memory_gib = node.memory_gib * gpus // node.gpus if node.gpus else node.memory_gib
     return Layout(node, launcher, gpus, tasks, cpus, memory_gib, whole)
 
@@ -73,8 +77,9 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
 
 
 def _choose_launcher(request: JobRequest, site: Site) -> str:
-    profiled = "--profile-rank" in request.script_options
-    launcher = request.launcher or ("srun" if profiled or is_command(request) else site.launcher.kind)
+    profiled = bool(request.script_option("profile-rank"))
+    by_srun = profiled or request.ranks or is_command(request)
+    launcher = request.launcher or ("srun" if by_srun else site.launcher.kind)
     reason = dict(site.launcher.refused).get(launcher)
     if reason:
         others = [name for name in LAUNCHERS if name not in dict(site.launcher.refused)]
@@ -83,11 +88,23 @@ def _choose_launcher(request: JobRequest, site: Site) -> str:
         raise BadInputError(
             f"{launcher} starts Python programs, and {request.program[0]} is none", "Leave out --launcher."
         )
+    if launcher != "srun" and request.ranks:
+        raise BadInputError(
+            f"--ranks counts tasks of srun, and {launcher} starts as many ranks on every node",
+            "Say --ranks-per-node instead, or leave out --launcher.",
+        )
     if launcher != "srun" and profiled:
         raise BadInputError(
             f"--profile-rank needs ranks that srun starts, and {launcher} starts them itself", "Leave out --launcher."
         )
     return launcher
+
+
+def _check_profiled(request: JobRequest, ranks: int) -> None:
+    asked = request.script_option("profile-rank")
+    wrong = [rank for rank in asked.split(",") if asked and not (rank.isdecimal() and int(rank) < ranks)]
+    if wrong:
+        raise BadInputError(f"--profile-rank {asked}: {wrong[0]!r} is no rank of this job", f"It has 0 to {ranks - 1}.")
 
 
 def _count_cpus(node: NodeType, gpus: int, tasks: int, ratio: int) -> int:
@@ -101,6 +118,10 @@ def _count_cpus(node: NodeType, gpus: int, tasks: int, ratio: int) -> int:
     return node.cores * (gpus or 1) // (node.gpus or 1) // tasks if gpus or not node.gpus else 0
 
 
-def choose_partition(request: JobRequest, node: NodeType) -> str:
-    """Choose the partition: the one asked for, else the first that has such nodes; empty: none is known."""
-    return request.option("partition") or next(iter(node.partitions), "")
+def choose_partition(request: JobRequest, site: Site, node: NodeType) -> str:
+    """Choose the partition: the one asked for, else the first that has such nodes; empty: none is known.
+
+    For a part of a node, one that gives parts comes first: elsewhere the whole node is paid for.
+    """
+    shared = [name for name in node.partitions if name not in site.job.exclusive and 0 < request.gpus < node.gpus]
+    return request.option("partition") or next(iter([*shared, *node.partitions]), "")

@@ -20,6 +20,14 @@ SBATCH_VARIABLES = {
 }
 """Options of sbatch that a request can hold, and the variable from which sbatch takes each (sbatch(1), Slurm 22.05)."""
 
+_TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|-1|UNLIMITED|INFINITE", re.IGNORECASE)
+"""What sbatch takes for a time limit (sbatch(1), Slurm 22.05)."""
+
+_STAGED = re.compile(r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|squashfs|sqsh|sqfs)")
+
+_DEBUGS = ("rccl", "nccl", "hip", "miopen")
+"""Libraries whose logs the run script knows how to ask for."""
+
 _ANY_VALUE = re.compile(r"[A-Za-z0-9_.,:=@%+*/\[\]()|&-]+")
 
 
@@ -58,6 +66,10 @@ class JobRequest:
         """Value of an option of sbatch; empty: not given."""
         return dict(self.options).get(name, "")
 
+    def script_option(self, name: str) -> str:
+        """Value of an option of the run script; empty: not given."""
+        return dict(zip(self.script_options[::2], self.script_options[1::2])).get(f"--{name}", "")
+
 
 def check_request(request: JobRequest) -> None:
     """Refuse what cannot be written into a batch script, and a request for nothing.
@@ -75,6 +87,7 @@ def check_request(request: JobRequest) -> None:
         check_plain(word, "the command line")
     if request.nodes < 1 or request.ranks_per_node < 0 or request.ranks < 0 or request.gpus < -1:
         raise BadInputError("nodes, ranks and GPUs are counted from 1", "Leave out what you do not want to choose.")
+    _check_options(request)
     if 0 < request.ranks < request.nodes:
         raise BadInputError(
             f"{request.ranks} ranks on {request.nodes} nodes: some would have none", "Ask for fewer nodes: -N."
@@ -84,6 +97,26 @@ def check_request(request: JobRequest) -> None:
     if request.program[0] in LAUNCHERS or request.program[0] == "srun":
         name = request.program[0]
         raise BadInputError(f"{name} stands where the program does", f"Write --launcher {name} -- train.py ARGUMENTS")
+
+
+def _check_options(request: JobRequest) -> None:
+    """Refuse now what Slurm or the run script would refuse when the job begins."""
+    time = request.option("time")
+    if time and not _TIME.fullmatch(time):
+        raise BadInputError(
+            f"{time!r} is no time limit of Slurm", "Write 01:30:00, 2-00:00:00, or a number of minutes."
+        )
+    for option in request.more:
+        if not option.startswith("-"):
+            raise BadInputError(f"{option!r} is no option of sbatch", f"Write --sbatch=--{option}")
+    for name in request.stage_data:
+        if not _STAGED.fullmatch(name):
+            raise BadInputError(f"{name} cannot be staged", "Make a NAME.tar, a NAME.tar.gz or a NAME.squashfs of it.")
+    unknown = [word for word in request.script_option("debug").split(",") if word not in ("", *_DEBUGS)]
+    if unknown:
+        raise BadInputError(f"--debug {unknown[0]}: there is no such log", f"It can be {', '.join(_DEBUGS)}.")
+    if request.script_option("profiler") and not request.script_option("profile-rank"):
+        raise BadInputError("--profiler without the ranks that are to run under it", "Add --profile-rank 0.")
 
 
 def is_command(request: JobRequest) -> bool:

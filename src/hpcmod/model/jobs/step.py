@@ -21,6 +21,9 @@ _OF_RANKS = (_GPUS_OF_TASK, "--gpu-bind")
 _OF_EQUALS = "--ntasks-per-socket"
 """Flag of srun for one task a GPU; wrong for any other number of tasks."""
 
+_ALL_CORES = ", with all its cores"
+_FEW_CORES = ", and how many cores it has is not known: name them with --cpus-per-task=N, here and above"
+
 
 @dataclass(frozen=True)
 class Step:
@@ -61,6 +64,10 @@ def _choose_flags(site: Site, layout: Layout) -> Iterator[str]:
         if layout.launcher != "srun" and flag.startswith(_OF_RANKS):
             if layout.gpus and flag.startswith(_GPUS_OF_TASK):
                 yield f"{_GPUS_OF_TASK}{layout.gpus}"
+        elif layout.gpus and flag.startswith(_GPUS_OF_TASK) and layout.tasks > layout.gpus:
+            yield f"--gpus-per-node={layout.gpus}"  # they share: there are not so many GPUs as tasks
+        elif layout.gpus and flag.startswith(_GPUS_OF_TASK) and layout.tasks == 1:
+            yield f"{_GPUS_OF_TASK}{layout.gpus}"
         elif not flag.startswith(_OF_EQUALS) or (layout.launcher == "srun" and layout.tasks == layout.gpus):
             yield flag
 
@@ -68,11 +75,10 @@ def _choose_flags(site: Site, layout: Layout) -> Iterator[str]:
 def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[tuple[str, ...], str]:
     """Choose the flag that binds ranks to cores, and say why."""
     kind = site.launcher.cpu_bind
-    if kind in ("none", "") or layout.tasks == 1:
-        return (
-            (),
-            "Which cores a rank gets is left to Slurm." if layout.tasks > 1 else "One task a node, with all its cores.",
-        )
+    if layout.tasks == 1:
+        return (), f"One task a node{_ALL_CORES if layout.cpus else _FEW_CORES}."
+    if kind in ("none", ""):
+        return (), "Which cores a rank gets is left to Slurm."
     if kind != "mask":
         return (f"--cpu-bind={kind}",), f"Slurm binds each rank: {kind}."
     if request.ranks or not layout.whole:

@@ -36,6 +36,18 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(text(item) for item in value)
 
 
+def option(value: Any) -> str:
+    """Take an option of a command."""
+    if not text(value).startswith("-"):
+        raise ValueError(f"must be an option, which begins with -, found {value!r}")
+    return str(value)
+
+
+def options(value: Any) -> tuple[str, ...]:
+    """Take a list of options."""
+    return tuple(option(item) for item in texts(value))
+
+
 def path(value: Any) -> str:
     """Take an absolute path."""
     if not text(value).startswith("/"):

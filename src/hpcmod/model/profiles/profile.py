@@ -12,7 +12,17 @@ from typing import Any
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.bind import Bind
 from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
-from hpcmod.model.site import Bandwidth, Binds, JobRules, Launcher, Netstack, NodeType, Site, StagePlace
+from hpcmod.model.site import (
+    STAGE_PLACES,
+    Bandwidth,
+    Binds,
+    JobRules,
+    Launcher,
+    Netstack,
+    NodeType,
+    Site,
+    StagePlace,
+)
 from hpcmod.model.trust import TrustPolicy
 
 if sys.version_info >= (3, 11):
@@ -119,6 +129,9 @@ def _check_whole(tree: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator
         wrong = [core for cores in near for core in cores if core in kept or core in absent]
         if wrong:
             yield f"nodes.{name}.gpu_cores: no job can use core {', '.join(map(str, wrong))}"
+    for name in _named(values, "stage"):
+        if name not in STAGE_PLACES:
+            yield f"stage.{name}: the place is one of {', '.join(STAGE_PLACES)}"
 
 
 class _Lines:
@@ -160,8 +173,20 @@ def _with_origins(groups: Binds, key: str, lines: _Lines, *, word: Callable[[Bin
 
 
 def make_site(profiles: Sequence[Profile]) -> Site:
-    """Make a site from profiles, the most general first; a later one's values replace, its tables add."""
+    """Make a site from profiles, the most general first; a later one's values replace, its tables add.
+
+    Raises
+    ------
+    BadInputError
+        If the default node type is none of them: one may be in the profile that is extended.
+    """
     merged = merge(profiles)
+    usual, known = merged.get("nodes.default"), list(_named(merged, "nodes"))
+    if usual and usual not in known:
+        raise BadInputError(
+            f"site profile {profiles[-1].source}:\n  nodes.default: there is no node type {usual!r}",
+            f"It can be {', '.join(known)}." if known else f"Add [nodes.{usual}], or leave it out.",
+        )
     plain = {known.field: merged[key] for key, known in SCHEMA.items() if known.field and key in merged}
     return Site(
         **plain,

@@ -185,7 +185,7 @@ SCHEMA: Mapping[str, Key] = {
         "verb of the container runtime; `run` where images need their own entry script, e.g. to take the host's "
         "libraries",
     ),
-    "launcher.srun": Key(check.texts, "list of texts", "flags that every srun needs here"),
+    "launcher.srun": Key(check.options, "list of texts", "flags that every srun needs here"),
     "launcher.cpu_bind": Key(
         check.one_of("mask", "cores", "socket", "none"),
         "`mask`, `cores`, `socket` or `none`",
@@ -199,7 +199,7 @@ SCHEMA: Mapping[str, Key] = {
         "list of names",
         "options of sbatch, without dashes, that the user has to give",
     ),
-    "job.lines": Key(check.texts, "list of texts", "options that every batch script gets, as behind `#SBATCH`"),
+    "job.lines": Key(check.options, "list of texts", "options that every batch script gets, as behind `#SBATCH`"),
     "job.gpus": Key(
         check.text_or_nothing,
         "text",
@@ -212,7 +212,7 @@ SCHEMA: Mapping[str, Key] = {
     "stage.*.directory": Key(
         check.place, "path", "a node-local place that a job may fill, `nvme` or `ram`; may hold variables"
     ),
-    "stage.*.flag": Key(check.text, "text", "option of sbatch that a job needs to get the place"),
+    "stage.*.flag": Key(check.option, "text", "option of sbatch that a job needs to get the place"),
     "proxies": Key(
         check.variables,
         "table of texts",

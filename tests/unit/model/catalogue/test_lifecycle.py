@@ -44,6 +44,19 @@ def test_retiring_keeps_what_was_said_when_it_was_deprecated() -> None:
     assert (gone.successor, gone.reason, gone.until) == ("Toy/2.0", "too old", "")
 
 
+def test_deprecating_again_changes_only_what_is_said_and_an_empty_text_takes_it_back() -> None:
+    first = rules.deprecate(ALL, KEYS["1.0"], until="2027-01-01", successor="Toy/2.0", reason="too old")
+    now = (*filter(None, first.values()), replace(TWO, state="retired"))  # which asks for another successor, not now
+    again = rules.deprecate(now, KEYS["1.0"], until="2027-06-01")[KEYS["1.0"]]
+    assert again is not None
+    assert (again.until, again.successor, again.reason) == ("2027-06-01", "Toy/2.0", "too old")
+    bare = rules.deprecate((again,), KEYS["1.0"], until="", successor="")[KEYS["1.0"]]
+    assert bare is not None
+    assert (bare.until, bare.successor, bare.reason) == ("", "", "too old")
+    gone = rules.retire((replace(ONE, aliases=(), reason="old"),), KEYS["1.0"], successor="", reason="")
+    assert gone == {KEYS["1.0"]: replace(ONE, state="retired", aliases=())}
+
+
 def test_restoring_takes_back_what_users_were_told() -> None:
     gone = replace(OLD, until="2027-01-01", successor="Toy/2.0", reason="old")
     assert rules.restore((gone,), KEYS["0.9"]) == {KEYS["0.9"]: replace(OLD, state="published")}

@@ -67,6 +67,7 @@ def test_a_shared_partition_gives_whole_nodes_when_asked_to() -> None:
 
 def test_half_the_gpus_come_with_the_cores_near_them() -> None:
     made = plan(gpus=2)
+    assert "--partition=shared" in directives(made)  # in the other one the whole node would be paid for
     assert {"--ntasks-per-node=2", "--cpus-per-task=2", "--gpus-per-node=2"} <= set(directives(made))
 
 
@@ -133,8 +134,77 @@ def test_a_launcher_on_a_machine_that_gives_gpus_by_task_gets_them_all(launcher:
     srun = plan(site=site, launcher=launcher).step.srun
     assert "--gpus-per-task=4" in srun
     assert "--gpu-bind=closest" not in srun
-    assert not any(flag.startswith("--gpus") for flag in plan(site=site, launcher=launcher, gpus=0).step.srun)
+    assert not any(flag.startswith("--gpus") for flag in plan(site=site, launcher=launcher, node_type="cpu").step.srun)
     assert "--gpus-per-task=1" in plan(site=site).step.srun
+
+
+@pytest.mark.parametrize(
+    ("ranks", "flag"),
+    [
+        pytest.param(1, "--gpus-per-task=4", id="one rank sees all GPUs, as on other machines"),
+        pytest.param(2, "--gpus-per-task=1", id="fewer ranks than GPUs"),
+        pytest.param(8, "--gpus-per-node=4", id="more ranks than GPUs, of which there is not one for each"),
+    ],
+)
+def test_a_node_is_never_asked_for_more_gpus_than_it_has(ranks: int, flag: str) -> None:
+    site = replace(SITE, launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
+    asked = [word for word in plan(site=site, ranks_per_node=ranks).step.srun if word.startswith("--gpus")]
+    assert asked == [flag]
+
+
+def test_unequal_shares_are_for_ranks_that_srun_starts() -> None:
+    site = replace(SITE, launcher=replace(SITE.launcher, kind="torchrun"))
+    assert plan(site=site, nodes=2, ranks=3).step.program == ("conda-python-distributed", "train.py")
+    with pytest.raises(BadInputError, match="counts tasks of srun"):
+        plan(site=site, nodes=2, ranks=3, launcher="torchrun")
+
+
+def test_more_unequal_ranks_than_gpus_fit_the_cores_of_a_node() -> None:
+    assert "--cpus-per-task=1" in directives(plan(nodes=2, ranks=13))  # 7 on a node of 8 cores
+
+
+@pytest.mark.parametrize("flag", ["-C nvme", "-Cnvme", "--constraint=nvme"])
+@pytest.mark.parametrize(("users", "both"), [("big", "big&nvme"), ("nvme", "nvme"), ("nvme2&big", "nvme2&big&nvme")])
+def test_the_features_of_the_user_and_of_a_place_are_both_asked_for(flag: str, users: str, both: str) -> None:
+    site = replace(SITE, stage_places=(StagePlace("nvme", "/mnt", flag),))
+    made = directives(plan(site=site, stage="nvme", options=(("constraint", users),)))
+    assert [each for each in made if each.startswith(("-C", "--constraint"))] == [f"--constraint={both}"]
+
+
+def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None:
+    assert plan(ranks_per_node=1).step.why == "One task a node, with all its cores."
+    assert "--cpus-per-task=N" in plan(site=Site("generic")).step.why
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"gpus": 0}, "has a GPU at least"),
+        ({"options": (("time", "1hour"),)}, "'1hour' is no time limit"),
+        ({"more": ("mem=0",)}, "'mem=0' is no option"),
+        ({"stage_data": ("/data/x.zip",)}, "cannot be staged"),
+        ({"script_options": ("--debug", "rccl,foo")}, "--debug foo"),
+        ({"script_options": ("--profiler", "rocprof")}, "--profiler without"),
+        ({"script_options": ("--profile-rank", "0,4")}, "'4' is no rank"),
+        ({"script_options": ("--profile-rank", "all")}, "'all' is no rank"),
+    ],
+)
+def test_what_the_job_would_stumble_over_is_refused_before_it_waits(asked: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        plan(**asked)
+
+
+@pytest.mark.parametrize("limit", ["30", "30:00", "01:30:00", "2-0", "2-00:30", "2-00:00:00", "UNLIMITED"])
+def test_every_time_limit_of_slurm_is_taken(limit: str) -> None:
+    assert f"--time={limit}" in directives(plan(options=(("time", limit),)))
+
+
+def test_a_job_is_named_after_the_program_even_behind_python() -> None:
+    assert plan("python", "-u", "src/train.py").name == "train"
+
+
+def test_a_way_to_the_internet_that_nobody_knows_is_told() -> None:
+    assert any("--proxy sets nothing" in note for note in plan(proxy=True, nodes=2).notes)
 
 
 @pytest.mark.parametrize(("ranks", "kept"), [(0, True), (2, False), (8, False)])
@@ -149,7 +219,6 @@ def test_one_task_a_socket_is_for_one_task_a_gpu(ranks: int, kept: bool) -> None
     [
         pytest.param({}, "--mem=96G", id="a whole node"),
         pytest.param({"gpus": 1}, "--mem=24G", id="a quarter of its GPUs"),
-        pytest.param({"gpus": 0}, "", id="none of its GPUs"),
         pytest.param({"node_type": "cpu"}, "--mem=50G", id="a node without GPUs"),
         pytest.param({"more": ("--mem=0",)}, "--mem=0", id="the user's"),
         pytest.param({"more": ("--mem-per-gpu=9G",)}, "--mem-per-gpu=9G", id="the user's, by GPU"),

@@ -228,6 +228,11 @@ def test_an_empty_list_takes_away_what_the_base_gave() -> None:
         ),
         pytest.param("[nodes.a]\ncroes = 3", "nodes.a.croes: unknown key, did you mean nodes.a.cores?", id="in a node"),
         pytest.param('[nodes."a b"]\ncores = 3', "nodes.a b.cores: the name may hold", id="name of a node"),
+        pytest.param(
+            '[stage.disk]\ndirectory = "/x"', "stage.disk: the place is one of nvme, ram", id="name of a place"
+        ),
+        pytest.param('[stage.nvme]\nflag = "C=x"', "stage.nvme.flag: must be an option", id="flag without a dash"),
+        pytest.param('[job]\nlines = ["x"]', "job.lines: must be an option", id="line without a dash"),
         pytest.param("[nodes.a]\ncores = -3", "nodes.a.cores: must be a whole number", id="negative"),
         pytest.param('[nodes.a]\nreserved_cores = "7-3"', "nodes.a.reserved_cores: must be numbers of", id="range"),
         pytest.param(
@@ -308,6 +313,13 @@ def test_no_value_of_another_type_is_more_than_a_fault(pattern: str, value: str)
     with pytest.raises(BadInputError) as caught:
         site_of(text)
     assert key in caught.value.message
+
+
+def test_the_usual_node_type_must_be_there_in_the_profile_or_in_what_it_extends() -> None:
+    usual = 'name = "b"\n[nodes]\ndefault = "gpu"\n'
+    assert site_of('name = "a"\n[nodes.gpu]\ncores = 64\n', usual).node_type.name == "gpu"
+    with pytest.raises(BadInputError, match=r"nodes\.default: there is no node type 'gpu'"):
+        site_of('name = "a"\n[nodes.cpu]\ncores = 64\n', usual)
 
 
 def test_a_later_profile_takes_a_variable_away() -> None:

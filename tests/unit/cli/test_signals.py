@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from hpcmod.cli.signals import ending_tidily
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_block_and_a_second_does_not_end_the_tidying_up(number: signal.Signals) -> None:
+    tidied = []
+    with pytest.raises(SystemExit) as caught, ending_tidily():
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+            tidied.append("all")
+    assert (caught.value.code, tidied) == (128 + number, ["all"])
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_what_nohup_has_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ending_tidily():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.image.blobs.cache_entry import Entry, choose, digits_of, scan
+
+DIGITS = "0123456789abcdef" * 4
+
+
+def entry(size: int, used: float, *, busy: bool = False) -> Entry:
+    return Entry(f"sha256:{DIGITS}", size, used, whole=True, busy=busy)
+
+
+OLD, NEWER, NEW = entry(10, 100.0), entry(20, 200.0), entry(30, 300.0)
+
+
+@pytest.mark.parametrize(
+    ("oldest", "most", "chosen"),
+    [
+        pytest.param(None, None, [], id="no limit"),
+        pytest.param(150.0, None, [OLD], id="by age"),
+        pytest.param(200.0, None, [], id="exactly as old as may be"),
+        pytest.param(None, 60, [], id="exactly as much as may be"),
+        pytest.param(None, 59, [OLD], id="by size, the longest unused first"),
+        pytest.param(None, 49, [OLD, NEWER], id="by size, more than one"),
+        pytest.param(150.0, 50, [OLD], id="what goes by age counts for the size"),
+        pytest.param(None, 0, [OLD, NEWER, NEW], id="all"),
+    ],
+)
+def test_what_is_to_go_is_chosen_by_age_and_by_size(
+    oldest: float | None, most: int | None, chosen: list[Entry]
+) -> None:
+    assert choose([OLD, NEWER, NEW], now=300.0, oldest=oldest, most=most) == chosen
+
+
+def test_what_is_being_fetched_stays_and_others_go_for_it() -> None:
+    busy = entry(10, 100.0, busy=True)
+    assert choose([busy, NEWER, NEW], now=1e9, oldest=1.0, most=None) == [NEWER, NEW]
+    assert choose([busy, NEWER, NEW], now=300.0, oldest=None, most=40) == [NEWER]
+
+
+def test_a_blob_is_named_by_the_digits_of_its_digest() -> None:
+    assert digits_of(f"sha256:{DIGITS}") == DIGITS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", DIGITS, f"sha256:{DIGITS[1:]}", f"sha256:{DIGITS}0", f"sha256:{DIGITS.upper()}", f"sha512:{DIGITS}"),
+        *(f"sha256:{DIGITS}\n", "sha256:" + "../" * 21 + "x", "sha256:" + "\u0660" * 64),
+    ],
+)
+def test_nothing_else_names_a_file(text: str) -> None:
+    with pytest.raises(BadInputError, match="is no digest") as caught:
+        digits_of(text)
+    assert caught.value.exit_code == 2
+    assert "64 hexadecimal digits, lower case" in caught.value.cure
+
+
+def test_only_files_that_are_named_as_blobs_are_found_in_order(tmp_path: Path) -> None:
+    for name in ("b" * 64, "a" * 64, "a" * 63, "a" * 65, "A" * 64, f"{'a' * 64}.json", "lock"):
+        (tmp_path / name).touch()
+    assert [path.name[0] for path in scan(tmp_path)] == ["a", "b"]
+
+
+def test_no_directory_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert list(scan(tmp_path / "none")) == list(scan(tmp_path / "file")) == []
