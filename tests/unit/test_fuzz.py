@@ -182,6 +182,7 @@ def fuzz(name: str, read: Callable[[bytes], object], make: Callable[[random.Rand
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", READERS)
+@pytest.mark.slow
 def test_no_text_raises_anything_but_our_own_error(name: str) -> None:
     read, seeds = READERS[name]
     fuzz(name, read, lambda dice: changed(dice, dice.choice(seeds)))
@@ -229,6 +230,7 @@ def test_no_archive_raises_anything_but_our_own_error(tmp_path: Path) -> None:
     fuzz("archive", read, lambda dice: change_tar(dice, whole, heads))
 
 
+@pytest.mark.slow
 def test_no_bundle_raises_anything_but_our_own_error(tmp_path: Path) -> None:
     for name in ("a.eb", "a.sif"):
         (tmp_path / name).write_text(name)

@@ -134,6 +134,7 @@ def test_a_later_process_of_the_same_number_is_not_the_holder(path: Path) -> Non
         assert cleared == [path]
 
 
+@pytest.mark.slow
 def test_a_live_holder_is_waited_for_and_told_once(path: Path, start: Start) -> None:
     process = start(0.5)
     told: list[str] = []
@@ -205,6 +206,7 @@ def test_a_holder_on_another_host_that_is_heard_of_is_waited_for(path: Path) -> 
     assert len(told) == 1
 
 
+@pytest.mark.slow
 def test_a_holder_on_another_host_that_falls_silent_while_we_wait_ends_the_wait(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +251,7 @@ def test_a_file_that_is_no_lock_of_ours_is_left_alone_and_named(path: Path, text
     assert path.read_text() == text
 
 
+@pytest.mark.slow
 def test_of_eight_processes_never_two_are_inside_even_when_some_die_there(path: Path, tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     ways = ["dies" if number % 3 == 0 else "lives" for number in range(8)]
@@ -296,6 +299,7 @@ def test_tidying_leaves_a_lock_that_is_held_and_takes_its_guard(path: Path) -> N
         assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
 
 
+@pytest.mark.slow
 def test_whoever_waits_at_a_guard_that_is_removed_meanwhile_goes_to_the_new_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

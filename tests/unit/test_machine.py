@@ -196,6 +196,7 @@ SOURCES = [
 ]
 
 
+@pytest.mark.slow
 def test_no_line_of_code_names_a_machine() -> None:
     names = {"lumi", "frontier", "marenostrum5", "cray-ex-gh200"}
     assert names < set(machine.site_profiles())

@@ -30,6 +30,7 @@ def run_pytest(folder: Path, tests: dict[str, str], **env: str) -> Done:
 
 
 @pytest.mark.parametrize("variable", ["CI", "HPCMOD_NO_SKIP"])
+@pytest.mark.slow
 def test_every_kind_of_skip_fails_with_its_reason(tmp_path: Path, variable: str) -> None:
     done = run_pytest(tmp_path, SKIPS, **{variable: "true"})
     assert done.returncode != 0
@@ -38,6 +39,7 @@ def test_every_kind_of_skip_fails_with_its_reason(tmp_path: Path, variable: str)
     assert done.stdout.count("skipped where nothing may skip: Skipped: no tool") >= len(SKIPS), done.stdout
 
 
+@pytest.mark.slow
 def test_elsewhere_skips_are_skips_and_an_expected_failure_is_always_one(tmp_path: Path) -> None:
     assert run_pytest(tmp_path, SKIPS).returncode == 0
     (tmp_path / "other").mkdir()

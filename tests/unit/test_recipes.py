@@ -34,6 +34,7 @@ def code_of(path: Path) -> str:
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck on this machine")
+@pytest.mark.slow
 def test_shellcheck_and_bash_find_nothing() -> None:
     for argv in (["shellcheck", "--external-sources"], ["bash", "-n"]):
         done = subprocess.run([*argv, *map(str, COMPONENTS)], capture_output=True, text=True, cwd=COMPONENTS[0].parent)
@@ -184,6 +185,7 @@ def test_names_of_sources_are_those_that_hpcmod_gives_them(build: Path) -> None:
         assert done.stdout == Download("x", "release/1.0", url, "").file_name + "\n"
 
 
+@pytest.mark.slow
 def test_pip_installs_nothing_that_the_lock_knows_otherwise(build: Path) -> None:
     (build / "wheels").mkdir()
     write_wheel(build / "wheels", "no-such-thing", "1.0")

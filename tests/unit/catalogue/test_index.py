@@ -77,6 +77,7 @@ def test_what_changed_after_the_index_was_made_is_seen(catalogue: Catalogue, cha
 
 @pytest.mark.parametrize("at", [0, 1, 40, 400, -400, -40, -1])
 @pytest.mark.parametrize("how", ["cut", "changed"])
+@pytest.mark.slow
 def test_a_broken_index_is_not_believed(catalogue: Catalogue, at: int, how: str) -> None:
     write_index(catalogue)
     wanted = look(catalogue)
@@ -98,6 +99,7 @@ def test_what_is_no_index_is_not_believed(catalogue: Catalogue, text: str) -> No
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.slow
 def test_an_index_made_from_the_present_one_says_what_one_from_nothing_says(
     catalogue: Catalogue, change: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +126,7 @@ def read_what(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return read
 
 
+@pytest.mark.slow
 def test_a_long_history_leaves_an_index_that_is_right_and_small(catalogue: Catalogue) -> None:
     choose = random.Random(1)  # noqa: S311 - data for a test
     names = ("torch", "numpy", "flash_attn", "flash-attn", "Flash.Attn")

@@ -51,6 +51,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize(("text", "wanted"), SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.slow
 def test_a_search_finds(indexes: list[Index], text: str, wanted: list[str]) -> None:
     assert found(indexes, text) == wanted
 

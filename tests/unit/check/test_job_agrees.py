@@ -19,6 +19,7 @@ OPTIONS = (("account", "x"), ("qos", "x"), ("time", "10"))
 
 
 @pytest.mark.parametrize("name", site_profiles())
+@pytest.mark.slow
 def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
     site, templates = load_site(name, {}), module_templates()
     places = ("", *(place.name for place in site.stage_places))

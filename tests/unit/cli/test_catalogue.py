@@ -135,6 +135,7 @@ def test_a_catalogue_that_is_away_is_told_and_hides_no_other(site: Catalogue, mo
 
 
 @pytest.mark.parametrize("line", ["ls", "ls --json", "search torch", "diff PyTorch PyTorch"])
+@pytest.mark.slow
 def test_finding_imports_nothing_heavy(line: str, site: Catalogue) -> None:
     program = f"""
 import sys

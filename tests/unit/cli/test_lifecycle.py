@@ -86,6 +86,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
         pytest.param(("publish", "x.sif"), 2, "--name PyTorch --version", id="no name"),
     ],
 )
+@pytest.mark.slow
 def test_what_cannot_be_is_told_with_its_cure_and_its_code(
     shop: Catalogue, words: tuple[str, ...], code: int, said: str
 ) -> None:

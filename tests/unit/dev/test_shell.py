@@ -14,6 +14,7 @@ CI = CHECKOUT / ".ci" / "run"
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, CI], ids=lambda path: str(path.relative_to(CHECKOUT)))
+@pytest.mark.slow
 def test_shellcheck_is_content(script: Path) -> None:
     done = run(["shellcheck", "--external-sources", str(script)], os.environ)
     assert done.returncode == 0, done.stdout

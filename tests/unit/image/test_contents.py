@@ -222,6 +222,7 @@ def test_any_script_is_read_to_its_end(script: str) -> None:
         assert value is None or len(value) <= len(script)
 
 
+@pytest.mark.slow
 def test_a_script_without_end_is_read_in_bounds(tmp_path: Path) -> None:
     assert facts_of(tmp_path, {f"{ENV}/90-environment.sh": "A=1\n" * 500_000}).environment == (("A", "1"),)
 

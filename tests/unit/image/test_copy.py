@@ -39,6 +39,7 @@ def refuse(code: int) -> object:
     return call
 
 
+@pytest.mark.slow
 def test_copies_the_bytes_and_hashes_them(source: Path, partial: Path, checksum: str) -> None:
     result = copy_image(source, partial, checksum=checksum)
     assert result.sha256 == checksum
@@ -48,6 +49,7 @@ def test_copies_the_bytes_and_hashes_them(source: Path, partial: Path, checksum:
 
 
 @pytest.mark.parametrize("code", [errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP])
+@pytest.mark.slow
 def test_streams_where_the_kernel_cannot_copy(
     source: Path, partial: Path, checksum: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

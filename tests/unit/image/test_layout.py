@@ -230,6 +230,7 @@ def test_an_archive_that_is_cut_off_is_never_read_as_whole(tmp_path: Path) -> No
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
+@pytest.mark.slow
 def test_no_change_of_an_archive_raises_anything_but_our_own_error(tmp_path: Path, data: st.DataObject) -> None:
     whole = tmp_path / "whole.tar"
     if not whole.exists():

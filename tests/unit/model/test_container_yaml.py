@@ -55,6 +55,7 @@ def test_what_no_recipe_has_is_named() -> None:
     ],
     ids=range(12),
 )
+@pytest.mark.slow
 def test_what_is_no_recipe_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(BadInputError, match=why):
         parse_container_yaml(text, "x")

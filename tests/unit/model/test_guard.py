@@ -40,4 +40,4 @@ def test_the_profiler_is_that_of_the_gpus() -> None:
 
 
 def test_launchers_that_a_site_refuses_are_known_with_the_reason() -> None:
-    assert dict(settings_of("frontier").refused).keys() == {"torchrun"}
+    assert dict(settings_of("frontier").refused).keys() == {"torchrun", "accelerate"}

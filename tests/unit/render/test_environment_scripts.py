@@ -47,6 +47,7 @@ def read_environment(shell: str, line: str, **env: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@pytest.mark.slow
 def test_shellcheck_and_bash_find_nothing(plan: InstallPlan, tmp_path: Path) -> None:
     root = write_scripts(plan, tmp_path / "root")
     for name in ENVIRONMENT_SCRIPTS:

@@ -50,6 +50,7 @@ def test_the_modulefile_of_an_easyconfig_with_variables(syntax: str, golden: Cal
 
 @pytest.mark.parametrize("syntax", SYNTAXES)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.slow
 def test_hostile_text_stays_within_the_literals_of_the_language(text: str, syntax: str) -> None:
     tame = without_literals(render(make_plan_of("tame text"), syntax))
     assert without_literals(render(make_plan_of(text), syntax)) == tame

@@ -125,6 +125,7 @@ LANGUAGES = [
 
 @pytest.mark.parametrize("through", LANGUAGES)
 @pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.slow
 def test_a_quoted_text_means_exactly_itself(through: Callable[[list[str]], str], text: str) -> None:
     assert through([text]) == text + "\0"
 
@@ -132,6 +133,7 @@ def test_a_quoted_text_means_exactly_itself(through: Callable[[list[str]], str],
 @pytest.mark.parametrize("through", LANGUAGES)
 @settings(IN_MEMORY, max_examples=25, deadline=None)
 @given(texts=st.lists(ANY_TEXT, max_size=40))
+@pytest.mark.slow
 def test_any_texts_come_back_unchanged(through: Callable[[list[str]], str], texts: list[str]) -> None:
     assert through(texts) == "".join(text + "\0" for text in texts)
 

@@ -85,6 +85,7 @@ def test_a_dockerfile_holds_only_what_every_engine_knows(name: str) -> None:
 
 
 @each_plan
+@pytest.mark.slow
 def test_both_forms_run_the_same_commands_in_the_same_order(name: str) -> None:
     dockerfile = re.findall(r"^RUN .*?(env .*)$", render_dockerfile(PLANS[name], templates=TEMPLATES), re.MULTILINE)
     definition = re.findall(r"^ +(env .*)$", render_definition(PLANS[name], templates=TEMPLATES), re.MULTILINE)
@@ -114,6 +115,7 @@ def test_a_definition_removes_nothing_that_post_shares_with_the_host(name: str) 
 
 
 @each_plan
+@pytest.mark.slow
 def test_what_is_copied_is_in_the_build_context(name: str) -> None:
     made = PLANS[name]
     there = {*render_context(made), *(inside for _, inside in made.inputs)}

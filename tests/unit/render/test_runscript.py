@@ -71,6 +71,7 @@ def all_scripts(settings: RunscriptSettings) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("settings", ALL_SETTINGS)
+@pytest.mark.slow
 def test_shellcheck_finds_nothing(settings: RunscriptSettings, tmp_path: Path) -> None:
     if shutil.which("shellcheck") is None:
         pytest.skip("no shellcheck on this machine")

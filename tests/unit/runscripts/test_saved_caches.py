@@ -46,6 +46,7 @@ def test_what_was_saved_is_there_for_every_rank(rank: Rank, saved: Path, tmp_pat
     assert [(each.stdout, each.stderr) for each in ran] == [("compiled once\n", "")] * 4
 
 
+@pytest.mark.slow
 def test_ranks_that_start_together_wait_for_the_one_that_unpacks(
     scripts: Scripts, python_path: str, saved: Path, tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def test_nothing_is_left_when_the_job_ends(stage: Stage) -> None:
         pytest.param({"SBCAST_STATUS": "3"}, "sbcast ended with status 3", id="sbcast fails"),
     ],
 )
+@pytest.mark.slow
 def test_a_wrong_copy_is_said_and_the_image_stays_what_it_was(stage: Stage, env: dict[str, str], said: str) -> None:
     done = stage("stage-image", stage.place, **env)
     assert (done.status, done.stdout) == (0, "")

@@ -38,6 +38,7 @@ def test_a_blob_that_comes_whole_is_handed_on_and_verified() -> None:
         assert server.ranges == [""]
 
 
+@pytest.mark.slow
 def test_after_a_connection_that_broke_only_the_rest_is_asked_for() -> None:
     with serving() as (server, ask):
         server.answers = [Answer(cut_at=HALF)]
@@ -48,6 +49,7 @@ def test_after_a_connection_that_broke_only_the_rest_is_asked_for() -> None:
         assert 0 < int(second.removeprefix("bytes=").removesuffix("-")) <= HALF
 
 
+@pytest.mark.slow
 def test_a_server_that_knows_no_ranges_sends_all_and_nothing_is_handed_on_twice() -> None:
     with serving() as (server, ask):
         server.answers = [Answer(cut_at=HALF), Answer(ignore_range=True)]

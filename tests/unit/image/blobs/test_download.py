@@ -118,6 +118,7 @@ def test_what_a_registry_does_not_have_is_an_error_for_each_who_waits(cache: Cac
                 made.wait(blob)
 
 
+@pytest.mark.slow
 def test_what_came_before_a_registry_refused_is_kept_for_the_next_run(cache: Cache) -> None:
     with serving() as (server, ask):
         server.answers = [Answer(cut_at=len(CONTENT) // 2), Answer(403)]

@@ -23,6 +23,7 @@ def test_reads_a_blob_and_counts_it_while_nothing_is_on_disk(tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_goes_on_after_a_connection_that_broke() -> None:
     with serving() as (server, ask):
         server.answers = [Answer(cut_at=len(CONTENT) // 2)]
@@ -45,6 +46,7 @@ def test_the_end_is_not_handed_out_if_the_digest_is_another() -> None:
             assert len(found) < len(CONTENT)
 
 
+@pytest.mark.slow
 def test_who_has_seen_enough_ends_the_fetch() -> None:
     before = threading.active_count()
     with serving(CONTENT * 40) as (_, ask):

@@ -199,6 +199,7 @@ def test_bytes_that_are_no_tar_raise_nothing_but_our_errors(data: bytes) -> None
 
 @settings(max_examples=100_000 if THOROUGH else 300, deadline=None)
 @given(st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_broken_layers_raise_nothing_but_our_errors(chance: random.Random) -> None:
     assert try_image(chance)
 

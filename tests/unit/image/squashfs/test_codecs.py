@@ -19,6 +19,7 @@ def unpack_zstd(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("level", [None, 1, 3, 15, 22])
+@pytest.mark.slow
 def test_zstd_packs_each_block_of_a_batch_on_its_own(level: int | None) -> None:
     packed = codec("zstd", level).pack(BLOCKS)
     assert [unpack_zstd(bytes(one)) for one in packed] == [bytes(one) for one in BLOCKS]

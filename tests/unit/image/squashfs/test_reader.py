@@ -77,6 +77,7 @@ def squashfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Squashfs]:
 
 
 @pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.slow
 def test_reads_back_what_mksquashfs_wrote(open_tree: Open, options: tuple[str, ...]) -> None:
     squashfs = open_tree(TREE, *options, offset=4096)
     for path, node in TREE.items():
@@ -248,12 +249,14 @@ FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 
 @FUZZ
 @given(changes=CHANGES)
+@pytest.mark.slow
 def test_damage_anywhere_only_ever_gives_our_errors(small: Target, changes: list[tuple[float, bytes]]) -> None:
     damage(small, changes)
 
 
 @FUZZ
 @given(changes=CHANGES)
+@pytest.mark.slow
 def test_damage_in_plain_metadata_only_ever_gives_our_errors(
     stored: Target, changes: list[tuple[float, bytes]]
 ) -> None:
@@ -262,6 +265,7 @@ def test_damage_in_plain_metadata_only_ever_gives_our_errors(
 
 @FUZZ
 @given(at=st.integers(0, 88), value=st.integers(0, (1 << 64) - 1))
+@pytest.mark.slow
 def test_any_superblock_only_ever_gives_our_errors(small: Target, at: int, value: int) -> None:
     path, body = small.path, small.body
     path.write_bytes(body[:at] + struct.pack("<Q", value) + body[at + 8 :])

@@ -244,6 +244,7 @@ JSON = st.recursive(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
+@pytest.mark.slow
 def test_whatever_a_file_holds_nothing_but_our_error_comes(home: Path, content: bytes) -> None:
     file = home / ".docker" / "config.json"
     file.parent.mkdir(parents=True, exist_ok=True)

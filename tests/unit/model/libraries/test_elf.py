@@ -37,6 +37,7 @@ def parsed(data: bytes) -> ElfFile:
     paths=st.lists(NAME.map("/{}".format), max_size=3),
     padding=st.integers(0, 20_000),
 )
+@pytest.mark.slow
 def test_reads_back_what_was_written_in_all_forms(
     bits: int,
     order: str,
