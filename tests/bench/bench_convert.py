@@ -130,7 +130,9 @@ def cost_of(command: str, work: Path, cores: int) -> Cost:
     places = ("TMPDIR", "APPTAINER_TMPDIR", "APPTAINER_CACHEDIR", "XDG_CACHE_HOME", "HPCMOD_CACHE")
     for name in places:
         (place / name).mkdir()
-    env = {**os.environ, **{name: str(place / name) for name in places}, "OUT": str(out)}
+    (place / "auth.json").write_text("{}")
+    own = {"OUT": str(out), "REGISTRY_AUTH_FILE": str(place / "auth.json")}
+    env = {**os.environ, **{name: str(place / name) for name in places}, **own}
     allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))
     argv = ["taskset", "-c", allowed, sys.executable, "-c", WATCHER, command]
     began = time.perf_counter()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from hpcmod.catalogue.candidate import Candidate
+from hpcmod.image.contents import read_facts
 from hpcmod.image.provenance import Provenance
+from hpcmod.image.stack import read_stack
+from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.compat.stack import StackFacts
 from hpcmod.model.facts import ImageFacts, Package
@@ -23,20 +28,47 @@ def make_record(candidate: Candidate, facts: ImageFacts, provenance: Provenance,
         module=candidate.module,
         sif=candidate.sif,
         sha256=provenance.sha256,
-        size=facts.size,
         site=site,
-        architecture=facts.architecture,
         reference=whole_reference(provenance),
         signature="; ".join(provenance.vouched),
         easyconfig=candidate.easyconfig,
         description=_text(candidate.description),
         homepage=_text(candidate.homepage),
-        labels=_texts(facts.labels),
-        environment=_texts(facts.environment),
-        packages=tuple(Package(_text(one.name), _text(one.version)) for one in facts.packages),
-        python=facts.python.version if facts.python else "",
-        commands=tuple(_text(command) for command in facts.commands),
+        **_of_image(facts),
     )
+
+
+def describe_installed(one: Installed) -> CatalogueRecord:
+    """Make the record of what is installed and in no catalogue, from its image.
+
+    Raises
+    ------
+    NotFoundError, BadInputError, VerificationError, LackingError
+        As `hpcmod.image.contents.read_facts` does.
+    """
+    image = Path(one.of_image("path"))
+    return CatalogueRecord(
+        name=one.name,
+        version=one.version,
+        module=one.module,
+        sif=image.name,
+        sha256=one.of_image("sha256"),
+        stack=stack_pairs(read_stack(image)),
+        **_of_image(read_facts(image)),
+    )
+
+
+def _of_image(facts: ImageFacts) -> dict[str, Any]:
+    """Give the fields of a record that say what is inside."""
+    return {
+        "size": facts.size,
+        "architecture": facts.architecture,
+        "labels": _texts(facts.labels),
+        "environment": _texts(facts.environment),
+        "packages": tuple(Package(_text(one.name), _text(one.version)) for one in facts.packages),
+        "python": facts.python.version if facts.python else "",
+        "commands": tuple(_text(command) for command in facts.commands),
+    }
 
 
 def whole_reference(provenance: Provenance) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcmod.catalogue.index import Index
 from hpcmod.catalogue.index_file import IndexEntry, comparable
+from hpcmod.install.installed import Installed
 from hpcmod.model.facts import Package
 
 
@@ -17,14 +18,16 @@ class Hit:
 
     module: str
     catalogue: str
-    """Directory of its catalogue."""
+    """Directory of its catalogue; empty: it is in none."""
     state: str
     packages: tuple[Package, ...]
     """Those that fit; empty where its name, an alias or its description does."""
 
 
-def search(indexes: Sequence[Index], text: str) -> list[Hit]:
+def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed] = ()) -> list[Hit]:
     """Search; the catalogue that comes first hides the same container in a later one. Names of containers come first.
+
+    What is installed and in no catalogue comes last.
 
     Parameters
     ----------
@@ -37,8 +40,14 @@ def search(indexes: Sequence[Index], text: str) -> list[Hit]:
     wanted = comparable(name.strip())
     if not wanted:
         return []
-    hits = _search(indexes, lambda key: wanted in key, version.strip(), wanted=wanted)
-    return hits or _search(indexes, lambda key: is_abbreviated(key, wanted), version.strip(), wanted="")
+    hidden = {entry.module for index in indexes for entry in index.entries}
+    own = [one for one in installed if one.module not in hidden]
+
+    def hits(fits: Callable[[str], bool], wanted: str) -> list[Hit]:
+        found = _search(indexes, fits, version.strip(), wanted=wanted)
+        return [*found, *_search_installed(own, fits, version.strip(), wanted=wanted)]
+
+    return hits(lambda key: wanted in key, wanted) or hits(lambda key: is_abbreviated(key, wanted), "")
 
 
 def is_abbreviated(one: str, other: str) -> bool:
@@ -69,10 +78,24 @@ def _search(indexes: Sequence[Index], fits: Callable[[str], bool], version: str,
     return [*named.values(), *(hit for module, hit in inside.items() if module not in named)]
 
 
+def _search_installed(
+    installed: Iterable[Installed], fits: Callable[[str], bool], version: str, *, wanted: str
+) -> Iterator[Hit]:
+    for one in installed:
+        packages = [pair for pair in one.packages if fits(comparable(pair.name)) and pair.version.startswith(version)]
+        named = bool(wanted) and not version and wanted in _plain(one.module)
+        if named or packages:
+            yield Hit(one.module, "", "published", () if named else tuple(packages))
+
+
 def _text_of(entry: IndexEntry) -> str:
-    """Give what a text is searched in, nearly as `comparable` does, but fast: 10,000 are no reason to wait."""
-    text = f"{entry.name}/{entry.version} {entry.aliases} {entry.description}".lower()
-    return text.replace("_", "-").replace(".", "-")
+    """Give what a text is searched in."""
+    return _plain(f"{entry.name}/{entry.version} {entry.aliases} {entry.description}")
+
+
+def _plain(text: str) -> str:
+    """Write a text nearly as `comparable` does, but fast: 10,000 are no reason to wait."""
+    return text.lower().replace("_", "-").replace(".", "-")
 
 
 def _search_packages(index: Index, fits: Callable[[str], bool], version: str) -> dict[str, Hit]:

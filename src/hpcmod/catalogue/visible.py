@@ -83,26 +83,24 @@ def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tup
     for syntax in SYNTAXES:
         text = _read(kept / KEPT_MODULE[syntax])
         if text is not None and syntax == "Lua":
-            code = _defer(catalogue, record.name, record.version, text)
-            if code.path:
-                yield Path(code.path), code.code  # before the modulefile that runs it
-            text = code.visible
+            deferred = _defer(catalogue, record.name, record.version, text)
+            yield from ((Path(file), code) for file, code in deferred.files)  # before the modulefile that runs them
+            text = deferred.visible
         if text is not None:
             path = modulefile(catalogue, record.name, record.version, syntax)
             yield path, render_published(text, syntax, module_templates(), record=record, usage=usage)
 
 
 def _defer(catalogue: Catalogue, name: str, version: str, text: str) -> Deferred:
-    """Take what is done at load out of the modulefile in Lua, into a directory that no module tool reads."""
+    """Take what not every `avail` needs out of the modulefile in Lua, into a directory that no module tool reads."""
     return defer(text, module=f"{name}/{version}", directory=str(catalogue.code))
 
 
 def remove_code(catalogue: Catalogue, name: str, version: str) -> None:
     """Remove the code of a module that nobody has seen; that of others stays for who is just loading them, until gc."""
     text = _read(catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
-    code = _defer(catalogue, name, version, text)
-    if code.path:
-        Path(code.path).unlink(missing_ok=True)
+    for path, _ in _defer(catalogue, name, version, text).files:
+        Path(path).unlink(missing_ok=True)
 
 
 def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord], syntax: str) -> None:

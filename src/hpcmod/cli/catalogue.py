@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcmod.catalogue.find import NO_CATALOGUE, find_container
+from hpcmod.catalogue.find import NO_CATALOGUE
 from hpcmod.catalogue.listing import ELSEWHERE, Listed
 from hpcmod.cli.containers import (
     Here,
     complete_container,
     find_own,
+    find_published,
     json_option,
     look_around,
     print_json,
@@ -29,6 +30,7 @@ from hpcmod.render.quote import sh_word, terminal
 
 if TYPE_CHECKING:
     from hpcmod.catalogue.search import Hit
+    from hpcmod.model.facts import ImageFacts
 
 
 @click.command("ls")
@@ -97,7 +99,7 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
     """Search containers by name, version, description, and the Python packages inside.
 
     TEXT==VERSION asks for packages of a version that begins so. Where nothing fits, abbreviations do: flash-attention
-    finds flash_attn.
+    finds flash_attn. What you have installed is searched too.
 
     \b
     Examples:
@@ -107,7 +109,8 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
     """
     from hpcmod.catalogue.search import search
 
-    hits = [hit for hit in search(look_around(site).indexes(), text) if hit.state != "retired"]
+    here = look_around(site)
+    hits = [hit for hit in search(here.indexes(), text, installed=here.own()) if hit.state != "retired"]
     if as_json:
         print_json(found=[asdict(hit) for hit in hits])
     if not hits:
@@ -141,7 +144,7 @@ def info_verb(container: str, site: str | None, as_json: bool) -> None:
         return
     here = look_around(site)
     try:
-        found = find_container(here.catalogues, container)
+        found = find_published(here, container)
     except NotFoundError:
         own = find_own(here, container)
         if own:
@@ -185,7 +188,7 @@ def _show_image(image: Path, *, as_json: bool) -> None:
         ("python", python),
     ]
     rows += [("label", f"{name}: {value}") for name, value in facts.labels]
-    _show([*rows, *(("package", f"{package.name} {package.version}") for package in facts.packages)])
+    _show([*rows, *_packages(facts)])
 
 
 def _show_installed(own: Installed, *, as_json: bool) -> None:
@@ -195,9 +198,7 @@ def _show_installed(own: Installed, *, as_json: bool) -> None:
         return
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
     rows += [(key, own.of_image(key)) for key in ("path", "sha256", "size", "source")]
-    listed = own.record.get("packages", [])
-    names = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    _show([*rows, *(("package", f"{one.get('name')} {one.get('version')}") for one in names)])
+    _show([*rows, *_packages(own)])
 
 
 def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
@@ -219,8 +220,8 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
     yield "commands", " ".join(record.commands)
 
 
-def _packages(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
-    yield from (("package", f"{package.name} {package.version}") for package in record.packages)
+def _packages(of: CatalogueRecord | Installed | ImageFacts) -> Iterator[tuple[str, str]]:
+    yield from (("package", f"{package.name} {package.version}") for package in of.packages)
 
 
 def _show(rows: Iterable[tuple[str, str]]) -> None:
@@ -244,7 +245,8 @@ def _advisories(here: Here, record: CatalogueRecord) -> list[str]:
 def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
     """Compare two containers: packages, environment, what they are built on, commands, size.
 
-    A line a difference, in the first and in the second: `-` is what is not there.
+    A line a difference, in the first and in the second: `-` is what is not there. What
+    is installed and in no catalogue is compared by its image.
 
     \b
     Examples:
@@ -253,8 +255,8 @@ def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
     """
     from hpcmod.catalogue.compare import compare
 
-    catalogues = look_around(site).catalogues
-    one, other = (find_container(catalogues, text).read() for text in (first, second))
+    here = look_around(site)
+    one, other = (_describe_known(here, text) for text in (first, second))
     changes = compare(one, other)
     if as_json:
         print_json(first=one.module, second=other.module, changes=[asdict(change) for change in changes])
@@ -262,3 +264,16 @@ def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
     for change in changes:
         before, after = ("-" if value is None else value or "there" for value in (change.before, change.after))
         click.echo(terminal(" ".join(f"{change.kind} {change.name}: {before} -> {after}".split())))
+
+
+def _describe_known(here: Here, text: str) -> CatalogueRecord:
+    """Read the record of a container; of one that is only installed, what its image tells."""
+    try:
+        return find_published(here, text).read()
+    except NotFoundError:
+        own = find_own(here, text)
+        if own is None:
+            raise
+    from hpcmod.catalogue.facts import describe_installed
+
+    return describe_installed(own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import platform
@@ -15,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod import machine
-from hpcmod.catalogue.find import find_container
+from hpcmod.catalogue.find import Container, find_container
 from hpcmod.catalogue.index import Index, read_index, release_key
 from hpcmod.catalogue.listing import Listed, list_containers
 from hpcmod.catalogue.store import Catalogue, catalogue_directories, open_catalogue
@@ -93,6 +94,24 @@ def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | No
     return (exact or begun)[-1] if begun else None
 
 
+def find_published(here: Here, text: str) -> Container:
+    """Find the container of the catalogues that is meant.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none; with the nearest name in the catalogues, else the nearest that is installed.
+    """
+    try:
+        return find_container(here.catalogues, text)
+    except NotFoundError as err:
+        installed = {one.name for one in find_installed(here.trees)}
+        near = difflib.get_close_matches(text.partition("/")[0], sorted(installed), n=1)
+        if not near or "Did you mean" in err.cure:
+            raise
+        raise NotFoundError(err.message, f"Did you mean {near[0]}, which is installed? See: hpcmod ls") from err
+
+
 def find_ready(here: Here, text: str) -> Installed:
     """Find the module that can be used at once: an own installation, else that of a catalogue.
 
@@ -104,7 +123,7 @@ def find_ready(here: Here, text: str) -> Installed:
     own = find_own(here, text)
     if own:
         return own
-    container = find_container(here.catalogues, text)
+    container = find_published(here, text)
     record = container.read()
     own = find_own(here, record.module)
     if own is None and record.state == "retired" and record.until <= time.strftime("%Y-%m-%d", time.gmtime()):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hpcmod.model.facts import Package
+
 RECORD = "record.json"
 """Says what an installation consists of: its last file before the modulefile."""
 
@@ -54,6 +56,13 @@ class Installed:
         """Give what the record says of the image: path, sha256, size, ...; empty if it says nothing."""
         image = self.record.get("image")
         return str(image.get(key, "")) if isinstance(image, dict) else ""
+
+    @property
+    def packages(self) -> tuple[Package, ...]:
+        """Python packages that the record lists, in its order."""
+        listed = self.record.get("packages")
+        found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        return tuple(Package(str(one.get("name", "")), str(one.get("version", ""))) for one in found)
 
     @property
     def size(self) -> int:

@@ -100,6 +100,7 @@ def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, 
     values = {
         "help": render_help(plan),
         "whatis": _whatis_lines(plan),
+        "packages_line": _packages_line(plan),
         "root": plan.spec.root,
         "conflict": conflict,
         "packages": [f"{package.name}/{package.version}" for package in plan.listed_packages],
@@ -112,9 +113,12 @@ def _whatis_lines(plan: InstallPlan) -> list[str]:
     lines = [f"Description: {' '.join(plan.spec.description.split())}"]
     if plan.spec.homepage:
         lines.append(f"Homepage: {plan.spec.homepage}")
-    if plan.packages:
-        lines.append(f"Packages: {', '.join(f'{p.name}/{p.version}' for p in plan.packages)}")
     return [_visible(line) for line in lines]
+
+
+def _packages_line(plan: InstallPlan) -> str:
+    listed = ", ".join(f"{package.name}/{package.version}" for package in plan.packages)
+    return _visible(f"Packages: {listed}") if listed else ""
 
 
 def render_help(plan: InstallPlan) -> str:
@@ -133,7 +137,7 @@ def render_help(plan: InstallPlan) -> str:
 
 def read_help(modulefile: str) -> str:
     """Give the text of `module help` from a modulefile in Lua that `render_description` made; empty: it has none."""
-    found = re.search(r'^help\("((?:[^"\\]|\\.)*)"\)$', modulefile, re.MULTILINE)
+    found = re.search(r'^ *help\("((?:[^"\\]|\\.)*)"\)$', modulefile, re.MULTILINE)
     return unquote_lua(found[1]) if found else ""
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from hpcmod.catalogue.index import Index, read_index, write_index
 from hpcmod.catalogue.search import is_abbreviated, search
+from hpcmod.install.installed import Installed
 from hpcmod.model.facts import Package
 from tests.catalogues import make_catalogue, make_record
 
@@ -73,3 +74,18 @@ def test_containers_by_name_come_before_those_with_a_package(indexes: list[Index
 )
 def test_abbreviations(one: str, other: str, same: bool) -> None:
     assert is_abbreviated(one, other) is same
+
+
+def test_what_is_installed_and_in_no_catalogue_is_found_last(indexes: list[Index]) -> None:
+    def own(module: str, version: str) -> Installed:
+        record = {"packages": [{"name": "Flash_Attn", "version": version}, "damaged"]}
+        return Installed(module, Path("/m"), Path("/r"), record)
+
+    installed = [own("Mine/1", "3.1"), own("vLLM/0.9", "3.2")]
+
+    def hits(text: str) -> list[tuple[str, str]]:
+        return [(hit.module, hit.catalogue and "catalogue") for hit in search(indexes, text, installed=installed)]
+
+    assert hits("flash-attn") == [("PyTorch/2.7.1-rocm", "catalogue"), ("Mine/1", "")]
+    assert hits("flash-attention==3") == [("Mine/1", "")]
+    assert hits("mine") == [("Mine/1", "")]

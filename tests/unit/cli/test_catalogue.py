@@ -14,6 +14,8 @@ from hpcmod.cli.main import main
 from hpcmod.model.catalogue.record import Check
 from hpcmod.model.facts import Package
 from tests.catalogues import make_catalogue, make_record, put
+from tests.corpus import CONDA_TREE, make_image
+from tests.installations import install
 
 HOSTILE = "\x1b]0;mine\x07 <b>$(id)"
 
@@ -118,6 +120,40 @@ def test_diff_is_a_line_a_difference(site: Catalogue) -> None:
     assert "image size: 21000000 -> 1" in said
     kinds = {one["kind"] for one in json.loads(run("diff", "PyTorch/2.7.1", "PyTorch/2.8", "--json").stdout)["changes"]}
     assert kinds == {"image", "package"}
+
+
+@pytest.fixture
+def installed(site: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mine/1 and Mine/2, which are in no catalogue; in the image of the second torch is another."""
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    for version, torch in (("1", "2.7.1"), ("2", "2.8.0")):
+        install(tmp_path, f"Mine/{version}")
+        root = tmp_path / "software/Mine" / version
+        tree = {
+            name: str(node).replace("2.7.1", torch) if "torch" in name else node for name, node in CONDA_TREE.items()
+        }
+        make_image(root / "x.sif", tree)
+        record = json.loads((root / "record.json").read_text())
+        packages = [{"name": "torch", "version": torch}]
+        (root / "record.json").write_text(json.dumps({**record, "packages": packages}))
+
+
+def test_what_is_only_installed_is_searched_too(installed: None) -> None:
+    assert lines("search", "torch==2.8") == ["Mine/2 torch 2.8.0"]
+    assert lines("search", "mine/1") == ["Mine/1"]
+    assert lines("search", "torch")[-1] == "Mine/2 torch 2.8.0"
+
+
+def test_what_is_only_installed_is_compared_by_its_image(installed: None) -> None:
+    assert "package torch: 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "Mine/1", "Mine/2")
+    assert "package torch: 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "PyTorch/2.7.1", "Mine/2")
+
+
+@pytest.mark.parametrize("verb", ["info", "diff Mine", "exec"])
+def test_the_name_of_what_is_installed_is_offered(verb: str, installed: None) -> None:
+    result = run(*verb.split(), "Mime", *(["true"] if verb == "exec" else []))
+    assert result.exit_code == 3
+    assert "Did you mean Mine, which is installed?" in result.stderr
 
 
 def test_without_a_catalogue_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch, site: Catalogue) -> None:

@@ -106,9 +106,8 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
     yield Directive(f"--output={request.option('output') or '%x-%j.out'}", "%x is the name of the job, %j its number")
     asked = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     flag = place.flag if place else ""
-    if (feature := _feature_of(flag)) and asked.get(
-        "constraint"
-    ):  # sbatch takes the last of two, and would forget the user's
+    feature = _feature_of(flag)
+    if feature and asked.get("constraint"):  # of two, sbatch takes the last, and would forget the user's
         known = feature in re.split(r"\W+", asked["constraint"])
         asked["constraint"], flag = asked["constraint"] + f"&{feature}" * (not known), ""
     for name, value in asked.items():

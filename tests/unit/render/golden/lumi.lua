@@ -1,15 +1,13 @@
-help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS            one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS   one rank of a distributed job\nstart-shell                                               a shell in the container\n$SIF, $SIFPYTORCH: the image. $RUNSCRIPTS, $RUNSCRIPTSPYTORCH: the run scripts, /runscripts inside.\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nLabels of the image\n===================\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
 whatis("Description: PyTorch 2.7.1 for AMD GPUs")
 whatis("Homepage: https://pytorch.org/")
-whatis("Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1")
 
 local root = "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
 
 conflict("PyTorch")
 
 -- `module avail` reads every module there is, and with the packages of hundreds of them it takes ten times as long. Of so
--- many only `module spider` gets them, and what makes a cache.
-local function are_packages_wanted()
+-- many only `module spider` gets them, and what makes a cache, and what is asked for one module.
+local function is_description_wanted()
     hpcmod_modules_read = (hpcmod_modules_read or 0) + 1
     if hpcmod_modules_read > 40 and hpcmod_is_avail == nil then
         local file = io.open("/proc/self/cmdline")
@@ -20,9 +18,13 @@ local function are_packages_wanted()
     return not hpcmod_is_avail
 end
 
-if LmodVersion and are_packages_wanted() and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
-    extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
-end
+if is_description_wanted() then
+    help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS            one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS   one rank of a distributed job\nstart-shell                                               a shell in the container\n$SIF, $SIFPYTORCH: the image. $RUNSCRIPTS, $RUNSCRIPTSPYTORCH: the run scripts, /runscripts inside.\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nLabels of the image\n===================\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
+    whatis("Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1")
+    if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
+        extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
+    end
+end -- is_description_wanted
 
 -- Written by hpcmod. It stands alone: no program is started, no function of a site is called.
 local unloading = mode() == "unload"
