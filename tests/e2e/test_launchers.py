@@ -53,22 +53,19 @@ torch.distributed.destroy_process_group()
 """
 
 
-def launch(jobs: Jobs, launcher: str) -> None:
-    (jobs.directory / "train.py").write_text(TRAIN)
-    bind = {"APPTAINER_BIND": PACKAGES, "APPTAINERENV_PYTHONPATH": PACKAGES, "APPTAINERENV_LAUNCHER": launcher}
-    words = ("-N", "2", "--launcher", launcher, "--ranks-per-node", "2", "--", "train.py")
-    number = jobs.submit(*words, **bind, APPTAINERENV_DS_ACCELERATOR="cpu")
-    jobs.wait(number)
-    ranks = jobs.ranks(number)
-    assert [rank["LOCAL_RANK"] for rank in ranks] == list("0101")
-    assert {(rank["WORLD_SIZE"], rank["total"], rank["spread"]) for rank in ranks} == {("4", 6, 0.0)}
-    assert [rank["host"] for rank in ranks] == ["nid001", "nid001", "nid002", "nid002"]
-    assert jobs.left_behind() == []
-
-
 if PACKAGES:
 
     @pytest.mark.stack
     @pytest.mark.parametrize("launcher", ["deepspeed", "accelerate"])
     def test_the_ranks_it_starts_train_together(torch_jobs: Jobs, launcher: str) -> None:
-        launch(torch_jobs, launcher)
+        (torch_jobs.directory / "train.py").write_text(TRAIN)
+        env = {"PYTHONPATH": PACKAGES, "LAUNCHER": launcher, "DS_ACCELERATOR": "cpu"}
+        inside = {f"APPTAINERENV_{name}": value for name, value in env.items()}
+        words = ("-N", "2", "--launcher", launcher, "--ranks-per-node", "2", "--", "train.py")
+        number = torch_jobs.submit(*words, APPTAINER_BIND=PACKAGES, **inside)
+        torch_jobs.wait(number)
+        ranks = torch_jobs.ranks(number)
+        assert [rank["LOCAL_RANK"] for rank in ranks] == list("0101")
+        assert {(rank["WORLD_SIZE"], rank["total"], rank["spread"]) for rank in ranks} == {("4", 6, 0.0)}
+        assert [rank["host"] for rank in ranks] == ["nid001", "nid001", "nid002", "nid002"]
+        assert torch_jobs.left_behind() == []

@@ -23,6 +23,8 @@ from hpcmod.model.catalogue.record import parse_record
 from tests.catalogues import make_record
 from tests.unit.catalogue.stage import ADA, ONE, TWO, killed_at, make_toys, modules_seen, retire_one, state
 
+pytestmark = pytest.mark.slow
+
 STRIDE = 1 if os.environ.get("HPCMOD_THOROUGH") == "1" else 5
 """Every so many-th touch of the disk is a moment to be killed at."""
 
@@ -81,7 +83,6 @@ def test_who_may_not_change_a_catalogue_is_told_who_may(shop: Catalogue) -> None
 
 
 @pytest.mark.parametrize("fails", ["update_visible", "write_index", "write_notices", "append_change"])
-@pytest.mark.slow
 def test_a_change_that_fails_is_taken_back(shop: Catalogue, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
     before, journal = state(shop), read_journal(shop.directory)
     real: Callable[..., None] = getattr(change, fails)
@@ -134,7 +135,6 @@ def undo_publishing(shop: Catalogue) -> None:
 
 
 @pytest.mark.parametrize("work", [retire, publish, undo_publishing])
-@pytest.mark.slow
 def test_killed_at_any_touch_of_the_disk_a_change_breaks_nothing_and_is_finished_by_the_next(
     tmp_path: Path, work: Callable[[Catalogue], None]
 ) -> None:
@@ -184,7 +184,6 @@ def assert_nothing_is_broken(catalogue: Catalogue) -> None:
         json.loads(line)
 
 
-@pytest.mark.slow
 def test_two_admins_at_once_lose_no_change(shop: Catalogue) -> None:
     def many(alias: str) -> None:
         for key in [ONE, TWO] * 10:

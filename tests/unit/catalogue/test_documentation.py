@@ -20,6 +20,8 @@ from hpcmod.resources import module_templates
 from tests.catalogues import make_catalogue, make_record, put
 from tests.plans import HOSTILE, make_example, make_plan_of
 
+pytestmark = pytest.mark.slow
+
 ENVIRON = {"HPCMOD_SITE": "generic"}
 NOW = 1_800_000_000.0
 

@@ -17,6 +17,8 @@ from hpcmod.model.catalogue import lifecycle as rules
 from tests.catalogues import make_record
 from tests.unit.catalogue.stage import ADA, add, make_shop, place
 
+pytestmark = pytest.mark.slow
+
 NOW = time.time() + 40 * 86400
 
 

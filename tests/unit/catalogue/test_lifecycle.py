@@ -13,6 +13,8 @@ from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.journal import Key, Records
 from tests.unit.catalogue.stage import ADA, ONE, TWO, make_toys, modules_seen, retire_one, state
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Catalogue:

@@ -24,6 +24,8 @@ from hpcmod.model.compat.verdict import Finding, Verdict
 from tests import corpus
 from tests.unit.catalogue.stage import ADA, make_shop
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Catalogue:
@@ -91,7 +93,6 @@ def test_an_installation_that_cannot_begin_leaves_nothing(shop: Catalogue, bench
         pytest.param({"version": "2.0", "name": "a/b"}, "cannot be part of the name", id="name with a slash"),
     ],
 )
-@pytest.mark.slow
 def test_what_cannot_be_published_is_refused_by_the_dry_run_as_well(
     shop: Catalogue, bench: Bench, image: Path, request_: dict[str, object], said: str
 ) -> None:
@@ -110,7 +111,6 @@ def test_an_image_that_is_not_there_is_told_by_the_dry_run_as_well(shop: Catalog
 
 
 @pytest.mark.parametrize("damage", ["no SIF", "truncated", "no squashfs", "another machine's"])
-@pytest.mark.slow
 def test_what_is_wrong_with_a_file_is_told_by_the_name_that_was_given(
     shop: Catalogue, bench: Bench, image: Path, damage: str
 ) -> None:

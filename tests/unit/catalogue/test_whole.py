@@ -12,6 +12,8 @@ from hpcmod.catalogue.whole import verify_container
 from hpcmod.model.catalogue.record import CatalogueRecord
 from tests.unit.catalogue.stage import make_shop
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Catalogue:

@@ -10,6 +10,8 @@ from hpcmod.catalogue.store import Catalogue
 from hpcmod.cli.main import main
 from tests.unit.catalogue.stage import make_shop
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Catalogue:
@@ -86,7 +88,6 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
         pytest.param(("publish", "x.sif"), 2, "--name PyTorch --version", id="no name"),
     ],
 )
-@pytest.mark.slow
 def test_what_cannot_be_is_told_with_its_cure_and_its_code(
     shop: Catalogue, words: tuple[str, ...], code: int, said: str
 ) -> None:

@@ -17,6 +17,8 @@ from hpcmod.image import cache as cache_module
 from hpcmod.image.blobs.cache_entry import Entry, choose
 from hpcmod.image.cache import Cache
 
+pytestmark = pytest.mark.slow
+
 CONTENT = b"a blob"
 DIGEST = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 DAY = 86_400.0

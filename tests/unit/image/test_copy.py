@@ -14,6 +14,8 @@ from hpcmod.image import copy
 from hpcmod.image.copy import copy_image
 from tests import corpus
 
+pytestmark = pytest.mark.slow
+
 SIZE = 40 << 20  # a few chunks, so that the copy runs ahead of the hash
 
 
@@ -39,7 +41,6 @@ def refuse(code: int) -> object:
     return call
 
 
-@pytest.mark.slow
 def test_copies_the_bytes_and_hashes_them(source: Path, partial: Path, checksum: str) -> None:
     result = copy_image(source, partial, checksum=checksum)
     assert result.sha256 == checksum
@@ -49,7 +50,6 @@ def test_copies_the_bytes_and_hashes_them(source: Path, partial: Path, checksum:
 
 
 @pytest.mark.parametrize("code", [errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP])
-@pytest.mark.slow
 def test_streams_where_the_kernel_cannot_copy(
     source: Path, partial: Path, checksum: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

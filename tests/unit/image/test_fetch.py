@@ -25,6 +25,8 @@ from hpcmod.errors import (
 )
 from hpcmod.image.fetch import FetchResult, fetch_file, note_of
 
+pytestmark = pytest.mark.slow
+
 BODY = random.Random(2).randbytes(1_000_000)  # noqa: S311 - noise for a test, the same each time
 SUM = hashlib.sha256(BODY).hexdigest()
 CUT = Answer(cut_at=400_000)

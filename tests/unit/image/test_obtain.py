@@ -27,6 +27,8 @@ from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import MANIFEST, Registry
 from tests.unit.image.file_server import Answer, serve
 
+pytestmark = pytest.mark.slow
+
 SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
 
 
@@ -99,7 +101,6 @@ def verify(sif: Path, options: ObtainOptions) -> None:
     verify_image(ImageReference.parse(str(sif)), options=options)
 
 
-@pytest.mark.slow
 def test_an_address_is_fetched_resumed_and_verified(tmp_path: Path, options: ObtainOptions, sif: Path) -> None:
     content = sif.read_bytes() + os.urandom(1 << 20)
     with serve(content) as server:
@@ -301,7 +302,6 @@ def test_an_artifact_is_fetched_as_the_sif_it_is(
     assert "oras://" in caught.value.cure
 
 
-@pytest.mark.slow
 def test_several_at_once_do_the_work_once(registry: Registry, tmp_path: Path, options: ObtainOptions) -> None:
     digest = push(registry, "obtain/many")
     out, got = tmp_path / "x.sif", []

@@ -14,6 +14,8 @@ from hpcmod.image.registry import Fetched, Talk, fetch_artifact, open_image, res
 from hpcmod.model.reference import ImageReference
 from tests.registry import CONFIG, INDEX, MANIFEST, Registry
 
+pytestmark = pytest.mark.slow
+
 LAYERS = [b"lower" * 100, b"upper" * 200]
 SIF = b"a sif" * 1000
 SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"

@@ -19,6 +19,8 @@ from hpcmod.image.layers import decompress
 from hpcmod.image.layers.decompress import Allowance, open_tar
 from hpcmod.image.oci_image import Layer, verified
 
+pytestmark = pytest.mark.slow
+
 PLAIN = b"".join(hashlib.sha256(b"%d" % n).digest() * 40 for n in range(3000))  # 3.8 MB, packs to about 3 %
 PACKED = {
     "gzip": gzip.compress(PLAIN),

@@ -15,7 +15,10 @@ from hpcmod.errors import HpcmodError, NotFoundError
 from hpcmod.image.squashfs.reader import Squashfs
 from tests.corpus import HAS_MKSQUASHFS, Link, Node, Program, make_squashfs, pack
 
-pytestmark = pytest.mark.skipif(not HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)"),
+]
 
 NOISE = random.Random(1).randbytes(300_000)  # noqa: S311 - does not compress, so its blocks are stored as they are
 TEXT = b"".join(b"line %d of a text that compresses well\n" % number for number in range(20_000))

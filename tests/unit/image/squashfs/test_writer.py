@@ -16,6 +16,8 @@ from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
 from tests.squashfs_trees import BLOCK, RICH, Entry, Tree, directory, expanded, make_nodes, noise, text, write_squashfs
 
+pytestmark = pytest.mark.slow
+
 SUPERBLOCK = struct.Struct("<IIIIIHHHHHHQQQQQQQQ")
 
 
@@ -36,7 +38,6 @@ def root_with(name: bytes, node: Node) -> Node:
 
 @pytest.mark.parametrize("compression", ["zstd", "gzip", "lz4", "none"])
 @pytest.mark.parametrize("offset", [0, 4096])
-@pytest.mark.slow
 def test_our_own_reader_reads_every_file_back(tmp_path: Path, compression: str, offset: int) -> None:
     image = write_squashfs(tmp_path / "image", RICH, compression=compression, offset=offset)
     with image.open("rb") as file:
@@ -50,7 +51,6 @@ def test_our_own_reader_reads_every_file_back(tmp_path: Path, compression: str, 
 
 @pytest.mark.parametrize("compression", ["zstd", "gzip", "lz4"])
 @pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.slow
 def test_the_same_tree_gives_the_same_bytes_however_it_is_handed_over(
     tmp_path: Path, compression: str, threads: int
 ) -> None:
@@ -172,7 +172,6 @@ def test_a_fault_of_the_compressor_comes_out_and_no_thread_stays(tmp_path: Path)
     assert threading.active_count() == before
 
 
-@pytest.mark.slow
 def test_only_so_much_is_read_ahead_of_what_is_written(tmp_path: Path) -> None:
     block = noise(1 << 20)
     path = tmp_path / "image"
@@ -288,7 +287,6 @@ def test_a_hard_link_is_found_from_a_directory_far_away(tmp_path: Path) -> None:
         assert len(squashfs.listdir("/many")) == 40_001
 
 
-@pytest.mark.slow
 def test_a_file_behind_4_gib_of_others_and_one_longer_than_that_are_read_back(tmp_path: Path) -> None:
     size = (5 << 30) + 1
     zeros = bytes(1 << 20)

@@ -17,6 +17,8 @@ from hpcmod.errors import BadInputError, NotFoundError, RemoteError
 from hpcmod.image.web.client import Answer as Answered
 from hpcmod.image.web.client import Client, LoginError, Retry, StatusError, insist
 
+pytestmark = pytest.mark.slow
+
 BODY = random.Random(2).randbytes(1_000_000)  # noqa: S311 - noise for a test, the same each time
 
 

@@ -20,6 +20,8 @@ from hpcmod.model.reference import ImageReference
 from tests.fault_proxy import Fault, Proxy, run_proxy
 from tests.registry import PASSWORD, USER, Registry, make_certificate, run_registry, why_no_registry
 
+pytestmark = pytest.mark.slow
+
 NAME = "repository/image"
 
 
