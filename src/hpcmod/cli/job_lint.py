@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.check.joblint import lint_job
+from hpcmod.check.jobs.lint import lint_job
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.model.site import Site
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from hpcmod import machine
-from hpcmod.check.joblint import RULES, lint_job
+from hpcmod.check.jobs.lint import RULES, lint_job
 from hpcmod.cli.main import main
 from tests.walkthroughs import COMMANDS, GOLDEN, SITES, Command, blocks, text_of
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from hpcmod.check.easyconfigs.drift import find_drift
 from hpcmod.check.easyconfigs.look import ERROR, WARNING, RecipeFault, RecipeLook, fault
-from hpcmod.check.jobrules_ranks import FIXED_PORTS
+from hpcmod.check.jobs.rank_rules import FIXED_PORTS
 from hpcmod.errors import BadInputError
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.spec import parse_commands, parse_environment

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from hpcmod.check.jobtext import (
+from hpcmod.check.jobs.script import (
     RUNTIME_FLAGS,
     RUNTIME_LETTERS,
     RUNTIME_SHORT,

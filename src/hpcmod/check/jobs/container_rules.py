@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobcall import Call
-from hpcmod.check.joblook import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.calls import Call
+from hpcmod.check.jobs.look import TOOLS, Fault, Look, Rule
 
 _SIF = re.compile(r"\$\{?(SIF[A-Z0-9_]*)\}?")
 _BIND_VARIABLES = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")

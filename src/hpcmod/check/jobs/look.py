@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpcmod.check.jobcall import Call, read_calls
-from hpcmod.check.jobtext import BatchScript, Option, Word, read_batch_script
+from hpcmod.check.jobs.calls import Call, read_calls
+from hpcmod.check.jobs.script import BatchScript, Option, Word, read_batch_script
 from hpcmod.model.site import NodeType, Site
 
 Fault = tuple[int, str, str]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobcall import Call
-from hpcmod.check.joblook import TOOLS, Fault, Look, Rule
-from hpcmod.check.jobtext import SLURM_SHORT, Option
+from hpcmod.check.jobs.calls import Call
+from hpcmod.check.jobs.look import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.script import SLURM_SHORT, Option
 
 
 def _no_shebang(look: Look) -> Iterator[Fault]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobcall import Call
-from hpcmod.check.joblook import LAUNCHERS, Fault, Look, Rule, is_unescaped
+from hpcmod.check.jobs.calls import Call
+from hpcmod.check.jobs.look import LAUNCHERS, Fault, Look, Rule, is_unescaped
 from hpcmod.model.jobs.masks import cpu_masks
 
 _NOTHING_TO_SET = "Leave it out: conda-python-distributed sets it, right on every rank."

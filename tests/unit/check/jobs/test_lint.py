@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmod.check.joblint import RULES, lint_job
+from hpcmod.check.jobs.lint import RULES, lint_job
 from hpcmod.machine import load_site
 from hpcmod.model.site import Site
 
-JOBS = Path(__file__).resolve().parents[2] / "jobs"
+JOBS = Path(__file__).resolve().parents[3] / "jobs"
 RIGHT = sorted(JOBS.glob("right/*.sh"))
 WRONG = sorted(JOBS.glob("wrong/*.sh"))
 

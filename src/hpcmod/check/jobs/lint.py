@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcmod.check import jobrules_container, jobrules_ranks, jobrules_slurm
-from hpcmod.check.joblook import Look, Rule
+from hpcmod.check.jobs import container_rules, rank_rules, slurm_rules
+from hpcmod.check.jobs.look import Look, Rule
 from hpcmod.model.site import Site
 
-RULES: dict[str, Rule] = {**jobrules_slurm.RULES, **jobrules_ranks.RULES, **jobrules_container.RULES}
+RULES: dict[str, Rule] = {**slurm_rules.RULES, **rank_rules.RULES, **container_rules.RULES}
 """Every rule, by name."""
 
 

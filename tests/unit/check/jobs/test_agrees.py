@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from hpcmod.check.joblint import lint_job
+from hpcmod.check.jobs.lint import lint_job
 from hpcmod.errors import BadInputError
 from hpcmod.machine import load_site
 from hpcmod.model.jobs.job import make_job

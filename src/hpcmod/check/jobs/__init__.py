@@ -1,0 +1,1 @@
+"""The mistakes that people make in batch scripts."""
