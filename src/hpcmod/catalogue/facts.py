@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.catalogue.candidate import Candidate
+from hpcmod.errors import NotFoundError
 from hpcmod.image.contents import read_facts
 from hpcmod.image.provenance import Provenance
-from hpcmod.image.stack import read_stack
+from hpcmod.image.stack import find_stack, open_files
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.compat.stack import StackFacts
@@ -46,15 +47,22 @@ def describe_installed(one: Installed) -> CatalogueRecord:
     NotFoundError, BadInputError, VerificationError, LackingError
         As `hpcmod.image.contents.read_facts` does.
     """
-    image = Path(one.of_image("path"))
+    named = one.of_image("path")
+    if not named:
+        cure = f"Install it again: eb {one.name}-{one.version}.eb --rebuild"
+        raise NotFoundError(f"{one.root}: its record names no image", cure)
+    image = Path(named)
+    facts = read_facts(image)
+    with open_files(image) as files:
+        stack = find_stack(files, facts)
     return CatalogueRecord(
         name=one.name,
         version=one.version,
         module=one.module,
         sif=image.name,
         sha256=one.of_image("sha256"),
-        stack=stack_pairs(read_stack(image)),
-        **_of_image(read_facts(image)),
+        stack=stack_pairs(stack),
+        **_of_image(facts),
     )
 
 

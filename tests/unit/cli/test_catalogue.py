@@ -149,6 +149,13 @@ def test_what_is_only_installed_is_compared_by_its_image(installed: None) -> Non
     assert "package torch: 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "PyTorch/2.7.1", "Mine/2")
 
 
+def test_of_what_is_installed_without_a_whole_record_the_cure_is_told(installed: None, tmp_path: Path) -> None:
+    (tmp_path / "software/Mine/2/record.json").write_text("{")
+    result = run("diff", "Mine/1", "Mine/2")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "names no image" in result.stderr and "eb Mine-2.eb --rebuild" in result.stderr
+
+
 @pytest.mark.parametrize("verb", ["info", "diff Mine", "exec"])
 def test_the_name_of_what_is_installed_is_offered(verb: str, installed: None) -> None:
     result = run(*verb.split(), "Mime", *(["true"] if verb == "exec" else []))
