@@ -90,7 +90,7 @@ def read_holder(path: Path) -> Holder | None:
         return Holder(**json.loads(path.read_text()))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, TypeError) as err:
+    except (ValueError, TypeError, RecursionError) as err:
         raise BusyError(
             f"{path} is not one of our locks: {err}", f"Remove it if no installation runs: rm {path}"
         ) from err

@@ -158,7 +158,7 @@ class _Fetch:
             note = json.loads(self.note.read_text())
             size = self.partial.stat().st_size
             same, validator = note["address"] == self._address(), str(note["validator"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return 0, ""
         if not same or not (validator or self._expected):  # with neither, two versions could be spliced unnoticed
             return 0, ""

@@ -75,7 +75,7 @@ def read_record(root: Path) -> dict[str, Any]:
     """Read what was installed; empty if nothing was."""
     try:
         record = json.loads((root / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import posixpath
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -13,11 +12,7 @@ from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.catalogue.advisory import MOST_STARS, VERSION, Advisory, HostFact, seconds_of
 from hpcmod.model.profiles import checks as check
 from hpcmod.model.profiles.condition import Bound
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from hpcmod.model.toml import load_toml
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BOUND = re.compile(r"(>=|<=|==|>|<) *(\d{1,9}(?:\.\d{1,9})*)")
@@ -39,10 +34,7 @@ def parse_advisory(text: str, source: str, name: str) -> Advisory:
     BadInputError
         With every fault of the file, each with its key and, for an unknown key, the nearest valid one.
     """
-    try:
-        tree = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as err:
-        raise BadInputError(f"advisory {source} is not valid TOML: {err}", "Mend that line.") from err
+    tree = load_toml(text, f"advisory {source}")
     values: dict[str, Any] = {}
     faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
     faults += [f"{key}: is missing" for key in _REQUIRED if key not in tree]

@@ -23,12 +23,8 @@ from hpcmod.model.site import (
     Site,
     StagePlace,
 )
+from hpcmod.model.toml import load_toml
 from hpcmod.model.trust import TrustPolicy
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 BUILT_IN = "built-in"
 """Origin of a value that no profile sets."""
@@ -56,10 +52,7 @@ def parse_profile(text: str, source: str) -> Profile:
     BadInputError
         With every fault of the file, each with its key and, for an unknown key, the nearest valid one.
     """
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
-        raise BadInputError(f"site profile {source} is not valid TOML: {err}", "Mend that line.") from err
+    tree = load_toml(text, f"site profile {source}")
     values: dict[str, Any] = {}
     faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
     faults.extend(_check_whole(tree, values))

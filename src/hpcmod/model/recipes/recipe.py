@@ -5,18 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 import string
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.reference import ImageReference
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from hpcmod.model.toml import load_toml
 
 CHOICES = {"mpi": ("ompi", "mpich", "none"), "ofi": ("builtin", "swap", "none")}
 """What --mpi and --ofi can be; a recipe names those it has, its default first."""
@@ -91,10 +86,7 @@ def parse_recipe(text: str, name: str) -> Recipe:
     BadInputError
         With every fault of the file.
     """
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
-        raise BadInputError(f"recipe {name} is not valid TOML: {err}", "Mend that line.") from err
+    tree = load_toml(text, f"recipe {name}")
     faults = list(_faults(tree))
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
@@ -118,7 +110,7 @@ def parse_recipe(text: str, name: str) -> Recipe:
 
 def parse_addresses(text: str) -> dict[str, str]:
     """Parse components/sources.toml: address by name of the source."""
-    return {name: table["url"] for name, table in tomllib.loads(text).items()}
+    return {name: table["url"] for name, table in load_toml(text, "sources.toml").items()}
 
 
 def choose_recipe(name: str, recipes: Iterable[str]) -> str:

@@ -1,0 +1,35 @@
+"""Read TOML that anybody may have written: a table, or one error with the line at fault."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from hpcmod.errors import BadInputError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def load_toml(text: str, what: str) -> dict[str, Any]:
+    """Parse a TOML document.
+
+    Parameters
+    ----------
+    what
+        What the text is and which file it comes from, for the message.
+
+    Raises
+    ------
+    BadInputError
+        If it is not valid TOML, or nested too deeply to be parsed.
+    """
+    try:
+        tree: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as err:
+        raise BadInputError(f"{what} is not valid TOML: {err}", "Fix that line.") from err
+    except RecursionError:
+        raise BadInputError(f"{what} is nested too deeply", "Write it without nested lists and tables.") from None
+    return tree

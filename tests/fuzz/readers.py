@@ -1,0 +1,474 @@
+"""The parsers of outside bytes, each with valid inputs and a way to change them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from hpcmod.catalogue.foreign.lumi_eb import convert_easyconfig
+from hpcmod.catalogue.foreign.ngc import convert_module
+from hpcmod.catalogue.foreign.outcome import Converted
+from hpcmod.catalogue.foreign.shpc import convert_recipe
+from hpcmod.catalogue.index_file import open_stored, render_index
+from hpcmod.check.easyconfigs.lint import lint_recipe
+from hpcmod.check.jobs.lint import lint_job
+from hpcmod.errors import BadInputError
+from hpcmod.image.bundle import read_bundle, write_bundle
+from hpcmod.image.contents import read_facts
+from hpcmod.image.layers.decompress import Allowance, open_tar
+from hpcmod.image.layout import read_layout
+from hpcmod.image.oci_image import Layer
+from hpcmod.image.provenance import parse_provenance
+from hpcmod.image.sif import check_sif, read_sif
+from hpcmod.image.squashfs.reader import Squashfs
+from hpcmod.image.web.authorization import parse_challenges
+from hpcmod.image.web.credentials import find_credentials
+from hpcmod.lock import read_holder
+from hpcmod.machine import load_site
+from hpcmod.model.bind import parse_elements
+from hpcmod.model.catalogue.advisory_schema import parse_advisory
+from hpcmod.model.catalogue.journal import Change, Edit, parse_change, render_change
+from hpcmod.model.catalogue.record import CatalogueRecord, Check, parse_record, record_json
+from hpcmod.model.container_yaml import parse_container_yaml
+from hpcmod.model.easyconfig_text import read_named_image
+from hpcmod.model.facts import Package
+from hpcmod.model.libraries import netstack
+from hpcmod.model.libraries.elf import parse_elf
+from hpcmod.model.libraries.ld_cache import parse_ld_cache
+from hpcmod.model.oci import choose_platform, parse_config, parse_manifest, parse_saved
+from hpcmod.model.profiles.profile import parse_profile
+from hpcmod.model.recipes.pins import parse_lock
+from hpcmod.model.recipes.recipe import parse_recipe
+from hpcmod.model.reference import ImageReference
+from hpcmod.render.easyconfig import render_easyconfig
+from hpcmod.resources import runscript_templates
+from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs
+from tests.elf_files import elf
+from tests.foreign_recipes import LUMI, NGC, ODD_ALIASES, SAMTOOLS
+from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
+from tests.ld_cache import make_cache
+from tests.oci_corpus import f, tar_bytes, write_layout
+from tests.unit.image.tar_fuzz import try_image
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+SHA256 = "0" * 64
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One parser, ready to be fed."""
+
+    read: Callable[[bytes], object]
+    """Parses an input; may raise HpcmodError and nothing else."""
+    make: Callable[[random.Random], bytes]
+    """Makes an input."""
+
+
+Prepare = Callable[[Path], Iterator[Reader]]
+"""Prepares a reader in an empty directory of its own; ended as a context manager."""
+
+READERS: dict[str, Prepare] = {}
+"""Every reader by name."""
+
+
+def reader(name: str) -> Callable[[Prepare], Prepare]:
+    """Register a reader."""
+
+    def register(prepare: Prepare) -> Prepare:
+        READERS[name] = prepare
+        return prepare
+
+    return register
+
+
+@contextlib.contextmanager
+def prepared(name: str, directory: Path) -> Iterator[Reader]:
+    """Prepare a reader in an empty directory."""
+    yield from READERS[name](directory)
+
+
+def texts(name: str, read: Callable[[bytes], object], seeds: Sequence[bytes]) -> None:
+    """Register a reader of text: valid inputs, changed anywhere."""
+
+    @reader(name)
+    def prepare(_: Path) -> Iterator[Reader]:
+        yield Reader(read, lambda dice: mutate(dice, dice.choice(seeds)))
+
+
+def text_of(data: bytes) -> str:
+    """Decode an input as a reader of files would that keeps every byte."""
+    return data.decode(errors="surrogateescape")
+
+
+# Image references and the JSON of registries
+
+REFERENCES = (
+    *("torch.sif", "./a/b.sif", "x.def", "https://u:p@host:8/a%20b.sif?k=v#f", "docker://h.io:5000/a/b_c/d.e--f:v1"),
+    *(f"docker://[::1]:5/x:1@{DIGEST}", "oras://localhost/x", "library://e/c/n:t,u", "docker-archive:a.tar:x/y:1"),
+    *("oci:///a:b", "oci-archive:x", "docker-daemon:x:1", "file:///x", "dir:x"),
+)
+DESCRIPTOR = {"mediaType": "x/y", "digest": DIGEST, "size": 7, "annotations": {"a": "b"}}
+PLATFORM = {"platform": {"os": "linux", "architecture": "arm64", "variant": "v8"}}
+MANIFEST = {"schemaVersion": 2, "config": DESCRIPTOR, "layers": [DESCRIPTOR] * 2, "artifactType": "t"}
+INDEX = {"schemaVersion": 2, "manifests": [{**DESCRIPTOR, **PLATFORM}] * 2}
+INNER = {"Env": ["A=b"], "Cmd": None, "Entrypoint": ["x"], "Labels": {"a": "b"}, "WorkingDir": "/", "User": "u"}
+CONFIG = {
+    "architecture": "amd64",
+    "os": "linux",
+    "created": "2024-05-06T07:08:09.5+01:00",
+    "config": INNER,
+    "rootfs": {"diff_ids": [DIGEST]},
+}
+SAVED = [{"Config": "c.json", "RepoTags": ["a:b"], "Layers": ["l.tar"]}]
+PROVENANCE = {"version": 1, "reference": "r", "digest": DIGEST, "sha256": SHA256, "size": 1, "vouched": ["a: b"]}
+CHALLENGES = (
+    b'Bearer realm="https://auth.example.org/token",service="registry",scope="repository:a/b:pull"',
+    b'Basic realm="a \\"b\\"", Bearer realm="https://x/y"',
+)
+LOGINS = {
+    "auths": {"https://host.example/v1/": {"auth": "dTpw"}, "host.example/a": {"identitytoken": "t"}},
+    "credHelpers": {"other.example": "store"},
+}
+
+
+def _parse_reference(data: bytes) -> None:
+    text = text_of(data)
+    if str(ImageReference.parse(text)) != text:
+        raise AssertionError("a reference is not printed as it was given")
+
+
+def _parse_manifest(data: bytes) -> None:
+    found = parse_manifest(data)
+    if isinstance(found, tuple):
+        choose_platform(found, "arm64")
+
+
+texts("image reference", _parse_reference, [text.encode() for text in REFERENCES])
+texts("OCI manifest", _parse_manifest, [json.dumps(value).encode() for value in (MANIFEST, INDEX)])
+texts("OCI configuration", parse_config, [json.dumps(CONFIG).encode()])
+texts("docker save manifest", parse_saved, [json.dumps(SAVED).encode()])
+texts("WWW-Authenticate", lambda data: parse_challenges(data.decode("latin-1")), CHALLENGES)
+texts("provenance", lambda data: parse_provenance(data, "x"), [json.dumps(PROVENANCE).encode()])
+
+
+@reader("registry logins")
+def _logins(directory: Path) -> Iterator[Reader]:
+    path, seed = directory / "auth.json", json.dumps(LOGINS).encode()
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        find_credentials("host.example", "a/b", env={"REGISTRY_AUTH_FILE": str(path), "PATH": ""}, home=directory)
+
+    yield Reader(read, lambda dice: mutate(dice, seed))
+
+
+# Easyconfigs and recipes of others
+
+EASYCONFIG = "name = 'X'\nversion = '1'\nsources = [{'filename': '%(name)s.sif', 'source_urls': ['oras://h.io/x']}]\n"
+
+
+def _import_lumi(data: bytes) -> None:
+    path = Path("x.eb")
+    lint_recipe(text_of(data), path)
+    render_easyconfig(convert_easyconfig(text_of(data), path).easyconfig)
+
+
+def _import_shpc(data: bytes) -> None:
+    path = Path("/x/container.yaml")
+    lint_recipe(text_of(data), path)
+    for outcome in convert_recipe(parse_container_yaml(text_of(data), "x"), path):
+        if isinstance(outcome, Converted):
+            render_easyconfig(outcome.easyconfig)
+
+
+def _import_ngc(data: bytes) -> None:
+    render_easyconfig(convert_module(text_of(data), Path("/x/pytorch/1.lua")).easyconfig)
+
+
+texts("easyconfig", lambda data: read_named_image(text_of(data), "x.eb"), [EASYCONFIG.encode()])
+texts("easyconfig of LUMI", _import_lumi, [LUMI.encode()])
+texts("container.yaml of shpc", _import_shpc, [SAMTOOLS.encode(), ODD_ALIASES.encode()])
+texts("module of NGC", _import_ngc, [NGC.encode()])
+
+# Files of the site: profiles, build recipes, advisories, batch scripts
+
+ADVISORY = b"""
+title = "RCCL hangs on two nodes"
+text = "With the libfabric of January it hangs."
+source = "https://example.org/issues/28"
+issued = 2027-01-20
+expires = 2027-07-01
+[match]
+modules = ["PyTorch/2.6*"]
+[match.host]
+libfabric = { path = "/opt/cray/libfabric/{version}", version = ">=1.22, <2" }
+[match.environment]
+NCCL_NET_GDR_LEVEL = "*"
+NCCL_NET = false
+[cure]
+unset = ["NCCL_NET_GDR_LEVEL"]
+set = { FI_MR_CACHE_MONITOR = "kdreg2" }
+"""
+JOBS = ("tests/jobs/wrong/*.sh", "tests/jobs/right/*.sh")
+
+
+def _read_all(pattern: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(CHECKOUT.glob(pattern))]
+
+
+texts("site profile", lambda data: parse_profile(text_of(data), "x.toml"), _read_all("src/hpcmod/sites/*.toml"))
+texts("build recipe", lambda data: parse_recipe(text_of(data), "x"), _read_all("recipes/*.toml"))
+texts("lock of a build", lambda data: parse_lock(text_of(data), "lock"), _read_all("recipes/lock"))
+texts("bind list", lambda data: parse_elements(text_of(data)), [rb"/a,/b:/c:ro,/d\:e:/f,/g:/h:image-src=/\,ro"])
+texts("advisory", lambda data: parse_advisory(text_of(data), "x.toml", "x"), [ADVISORY])
+
+
+@reader("batch script")
+def _batch_script(_: Path) -> Iterator[Reader]:
+    lumi = load_site("lumi", {})
+    seeds = [data for pattern in JOBS for data in _read_all(pattern)]
+    yield Reader(lambda data: lint_job(text_of(data), lumi), lambda dice: mutate(dice, dice.choice(seeds)))
+
+
+# What a catalogue holds, written by whoever is in its group
+
+RECORD = CatalogueRecord(
+    name="PyTorch",
+    version="2.7.1",
+    module="PyTorch/2.7.1",
+    sif="PyTorch-2.7.1.sif",
+    sha256=SHA256,
+    size=4096,
+    labels=(("a", "b"),),
+    packages=(Package("torch", "2.7.1"),),
+    commands=("python",),
+    aliases=("latest",),
+    checks=(Check("true", True, "2026-11-21T00:00:00Z", SHA256, "slurm"),),
+)
+CHANGE = Change(1, "2026-11-21T00:00:00Z", "ada", "publish", "", (Edit("PyTorch", "2.7.1", None, {"name": "PyTorch"}),))
+
+texts("catalogue record", parse_record, [record_json(RECORD).encode()])
+texts("journal", lambda data: parse_change(data, "journal"), [render_change(CHANGE).encode()])
+
+
+@reader("index of a catalogue")
+def _index(directory: Path) -> Iterator[Reader]:
+    path, times = directory / "index.jsonl", {"PyTorch": 1}
+    seed = render_index(times, [], 1, []).encode()
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        if open_stored(path, times) is None:
+            raise BadInputError("not an index")
+
+    yield Reader(read, lambda dice: mutate(dice, seed))
+
+
+@reader("lock")
+def _lock(directory: Path) -> Iterator[Reader]:
+    path = directory / "lock"
+    seed = b'{"host": "h", "pid": 1, "started": "2@b", "user": "ada", "since": "2026-11-21 00:00:00"}'
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        holder = read_holder(path)
+        if holder is not None:
+            str(holder)
+            holder.is_dead()
+
+    yield Reader(read, lambda dice: mutate(dice, seed))
+
+
+# Files of the host's network libraries
+
+LIBRARY = netstack.CapturedLibrary(
+    "liba.so.1", ("liba.so",), "/x/liba.so.1", "", "liba.so.1", (("libc.so.6", "GLIBC_2.34"),), ("A_1.2",)
+)
+CAPTURE = netstack.render_record(
+    netstack.Capture(
+        (netstack.Root("liba.so", "/x/liba.so"),), (LIBRARY,), ("libc.so.6",), (("libb.so", "/x"),), ("w",), ("/l",)
+    ),
+    version="1",
+    time="2026-11-21T00:00:00Z",
+)
+CACHE = make_cache([("a", "/a", 1), ("b", "/b", 2), ("c", "/c", 0)], ("x86-64-v3", "x86-64-v4"), old=2)
+ELF_FILES = [
+    elf("x.so", needs=[("a", "A")], defines=["X"], bits=bits, order=order) for bits in (32, 64) for order in "<>"
+]
+
+texts("record of a netstack", lambda data: netstack.parse_record(data, "x"), [CAPTURE.encode()])
+texts("ld.so.cache", lambda data: parse_ld_cache(data, ("x86-64-v3",)), [CACHE])
+texts("ELF", lambda data: parse_elf(lambda at, length: data[at : at + length], len(data)), ELF_FILES)
+
+# SIF, squashfs, archives and layers
+
+
+@reader("SIF")
+def _sif(directory: Path) -> Iterator[Reader]:
+    whole, path = make_sif(directory / "whole.sif").read_bytes(), directory / "changed.sif"
+    places = [range(32, 128), range(4096, 4096 + 3 * 585), range(40_000)]
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        check_sif(read_sif(path), architecture="amd64")
+
+    yield Reader(read, lambda dice: mutate(dice, whole, places))
+
+
+@reader("contents of a SIF")
+def _contents(directory: Path) -> Iterator[Reader]:
+    # -noI -noD: the tables are not compressed, so that a changed byte reaches the parsers behind them
+    images = [make_image(directory / f"{n}.sif", CONDA_TREE, *options) for n, options in enumerate(_TABLES)]
+    seeds, path = [image.read_bytes() for image in images], directory / "changed.sif"
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        read_facts(path)
+
+    yield Reader(read, lambda dice: _flip_after(dice, dice.choice(seeds), 36864))
+
+
+_TABLES = (("-noI", "-noD", "-noF"), ("-comp", "gzip"), ("-comp", "zstd"))
+
+
+def _flip_after(dice: random.Random, data: bytes, start: int) -> bytes:
+    return data[:start] + flip(dice, data[start:])
+
+
+@reader("squashfs")
+def _squashfs(directory: Path) -> Iterator[Reader]:
+    images = [make_squashfs(directory / str(n), CONDA_TREE, *options) for n, options in enumerate(_TABLES)]
+    seeds = [image.read_bytes() for image in images]
+
+    path = directory / "changed.squashfs"
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        with path.open("rb") as file:
+            _read_tree(Squashfs(file, 0, len(data)))
+
+    yield Reader(read, lambda dice: flip(dice, dice.choice(seeds)))
+
+
+def _read_tree(image: Squashfs) -> None:
+    """Read all that a small image holds; a changed one may have circles, so no more than a hundred names."""
+    names = ["/"]
+    for _ in range(100):
+        if not names:
+            return
+        name = names.pop()
+        inode = image.find(name, follow=False)
+        if inode is not None and inode.kind == "directory":
+            names += [f"{name.rstrip('/')}/{entry}" for entry in image.listdir(name)[:100]]
+        elif inode is not None and inode.kind == "file":
+            image.read_bytes(name, 1 << 20)
+
+
+@reader("layers")
+def _layers(_: Path) -> Iterator[Reader]:
+    def read(data: bytes) -> None:
+        if try_image(random.Random(data)) != "merged":  # noqa: S311
+            raise BadInputError("refused")
+
+    yield Reader(read, lambda dice: dice.randbytes(16))
+
+
+@reader("compressed layer")
+def _compressed(_: Path) -> Iterator[Reader]:
+    plain = tar_bytes([f("a", b"x" * 5000), f("b", bytes(range(256)) * 20)])
+    seeds = [gzip.compress(plain, mtime=0), zstandard.compress(plain), plain]
+    limits = {"most_bytes": 1 << 24, "most_ratio": 200, "most_entries": 1000, "most_names": 1 << 20}
+
+    def read(data: bytes) -> None:
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        layer = Layer(digest, len(data), "", "", lambda: io.BytesIO(data))
+        with open_tar(layer, Allowance(len(data), **limits), on_read=lambda _: None) as blocks:
+            for _ in blocks:
+                pass
+
+    yield Reader(read, lambda dice: flip(dice, dice.choice(seeds)))
+
+
+@reader("OCI archive")
+def _archive(directory: Path) -> Iterator[Reader]:
+    layout = write_layout(directory / "layout", [tar_bytes([f("a")])], compression="none")
+    files = sorted(path for path in layout.rglob("*") if path.is_file())
+    whole = tar_bytes([f(str(path.relative_to(layout)), path.read_bytes()) for path in files])
+    headers, path = tar_headers(whole), directory / "changed.tar"
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        with read_layout(ImageReference.parse(f"oci-archive:{path}"), architecture="amd64") as image:
+            for layer in image.layers:
+                with layer.open() as stream:
+                    stream.read()
+
+    yield Reader(read, lambda dice: mutate_tar(dice, whole, headers))
+
+
+@reader("bundle")
+def _bundle(directory: Path) -> Iterator[Reader]:
+    for name in ("a.eb", "a.sif"):
+        (directory / name).write_text(name)
+    write_bundle([directory / "a.eb", directory / "a.sif"], directory / "b.tar")
+    whole = (directory / "b.tar").read_bytes()[:6144]
+    headers, path, to = tar_headers(whole), directory / "changed.tar", directory / "to"
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        try:
+            read_bundle(path, to)
+        finally:
+            outside = {entry.name for entry in directory.iterdir()} - {"a.eb", "a.sif", "b.tar", "changed.tar", "to"}
+            inside = {entry.name for entry in to.iterdir()} - {"a.eb", "a.sif"} if to.is_dir() else set()
+            if outside or inside:
+                raise AssertionError(f"a bundle wrote {outside | inside}")
+
+    yield Reader(read, lambda dice: mutate_tar(dice, whole, headers))
+
+
+# Host lists, which bash reads
+
+HOST_LISTS = (b"nid[001-003,007],x1000c0s0b0n[0-1]", b"a,b,c[1,3]-ib[0-1]", b"node1.example.org", b"n[08-11]")
+_SERVER = """
+while IFS= read -r list; do
+  first_host "$list" && printf '%s\\n' "$REPLY" || printf '!\\n'
+  all_hosts "$list" && printf '%s\\n' "${#_hosts[@]}" || printf '!\\n'
+done
+"""
+
+
+@reader("host list")
+def _host_list(_: Path) -> Iterator[Reader]:
+    templates = runscript_templates()
+    functions = templates["_first-host.bash.j2"] + templates["_all-hosts.bash.j2"]
+    bash = shutil.which("bash") or "bash"
+    argv = [bash, "-c", f"set -uf\n{functions}\n{_SERVER}"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+
+        def read(data: bytes) -> None:
+            if server.stdin is None or server.stdout is None:
+                raise AssertionError("bash has no pipes")
+            server.stdin.write(data.replace(b"\n", b" ").replace(b"\0", b"") + b"\n")
+            server.stdin.flush()
+            first, count = server.stdout.readline(), server.stdout.readline()
+            if not first.endswith(b"\n") or not count.endswith(b"\n"):
+                raise AssertionError("bash has ended")
+            if first == b"!\n":
+                raise BadInputError("not a host list")
+            if not first.strip() or set(first.strip()) & set(b"[]*?$`,; "):
+                raise AssertionError(f"the first host is {first!r}")
+
+        yield Reader(read, lambda dice: mutate(dice, dice.choice(HOST_LISTS)))

@@ -1,0 +1,57 @@
+"""Feed readers with inputs, and report what came of them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hpcmod.errors import HpcmodError
+from tests.fuzz.readers import Reader
+
+LONGEST = 10.0
+"""Seconds that one small input may take, also on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one reader's inputs."""
+
+    inputs: int
+    accepted: int
+    """Inputs that were read as a value; the others were refused with our own error."""
+    seconds: float
+
+
+def feed(reader: Reader, *, name: str, seed: int, inputs: int, seconds: float = float("inf")) -> Result:
+    """Feed a reader until it has had so many inputs, or for so long.
+
+    Raises
+    ------
+    AssertionError
+        With seed and input: if the reader raises anything but HpcmodError, has an empty message, or hangs.
+    """
+    dice = random.Random(f"{name} {seed}")  # noqa: S311
+    began, accepted, number = time.monotonic(), 0, 0
+    for number in _numbers(inputs, began + seconds):
+        data = reader.make(dice)
+        before = time.monotonic()
+        try:
+            reader.read(data)
+            accepted += 1
+        except HpcmodError as err:
+            if not err.message:
+                raise AssertionError(f"{name}: an error without a message: seed {seed}, input {data[:300]!r}") from err
+        except BaseException as err:
+            raise AssertionError(f"{name}: seed {seed}, input number {number}: {data[:300]!r}") from err
+        if time.monotonic() - before > LONGEST:
+            raise AssertionError(f"{name}: {time.monotonic() - before:.0f} s for seed {seed}, input {data[:300]!r}")
+    return Result(number, accepted, time.monotonic() - began)
+
+
+def _numbers(inputs: int, end: float) -> Iterator[int]:
+    for number in range(1, inputs + 1):
+        yield number
+        if number % 100 == 0 and time.monotonic() > end:
+            return

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.toml import load_toml
+
+
+def test_reads_a_table() -> None:
+    assert load_toml('[a]\nb = "c"\n', "site profile x.toml") == {"a": {"b": "c"}}
+
+
+def test_names_the_file_and_the_line_of_a_mistake() -> None:
+    with pytest.raises(BadInputError, match=r"site profile x\.toml is not valid TOML: .*line 2"):
+        load_toml("a = 1\nb = \n", "site profile x.toml")
+
+
+def test_refuses_deep_nesting() -> None:
+    with pytest.raises(BadInputError, match="nested too deeply"):
+        load_toml("a = " + "[" * 100_000, "site profile x.toml")
