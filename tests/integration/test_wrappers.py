@@ -96,6 +96,19 @@ def test_a_signal_reaches_the_program_and_its_exit_code_comes_back(loader: Loade
     assert loaded(loader, snippet).stdout == "caught\n7\n"
 
 
+def test_programs_of_the_host_keep_the_hosts_python_and_the_user_gets_the_containers(loader: Loader) -> None:
+    where = "import sys; print(sys.prefix)"
+    done = loaded(loader, f"unset EB_PYTHON; eb --version && hpcmod --version && python3 -c '{where}'")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("This is EasyBuild ") and "\nhpcmod, version" in done.stdout
+    assert done.stdout.splitlines()[-1] == "/user-software/venv/toy"
+
+
+def test_doctor_finds_the_python_of_eb_while_a_module_is_loaded(loader: Loader) -> None:
+    findings = json.loads(loaded(loader, "unset EB_PYTHON; hpcmod doctor --json $SIF").stdout)["findings"]
+    assert {one["subject"]: one["verdict"] for one in findings}["easyblock"] == "ok"
+
+
 def test_without_the_module_a_wrapper_names_the_cure(loader: Loader) -> None:
     done = loader(f"{loader.root(TOY)}/bin/python -c 1")
     assert (done.returncode, done.stdout) == (3, "")

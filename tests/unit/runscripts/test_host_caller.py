@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program
+
+HOST, CONTAINER = "host", "container"
+Ask = Callable[..., str]
+
+
+@pytest.fixture
+def ask(scripts: Scripts, tmp_path: Path) -> Ask:
+    """Run a program where `python` is a wrapper before the host's; return which of the two ran."""
+    (tmp_path / "image.sif").touch()
+    make_program(tmp_path / "runtime" / "singularity", f"#!/bin/bash\necho {CONTAINER}\n")
+    make_program(tmp_path / "host" / "python", f"#!/bin/bash\necho {HOST}\n")
+    path = f"{scripts.root}/bin:{tmp_path}/host:{tmp_path}/mine:{tmp_path}/runtime:{SYSTEM_PATH}"
+
+    def run(*words: str, cwd: Path | None = None, path: str = path) -> str:
+        env = {"PATH": path, "SIFPYTORCH": str(tmp_path / "image.sif"), "HOME": str(tmp_path)}
+        return subprocess.run(words, env=env, cwd=cwd or tmp_path, check=True, capture_output=True, text=True).stdout
+
+    return lambda *words, **more: run(*words, **more).strip()
+
+
+CALLS = "#!/bin/bash\npython -c 'import this' | cat\n"
+
+
+def test_typed_by_the_user_python_is_the_containers(ask: Ask) -> None:
+    assert ask("bash", "-c", "python train.py; true") == CONTAINER
+    assert ask("env", "python", "train.py") == CONTAINER
+
+
+def test_a_script_of_the_user_gets_the_containers_python(ask: Ask, tmp_path: Path) -> None:
+    make_program(tmp_path / "mine" / "run.sh", CALLS)
+    assert ask("run.sh") == CONTAINER
+    assert ask("bash", "mine/run.sh") == CONTAINER
+    make_program(tmp_path / "mine" / "train.py", "#!/usr/bin/env python\n")
+    assert ask("train.py") == CONTAINER
+
+
+@pytest.mark.parametrize("name", ["eb", "spack", "reframe"])
+def test_a_known_program_of_the_host_gets_the_hosts_python(ask: Ask, tmp_path: Path, name: str) -> None:
+    make_program(tmp_path / "mine" / name, CALLS)
+    assert ask(name) == HOST
+    assert ask("bash", "-c", f"{name} --version; true") == HOST
+    make_program(tmp_path / "mine" / name, "#!/usr/bin/env python\n")
+    assert ask(name) == HOST
+
+
+def test_a_program_beside_the_hosts_python_gets_it(ask: Ask, tmp_path: Path) -> None:
+    make_program(tmp_path / "host" / "tool", CALLS)
+    make_program(tmp_path / "host" / "tool.py", "#!/usr/bin/env python\n")
+    assert [ask("tool"), ask("tool.py"), ask("bash", "host/tool")] == [HOST] * 3
+    assert ask("./tool", cwd=tmp_path / "host") == HOST
+
+
+def test_what_the_user_has_such_a_program_run_is_the_containers(ask: Ask, tmp_path: Path) -> None:
+    make_program(tmp_path / "host" / "xvfb-run", '#!/bin/bash\n"$@"\n')
+    assert ask("xvfb-run", "python", "train.py") == CONTAINER
+
+
+def test_a_binary_of_the_host_starts_the_containers(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "host" / "timeout").symlink_to("/usr/bin/timeout")
+    assert ask("timeout", "20", "python", "train.py") == CONTAINER
+
+
+def test_without_a_python_of_the_host_it_is_the_containers(ask: Ask, scripts: Scripts, tmp_path: Path) -> None:
+    make_program(tmp_path / "mine" / "eb", CALLS)
+    path = f"{scripts.root}/bin:{tmp_path}/mine:{tmp_path}/runtime:{SYSTEM_PATH}"
+    assert ask("eb", path=path) == CONTAINER
