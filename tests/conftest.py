@@ -9,17 +9,19 @@ module_env   runs bash snippets with a real `module`; runs the test twice, with 
 lmod         the same, Lmod only
 registry     a real registry of container images on loopback, one for the whole session
 cluster      a Slurm cluster of two virtual nodes, one for the whole session
+golden       compares a generated text with a file: `golden(path, text)`; `./dev/test --golden` writes the files
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.golden import check_golden
 from tests.registry import Registry, run_registry, why_no_registry
 from tests.stack import (
     Cluster,
@@ -52,6 +54,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     reason = why_no_stack(read_stack(find_stack()))
     if reason:
         pytest.skip(reason)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of golden files, so that `./dev/test --golden` finds all of them."""
+    if "golden" in getattr(item, "fixturenames", ()):
+        item.add_marker("golden")
+
+
+@pytest.fixture
+def golden() -> Callable[[Path, str], None]:
+    """Compare a text with a golden file: `golden(path, text)`."""
+    return check_golden
 
 
 def nothing_may_skip() -> bool:

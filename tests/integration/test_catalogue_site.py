@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from hpcmod.model.facts import Package
 from tests.browser import Browser, run_browser, why_no_browser
 from tests.catalogues import make_catalogue, make_record
+from tests.golden import renewing
 from tests.plans import HOSTILE
 from tests.stack import CHECKOUT
 
@@ -412,11 +412,12 @@ def test_odd_containers_have_pages_that_fit_a_narrow_screen(browser: Browser, tm
     assert said.value_of_css_property("direction") == "rtl"
 
 
+@pytest.mark.golden
 def test_the_screenshot_of_the_documentation_is_of_these_pages(listing: Browser) -> None:
     listing.set_window_size(900, 860)
     search(listing, "flash-attn")
     listing.execute_script("document.activeElement.blur()")
-    if os.environ.get("HPCMOD_UPDATE_GOLDEN"):
+    if renewing():
         listing.save_screenshot(str(SCREENSHOT))
     assert SCREENSHOT.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert SCREENSHOT.stat().st_size < 100_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import statistics
 from collections.abc import Iterator
@@ -36,7 +37,6 @@ OWNERS = {
     "http": (),
     "jinja2": ("render",),
     "click": ("cli",),
-    "rich": ("cli",),
     "easybuild": ("easyblocks",),
 }
 """The rooms that may import a library."""
@@ -66,7 +66,7 @@ PURE_LIBRARIES = {
 """What model and render may import besides: nothing that opens a file, reads the environment or asks a clock."""
 
 SOURCES = sorted(PACKAGE.rglob("*.py")) + sorted(EASYBLOCKS.glob("*.py"))
-PURE = sorted(PACKAGE.glob("model/*.py")) + sorted(PACKAGE.glob("render/*.py"))
+PURE = [path for room in ("model", "render") for path in sorted((PACKAGE / room).rglob("*.py"))]
 
 
 def name_of(path: Path) -> str:
@@ -199,6 +199,50 @@ def test_model_and_render_open_no_file_and_print_nothing() -> None:
     assert not found, "\n".join(found)
 
 
+def test_purity_is_checked_in_every_sub_package() -> None:
+    folders = {path for room in ("model", "render") for path in (PACKAGE / room).rglob("*") if path.is_dir()}
+    with_code = {folder for folder in folders if any(folder.glob("*.py"))}
+    assert {path.parent for path in PURE} >= with_code
+    assert len(with_code) >= 5
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a source file."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def unit_of(dotted: str) -> str:
+    """Return what counts as one in the graph of imports: a whole sub-package, or a single file outside of one.
+
+    hpcmod.image.web.client is part of hpcmod.image.web; hpcmod.image.cache stands for itself.
+    """
+    first = dotted.split(".")[:3]
+    is_sub_package = len(first) == 3 and PACKAGE.joinpath(*first[1:]).is_dir()
+    return ".".join(first) if is_sub_package else dotted
+
+
+def units_imported() -> dict[str, set[str]]:
+    """Return for each unit of src/hpcmod those that it imports."""
+    modules = {module_name(path) for path in SOURCES if EASYBLOCKS not in path.parents}
+    found: dict[str, set[str]] = {unit_of(module): set() for module in modules}
+    for path in SOURCES:
+        if EASYBLOCKS in path.parents:
+            continue
+        for _, dotted in imports_of(path):
+            imported = dotted if dotted in modules else dotted.rpartition(".")[0]
+            if imported in modules:
+                found[unit_of(module_name(path))].add(unit_of(imported))
+    return {unit: imported - {unit} for unit, imported in found.items()}
+
+
+def test_no_sub_package_takes_part_in_an_import_cycle() -> None:
+    try:
+        graphlib.TopologicalSorter(units_imported()).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(f"import cycle: {' <- '.join(error.args[1])}", pytrace=False)
+
+
 def test_nothing_is_checked_with_assert_which_eb_skips() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}"
@@ -242,8 +286,8 @@ def test_half_of_the_functions_are_short_nine_in_ten_not_long_and_none_endless()
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_a_file_is_no_longer_than_300_lines(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+def test_a_file_is_no_longer_than_400_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)

@@ -63,7 +63,7 @@ def faults_of(line: str) -> list[str]:
     faults = []
     for call in re.findall(r"(?:^|\$\(|[|;&] *|^\$ |\b[A-Z_]+=\S+ )hpcmod\b([^|;&)#]*)", line):
         command: click.Command = main
-        for word in re.sub(r"'[^']*'", "'...'", call.partition(" -- ")[0]).split():
+        for word in re.sub(r""""[^"]*"|'[^']*'""", "'...'", call.partition(" -- ")[0]).split():
             if command.context_settings.get("ignore_unknown_options"):
                 break  # what follows is for the container's runtime, and for the command in it
             if word.startswith("-"):
@@ -94,7 +94,8 @@ def test_a_wrong_verb_or_flag_would_be_noticed(line: str) -> None:
 
 
 def test_the_pages_show_the_commands_there_are() -> None:
-    shown = " ".join(line for path in PAGES for line in code_of(path.read_text(encoding="utf-8")))
+    written = [path for path in PAGES if path.name != "CHANGELOG.md" and path.parent.name != "reference"]
+    shown = " ".join(line for path in written for line in code_of(path.read_text(encoding="utf-8")))
     assert [name for name in verbs_of(main) if f"hpcmod {name}" not in shown] == []
 
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -277,9 +278,8 @@ def with_section(page: str, heading: str, text: str) -> str:
     )
 
 
-def test_the_page_of_recipes_is_that_of_the_recipes() -> None:
+def test_the_page_of_recipes_is_that_of_the_recipes(golden: Callable[[Path, str], None]) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    made = with_section(with_section(page, "The recipes", recipe_table()), "What --set can change", settings_table())
-    if os.environ.get("HPCMOD_UPDATE_GOLDEN"):
-        PAGE.write_text(made, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == made, "run this test with HPCMOD_UPDATE_GOLDEN=1"
+    golden(
+        PAGE, with_section(with_section(page, "The recipes", recipe_table()), "What --set can change", settings_table())
+    )

@@ -14,8 +14,8 @@ import click
 from hpcmod import machine
 from hpcmod.cli.user import JSON_VERSION
 from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.image.blobs.cache_entry import Entry
 from hpcmod.image.cache import Cache
+from hpcmod.image.cache_entry import Entry
 
 _DAY = 86_400.0
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

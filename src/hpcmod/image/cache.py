@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hpcmod.errors import BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
-from hpcmod.image.blobs.cache_entry import Entry, choose, digits_of, scan
+from hpcmod.image.cache_entry import Entry, choose, digits_of, scan
 from hpcmod.image.copy import FULL, free_bytes, write_at
 from hpcmod.lock import hold, read_holder, tidy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcmod.model.bind import Bind
-from hpcmod.model.profiles.condition import ALWAYS, Condition
+from hpcmod.model.condition import ALWAYS, Condition
 from hpcmod.model.trust import ANYTHING, TrustPolicy
 
 INSTALL_MODES = ("auto", "copy", "link", "central")

@@ -22,7 +22,7 @@ RUNSCRIPTS = (
     "stage-data",
     "stage-image",
 )
-"""Names of the scripts of the run script directory; the last one is for the wrappers."""
+"""Names of the scripts in the run script directory; the wrappers call run-in-env."""
 
 
 ENVIRONMENT_SCRIPTS = ("in-environment", "environment.sh")

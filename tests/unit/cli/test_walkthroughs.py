@@ -1,7 +1,4 @@
-"""Each walk-through of docs/how-to does what its page says: golden files, shellcheck, and our own rules for scripts.
-
-To renew the golden files: HPCMOD_UPDATE_GOLDEN=1.
-"""
+"""Each walk-through of docs/how-to does what its page says: golden files, shellcheck, and our own rules for scripts."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,11 +40,8 @@ def printed(command: Command) -> str:
 
 
 @each
-def test_the_command_prints_its_golden_file(command: Command) -> None:
-    text = printed(command)
-    if os.environ.get("HPCMOD_UPDATE_GOLDEN"):
-        command.golden.write_text(text, encoding="utf-8")
-    assert command.golden.read_text(encoding="utf-8") == text
+def test_the_command_prints_its_golden_file(command: Command, golden: Callable[[Path, str], None]) -> None:
+    golden(command.golden, printed(command))
 
 
 def test_there_is_no_golden_file_without_its_command() -> None:

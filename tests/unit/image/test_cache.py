@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
 from hpcmod.image import cache as cache_module
-from hpcmod.image.blobs.cache_entry import Entry, choose
 from hpcmod.image.cache import Cache
+from hpcmod.image.cache_entry import Entry, choose
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
+from hpcmod.model.condition import Condition
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import WELL_KNOWN_COMMANDS, make_plan
-from hpcmod.model.profiles.condition import Condition
 from hpcmod.model.site import Site, Tunable
 from hpcmod.model.spec import InstallSpec
 
@@ -183,10 +183,6 @@ def test_run_scripts_are_told_the_sites_facts() -> None:
 def test_control_characters_are_refused_where_a_shell_would_run_what_follows_them(field: str, text: str) -> None:
     with pytest.raises(BadInputError):
         make_plan(FACTS, SITE, replace(SPEC, **{field: text}))
-
-
-def test_the_plan_is_a_function_of_its_three_values() -> None:
-    assert make_plan(FACTS, SITE, SPEC) == make_plan(FACTS, SITE, SPEC)
 
 
 def test_a_setting_with_a_condition_is_the_modules_or_the_run_scripts_or_nobodys() -> None:

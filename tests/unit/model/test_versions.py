@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from hpcmod.model.condition import Condition
 from hpcmod.model.facts import ImageFacts, Package
-from hpcmod.model.profiles.condition import Condition
 from hpcmod.model.site import Tunable
 from hpcmod.model.spec import InstallSpec
 from hpcmod.model.versions import choose_tunables, find_versions

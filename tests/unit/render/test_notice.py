@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hpcmod.model.catalogue.advisory import Advisory, HostFact
-from hpcmod.model.profiles.condition import Bound
+from hpcmod.model.condition import Bound
 from hpcmod.render.notice import (
     HEAD,
     LIMIT,

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from hpcmod.render.runscript import (
 )
 from hpcmod.resources import runscript_templates
 
+CHECKOUT = Path(__file__).resolve().parents[3]
 TEMPLATES = runscript_templates()
 SETTINGS = RunscriptSettings(
     module="PyTorch/2.7.1-rocm-6.2.4-singularity",
@@ -135,8 +138,31 @@ def test_hostile_settings_run_nothing(name: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [name]
 
 
-def test_the_same_settings_give_the_same_text() -> None:
-    assert all_scripts(SETTINGS) == all_scripts(SETTINGS)
+PRINT_ALL = """
+from tests.plans import make_example
+from tests.unit.render.test_runscript import all_scripts
+for site in ("lumi", "marenostrum5"):
+    plan = make_example(site)
+    print(plan, all_scripts(plan.runscripts))
+"""
+
+
+@pytest.mark.slow
+def test_plans_and_scripts_do_not_depend_on_the_order_of_sets_or_on_the_directory(tmp_path: Path) -> None:
+    """Python gives each process another order of sets of texts; two seeds stand for all of them."""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", PRINT_ALL],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(CHECKOUT), *sys.path])},
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed, cwd in (("1", CHECKOUT), ("2", tmp_path))
+    ]
+    assert "NCCL" in printed[0]
+    assert printed[0] == printed[1]
 
 
 def test_refuses_a_run_script_that_is_not_one() -> None:

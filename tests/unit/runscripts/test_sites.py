@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,15 +18,11 @@ SHOWN = {"amd": {"ROCR_VISIBLE_DEVICES": EIGHT}, "nvidia": {"CUDA_VISIBLE_DEVICE
 
 
 @pytest.mark.parametrize("site", sorted(site_profiles()))
-def test_what_the_last_rank_of_a_site_is_told(tmp_path: Path, site: str) -> None:
+def test_what_the_last_rank_of_a_site_is_told(tmp_path: Path, site: str, golden: Callable[[Path, str], None]) -> None:
     profile = load_site(site, {})
     scripts = Scripts(tmp_path).write(make_plan(FACTS, profile, SPEC).runscripts)
     ranks = profile.node_type.gpus or 2
     env = task(2 * ranks - 1, (ranks, ranks), HPCMOD_CACHE_ROOT="/node-local", **SHOWN[profile.gpu_vendor])
     ran = scripts(DISTRIBUTED, "--hpcmod-explain", "train.py", env=env)
     assert (ran.status, ran.stderr) == (0, "")
-    path = GOLDEN / f"{site}.explain.txt"
-    if os.environ.get("HPCMOD_UPDATE_GOLDEN"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(ran.stdout)
-    assert ran.stdout == path.read_text()
+    golden(GOLDEN / f"{site}.explain.txt", ran.stdout)

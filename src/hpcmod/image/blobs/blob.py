@@ -8,10 +8,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from hpcmod.errors import RemoteError, VerificationError
-from hpcmod.image.web.client import Answer, Retry, insist
+from hpcmod.image.web.client import Answer, Retry, insist, say_wait
 from hpcmod.model.oci import Descriptor
-
-_NOTICED = 2.0  # seconds
 
 Ask = Callable[[str, dict[str, str]], AbstractContextManager[Answer]]
 """Asks a registry for a path below the repository, with more headers."""
@@ -22,12 +20,6 @@ class Stopped(RemoteError):  # noqa: N818 - a signal to the threads that fetch, 
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: fetching it was ended before all of it had come", "Run this again: it goes on.")
-
-
-def say_wait(where: str, seconds: float, tell: Callable[[str], None]) -> None:
-    """Tell the user of a wait that is long enough to be noticed."""
-    if seconds > _NOTICED:
-        tell(f"{where}: no answer; trying again in {seconds:.0f} s")
 
 
 class Pull:

@@ -1,4 +1,4 @@
-"""The squashfs 4.0 format: records and numbers that its reader (blocks.py, squashfs.py) and its writer share.
+"""The squashfs 4.0 format: records and numbers that its reader (blocks.py, reader.py) and its writer share.
 
 All numbers are little-endian; all places count from the start of the squashfs::
 

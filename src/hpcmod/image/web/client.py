@@ -21,6 +21,7 @@ _TIMEOUT = (15.0, 60.0)  # seconds to connect, and without a byte
 _CHUNK = 128 << 10  # bytes; a connection that breaks loses at most one chunk
 _ATTEMPTS = 5  # in a row that bring nothing new
 _LONGEST_WAIT = 300.0
+_NOTICED_WAIT = 2.0  # seconds; a user notices a longer wait
 FIRST_WAIT = 1.0
 """Seconds before something is tried again where the server does not say; twice as many after each failure."""
 _MOST_REDIRECTS = 10
@@ -225,6 +226,12 @@ def insist(
                     "Run this again later: it goes on from there. See also whether this machine reaches the server.",
                 ) from err
             sleep(min(_LONGEST_WAIT, FIRST_WAIT * 2 ** (failures - 1) if err.wait is None else err.wait))
+
+
+def say_wait(where: str, seconds: float, tell: Callable[[str], None]) -> None:
+    """Tell the user about a wait that is long enough to be noticed."""
+    if seconds > _NOTICED_WAIT:
+        tell(f"{where}: no answer; trying again in {seconds:.0f} s")
 
 
 def anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:

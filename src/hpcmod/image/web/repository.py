@@ -13,10 +13,19 @@ from dataclasses import dataclass
 import requests
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError, VerificationError
-from hpcmod.image.blobs.blob import say_wait
 from hpcmod.image.cache import Cache
 from hpcmod.image.web.authorization import Authorizer, read_limited, show
-from hpcmod.image.web.client import Answer, Client, LoginError, Retry, StatusError, Unreachable, anonymous, insist
+from hpcmod.image.web.client import (
+    Answer,
+    Client,
+    LoginError,
+    Retry,
+    StatusError,
+    Unreachable,
+    anonymous,
+    insist,
+    say_wait,
+)
 from hpcmod.image.web.credentials import Credentials, find_credentials
 from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, Descriptor
 from hpcmod.model.reference import ImageReference, check_address

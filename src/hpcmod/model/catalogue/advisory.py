@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hpcmod.model.profiles.condition import Bound
+from hpcmod.model.condition import Bound
 
 VERSION = "{version}"
 """Stands in a path for the version of what lies there."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.catalogue.advisory import MOST_STARS, VERSION, Advisory, HostFact, seconds_of
+from hpcmod.model.condition import Bound
 from hpcmod.model.profiles import checks as check
-from hpcmod.model.profiles.condition import Bound
 from hpcmod.model.toml import load_toml
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from hpcmod.errors import BadInputError
@@ -110,36 +111,39 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
             f"{where}: record is of version {show(found.values.get('record'))}, known is {RECORD_VERSION}",
             "Use the hpcmod that wrote it, or a later one.",
         )
-    plain: dict[str, Any] = {key: found.text(key) for key in _TEXTS}
-    plain |= {key: found.table(key) for key in _TABLES}
-    record = CatalogueRecord(
-        **plain,
-        size=found.number("size"),
-        packages=tuple(Package(one.text("name"), one.text("version")) for one in found.objects("packages", _MOST)),
-        commands=found.texts("commands"),
-        aliases=found.texts("aliases"),
-        checks=tuple(_parse_check(one) for one in found.objects("checks", _MOST)),
-    )
+    record = CatalogueRecord(**{name: read(found, name) for name, read in _READERS.items()})
     check_record(record, where)
     return record
 
 
-_TEXTS = (
-    *("name", "version", "module", "state", "site", "architecture", "sif", "sha256", "reference", "signature"),
-    *("easyconfig", "description", "homepage", "python", "sbom", "published", "publisher", "until", "successor"),
-    *("reason", "compat"),
-)
-_TABLES = ("labels", "environment", "stack")
+def _read_packages(found: JsonObject, key: str) -> tuple[Package, ...]:
+    return tuple(Package(one.text("name"), one.text("version")) for one in found.objects(key, _MOST))
 
 
-def _parse_check(found: JsonObject) -> Check:
-    return Check(
-        found.text("name"),
-        found.values.get("passed") is True,
-        found.text("when"),
-        found.text("sha256"),
-        found.text("under"),
+def _read_checks(found: JsonObject, key: str) -> tuple[Check, ...]:
+    return tuple(
+        Check(
+            one.text("name"),
+            one.values.get("passed") is True,
+            one.text("when"),
+            one.text("sha256"),
+            one.text("under"),
+        )
+        for one in found.objects(key, _MOST)
     )
+
+
+_READER_OF_TYPE: dict[str, Callable[[JsonObject, str], Any]] = {
+    "str": JsonObject.text,
+    "int": JsonObject.number,
+    "Texts": JsonObject.table,
+    "tuple[str, ...]": JsonObject.texts,
+    "tuple[Package, ...]": _read_packages,
+    "tuple[Check, ...]": _read_checks,
+}
+_READERS = {field.name: _READER_OF_TYPE[str(field.type)] for field in fields(CatalogueRecord)}
+"""How each field is read from JSON, chosen by its type, so that a new field cannot be forgotten."""
+_TABLES = tuple(field.name for field in fields(CatalogueRecord) if field.type == "Texts")
 
 
 def check_record(record: CatalogueRecord, where: str = "record") -> None:
@@ -183,5 +187,5 @@ def record_json(record: CatalogueRecord) -> str:
 
 
 def record_values(record: CatalogueRecord) -> dict[str, Any]:
-    """Give a record as plain values, tables as objects: what `parse_record` reads."""
+    """Return a record as JSON values, tables as objects: what `parse_record` reads."""
     return {**asdict(record), **{key: dict(getattr(record, key)) for key in _TABLES}}

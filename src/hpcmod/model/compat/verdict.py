@@ -58,7 +58,7 @@ class Loaded:
     """What the dynamic loader of a container makes of one file, host libraries and all."""
 
     what: str
-    """One of the kinds that model.stack names."""
+    """One of the kinds that model.compat.stack names."""
     path: str
     by_name: bool = True
     """Whether the loader finds it where nobody but its name says where it is."""

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from hpcmod.errors import NotFoundError, RemoteError, VerificationError
-from hpcmod.image.blobs.blob import Pull, Stopped, say_wait
+from hpcmod.image.blobs.blob import Pull, Stopped
 from hpcmod.model.oci import Descriptor
 from tests.unit.image.blobs.blobs import CONTENT, Ask, blob_of, serving
 from tests.unit.image.file_server import Answer
@@ -109,11 +109,3 @@ def test_nobody_wants_it_any_more() -> None:
             pull(ask, sink := Sink(stop_at=1)).run()
         assert isinstance(stopped.value, RemoteError)
         assert 0 < len(sink.data) < len(CONTENT)
-
-
-def test_only_a_wait_that_is_noticed_is_told() -> None:
-    said: list[str] = []
-    say_wait("x", 1.0, said.append)
-    assert said == []
-    say_wait("x", 8.0, said.append)
-    assert said == ["x: no answer; trying again in 8 s"]

@@ -15,7 +15,7 @@ from file_server import Answer, Server, serve
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
 from hpcmod.image.web.client import Answer as Answered
-from hpcmod.image.web.client import Client, LoginError, Retry, StatusError, insist
+from hpcmod.image.web.client import Client, LoginError, Retry, StatusError, insist, say_wait
 
 pytestmark = pytest.mark.slow
 
@@ -275,3 +275,11 @@ def test_the_body_of_a_redirect_stays_with_the_server() -> None:
         finally:
             httpd.shutdown()
     assert len(sent) < 64
+
+
+def test_only_a_noticeable_wait_is_reported() -> None:
+    said: list[str] = []
+    say_wait("x", 1.0, said.append)
+    assert said == []
+    say_wait("x", 8.0, said.append)
+    assert said == ["x: no answer; trying again in 8 s"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hpcmod.model.catalogue.advisory import Advisory, HostFact, fits, seconds_of
-from hpcmod.model.profiles.condition import Bound
+from hpcmod.model.condition import Bound
 
 DIGEST = "ab" * 32
 ADVISORY = Advisory("gdr", "RCCL hangs", "x", "https://example.org/28", issued="2026-09-01", expires="2027-02-28")

@@ -5,7 +5,7 @@ import pytest
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue.advisory import Advisory, HostFact
 from hpcmod.model.catalogue.advisory_schema import parse_advisory
-from hpcmod.model.profiles.condition import Bound
+from hpcmod.model.condition import Bound
 
 DIGEST = "ab" * 32
 TEXT = f"""

@@ -18,18 +18,51 @@ RECORD = CatalogueRecord(
     sif="PyTorch-2.7.1.sif",
     sha256=SHA256,
     size=4096,
+    state="deprecated",
+    site="lumi",
+    architecture="amd64",
+    reference="docker://registry.example/pytorch@sha256:" + "12" * 32,
+    signature="cosign key 1234",
+    easyconfig="PyTorch-2.7.1-rocm-6.2.4.eb",
+    description="Tensors and networks",
+    homepage="https://pytorch.example",
     labels=(("a", "$(id) '\" <b>"), ("b", "")),
     environment=(("HOME", "/x"),),
     packages=(Package("torch", "2.7.1"),),
+    python="3.12.4",
     commands=("python", "pip"),
     stack=(("rocm", "6.2.4"),),
+    sbom="/sbom.json",
     aliases=("latest", "stable"),
     checks=(Check("python -c 'import torch'", True, "2026-11-21T00:00:00Z", SHA256, "slurm"),),
+    published="2026-11-20T10:00:00Z",
+    publisher="ada",
+    until="2027-01-31",
+    successor="PyTorch/2.8.0",
+    reason="superseded",
+    compat="warn",
 )
+"""Every field has a value of its own: a field that is not written or not read changes the record."""
 
 
 def test_what_is_written_is_read_back() -> None:
     assert parse_record(record_json(RECORD).encode()) == RECORD
+
+
+def test_the_sample_record_gives_each_field_a_value_of_its_own() -> None:
+    default = {field.name: field.default for field in fields(CatalogueRecord)}
+    values = {name: getattr(RECORD, name) for name in default}
+    assert [name for name, value in values.items() if value in ("", 0, (), default[name])] == []
+    assert len(set(values.values())) == len(values)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(CatalogueRecord)])
+def test_a_field_missing_from_the_file_is_noticed(name: str) -> None:
+    without = {key: value for key, value in json.loads(record_json(RECORD)).items() if key != name}
+    try:
+        assert parse_record(json.dumps(without).encode()) != RECORD
+    except BadInputError as error:
+        assert name in error.message or name in ("name", "version")
 
 
 def test_every_field_is_written() -> None:

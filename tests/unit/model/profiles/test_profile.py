@@ -4,7 +4,7 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
-from hpcmod.model.profiles.condition import Bound, Condition
+from hpcmod.model.condition import Bound, Condition
 from hpcmod.model.profiles.profile import make_site, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA
 from hpcmod.model.site import Bandwidth, JobRules, Launcher, Netstack, NodeType, Site, StagePlace, Tunable

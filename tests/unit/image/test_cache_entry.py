@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.blobs.cache_entry import Entry, choose, digits_of, scan
+from hpcmod.image.cache_entry import Entry, choose, digits_of, scan
 
 DIGITS = "0123456789abcdef" * 4
 

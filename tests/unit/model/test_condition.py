@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.model.profiles.condition import ALWAYS, Bound, Condition
+from hpcmod.model.condition import ALWAYS, Bound, Condition
 
 
 @pytest.mark.parametrize(
