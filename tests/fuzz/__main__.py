@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import resource
 import sys
-import tempfile
 import time
-from pathlib import Path
 
-from tests.fuzz.readers import READERS, prepared
-from tests.fuzz.run import feed
+from tests.fuzz.readers import READERS
+from tests.fuzz.run import report
 
 
 def main() -> None:
@@ -32,21 +29,8 @@ def main() -> None:
     todo = [(name, given.seed, given.inputs, given.seconds) for name in given.names or READERS]
     print(f"{'reader':24} {'inputs':>9} {'accepted':>9} {'seconds':>8} {'MB':>6}  (seed {given.seed})", flush=True)
     with multiprocessing.get_context("spawn").Pool(given.jobs, maxtasksperchild=1) as pool:
-        failed = [not ok for ok in pool.imap_unordered(_run, todo)]
+        failed = [not ok for ok in pool.imap_unordered(report, todo)]
     sys.exit(any(failed))
-
-
-def _run(task: tuple[str, int, int, float]) -> bool:
-    name, seed, inputs, seconds = task
-    try:
-        with tempfile.TemporaryDirectory(prefix="hpcmod-fuzz-") as work, prepared(name, Path(work)) as reader:
-            found = feed(reader, name=name, seed=seed, inputs=inputs, seconds=seconds)
-    except AssertionError as err:
-        print(f"FAILED {err}\n    {err.__cause__!r}", flush=True)
-        return False
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{name:24} {found.inputs:9} {found.accepted:9} {found.seconds:8.0f} {megabytes:6}", flush=True)
-    return True
 
 
 if __name__ == "__main__":

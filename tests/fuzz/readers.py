@@ -456,7 +456,9 @@ def _host_list(_: Path) -> Iterator[Reader]:
     functions = templates["_first-host.bash.j2"] + templates["_all-hosts.bash.j2"]
     bash = shutil.which("bash") or "bash"
     argv = [bash, "-c", f"set -uf\n{functions}\n{_SERVER}"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    # elsewhere `read` takes a newline for part of a character that was cut off
+    env = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as server:
 
         def read(data: bytes) -> None:
             if server.stdin is None or server.stdout is None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import resource
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from hpcmod.errors import HpcmodError
-from tests.fuzz.readers import Reader
+from tests.fuzz.readers import Reader, prepared
 
 LONGEST = 10.0
 """Seconds that one small input may take, also on a busy machine."""
@@ -55,3 +58,23 @@ def _numbers(inputs: int, end: float) -> Iterator[int]:
         yield number
         if number % 100 == 0 and time.monotonic() > end:
             return
+
+
+def report(task: tuple[str, int, int, float]) -> bool:
+    """Prepare a reader and feed it; print a line of what came of it, and return whether it survived.
+
+    Parameters
+    ----------
+    task
+        Name of the reader, seed, number of inputs, and seconds at most.
+    """
+    name, seed, inputs, seconds = task
+    try:
+        with tempfile.TemporaryDirectory(prefix="hpcmod-fuzz-") as work, prepared(name, Path(work)) as reader:
+            found = feed(reader, name=name, seed=seed, inputs=inputs, seconds=seconds)
+    except AssertionError as err:
+        print(f"FAILED {err}\n    {err.__cause__!r}", flush=True)
+        return False
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"{name:24} {found.inputs:9} {found.accepted:9} {found.seconds:8.0f} {megabytes:6}", flush=True)
+    return True

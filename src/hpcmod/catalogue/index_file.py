@@ -182,5 +182,5 @@ def open_stored(path: Path, directories: dict[str, int]) -> Stored | None:
         found = tuple(map(IndexEntry._make, known["entries"]))
         whole = len(current) == len(made_of)
         return Stored(file, current, whole, found, known["numbers"], known["next"], json.loads(keys), start)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
