@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hpcmod.catalogue.admin.trash import Move, move, moves_out
 from hpcmod.catalogue.index import write_index
 from hpcmod.catalogue.journal import append_change, last_change
 from hpcmod.catalogue.notices import write_notices
@@ -63,8 +64,17 @@ def changing(catalogue: Catalogue, actor: Actor) -> Iterator[None]:
         yield
 
 
-def commit(catalogue: Catalogue, new: Records, *, verb: str, actor: Actor, undoes: int = 0) -> Change:
-    """Carry out a change of records within `changing`: in one step for whoever reads after it, taken back if it fails.
+def commit(
+    catalogue: Catalogue,
+    new: Records,
+    *,
+    verb: str,
+    actor: Actor,
+    undoes: int = 0,
+    removed: Sequence[str] = (),
+    back: Sequence[Move] = (),
+) -> Change:
+    """Carry out a change within `changing`: readers see all of it or nothing, and it is taken back if it fails.
 
     Parameters
     ----------
@@ -72,22 +82,28 @@ def commit(catalogue: Catalogue, new: Records, *, verb: str, actor: Actor, undoe
         What the records are to be; None removes one.
     undoes
         The change that this one takes back; 0: none.
+    removed
+        Paths below the catalogue's directory to take out of it.
+    back
+        Renames that bring back what the undone change took out.
     """
     old = {key: catalogue.find(*key) for key in new}
     edits = make_edits(old, new)
-    change = Change(last_change(catalogue.directory) + 1, _now(), actor.who, verb, actor.why, edits, undoes)
-    if not edits:
+    number = last_change(catalogue.directory) + 1
+    change = Change(number, _now(), actor.who, verb, actor.why, edits, undoes, tuple(removed))
+    moves = (*moves_out(number, removed), *back)
+    if not edits and not moves:
         return change
     changed = {edit.key: new[edit.key] for edit in edits}
     pending = catalogue.directory / _PENDING
     try:
-        write_file(pending, _render_pending(change, changed), mode=file_mode(catalogue.directory))
-        _apply(catalogue, changed, actor)
+        write_file(pending, _render_pending(change, changed, moves), mode=file_mode(catalogue.directory))
+        _apply(catalogue, changed, moves, actor)
         _write_journal(catalogue, change)
     except BaseException:  # a full disk, Ctrl-C: as it was
         with suppress(OSError, HpcmodError):  # else the next writer completes it
             if last_change(catalogue.directory) < change.id:  # with its line in the journal it is done
-                _apply(catalogue, {key: old[key] for key in changed}, actor)
+                _apply(catalogue, {key: old[key] for key in changed}, [one.reversed for one in moves], actor)
             pending.unlink(missing_ok=True)
         raise
     pending.unlink()
@@ -101,8 +117,9 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def _render_pending(change: Change, records: Records) -> str:
+def _render_pending(change: Change, records: Records, moves: Sequence[Move]) -> str:
     values = {
+        "moves": [asdict(one) for one in moves],
         "change": render_change(change),
         "records": [{"name": key[0], "version": key[1], "record": _text(one)} for key, one in sorted(records.items())],
     }
@@ -127,7 +144,8 @@ def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
     for one in found.objects("records", 100_000):
         kept = one.text("record")
         records[one.text("name"), one.text("version")] = parse_record(kept.encode(), str(path)) if kept else None
-    _apply(catalogue, records, actor)
+    moves = [Move(one.text("source"), one.text("target")) for one in found.objects("moves", 100_000)]
+    _apply(catalogue, records, moves, actor)
     if last_change(catalogue.directory) < change.id:
         _write_journal(catalogue, change)
     path.unlink()
@@ -137,8 +155,9 @@ def _write_journal(catalogue: Catalogue, change: Change) -> None:
     append_change(catalogue.directory, change, mode=file_mode(catalogue.directory))
 
 
-def _apply(catalogue: Catalogue, records: Records, actor: Actor) -> None:
-    """Write records, and all that is made from them; the same again changes nothing."""
+def _apply(catalogue: Catalogue, records: Records, moves: Sequence[Move], actor: Actor) -> None:
+    """Rename files, write records, and all that is made from them; the same again changes nothing."""
+    move(catalogue, moves)
     for (name, version), record in records.items():
         path = catalogue.record_path(name, version)
         if record is None:
@@ -150,7 +169,7 @@ def _apply(catalogue: Catalogue, records: Records, actor: Actor) -> None:
 
 
 def write_note(catalogue: Catalogue, verb: str, what: str, actor: Actor) -> None:
-    """Write a line into the journal, within `changing`, of what was done to no record."""
+    """Write a line into the journal, within `changing`, about a change that edited no record."""
     why = f"{actor.why}: {what}" if actor.why else what
     _write_journal(catalogue, Change(last_change(catalogue.directory) + 1, _now(), actor.who, verb, why, ()))
 

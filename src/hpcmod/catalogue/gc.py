@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.catalogue.change import Actor, changing, write_note
+from hpcmod.catalogue.admin.trash import check_removable, delete_trash
+from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import usage_file, visible_files
 from hpcmod.catalogue.whole import software_of
@@ -120,20 +120,31 @@ def _size(path: Path) -> int:
     return sum(_size(Path(entry.path)) for entry in os.scandir(path))
 
 
-def remove_unused(catalogue: Catalogue, *, days: float, now: float, actor: Actor) -> list[Unused]:
-    """Remove what `find_unused` says is to be removed, with a line in the journal, and give all that it says."""
+def remove_unused(
+    catalogue: Catalogue, *, days: float, now: float, actor: Actor, keep: bool = False
+) -> tuple[list[Unused], int]:
+    """Remove what `find_unused` marks, all of it or nothing; return all that it found, and the number of the change.
+
+    Files are renamed out of the catalogue as one change of the journal, and only then deleted.
+
+    Parameters
+    ----------
+    keep
+        Whether they are only put aside, so that the change can be undone until the next removal.
+
+    Raises
+    ------
+    LackingError
+        If this user may not remove some of it; then everything is as it was.
+    """
     with changing(catalogue, actor):
         found = list(find_unused(catalogue, days=days, now=now))
-        gone = [one for one in found if one.remove]
-        for one in gone:
-            _remove(catalogue.directory / one.what)
-        if gone:
-            write_note(catalogue, "gc", f"removed {', '.join(one.what for one in gone)}", actor)
-    return found
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+        gone = [one.what for one in found if one.remove]
+        check_removable(catalogue, gone)
+        why = ": ".join(filter(None, (actor.why, f"removed {', '.join(gone)}")))
+        change = commit(catalogue, {}, verb="gc", actor=replace(actor, why=why), removed=gone)
+        older_than, spare = (now - days * _DAY, change.id) if keep else (float("inf"), 0)
+        left = delete_trash(catalogue, older_than=older_than, spare=spare)
+        for path in left:
+            actor.tell(f"removed from the catalogue, but {path} could not be deleted; the next gc tries again")
+    return found, change.id if gone else 0

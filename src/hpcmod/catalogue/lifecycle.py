@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hpcmod.catalogue.admin.trash import Move, moves_back
 from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.journal import find_change, last_change, read_journal
 from hpcmod.catalogue.store import Catalogue
@@ -57,28 +58,26 @@ def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: boo
         If a later one has changed the same.
     """
     if dry_run:
-        change, records = _find_undo(catalogue, number)
+        change, records, _ = _find_undo(catalogue, number)
         return _foresee(catalogue, records, f"undo {change.verb}", actor, change.id)
     with changing(catalogue, actor):
-        change, records = _find_undo(catalogue, number)
-        return commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id)
+        change, records, back = _find_undo(catalogue, number)
+        return commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id, back=back)
 
 
-def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Records]:
-    change = _last_change(catalogue) if number is None else find_change(catalogue.directory, number)
-    records = make_undo(change, {edit.key: catalogue.find(*edit.key) for edit in change.edits})
+def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Records, Sequence[Move]]:
+    journal = read_journal(catalogue.directory)
+    change = find_undoable(journal) if number is None else find_change(catalogue.directory, number)
+    records = make_undo(change, {edit.key: catalogue.find(*edit.key) for edit in change.edits}, journal)
+    back = moves_back(catalogue, change.id, change.removed)
     _check_there(catalogue, records)
     for name in {edit.name for edit in change.edits}:
         check_leads(one for one in _with(catalogue.named(name), records) if one.name == name)
-    return change, records
+    return change, records, back
 
 
 def _with(known: Sequence[CatalogueRecord], new: Records) -> list[CatalogueRecord]:
     return [record for record in {**{key_of(one): one for one in known}, **new}.values() if record]
-
-
-def _last_change(catalogue: Catalogue) -> Change:
-    return find_undoable(read_journal(catalogue.directory))
 
 
 def _foresee(catalogue: Catalogue, new: Records, verb: str, actor: Actor, undoes: int = 0) -> Change:

@@ -22,29 +22,35 @@ from hpcmod.render.quote import terminal
     show_default=True,
     help="What is younger, or was loaded since then, stays.",
 )
+@click.option("--keep", is_flag=True, help="Put files aside, so that `undo` can bring them back until the next gc.")
 @changing_options
-def gc(days: float, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
+def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
     """Remove what no container needs: leftovers, and images of retired ones. Say what nobody loads.
 
     What is published is never removed: whether something is loaded is known only where modules count that
     (`hpcmod catalogue init --count-use`), and then it is only said. The names of retired containers stay, and go on
-    telling users what to load instead.
+    telling users what to load instead. Everything is removed, or nothing if you may not remove some of it.
 
     \b
-    Example:
+    Examples:
       hpcmod gc --dry-run --days 90
+      hpcmod gc --keep              # frees no space yet; the next gc without --keep does
     """
     catalogue = open_catalogues(directory)[0]
+    change = 0
     if dry_run:
         found = list(find_unused(catalogue, days=days, now=time.time()))
     else:
-        found = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(why))
+        found, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(why), keep=keep)
     if as_json:
         listed = [asdict(one) for one in found]
-        click.echo(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "found": listed}, indent=1))
+        values = {"version": JSON_VERSION, "dry_run": dry_run, "change": change, "found": listed}
+        click.echo(json.dumps(values, indent=1))
         return
     for one in found:
         click.echo(terminal(_render(one, dry_run=dry_run)))
+    if keep and change:
+        tell(f"change {change}; to bring the files back: hpcmod undo {change}")
     if not catalogue.counts_use:
         tell("modules do not count here how often they are loaded: hpcmod catalogue init --count-use DIRECTORY")
 

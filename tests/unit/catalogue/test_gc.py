@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.gc import find_unused, remove_unused
 from hpcmod.catalogue.journal import read_journal
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import usage_file, visible_files
+from hpcmod.errors import BadInputError, LackingError
 from hpcmod.lock import hold
 from hpcmod.model.catalogue import lifecycle as rules
 from tests.catalogues import make_record
-from tests.unit.catalogue.stage import ADA, add, make_shop, place
+from tests.unit.catalogue.stage import ADA, add, killed_at, make_shop, place
 
 pytestmark = pytest.mark.slow
 
@@ -120,3 +124,64 @@ def test_an_image_that_two_names_share_is_counted_once(shop: Catalogue) -> None:
     lifecycle.undo(shop, None, actor=ADA)
     sizes = {one.what: one.size for one in find_unused(shop, days=30, now=NOW)}
     assert sizes["images/Toy-5.0.sif"] == 0
+
+
+def make_private(shop: Catalogue) -> Path:
+    """Make a directory below an installation that nobody may change, as another admin's private group does."""
+    retire(shop, "1.0", successor="Toy/2.0")
+    private = shop.software / "Toy/1.0/easybuild/reprod"
+    private.mkdir(parents=True)
+    (private / "Toy-1.0.eb").touch()
+    private.chmod(0o555)
+    return private
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may remove everything")
+def test_gc_removes_nothing_if_it_may_not_remove_all(shop: Catalogue) -> None:
+    private = make_private(shop)
+    before, journal = files(shop), read_journal(shop.directory)
+    with pytest.raises(LackingError, match=r"reprod; nothing was removed") as caught:
+        remove_unused(shop, days=30, now=NOW, actor=ADA)
+    assert "--fix-modes" in caught.value.cure
+    assert (files(shop), read_journal(shop.directory)) == (before, journal)
+    lifecycle.change_name(shop, "Toy", lambda all_: rules.restore(all_, ("Toy", "1.0")), verb="restore", actor=ADA)
+    private.chmod(0o755)
+
+
+def test_gc_is_a_change_and_what_it_kept_comes_back(shop: Catalogue) -> None:
+    retire(shop, "1.0", successor="Toy/2.0")
+    before = files(shop) - {"journal.jsonl"}
+    _, number = remove_unused(shop, days=30, now=NOW, actor=ADA, keep=True)
+    assert read_journal(shop.directory)[-1].removed == ("images/Toy-1.0.sif", "software/Toy/1.0")
+    assert not (shop.images / "Toy-1.0.sif").exists()
+    lifecycle.undo(shop, number, actor=ADA)
+    assert files(shop) - {"journal.jsonl"} == before
+    with pytest.raises(BadInputError, match="already undone"):
+        lifecycle.undo(shop, number, actor=ADA)
+
+
+def test_gc_deletes_what_an_earlier_one_kept(shop: Catalogue) -> None:
+    retire(shop, "1.0", successor="Toy/2.0")
+    _, number = remove_unused(shop, days=30, now=NOW, actor=ADA, keep=True)
+    remove_unused(shop, days=30, now=time.time(), actor=ADA)
+    assert not (shop.directory / ".trash").exists()
+    with pytest.raises(BadInputError, match="deleted its files for good"):
+        lifecycle.undo(shop, number, actor=ADA)
+
+
+def test_gc_that_is_killed_at_any_moment_is_finished_or_never_began(tmp_path: Path) -> None:
+    origin = make_shop(tmp_path / "origin", "Toy/1.0", "Toy/2.0")
+    retire(origin, "1.0", successor="Toy/2.0")
+    for step in itertools.count(1, 3):
+        shop = replace(origin, directory=tmp_path / f"killed-{step}")
+        shutil.copytree(origin.directory, shop.directory)
+        if not killed_at(step, lambda shop=shop: remove_unused(shop, days=30, now=NOW, actor=ADA)):
+            break
+        with changing(shop, ADA):
+            pass
+        done = read_journal(shop.directory)[-1].verb == "gc"
+        gone = [not (shop.directory / name).exists() for name in ("images/Toy-1.0.sif", "software/Toy/1.0")]
+        assert gone == [done, done], step
+        remove_unused(shop, days=30, now=NOW, actor=ADA)
+        assert not (shop.directory / ".trash").exists()
+    assert step > 20

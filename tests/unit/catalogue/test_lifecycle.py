@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue.change import changing, commit
 from hpcmod.catalogue.journal import read_journal
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, NotFoundError
@@ -92,3 +93,15 @@ def test_what_was_removed_from_the_disk_is_not_brought_back(shop: Catalogue) -> 
         with pytest.raises(NotFoundError, match="cannot be brought back"):
             lifecycle.undo(shop, None, actor=ADA, dry_run=dry_run)
     assert modules_seen(shop)["1.0"] == "told"
+
+
+def test_undoing_a_publication_twice_leaves_what_was_published_again(shop: Catalogue) -> None:
+    toy = shop.read(*TWO)
+    lifecycle.undo(shop, 2, actor=ADA)
+    with changing(shop, ADA):
+        commit(shop, {TWO: toy}, verb="publish", actor=ADA)
+    with pytest.raises(BadInputError, match=r"change 2 .* already undone, by change 4"):
+        lifecycle.undo(shop, 2, actor=ADA)
+    assert modules_seen(shop)["2.0"] == "loads"
+    lifecycle.undo(shop, 5, actor=ADA)
+    assert "2.0" not in modules_seen(shop)

@@ -54,6 +54,8 @@ class Change:
     edits: tuple[Edit, ...]
     undoes: int = 0
     """The id of the change that this one took back; 0: it is no undo."""
+    removed: tuple[str, ...] = ()
+    """Paths below the catalogue's directory that `gc` took out of it."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -77,19 +79,22 @@ def _make_edit(key: Key, old: CatalogueRecord | None, new: CatalogueRecord | Non
     return Edit(*key, {field: before[field] for field in changed}, {field: after[field] for field in changed})
 
 
-def make_undo(change: Change, now: Records) -> dict[Key, CatalogueRecord | None]:
-    """Give the records that take a change back.
+def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[Key, CatalogueRecord | None]:
+    """Return the records that take a change back.
 
     Parameters
     ----------
     now
-        The records that the change is about, as they are.
+        The current records that the change edited.
+    journal
+        All changes of the catalogue.
 
     Raises
     ------
     BadInputError
-        If one of them was changed again since.
+        If the change is undone already, or a later change edited the same fields of one of the records.
     """
+    _check_standing(change, journal)
     new: dict[Key, CatalogueRecord | None] = {}
     for edit in change.edits:
         current = now.get(edit.key)
@@ -101,14 +106,59 @@ def make_undo(change: Change, now: Records) -> dict[Key, CatalogueRecord | None]
     return new
 
 
+def find_undone(journal: Iterable[Change]) -> dict[int, int]:
+    """Map the id of each change that is undone to the id of the change that undid it.
+
+    An undo that was itself undone counts for nothing: what it took back is in effect again.
+    """
+    undone: dict[int, int] = {}
+    for change in sorted(journal, key=lambda one: one.id, reverse=True):
+        if change.undoes and change.id not in undone:
+            undone[change.undoes] = change.id
+    return undone
+
+
+def _check_standing(change: Change, journal: Iterable[Change]) -> None:
+    """Check that a change is in effect, and that no later one builds on it.
+
+    The values alone cannot tell: the same image published again makes an equal record.
+    """
+    listed = tuple(journal)
+    undone = find_undone(listed)
+    if change.id in undone:
+        raise BadInputError(
+            f"change {change.id} ({change.verb}) is already undone, by change {undone[change.id]}",
+            f"To bring it back: hpcmod undo {undone[change.id]}. All changes: hpcmod catalogue journal",
+        )
+    # an undo cancels the change that it took back, so of each pair neither stands in the way
+    later = [one for one in listed if one.id > change.id and not one.undoes and one.id not in undone]
+    for one in later:
+        for edit in change.edits:
+            if any(_overlaps(edit, other) for other in one.edits):
+                raise _changed_since(change, edit, f", by change {one.id} ({one.verb})")
+
+
+def _overlaps(edit: Edit, later: Edit) -> bool:
+    """Return whether a later edit is about the same record, and one of the fields that undoing would change."""
+    if edit.key != later.key:
+        return False
+    if edit.after is None or later.after is None or later.before is None:
+        return True
+    return bool(set(edit.after) & set(later.after))
+
+
+def _changed_since(change: Change, edit: Edit, by: str = "") -> BadInputError:
+    return BadInputError(
+        f"change {change.id} ({change.verb}) cannot be undone: {edit.name}/{edit.version} was changed again since{by}",
+        "Undo the later changes first: hpcmod catalogue journal",
+    )
+
+
 def _check_unchanged(change: Change, edit: Edit, current: CatalogueRecord | None) -> None:
     values = _values(current)
     same = current is None if edit.after is None else current is not None
     if not same or any(values.get(field) != value for field, value in (edit.after or {}).items()):
-        raise BadInputError(
-            f"change {change.id} ({change.verb}) cannot be undone: {edit.name}/{edit.version} was changed again since",
-            "Undo the later changes first: hpcmod catalogue journal",
-        )
+        raise _changed_since(change, edit)
 
 
 def _values(record: CatalogueRecord | None) -> dict[str, Any]:
@@ -146,6 +196,7 @@ def parse_change(line: bytes, where: str) -> Change:
             Edit(one.text("name"), one.text("version"), _fields(one, "before"), _fields(one, "after")) for one in edits
         ),
         undoes=found.number("undoes", 0),
+        removed=found.texts("removed"),
     )
 
 
@@ -153,20 +204,17 @@ def _fields(found: JsonObject, key: str) -> Fields | None:
     return None if found.values.get(key) is None else found.object(key).values
 
 
-def find_undoable(changes: Iterable[Change]) -> Change:
-    """Give the last change that is neither an undo nor undone.
+def find_undoable(journal: Iterable[Change]) -> Change:
+    """Return the last change of a record that is neither an undo nor undone.
 
     Raises
     ------
     BadInputError
         If there is none.
     """
-    undone: set[int] = set()
-    for change in sorted(changes, key=lambda one: one.id, reverse=True):
-        if change.id in undone:
-            continue  # of an undo that was undone, too: what it took back is there again
-        if change.undoes:
-            undone.add(change.undoes)
-        elif change.edits:
-            return change
-    raise BadInputError("there is nothing to undo", "See: hpcmod catalogue journal")
+    listed = sorted(journal, key=lambda one: one.id, reverse=True)
+    undone = find_undone(listed)
+    found = next((one for one in listed if one.edits and not one.undoes and one.id not in undone), None)
+    if found is None:
+        raise BadInputError("there is nothing to undo", "See: hpcmod catalogue journal")
+    return found

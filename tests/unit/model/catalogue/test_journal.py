@@ -40,14 +40,14 @@ def test_a_change_is_written_read_and_undone(old: Records, new: Records) -> None
     made = change(old, new)
     read = parse_change(render_change(made).encode(), "journal")
     assert read == made
-    assert make_undo(read, new) == old
+    assert make_undo(read, new, [made]) == old
 
 
 @pytest.mark.parametrize(("old", "new"), PAIRS.values(), ids=PAIRS)
 def test_what_was_changed_again_is_not_undone(old: Records, new: Records) -> None:
     later = {key: replace(one, aliases=("other",), state="deprecated") if one else TWO for key, one in new.items()}
     with pytest.raises(BadInputError, match="was changed again since"):
-        make_undo(change(old, new), later)
+        make_undo(change(old, new), later, [change(old, new)])
 
 
 def test_what_stays_as_it_is_makes_no_edit() -> None:
@@ -69,3 +69,48 @@ def test_the_last_change_that_still_counts_is_undone() -> None:
     assert find_undoable([first, second, taken_back, change(old, new, 5, undoes=3)]).id == 2
     with pytest.raises(BadInputError, match="nothing to undo"):
         find_undoable([first, change(new, old, 5, undoes=1)])
+
+
+def journal(*steps: tuple[Records, int]) -> list[Change]:
+    """Return the changes that give records these values one after the other, each perhaps undoing an earlier one."""
+    now: Records = {KEY: None, OTHER: None}
+    changes = []
+    for number, (new, undoes) in enumerate(steps, 1):
+        changes.append(change({key: now[key] for key in new}, new, number, undoes))
+        now = {**now, **new}
+    return changes
+
+
+def test_an_undo_is_refused_for_what_was_published_again_since() -> None:
+    changes = journal(({KEY: ONE}, 0), ({KEY: None}, 1), ({KEY: ONE}, 0))
+    with pytest.raises(BadInputError, match=r"change 1 .* is already undone, by change 2"):
+        make_undo(changes[0], {KEY: ONE}, changes)
+    assert make_undo(changes[2], {KEY: ONE}, changes) == {KEY: None}
+
+
+def test_an_undo_is_refused_although_a_later_change_made_the_values_equal_again() -> None:
+    plain = replace(ONE, aliases=())
+    changes = journal(({KEY: plain}, 0), ({KEY: ONE}, 0), ({KEY: plain}, 0), ({KEY: ONE}, 0))
+    with pytest.raises(BadInputError, match="changed again since, by change 3"):
+        make_undo(changes[1], {KEY: ONE}, changes)
+
+
+def test_a_later_change_that_is_undone_is_not_in_the_way() -> None:
+    plain = replace(ONE, aliases=())
+    changes = journal(({KEY: plain}, 0), ({KEY: ONE}, 0), ({KEY: plain}, 2))
+    assert make_undo(changes[0], {KEY: plain}, changes) == {KEY: None}
+    again = [*changes, change({KEY: plain}, {KEY: ONE}, 4, undoes=3)]
+    assert make_undo(again[1], {KEY: ONE}, again) == {KEY: plain}
+    with pytest.raises(BadInputError, match="changed again since, by change 2"):
+        make_undo(again[0], {KEY: ONE}, again)
+
+
+def test_another_field_of_the_record_is_not_in_the_way() -> None:
+    tested = replace(ONE, homepage="https://example.org")
+    changes = journal(({KEY: ONE}, 0), ({KEY: tested}, 0))
+    assert make_undo(changes[0], {KEY: tested}, changes) == {KEY: None}
+
+
+def test_a_line_of_an_older_hpcmod_removed_nothing() -> None:
+    old = parse_change(render_change(change({KEY: None}, {KEY: ONE})).replace('"removed": [], ', "").encode(), "j")
+    assert old.removed == ()

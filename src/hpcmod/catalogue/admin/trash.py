@@ -1,0 +1,130 @@
+"""Take files out of a catalogue by renaming them, so that a removal happens as a whole and can be reversed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.errors import BadInputError, LackingError
+
+_SHOWN = 3  # paths named in one message
+
+
+@dataclass(frozen=True)
+class Move:
+    """A rename within the catalogue, both paths below its directory; doing it twice does nothing more."""
+
+    source: str
+    target: str
+
+    @property
+    def reversed(self) -> Move:
+        """The rename that takes this one back."""
+        return Move(self.target, self.source)
+
+
+def moves_out(change: int, paths: Iterable[str]) -> tuple[Move, ...]:
+    """Return the renames that take paths out of a catalogue for a change."""
+    return tuple(Move(path, f"{_TRASH}/{change}/{path}") for path in paths)
+
+
+def moves_back(catalogue: Catalogue, change: int, paths: Iterable[str]) -> tuple[Move, ...]:
+    """Return the renames that bring back what a change took out.
+
+    Raises
+    ------
+    BadInputError
+        If some of it was deleted since, or its place is taken.
+    """
+    back = tuple(one.reversed for one in moves_out(change, paths))
+    gone = [one.target for one in back if not os.path.lexists(catalogue.directory / one.source)]
+    if gone:
+        raise BadInputError(
+            f"change {change} deleted its files for good: {_listed(gone)}",
+            "Publish the containers again: hpcmod publish REFERENCE (the reference is in: hpcmod info NAME/VERSION)",
+        )
+    taken = [one.target for one in back if os.path.lexists(catalogue.directory / one.target)]
+    if taken:
+        raise BadInputError(f"change {change} cannot be undone: {_listed(taken)} exists again", "")
+    return back
+
+
+def move(catalogue: Catalogue, moves: Sequence[Move]) -> None:
+    """Carry out renames; those that were carried out before are skipped."""
+    for one in moves:
+        source, target = catalogue.directory / one.source, catalogue.directory / one.target
+        if os.path.lexists(source):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source.rename(target)
+
+
+def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
+    """Check that this user may remove everything below some paths, before any of it is touched.
+
+    Raises
+    ------
+    LackingError
+        With the directories that do not allow it, and who owns them.
+    """
+    closed = sorted({place for path in paths for place in _closed(catalogue.directory / path)})
+    if closed:
+        owners = sorted({place.owner() if _has_name(place) else str(place.stat().st_uid) for place in closed})
+        raise LackingError(
+            f"you may not remove files in {_listed(map(str, closed))}; nothing was removed",
+            f"Ask {' or '.join(owners)} to run: hpcmod catalogue verify --fix-modes",
+        )
+
+
+def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> list[str]:
+    """Delete what changes took out of a catalogue; return the paths that could not be deleted.
+
+    Parameters
+    ----------
+    older_than
+        Seconds since 1970: what was taken out later stays.
+    spare
+        A change whose files stay in any case.
+    """
+    left = []
+    for place in trash_of(catalogue):
+        if place.name != str(spare) and place.lstat().st_ctime <= older_than:
+            shutil.rmtree(place, onerror=lambda _, path, __: left.append(path))
+    with suppress(OSError):
+        (catalogue.directory / _TRASH).rmdir()
+    return left
+
+
+def trash_of(catalogue: Catalogue) -> list[Path]:
+    """Return the directories of what was taken out and is not deleted yet, one a change."""
+    place = catalogue.directory / _TRASH
+    return sorted(place.iterdir()) if place.is_dir() else []
+
+
+_TRASH = ".trash"
+
+
+def _closed(path: Path) -> Iterator[Path]:
+    """Yield the directories at and below a path, and the one above, in which this user may not remove names."""
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        yield path.parent
+    if path.is_dir() and not path.is_symlink():
+        for place, _, _ in os.walk(path):
+            if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+                yield Path(place)
+
+
+def _has_name(path: Path) -> bool:
+    with suppress(KeyError):
+        return bool(path.owner())
+    return False
+
+
+def _listed(paths: Iterable[str]) -> str:
+    every = list(paths)
+    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
+    return f"{', '.join(every[:_SHOWN])}{more}"
