@@ -458,7 +458,9 @@ def _host_list(_: Path) -> Iterator[Reader]:
     argv = [bash, "-c", f"set -uf\n{functions}\n{_SERVER}"]
     # elsewhere `read` takes a newline for part of a character that was cut off
     env = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as server:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env
+    ) as server:
 
         def read(data: bytes) -> None:
             if server.stdin is None or server.stdout is None:

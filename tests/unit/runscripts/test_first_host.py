@@ -97,6 +97,7 @@ NONSENSE = [
     pytest.param("nid[a[$(id)]-1]", id="an index that would be evaluated"),
     pytest.param("nid[HOME-1]", id="a variable that would be evaluated"),
     pytest.param("$HOME", id="a variable"),
+    pytest.param("nid[1,-3]", id="a range without a start"),
     pytest.param("*", id="a glob"),
     pytest.param("a?", id="a question mark"),
     pytest.param("a/b", id="a path"),
