@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from hpcmod.image.locate import find_image, image_directories, recognize
 from hpcmod.image.source import ImageSource, make_source
 from hpcmod.model.catalogue.record import is_file_name
 from hpcmod.model.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
+from hpcmod.model.python_text import assign_strings
 from hpcmod.model.reference import LOCAL_KINDS, ImageReference
 from hpcmod.model.static_values import read_static_values
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
@@ -196,11 +196,5 @@ def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str) -> str
 
 
 def with_checksum(text: str, sha256: str) -> str:
-    """Give an easyconfig in which the image's checksum is this one; all else stays as it is written."""
-    line = f"checksums = ['{sha256}']\n"
-    lines = text.splitlines(keepends=True)
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["checksums"]:
-            end = node.end_lineno or node.lineno
-            return "".join([*lines[: node.lineno - 1], line, *lines[end:]])
-    return text + "\n" * (not text.endswith("\n")) + "\n" + line
+    """Return an easyconfig with this checksum for its image; everything else stays as it is written."""
+    return assign_strings(text, "checksums", [sha256])

@@ -82,3 +82,10 @@ def test_an_image_of_a_registry_can_be_got_from_there_by_others() -> None:
     assert ast.literal_eval(values["sources"]) == ["Toy-1.0-cpu.sif"]
     assert ast.literal_eval(values["description"]) == 'it\'s "a" toy'
     assert len(text.splitlines()) <= 25
+
+
+@pytest.mark.parametrize("character", ["\x0c", "\u2028"])
+def test_the_checksum_lands_where_python_sees_the_assignment(character: str) -> None:
+    text = OURS.replace("name = 'Toy'", f"# old{character}new\nname = 'Toy'")
+    expected = text.replace("checksums = [\n    None,  # not known\n]\n", f"checksums = ['{SHA256}']\n")
+    assert with_checksum(text, SHA256) == expected

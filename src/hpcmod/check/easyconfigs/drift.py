@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hpcmod.check.easyconfigs.look import WARNING, RecipeFault, RecipeLook, fault
+from hpcmod.model.python_text import source_lines
 
 _NUMBER = r"[vV]?(\d+(?:\.\d+)+(?:[+._-]?[A-Za-z0-9]+)*)"
 _IN_NAMES = re.compile(r"([A-Za-z][A-Za-z_]*(?:\d[A-Za-z]+)?)[-_]v?(\d+(?:\.\d+)+(?:\.?[a-z]+\d*)?)(?=[-_]|$|\.sif)")
@@ -57,7 +58,7 @@ def _claims(look: RecipeLook) -> Iterator[_Claim]:
         if named and isinstance(value, str) and re.fullmatch(_NUMBER, value):
             yield _Claim(named[1], value, variable, look.line(f"{variable} "))
     yield from _stated(look.string("description"), "the description", look.line("description"))
-    for number, line in enumerate(look.text.splitlines(), 1):
+    for number, line in enumerate(source_lines(look.text), 1):
         if line.startswith("#DOC"):
             yield from _stated(line[4:], "#DOC", number)
 

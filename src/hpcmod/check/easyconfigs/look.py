@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.model.easyconfig_text import CONSTANTS, fill_templates, templates_of
+from hpcmod.model.python_text import source_lines
 from hpcmod.model.static_values import read_static_values
 
 ERROR, WARNING = "error", "warning"
@@ -33,7 +34,7 @@ def fault(line: int, rule: str, level: str, what: str, cure: str) -> RecipeFault
 
 def line_of(text: str, words: str) -> int:
     """Give the number of the first line that holds some words; 1 if none does."""
-    return next((number for number, line in enumerate(text.splitlines(), 1) if words in line), 1)
+    return next((number for number, line in enumerate(source_lines(text), 1) if words in line), 1)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hpcmod.check.easyconfigs.drift import find_drift
 from hpcmod.check.easyconfigs.look import ERROR, WARNING, RecipeFault, RecipeLook, fault
 from hpcmod.check.jobs.rank_rules import FIXED_PORTS
 from hpcmod.errors import BadInputError
+from hpcmod.model.python_text import source_lines
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.spec import parse_commands, parse_environment
 
@@ -69,7 +70,7 @@ def _checksums(look: RecipeLook) -> Iterator[RecipeFault]:
     if isinstance(given, list) and given and all(isinstance(one, str) for one in given):
         return
     line = look.line("checksums =" if "checksums =" in look.text else "sources")
-    above = look.text.splitlines()[line - 2] if line > 1 else ""
+    above = source_lines(look.text)[line - 2] if line > 1 else ""
     told = isinstance(given, list) and bool(given) and above.startswith("#")
     what = f"no checksum tells which image {look.images()[0][:80]} is"
     cure = "Add the sha256 of the SIF (`eb --inject-checksums`), or the digest to the reference."
@@ -107,7 +108,7 @@ def _empty_paths(look: RecipeLook) -> Iterator[RecipeFault]:
 
 
 def _fixed_ports(look: RecipeLook) -> Iterator[RecipeFault]:
-    for number, line in enumerate(look.text.splitlines(), 1):
+    for number, line in enumerate(source_lines(look.text), 1):
         code = re.sub(r"(?:^|\s)#.*", "", line)
         found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
         if found:
