@@ -93,7 +93,7 @@ class ContainerModule(EasyBlock):
     def site(self):
         """The profile of this machine."""
         with boundary():
-            return with_mode(load_site(self.cfg["site_profile"], os.environ), self.cfg["netstack"])
+            return with_mode(load_site(self.cfg["site_profile"], os.environ, self.cfg.path), self.cfg["netstack"])
 
     @cached_property
     def plan(self):

@@ -54,10 +54,20 @@ def signed_text(image: str, digest: str) -> bytes:
 
 
 def push_signature(
-    registry: Registry, repository: str, digest: str, key: KeyPair, *, signs: str = "", text: bytes = b""
+    registry: Registry,
+    repository: str,
+    digest: str,
+    key: KeyPair,
+    *,
+    signs: str = "",
+    text: bytes = b"",
+    name: str = "",
 ) -> None:
-    """Push an image's signature to where cosign puts it; `signs` names another digest, `text` is swapped in after."""
-    content = signed_text(f"{registry.host}/{repository}", signs or digest)
+    """Push an image's signature to where cosign puts it.
+
+    `signs` signs another digest, `name` another image name; `text` is swapped in after signing.
+    """
+    content = signed_text(name or f"{registry.host}/{repository}", signs or digest)
     value = base64.b64encode(key.private.sign(content, ec.ECDSA(hashes.SHA256()))).decode()
     layer: dict[str, Any] = registry.push_blob(repository, text or content, SIMPLE_SIGNING)
     layer["annotations"] = {"dev.cosignproject.cosign/signature": value}

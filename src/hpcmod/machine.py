@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.model.profiles.profile import Profile, make_site, parse_profile
 from hpcmod.model.site import Site
+from hpcmod.model.trust import ANYTHING, TrustPolicy
 from hpcmod.resources import site_profiles
 
 SYSTEM_PROFILE = Path("/etc/hpcmod/site.toml")
@@ -35,6 +36,7 @@ class Machine:
     """The site, and how it came about."""
 
     site: Site
+    """With the trust policy of SYSTEM_PROFILE, whichever profile was chosen."""
     choice: Choice
     profiles: tuple[Profile, ...]
     """Those the site is made of, the most general first."""
@@ -44,8 +46,16 @@ class Machine:
         return next((one.origins[key] for one in reversed(self.profiles) if key in one.origins), "")
 
 
-def load_site(asked: str | None, environ: Mapping[str, str]) -> Site:
-    """Load the profile of this machine, with those it extends; see find_machine."""
+def load_site(asked: str | None, environ: Mapping[str, str], easyconfig: str = "") -> Site:
+    """Return the profile of this machine, with those it extends; see find_machine.
+
+    Parameters
+    ----------
+    easyconfig
+        The file that asks: a profile that it names by a relative path is beside it, not in the working directory.
+    """
+    if asked and easyconfig and is_profile_file(asked):
+        asked = str(Path(easyconfig).absolute().parent / asked)
     return find_machine(asked, environ).site
 
 
@@ -68,7 +78,26 @@ def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | N
     """
     choices = list(_choices(asked, environ, flag))
     profiles = _with_bases(_read(choices[0].profile), [choice.profile for choice in choices[1:]])
-    return Machine(make_site(profiles), choices[0], tuple(profiles))
+    site = make_site(profiles)
+    policy = system_policy(environ)
+    if policy not in (None, site.trust):
+        site = replace(site, trust=replace(site.trust, also=policy))
+    return Machine(site, choices[0], tuple(profiles))
+
+
+def system_policy(environ: Mapping[str, str]) -> TrustPolicy | None:
+    """Return the trust policy of SYSTEM_PROFILE, which no other profile can relax; None if it has none.
+
+    Raises
+    ------
+    HpcmodError
+        If that profile is not valid: without it, nothing could be trusted.
+    """
+    if not SYSTEM_PROFILE.is_file():
+        return None
+    rest = [choice.profile for choice in detect(environ)]
+    policy = make_site(_with_bases(_read(str(SYSTEM_PROFILE)), rest)).trust
+    return None if policy == ANYTHING else policy
 
 
 def _choices(asked: str | None, environ: Mapping[str, str], flag: str | None) -> Iterator[Choice]:
@@ -87,10 +116,15 @@ def _choices(asked: str | None, environ: Mapping[str, str], flag: str | None) ->
 
 
 def _files(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    home = environ.get("XDG_CONFIG_HOME") or (f"{environ['HOME']}/.config" if environ.get("HOME") else "")
-    if home:
+    home = absolute(environ.get("XDG_CONFIG_HOME")) or (f"{environ['HOME']}/.config" if environ.get("HOME") else "")
+    if absolute(home):
         yield Path(home, "hpcmod", "site.toml"), "the user's"
     yield SYSTEM_PROFILE, "the site's"
+
+
+def absolute(path: str | None) -> str:
+    """Return a path if it is absolute, else nothing: a relative one would mean another file in each directory."""
+    return path if path and path.startswith("/") else ""
 
 
 def detect(environ: Mapping[str, str]) -> Iterator[Choice]:
@@ -121,12 +155,13 @@ def _depth(profile: Profile, shipped: Mapping[str, Profile]) -> int:
     return depth
 
 
-def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE") -> Profile:
+def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE", beside: Path = Path()) -> Profile:
+    """Read a profile: a shipped one by its name, or a file, relative to the directory `beside`."""
     shipped = site_profiles()
     if choice in shipped:
         return parse_profile(shipped[choice], f"{choice}.toml")
-    path = Path(choice)
-    if not path.is_file():
+    path = beside / choice
+    if not (is_profile_file(choice) and path.is_file()):
         raise NotFoundError(
             f"there is no site profile {choice!r}: no such file, and the shipped ones are {', '.join(sorted(shipped))}",
             f"Name one of these, or a TOML file of your own, in {named_in}.",
@@ -137,13 +172,18 @@ def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE") -> Profile:
         raise BadInputError(f"site profile {path} is not text in UTF-8: {err}", "Save it as UTF-8.") from err
 
 
+def is_profile_file(choice: str) -> bool:
+    """Return whether a text names a file and not a shipped profile: it has a slash or ends in .toml."""
+    return "/" in choice or choice.endswith(".toml")
+
+
 def _with_bases(profile: Profile, rest: list[str]) -> list[Profile]:
     """Put before a profile those it extends, the most general first; MACHINE is the first of the rest."""
     chain = [profile]
     while chain[0].extends:
         rest = rest or [FALLBACK]
         name = rest.pop(0) if chain[0].extends == MACHINE else chain[0].extends
-        base = _read(name, named_in=f"`extends` of {chain[0].source}")
+        base = _read(name, named_in=f"`extends` of {chain[0].source}", beside=Path(chain[0].source).parent)
         if base.source in {known.source for known in chain}:
             raise BadInputError(
                 f"site profile {profile.source} extends itself, through {base.source}", "Break the circle."

@@ -8,8 +8,10 @@ import json
 import logging
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -131,6 +133,20 @@ def test_a_login_is_shown_to_the_token_server_and_the_token_to_the_registry(
     assert fetch(proxy.host, Cache(tmp_path / "c"), logged_in(tmp_path, proxy.host, login)) == LAYERS
     shown = {asked.headers.get("authorization", "") for asked in proxy.asked}
     assert shown == {"", "Bearer secret-token-0"}
+
+
+def test_the_host_of_the_token_server_is_named_before_a_password_goes_there(
+    proxy: Proxy, tokens: TokenServer, tmp_path: Path
+) -> None:
+    tokens.login = True
+    said: list[tuple[str, int]] = []
+    access = replace(logged_in(tmp_path, proxy.host), announce=lambda line: said.append((line, len(tokens.asked))))
+    assert fetch(proxy.host, None, access) == LAYERS
+    server = urlsplit(tokens.url).netloc
+    assert said[0] == (f"the login for {proxy.host} goes to its token server {server}", 0)
+    nobody = replace(NOBODY, announce=lambda line: pytest.fail(line))
+    with pytest.raises(LoginError):
+        fetch(proxy.host, None, nobody)
 
 
 def test_a_login_that_the_token_server_refuses_is_one_error(proxy: Proxy, tokens: TokenServer, tmp_path: Path) -> None:

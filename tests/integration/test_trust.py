@@ -62,6 +62,8 @@ def signed(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     for form in ("pem", "pgp"):
         found[f"{form} unsigned"] = plain
         found[f"{form} tampered"] = _change(found[f"{form} good"], place / f"{form}-tampered.sif")
+        for name, group in (("group", "1"), ("own group", "2"), ("no group", "")):
+            found[f"{form} {name}"] = _add(stack, env, found[f"{form} good"], place / f"{form}-{name}.sif", group)
         found[f"{form} header"] = _change(found[f"{form} good"], place / f"{form}-header.sif", at=5)
     yield found
 
@@ -82,6 +84,17 @@ def _change(sif: Path, changed: Path, at: int | None = None) -> Path:
     root = next(one for one in read_sif(sif).descriptors if one.primary)
     data[root.offset + root.size // 2 if at is None else at] ^= 1
     changed.write_bytes(data)
+    return changed
+
+
+def _add(stack: Stack, env: dict[str, str], sif: Path, changed: Path, group: str) -> Path:
+    """Copy a SIF, and add an object to it, in a group of objects or in none."""
+    shutil.copy(sif, changed)
+    added = changed.with_suffix(".txt")
+    added.write_text("added after signing")
+    where = ["--groupid", group] if group else []
+    done = run([str(stack.apptainer), "sif", "add", "--datatype", "6", *where, str(changed), str(added)], env)
+    assert done.returncode == 0, done.stderr
     return changed
 
 
@@ -159,10 +172,13 @@ def test_an_easyconfigs_file_is_checked_again_as_the_copy_it_becomes(
         vouch_for_sif(signed["pem unsigned"], found.copy_rule, options.environ)
 
 
+@pytest.mark.parametrize("change", ["header", "group", "own group", "no group"])
 @pytest.mark.parametrize("form", ["pem", "pgp"])
-def test_a_changed_head_is_tampering_too(signed: dict[str, Path], options: ObtainOptions, form: str) -> None:
+def test_a_changed_head_and_an_added_object_are_tampering_too(
+    signed: dict[str, Path], options: ObtainOptions, form: str, change: str
+) -> None:
     options = replace(options, policy=policies(signed[form])["signature"])
-    reference = ImageReference.parse(str(signed[f"{form} header"]))
+    reference = ImageReference.parse(str(signed[f"{form} {change}"]))
     assert code_of(lambda: verify_image(reference, options=options)) == TAMPERED
 
 
@@ -269,6 +285,18 @@ def test_a_signed_text_that_was_changed_is_by_nobody(
     reference = ImageReference.parse(f"docker://{registry.host}/trust/text:1")
     names = (str(keys[0].public_file),)
     assert code_of(lambda: verify_image(reference, options=options, keys=names)) == UNKNOWN
+
+
+def test_a_signature_for_another_name_does_not_count(
+    registry: Registry, keys: tuple[KeyPair, KeyPair], options: ObtainOptions
+) -> None:
+    digest = push(registry, "trust/team/tool")
+    content = [tar_bytes([f("etc/motd", "trust/team/tool")])]
+    assert registry.push_image("trust/prod/app", content)["digest"] == digest
+    push_signature(registry, "trust/prod/app", digest, keys[0], name=f"{registry.host}/trust/team/tool")
+    reference = ImageReference.parse(f"docker://{registry.host}/trust/prod/app@{digest}")
+    names = (str(keys[0].public_file),)
+    assert code_of(lambda: verify_image(reference, options=options, keys=names)) == TAMPERED
 
 
 def test_a_signature_of_the_index_vouches_for_the_image_chosen_from_it(

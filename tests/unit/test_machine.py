@@ -214,3 +214,67 @@ def test_no_line_of_code_names_a_machine() -> None:
         if path.suffix == ".j2" and f"'{name}" in path.read_text("utf-8")
     ]
     assert named + quoted == []
+
+
+STRICT = '[trust]\nneeds = ["digest"]\n'
+
+
+@pytest.mark.parametrize("how", ["--site", "$HPCMOD_SITE", "the easyconfig", "the user's file", "extends machine"])
+def test_no_profile_relaxes_the_trust_policy_of_the_system_profile(how: str, write: Write, tmp_path: Path) -> None:
+    write("etc/site.toml", "sites", STRICT)
+    lax = 'extends = "machine"\n[trust]\nneeds = []\nrules = [{ source = "*", needs = [] }]\n'
+    own = str(write("own.toml", "own", lax if how == "extends machine" else lax.partition("\n")[2]))
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    if how == "the user's file":
+        write("config/hpcmod/site.toml", "users", lax)
+    if how in ("$HPCMOD_SITE", "extends machine"):
+        environ["HPCMOD_SITE"] = own
+    asked, flag = ("generic" if how == "the easyconfig" else None), (own if how == "--site" else None)
+    site = find_machine(asked, environ, flag=flag).site
+    assert site.name != "sites"
+    assert site.trust.rule_for("docker://h.io/x:1").needs == ("digest",)
+
+
+def test_a_profile_can_add_to_the_trust_policy_of_the_system_profile(write: Write) -> None:
+    write("etc/site.toml", "sites", STRICT)
+    own = write("own.toml", "own", '[trust]\nneeds = ["checksum"]\n')
+    assert load_site(str(own), {}).trust.rule_for("/x.sif").needs == ("digest", "checksum")
+    assert load_site(None, {}).trust.also is None
+
+
+def test_a_system_profile_that_cannot_be_read_stops_every_other(write: Write) -> None:
+    write("etc/site.toml", "sites", "[trust\n")
+    with pytest.raises(BadInputError):
+        load_site("generic", {})
+
+
+def test_a_file_that_is_extended_is_looked_for_beside_the_profile(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("etc/site.toml", "sites", 'extends = "base.toml"\n')
+    write("etc/base.toml", "base", STRICT)
+    write("cwd/base.toml", "planted", "[trust]\nneeds = []\n")
+    monkeypatch.chdir(tmp_path / "cwd")
+    assert load_site(None, {}).trust.needs == ("digest",)
+
+
+def test_a_file_of_the_working_directory_is_no_profile_by_its_bare_name(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("cwd/ours", "planted")
+    write("cwd/hpcmod/site.toml", "planted")
+    monkeypatch.chdir(tmp_path / "cwd")
+    with pytest.raises(NotFoundError):
+        load_site(None, {"HPCMOD_SITE": "ours"})
+    assert load_site(None, {"XDG_CONFIG_HOME": "."}).name != "planted"
+    assert load_site("./ours", {}).name == "planted"
+
+
+def test_a_file_that_an_easyconfig_names_is_looked_for_beside_the_easyconfig(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("here/ours.toml", "ours")
+    write("cwd/ours.toml", "planted")
+    monkeypatch.chdir(tmp_path / "cwd")
+    assert load_site("ours.toml", {}, str(tmp_path / "here" / "X.eb")).name == "ours"
+    assert load_site("lumi", {}, str(tmp_path / "here" / "X.eb")).name == "lumi"

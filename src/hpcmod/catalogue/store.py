@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.machine import absolute
 from hpcmod.model.catalogue.record import CatalogueRecord, parse_record
 from hpcmod.model.site import Site
 from hpcmod.model.strict_json import JsonObject, load_json
@@ -222,5 +223,5 @@ def catalogue_directories(site: Site | None, environ: Mapping[str, str]) -> tupl
 
 def user_catalogue(environ: Mapping[str, str]) -> Path | None:
     """Where a user's own catalogue belongs; None where there is no home."""
-    home = environ.get("XDG_DATA_HOME") or (f"{environ['HOME']}/.local/share" if environ.get("HOME") else "")
+    home = absolute(environ.get("XDG_DATA_HOME")) or (f"{environ['HOME']}/.local/share" if environ.get("HOME") else "")
     return Path(home, "hpcmod", "catalogue") if home else None

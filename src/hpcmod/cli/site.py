@@ -13,6 +13,7 @@ import click
 from hpcmod import machine, resources
 from hpcmod.check.binds import BindFinding, explain_binds
 from hpcmod.check.site import check_site
+from hpcmod.cli.containers import tell
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.site_setup import site_setup
 from hpcmod.model.profiles.profile import BUILT_IN, merge, parse_profile, pattern_of
@@ -89,7 +90,10 @@ def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -
 
 
 def _find(asked: str | None) -> machine.Machine:
-    return machine.find_machine(None, os.environ, flag=asked)
+    found = machine.find_machine(None, os.environ, flag=asked)
+    if found.site.trust.also:
+        tell(f"the trust policy of {machine.SYSTEM_PROFILE} holds as well: this profile cannot relax it")
+    return found
 
 
 def _show_origins(found: machine.Machine, *, as_json: bool) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hpcmod.image.bring import ObtainOptions, pin
 from hpcmod.image.locate import recognize
-from hpcmod.image.obtain import subject_of
 from hpcmod.image.registry import open_image
+from hpcmod.image.trust import rule_for, subject_of
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.trust import check_pinned
 
@@ -41,7 +41,7 @@ def foresee(reference: ImageReference, out: Path, *, options: ObtainOptions) -> 
         If it would refuse before anything large is fetched.
     """
     reference = recognize(reference)
-    rule = options.policy.rule_for(subject_of(reference))
+    rule = rule_for(options.policy, reference)
     check_pinned(reference, rule, options.checksum)
     plain = Foreseen(subject_of(reference), "", str(out), None, None, None, ", ".join(rule.needs) or "nothing required")
     if reference.kind == "oras":

@@ -22,7 +22,7 @@ from hpcmod.image.provenance import (
     write_provenance,
 )
 from hpcmod.image.sif import check_sif, read_sif
-from hpcmod.image.trust import is_met, vouch_for_found, vouch_for_sif
+from hpcmod.image.trust import is_met, rule_for, subject_of, vouch_for_found, vouch_for_sif
 from hpcmod.lock import hold, tidy
 from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.model.trust import Vouched, check_pinned
@@ -62,7 +62,7 @@ def obtain(
         If it cannot be got, is no image for this machine, or does not fit.
     """
     reference = recognize(reference)
-    rule = options.policy.rule_for(subject_of(reference))
+    rule = rule_for(options.policy, reference)
     if reference.kind in LOCAL_KINDS:
         found = vouch_for_found(
             Path(reference.path), reference, options.policy, checksum=options.checksum, environ=options.environ
@@ -70,9 +70,11 @@ def obtain(
         rule = found.copy_rule
         pinned = Vouched(tuple(one for one in found.vouched.needs if one[0] not in rule.needs))
         options = replace(options, checksum=options.checksum or found.sha256)
+        source = replace(reference, path=found.place)  # a link may lead elsewhere by now
     else:
         pinned = check_pinned(reference, rule, options.checksum)
-    task = Task(pin(reference, options), out, rule, options, progress)
+        source = reference
+    task = Task(pin(source, options), out, rule, options, progress)
     with _alone(out, options):
         there = _find_there(task, out, subject_of(reference))
         if there:
@@ -89,14 +91,6 @@ def obtain(
                 task.staged.unlink(missing_ok=True)
         note_of(task.staged).unlink(missing_ok=True)
     return Obtained(out, provenance, fetched=True)
-
-
-def subject_of(reference: ImageReference) -> str:
-    """Give what rules are matched with, and records show: the canonical reference, or the whole path of a file."""
-    if not reference.path:
-        return reference.canonical
-    whole = replace(reference, path=str(Path(reference.path).absolute()))
-    return whole.canonical if reference.kind in OCI_KINDS else whole.path
 
 
 def _bring_checked(task: Task, pinned: Vouched, subject: str) -> Provenance:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.machine import absolute
 from hpcmod.model.strict_json import JsonObject, load_json
 from hpcmod.replacing import write_file
 
@@ -118,7 +119,7 @@ def is_remembered(found: Provenance, environ: Mapping[str, str]) -> bool:
 
 def _memory(found: Provenance, environ: Mapping[str, str]) -> Path | None:
     home = environ.get("HOME", "")
-    state = environ.get("XDG_STATE_HOME") or (f"{home}/.local/state" if home else "")
+    state = absolute(environ.get("XDG_STATE_HOME")) or (f"{home}/.local/state" if home else "")
     name = re.sub(r"[^0-9a-f]", "", found.sha256)[:64]
     return Path(state, "hpcmod", "images", f"{name}.json") if state and name else None
 

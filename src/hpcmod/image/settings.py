@@ -8,6 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from string import Template
 
@@ -58,7 +59,7 @@ def make_options(
         checksum=checksum,
         policy=site.trust,
         cache=open_cache(site, environ) if use_cache else None,
-        access=Access(allow_http=allow_http),
+        access=Access(allow_http=allow_http, announce=cache(tell)),  # once for each server
         conversion=parse_compression(compression or site.compression),
         tell=tell,
     )

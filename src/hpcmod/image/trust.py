@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 from hpcmod.errors import BadInputError, UntrustedError, VerificationError
 from hpcmod.image.provenance import Provenance, is_remembered, read_provenance, sidecar
 from hpcmod.image.signatures.sif import check_sif_signature
-from hpcmod.model.reference import LOCAL_KINDS, ImageReference
-from hpcmod.model.trust import Rule, TrustPolicy, Vouched, check_pinned
+from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
+from hpcmod.model.trust import Rule, TrustPolicy, Vouched, check_pinned, stricter
 
 if TYPE_CHECKING:
     from hpcmod.image.web.repository import Access
@@ -31,6 +32,8 @@ class Found:
     """What a copy must be checked for itself, for this file may be another one by the time that it is copied."""
     ours: bool = False
     """Whether a run of this user has got it."""
+    place: str = ""
+    """The file that the policy was applied to, links followed: what is read must be this."""
 
 
 def vouch_for_image(reference: ImageReference, rule: Rule, digests: Sequence[str], *, access: Access) -> Vouched:
@@ -64,7 +67,8 @@ def vouch_for_image(reference: ImageReference, rule: Rule, digests: Sequence[str
             break
     else:
         digest, signatures = digests[0], []
-    return Vouched(((_SIGNATURE, check_signatures(reference.canonical, digest, signatures, _keys(rule))),))
+    _keys(rule)
+    return Vouched(((_SIGNATURE, check_signatures(reference, digest, signatures, rule)),))
 
 
 def vouch_for_sif(sif: Path, rule: Rule, environ: Mapping[str, str], *, shown: Path | None = None) -> Vouched:
@@ -116,7 +120,8 @@ def vouch_for_found(
             f"Remove it, so that it is fetched: rm {sif}. Or give its sha256: `checksums` of the easyconfig.",
         )
     ours = known if known and is_remembered(known, environ) else None
-    rule = _rule_for_found(sif, reference, policy, ours)
+    place = os.path.realpath(sif)
+    rule = _rule_for_found(place, reference, policy, ours)
     if rule.needs and reference.kind not in LOCAL_KINDS and not ours:
         raise UntrustedError(
             f"{sif}: the site has a rule for {rule.source}, and you have not fetched this file: it may be any",
@@ -127,18 +132,39 @@ def vouch_for_found(
     if _SIGNATURE in rule.needs:
         vouched = Vouched((*vouched.needs, *_signed(sif, rule, ours, environ).needs))
         copy_rule = copy_rule if _key_of(ours, rule) else replace(rule, needs=(_SIGNATURE,))
-    return Found(vouched, known.sha256 if known else None, known, copy_rule, ours is not None)
+    return Found(vouched, known.sha256 if known else None, known, copy_rule, ours is not None, place)
 
 
-def _rule_for_found(sif: Path, reference: ImageReference, policy: TrustPolicy, ours: Provenance | None) -> Rule:
-    """Find the rule for a file: one that names its place, else the one for where it came from."""
-    place = str(sif.absolute())
-    named = policy.find(place)
-    if named:
-        return policy.rule_for(place)
-    if reference.kind in LOCAL_KINDS:
-        return policy.rule_for(ours.reference if ours else place)
-    return policy.rule_for(reference.canonical)
+def subject_of(reference: ImageReference) -> str:
+    """Return what rules are matched with, and records show: the canonical reference, or the absolute path of a file."""
+    if not reference.path:
+        return reference.canonical
+    whole = replace(reference, path=str(Path(reference.path).absolute()))
+    return whole.canonical if reference.kind in OCI_KINDS else whole.path
+
+
+def rule_for(policy: TrustPolicy, reference: ImageReference) -> Rule:
+    """Return the rule for a reference; of one that is on disk, links are followed.
+
+    Raises
+    ------
+    UntrustedError
+        If no rule can tell, since servers differ in what the address means.
+    """
+    if reference.path:
+        reference = replace(reference, path=os.path.realpath(reference.path))
+    return policy.rule_for(subject_of(reference), os.path.realpath)
+
+
+def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, ours: Provenance | None) -> Rule:
+    """Return the rule for a file: one that names its place, else the one for where it came from."""
+    alone = replace(policy, also=None)
+    source = place
+    if not alone.find(place, os.path.realpath):
+        local = reference.kind in LOCAL_KINDS
+        source = (ours.reference if ours else place) if local else reference.canonical
+    rule = alone.rule_for(source, os.path.realpath)
+    return stricter(rule, _rule_for_found(place, reference, policy.also, ours)) if policy.also else rule
 
 
 def is_met(known: Provenance, rule: Rule) -> bool:

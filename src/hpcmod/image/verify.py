@@ -10,7 +10,7 @@ from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.registry import open_image, resolve
 from hpcmod.image.sif import read_sif, squashfs_partition
-from hpcmod.image.trust import vouch_for_found, vouch_for_image
+from hpcmod.image.trust import rule_for, vouch_for_found, vouch_for_image
 from hpcmod.model.reference import LOCAL_KINDS, ImageReference
 from hpcmod.model.trust import Rule, TrustPolicy, check_pinned
 
@@ -89,7 +89,7 @@ def _verify_in_registry(reference: ImageReference, policy: TrustPolicy, options:
             f"{reference.canonical}: the checksum is that of a SIF, and this is an image in a registry",
             "Verify the SIF that was made of it, or name the image by digest: docker://HOST/NAME@sha256:...",
         )
-    rule = policy.rule_for(reference.canonical)
+    rule = rule_for(policy, reference)
     pinned = check_pinned(reference, rule, options.checksum)
     digest = resolve(reference, access=options.access)
     exact = replace(reference, digest=digest)

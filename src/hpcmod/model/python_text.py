@@ -22,8 +22,8 @@ def source_lines(text: str) -> list[str]:
 def assign_strings(text: str, name: str, values: list[str]) -> str:
     """Return a Python text in which a name is a list of strings; everything else stays as it is.
 
-    Every plain assignment of the name at the top level is rewritten. Where that is not enough (there is none, or `+=` or
-    a condition follows), one is added at the end.
+    Every plain assignment of the name at the top level is rewritten. Where that is not enough (there is none, or `+=`
+    or a condition follows), one is added at the end.
 
     Raises
     ------

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.subject import is_odd_ipv4
 
 OCI_KINDS = ("docker", "docker-archive", "oci-archive", "oci", "docker-daemon")
 """Kinds that name an OCI image, which is to be converted into a SIF; all others name a SIF, but for `definition`."""
@@ -136,7 +137,8 @@ def _parse_registry(text: str, kind: str, rest: str) -> ImageReference:
 
 
 def _expand_docker_hub(registry: str, repository: str) -> tuple[str, str]:
-    registry = registry.lower()  # hosts are the same in any case, and rules are to see them so
+    host, colon, port = registry.lower().rpartition(":")  # hosts are the same in any case
+    registry = f"{host}:{int(port)}" if colon and port.isascii() and port.isdigit() else registry.lower()
     if registry not in ("docker.io", "index.docker.io", "registry-1.docker.io"):
         return registry, repository
     return "docker.io", repository if "/" in repository else f"library/{repository}"
@@ -147,6 +149,8 @@ def _check_registry(text: str, registry: str, repository: str) -> None:
         raise _bad(text, f"registry and repository together have more than {_LONGEST_NAME} characters")
     if not _REGISTRY.fullmatch(registry):
         raise _bad(text, f"{registry!r} is no host of a registry", "Write it as docker://HOST[:PORT]/NAME:TAG.")
+    if is_odd_ipv4(registry.rpartition(":")[0] or registry):
+        raise _bad(text, f"{registry!r} is not a plain IPv4 address", "Write it as four decimal numbers: 127.0.0.1.")
     if not _REPOSITORY.fullmatch(repository):
         cure = f"Did you mean {repository.lower()}?" if _REPOSITORY.fullmatch(repository.lower()) else ""
         raise _bad(text, f"{repository!r} is no name of a repository: lower-case letters, digits, . _ - and /", cure)
@@ -249,6 +253,8 @@ def check_address(url: str, *, allow_http: bool = False) -> SplitResult:
         raise BadInputError("the address cannot be read", "Write it as https://HOST/PATH/NAME.sif.") from err
     if parts.scheme not in ("https", "http") or not host:
         raise BadInputError(f"{redact(url)}: expected an https address", "Write it as https://HOST/PATH/NAME.sif.")
+    if is_odd_ipv4(host):
+        raise BadInputError(f"{redact(url)}: not a plain IPv4 address", "Write it as four decimal numbers: 127.0.0.1.")
     if parts.scheme == "http" and not (allow_http or _is_loopback(host)):
         raise BadInputError(f"{redact(url)}: plain http, which anyone on the way can change", "Use https.")
     return parts

@@ -38,7 +38,7 @@ def note(sif: Path, provenance: Provenance, *, ours: bool) -> None:
 
 
 def test_without_a_policy_a_file_is_taken_and_its_sum_is_what_was_noted(sif: Path) -> None:
-    assert found(sif, FILE) == Found(found(sif, FILE).vouched, None, None, Rule("*"))
+    assert found(sif, FILE) == Found(found(sif, FILE).vouched, None, None, Rule("*"), place=str(sif))
     note(sif, KNOWN, ours=True)
     one = found(sif, FILE)
     assert (one.sha256, one.provenance, one.ours) == (KNOWN.sha256, KNOWN, True)
@@ -109,3 +109,32 @@ def test_what_was_vouched_for_once_counts_while_the_rule_still_says_so(
     vouched: tuple[str, ...], rule: Rule, met: bool
 ) -> None:
     assert is_met(replace(KNOWN, vouched=vouched), rule) == met
+
+
+def test_a_rule_for_a_place_is_not_passed_by_dots_or_a_link(sif: Path, tmp_path: Path) -> None:
+    apps, evil = tmp_path / "apps", tmp_path / "evil"
+    apps.mkdir()
+    evil.mkdir()
+    hidden = make_sif(evil / "evil.sif")
+    (apps / "link.sif").symlink_to(hidden)
+    policy = (Rule(f"{apps}/*"), Rule("*", ("checksum",)))
+    for path in (apps / ".." / "evil" / "evil.sif", apps / "link.sif"):
+        with pytest.raises(UntrustedError, match="wants a checksum"):
+            found(path, ImageReference.parse(str(path)), *policy)
+
+
+def test_a_rule_for_a_directory_holds_through_links_to_it(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    image = make_sif(real / "x.sif")
+    (tmp_path / "apps").symlink_to(real)
+    policy = (Rule(f"{tmp_path}/apps/*"), Rule("*", ("checksum",)))
+    for path in (image, tmp_path / "apps" / "x.sif"):
+        assert found(path, ImageReference.parse(str(path)), *policy).place == str(image)
+
+
+def test_the_sites_policy_holds_beside_that_of_another_profile(sif: Path) -> None:
+    site = TrustPolicy(rules=(Rule(f"{sif.parent}/*", ("checksum",)),))
+    own = TrustPolicy(rules=(Rule(f"{sif.parent}/*"),), also=site)
+    with pytest.raises(UntrustedError, match="wants a checksum"):
+        vouch_for_found(sif, FILE, own, checksum=None, environ={"HOME": str(sif.parent)})

@@ -20,6 +20,7 @@ from hpcmod.image.web.repository import Access, Repository
 from hpcmod.model.oci import Manifest, parse_manifest
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.model.trust import Rule, check_identity
 
 _ANNOTATION = "dev.cosignproject.cosign/signature"
 _MEDIA_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -67,17 +68,15 @@ def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) 
         ]
 
 
-def check_signatures(image: str, digest: str, signatures: Sequence[Signature], keys: Sequence[str]) -> str:
-    """Check that one of the keys has signed an image; return the key's file.
+def check_signatures(reference: ImageReference, digest: str, signatures: Sequence[Signature], rule: Rule) -> str:
+    """Check that one of a rule's keys has signed an image under its own name; return the key's file.
 
     Parameters
     ----------
-    image
-        For messages.
     digest
         What must have been signed.
-    keys
-        Files of public keys, PEM.
+    rule
+        Its keys are files of public keys, PEM; its identities are other names that signatures may have.
 
     Raises
     ------
@@ -86,37 +85,49 @@ def check_signatures(image: str, digest: str, signatures: Sequence[Signature], k
     UnknownKeyError
         If none is by one of the keys.
     VerificationError
-        If one of them has signed another image than this.
+        If one of them has signed another image than this, or this one under another name.
     BadInputError
         If none of the keys is one that cosign uses, or a signed text is not of its form.
     """
+    image = reference.canonical
     if not signatures:
         raise UntrustedError(
             f"{image}: is not signed: its registry has no tag {digest.replace(':', '-')}.sig",
             "Ask its maker to sign it: cosign sign --key KEY IMAGE@DIGEST.",
         )
-    loaded = {name: key for name in keys if (key := _load_key(name))}
+    loaded = {name: key for name in rule.keys if (key := _load_key(name))}
     if not loaded:
-        raise BadInputError(f"{', '.join(keys)}: no ECDSA public key in PEM, as cosign's cosign.pub is")
-    for name, key in loaded.items():
-        for signature in signatures:
-            if _is_by(key, signature):
-                _check_text(image, digest, signature.text, name)
-                return name
-    raise UnknownKeyError(
-        f"{image}: is signed by none of the keys that the policy names: {', '.join(keys)}",
-        "Get the signer's public key from a source you trust, and add it to the policy: [trust] keys = [...].",
-    )
+        raise BadInputError(f"{', '.join(rule.keys)}: no ECDSA public key in PEM, as cosign's cosign.pub is")
+    by_known = [(name, one.text) for name, key in loaded.items() for one in signatures if _is_by(key, one)]
+    if not by_known:
+        raise UnknownKeyError(
+            f"{image}: is signed by none of the keys that the policy names: {', '.join(rule.keys)}",
+            "Get the signer's public key from a source you trust, and add it to the policy: [trust] keys = [...].",
+        )
+    faults = []
+    for name, text in by_known:
+        fault = _find_fault(reference, digest, text, rule)
+        if not fault:
+            return name
+        faults.append(VerificationError(f"{image}: what {name} has signed is {fault}", _WRONG_IMAGE))
+    raise faults[0]
 
 
-def _check_text(image: str, digest: str, text: bytes, key: str) -> None:
+_WRONG_IMAGE = (
+    "Do not use it: the signature beside it is for another image. For a mirror, the site's rule names the originals: "
+    'identities = ["ghcr.io/org/*"].'
+)
+
+
+def _find_fault(reference: ImageReference, digest: str, text: bytes, rule: Rule) -> str:
+    """Return what a signed text says that is not this image; empty if it is for this one."""
     critical = JsonObject(load_json(text, "signed text", limit=_LIMIT), "signed text").object("critical")
     signed = critical.object("image").text("docker-manifest-digest")
     if critical.text("type") != _TYPE or signed != digest:
-        raise VerificationError(
-            f"{image}: is {digest}, and what {key} has signed is {signed or 'no image'}",
-            "Do not use it: somebody put a signature of another image beside it.",
-        )
+        return f"{signed or 'not an image'}, expected {digest}"
+    identity = critical.object("identity").text("docker-reference")
+    wrong = check_identity(rule, reference, identity)
+    return wrong and f"this digest under another name: {wrong}"
 
 
 def _load_key(name: str) -> Any:

@@ -16,7 +16,8 @@ from hpcmod.image.sif import read_sif
 from hpcmod.process import Completed, run
 
 _PEM = b"-----BEGIN PUBLIC KEY-----"
-_CHANGED = "integrity compromised"  # in the runtime's words; its JSON tells of changed objects, not of a changed header
+_CHANGED = ("integrity compromised", "object not signed", "not associated with object group", "signature not found")
+"""What the runtime says of a changed header, and of objects that were added after signing; its JSON does not tell."""
 
 
 def check_sif_signature(
@@ -88,10 +89,11 @@ def _keyring(runtime: str, key: Path, environ: Mapping[str, str]) -> Iterator[Ma
 
 
 def _was_changed(done: Completed) -> bool:
-    """Say whether a key fits and the data do not."""
+    """Return whether the SIF is not what was signed: a key fits and the data do not, or something was added."""
     try:
         report: Any = json.loads(done.stdout)
-        signers = [entry["Signer"] for entry in report["SignerKeys"] or ()]
-        return any(not signer["DataCheck"] for signer in signers) or _CHANGED in done.stderr
+        if any(not entry["Signer"]["DataCheck"] for entry in report["SignerKeys"] or ()):
+            return True
     except (ValueError, KeyError, TypeError):
-        return _CHANGED in done.stderr
+        pass
+    return any(words in done.stderr for words in _CHANGED)

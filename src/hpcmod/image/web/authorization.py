@@ -73,6 +73,8 @@ class Authorizer:
         Whether the registry was reached over https: then its token server must be, too.
     allow_http
         Whether a token server other than this machine's may be asked over plain http.
+    announce
+        Called with a line for the user before a password goes to another host than the registry.
     """
 
     def __init__(
@@ -84,8 +86,10 @@ class Authorizer:
         find: Callable[[], Credentials | None],
         secure: bool,
         allow_http: bool,
+        announce: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._client = client
+        self._announce = announce
         self._registry = registry
         self._scope = scope
         self._find = find
@@ -158,6 +162,9 @@ class Authorizer:
         wanted = {"scope": challenge.parameters.get("scope") or self._scope}
         if "service" in challenge.parameters:
             wanted["service"] = challenge.parameters["service"]
+        server = urlsplit(realm).netloc.rpartition("@")[2].lower()
+        if known and (known.user or known.identity_token) and server != self._registry:
+            self._announce(f"the login for {self._registry} goes to its token server {server}")
         try:
             return self._exchange(realm, wanted, known)
         except LoginError as err:

@@ -54,6 +54,8 @@ class Access:
     """Whether a registry may be asked over plain http, where https does not work; this machine's own always may."""
     find_credentials: Callable[[str, str], Credentials | None] = _login_of_user
     """Finds the login for a registry and a repository of it."""
+    announce: Callable[[str], None] = lambda _: None
+    """Called with a line for the user before a password goes to another host than the registry."""
 
 
 USUAL = Access()
@@ -139,6 +141,7 @@ class Repository:
             find=lambda: self._access.find_credentials(registry, repository),
             secure=secure,
             allow_http=self._access.allow_http,
+            announce=self._access.announce,
         )
 
     def _knock(self, url: str, login: Authorizer) -> None:

@@ -82,7 +82,8 @@ SCHEMA: Mapping[str, Key] = {
         check.rules,
         "list of tables",
         '`{ source = "docker://HOST/*", needs = ["signature"], keys = [] }`: the first rule that fits counts; '
-        "`*` stands for any characters",
+        "`*` stands for any characters, in a host not for `/`. "
+        "Optional `identities`: the names that signatures of a mirror have",
     ),
     "binds.required": Key(
         check.binds(required=True),

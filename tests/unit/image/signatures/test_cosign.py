@@ -10,6 +10,7 @@ from hpcmod.errors import BadInputError, HpcmodError, UnknownKeyError, Untrusted
 from hpcmod.image.signatures.cosign import Signature, check_signatures, fetch_signatures
 from hpcmod.image.web.repository import Access
 from hpcmod.model.reference import ImageReference
+from hpcmod.model.trust import Rule
 from tests.registry import Registry
 from tests.signatures import KeyPair, make_key, push_signature, signed_text
 
@@ -27,9 +28,12 @@ def sign(key: KeyPair, digest: str = DIGEST, *, text: bytes = b"") -> Signature:
     return Signature(content, key.private.sign(content, ec.ECDSA(hashes.SHA256())))
 
 
-def check(signatures: list[Signature], *keys: KeyPair | Path) -> str:
-    names = [str(key.public_file if isinstance(key, KeyPair) else key) for key in keys]
-    return Path(check_signatures("x", DIGEST, signatures, names)).name
+IMAGE = ImageReference.parse(f"docker://h.io/x:2.0@{DIGEST}")
+
+
+def check(signatures: list[Signature], *keys: KeyPair | Path, identities: tuple[str, ...] = ()) -> str:
+    names = tuple(str(key.public_file if isinstance(key, KeyPair) else key) for key in keys)
+    return Path(check_signatures(IMAGE, DIGEST, signatures, Rule("*", (), names, identities))).name
 
 
 def test_the_key_that_has_signed_is_told(keys: tuple[KeyPair, KeyPair]) -> None:
@@ -77,4 +81,23 @@ def test_signatures_are_fetched_from_where_cosign_puts_them(registry: Registry, 
     assert fetch_signatures(reference, DIGEST, access=Access()) == []
     push_signature(registry, "signed/unit", DIGEST, keys[0])
     (found,) = fetch_signatures(reference, DIGEST, access=Access())
-    assert check([found], keys[0]) == "one.pub"
+    assert check([found], keys[0], identities=(f"{registry.host}/*",)) == "one.pub"
+
+
+@pytest.mark.parametrize("name", ["h.io/team/tool", "h.io/x:1.0", "h.io:5000/x", "", "x", "h.io/x/../x"])
+def test_a_signature_for_another_name_is_no_signature_of_this_image(keys: tuple[KeyPair, KeyPair], name: str) -> None:
+    with pytest.raises(VerificationError, match="another name"):
+        check([sign(keys[0], text=signed_text(name, DIGEST))], keys[0])
+
+
+@pytest.mark.parametrize("name", ["h.io/x", "H.io:443/x:2.0", f"h.io/x@{DIGEST}"])
+def test_a_signature_for_this_name_counts_among_others(keys: tuple[KeyPair, KeyPair], name: str) -> None:
+    others = [sign(keys[0], text=signed_text("h.io/other", DIGEST)), sign(keys[0], OTHER)]
+    assert check([*others, sign(keys[0], text=signed_text(name, DIGEST))], keys[0]) == "one.pub"
+
+
+def test_a_rule_names_the_identities_that_a_mirror_has_signatures_of(keys: tuple[KeyPair, KeyPair]) -> None:
+    signature = sign(keys[0], text=signed_text("ghcr.io/org/x:2.0", DIGEST))
+    assert check([signature], keys[0], identities=("ghcr.io/org/*",)) == "one.pub"
+    with pytest.raises(VerificationError):
+        check([signature], keys[0], identities=("ghcr.io/other/*",))

@@ -1,0 +1,135 @@
+"""One spelling for each image source, so that trust rules match what a reference means and not how it is typed."""
+
+from __future__ import annotations
+
+import ipaddress
+import posixpath
+import re
+from urllib.parse import unquote_to_bytes
+
+from hpcmod.errors import UntrustedError
+
+_DEFAULT_PORTS = {"docker": 443, "oras": 443, "https": 443, "http": 80}
+_DOCKER_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
+_LOCAL = re.compile(r"(docker-archive|oci-archive|oci):(?://(?=/))?(.*)", re.DOTALL)
+_AMBIGUOUS = re.compile(r"[/\\\x00]")  # in a decoded segment: some servers take these for the end of the segment
+
+
+def normalize(text: str) -> str:
+    """Return the spelling that all texts of the same meaning share: of a canonical reference, an address or a path.
+
+    Scheme and host are in lower case, the default port is left out, other ports have no leading zeros, percent escapes
+    are decoded, dots and double slashes of paths are resolved, and user, password and query are dropped. The result is
+    for comparing only. Patterns of trust rules are normalized likewise; `*` stands for itself.
+
+    Raises
+    ------
+    UntrustedError
+        If servers differ in what an address means, so that no rule can tell.
+    """
+    if text.startswith("/"):
+        return clean_path(text)
+    local = _LOCAL.fullmatch(text)
+    if local:
+        path, colon, tag = local[2].partition(":")
+        return f"{local[1]}:{clean_path(path) if path.startswith('/') else path}{colon}{tag}"
+    if text.startswith("docker-daemon:"):
+        return f"docker-daemon:{_with_tag(text.partition(':')[2].removeprefix('//'))}"
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return text
+    return _address(scheme.lower(), rest)
+
+
+def clean_path(path: str) -> str:
+    """Return an absolute path without dots and double slashes; links are not looked at."""
+    return posixpath.normpath("/" + path.lstrip("/")) + ("/" if path.endswith("/") and path.strip("/") else "")
+
+
+def _address(scheme: str, rest: str) -> str:
+    if scheme == "docker-daemon":
+        return normalize(f"docker-daemon:{rest}")
+    if scheme == "library":
+        path = posixpath.normpath("/" + rest.strip("/"))[1:] if rest.strip("/") else ""
+        return f"library://{_with_tag(path)}"
+    authority, slash, path = rest.partition("/")
+    if scheme not in _DEFAULT_PORTS:
+        return f"{scheme}://{rest}"
+    authority = _authority(scheme, authority)
+    if scheme in ("http", "https"):
+        return f"{scheme}://{authority}{_url_path(slash + path)}"
+    if authority in _DOCKER_HUB:
+        authority = "docker.io"
+        path = path if "/" in path or "*" in path or not path else f"library/{path}"
+    return f"{scheme}://{authority}{slash}{path}"
+
+
+def _with_tag(name: str) -> str:
+    """Add the tag that a name without one stands for; a pattern stays as it is."""
+    last = name.rpartition("/")[2]
+    return name if not last or any(mark in last for mark in ":@*") else f"{name}:latest"
+
+
+def _authority(scheme: str, text: str) -> str:
+    host, port = _split_port(text.rpartition("@")[2])
+    if port.isascii() and port.isdigit():
+        port = "" if int(port) == _DEFAULT_PORTS[scheme] else str(int(port))
+    return _host(host) + (port and f":{port}")
+
+
+def _split_port(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        host, _, port = text.partition("]")
+        return f"{host}]", port.removeprefix(":")
+    host, _, port = text.partition(":")
+    return host, port
+
+
+def _host(text: str) -> str:
+    if text.startswith("["):
+        try:
+            address = ipaddress.IPv6Address(text[1:-1])
+        except ValueError:
+            return text.lower()
+        return str(address.ipv4_mapped) if address.ipv4_mapped else f"[{address}]"
+    host = text.lower()
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError as err:
+            raise _ambiguous(text, "its name is not a valid host name") from err
+    return host.removesuffix(".")
+
+
+def is_odd_ipv4(host: str) -> bool:
+    """Return whether a host is an IPv4 address in another spelling (127.1, 0x7f000001, 127.0.0.01), as C takes it."""
+    if not re.fullmatch(r"0x[0-9a-f]*|[0-9]+", host.lower().removesuffix(".").rpartition(".")[2]):
+        return False
+    try:
+        ipaddress.IPv4Address(host.removesuffix("."))
+    except ValueError:
+        return True
+    return False
+
+
+def _url_path(text: str) -> str:
+    """Return the decoded, resolved path of an address; empty for one without a path."""
+    path = re.split(r"[?#]", text, maxsplit=1)[0]
+    segments: list[str] = []
+    for raw in path.split("/")[1:]:
+        segment = unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
+        if _AMBIGUOUS.search(segment) or ";" in segment:
+            raise _ambiguous(path, f"servers differ in what {raw!r} means")
+        if segment == "..":
+            del segments[-1:]
+        elif segment not in ("", "."):
+            segments.append(segment)
+    end = "/" if path.endswith(("/", "/.", "/..")) and segments else ""
+    return "/" + "/".join(segments) + end if path else ""
+
+
+def _ambiguous(text: str, why: str) -> UntrustedError:
+    return UntrustedError(
+        f"{text!r} cannot be matched with the trust rules: {why}",
+        "Write the address without escaped slashes, backslashes and semicolons.",
+    )
