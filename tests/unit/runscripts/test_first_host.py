@@ -98,6 +98,7 @@ NONSENSE = [
     pytest.param("nid[HOME-1]", id="a variable that would be evaluated"),
     pytest.param("$HOME", id="a variable"),
     pytest.param("nid[1,-3]", id="a range without a start"),
+    pytest.param("nid[1--3]", id="a range with two signs"),
     pytest.param("*", id="a glob"),
     pytest.param("a?", id="a question mark"),
     pytest.param("a/b", id="a path"),
