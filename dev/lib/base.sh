@@ -38,7 +38,7 @@ make_wheels() {
     local -a wanted
     mapfile -t wanted < <(wanted_wheels)
     rm -rf "$wheels.new"
-    logged wheels "$venv/bin/python" -m pip download --disable-pip-version-check --only-binary :all: \
+    logged wheels with_cpu_torch "$venv/bin/python" -m pip download --disable-pip-version-check --only-binary :all: \
         --dest "$wheels.new" "${wanted[@]}"
     rm -rf "$wheels"
     mv "$wheels.new" "$wheels"

@@ -25,6 +25,19 @@ name_hosts() {
     mount --bind "$dir/etc/hosts" /etc/hosts
 }
 
+# Slurm gives each task all groups that the group database lists for its user, and the kernel refuses those that the user
+# namespace does not map: "Slurmd could not set UID or GID". newgidmap lets an ordinary user map the own primary group
+# only, so the database of the cluster lists no others. LDAP and its like are left out, because they would.
+name_groups() {
+    local gid
+    gid=$(getent passwd "$(stat -c %u "$dir")" | cut -d: -f4)
+    { getent group "$gid"; getent group; } | awk -F: '!seen[$1]++ { print $1 ":" $2 ":" $3 ":" }' >"$dir/etc/group"
+    mount --bind "$dir/etc/group" /etc/group
+    [[ -e /etc/nsswitch.conf ]] || return 0
+    sed -E '/^(group|initgroups):/d; $a group: files' /etc/nsswitch.conf >"$dir/etc/nsswitch.conf"
+    mount --bind "$dir/etc/nsswitch.conf" /etc/nsswitch.conf
+}
+
 # A killed job must not leave its segments on the real machine.
 own_shared_memory() { mount -t tmpfs -o mode=1777 tmpfs /dev/shm; }
 
@@ -126,6 +139,7 @@ all_idle() { sinfo -h -N -p small -o %t 2>/dev/null | awk -v nodes="$nodes" '$1 
 
 start_network
 name_hosts
+name_groups
 own_shared_memory
 start_munge
 make_gpus

@@ -30,6 +30,11 @@ open_fuse() {
 make_worker() {
     touch /etc/subuid /etc/subgid # without them useradd gives no range, and without a range there is no cluster
     id "$worker" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$worker"
+    # users of real machines are in groups of projects, so the user of the tests is in one too
+    if [[ $worker == hpcmod-dev ]]; then
+        groupadd --force hpcmod-dev-project
+        usermod --append --groups hpcmod-dev-project "$worker"
+    fi
     grep -q "^$worker:" /etc/subuid || usermod --add-subuids "$(free_range /etc/subuid)" "$worker"
     grep -q "^$worker:" /etc/subgid || usermod --add-subgids "$(free_range /etc/subgid)" "$worker"
 }

@@ -18,3 +18,13 @@ show() {
     printf 'failed with exit code %s: %s\n' "$status" "$1" >&2
     exit "$status"
 }
+
+# require_ranks N FILE: stop unless each of N ranks printed its last line into FILE. The exit code does not tell: srun ends
+# with 0 also where Slurm could start none of them.
+require_ranks() {
+    local line='^rank [0-9]+ of '$1' on .*, parameters equal after one step$' ran
+    ran=$(grep -E "$line" "$2" | cut -d, -f1 | sort -u | wc -l) || true
+    ((ran == $1)) && return
+    printf 'only %s of %s ranks ran to the end; the output above says why\n' "$ran" "$1" >&2
+    exit 1
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,17 @@ def test_nodes_have_their_own_names_and_interface(cluster: Cluster) -> None:
 def test_jobs_run_as_the_user(cluster: Cluster) -> None:
     mine = cluster("id", "-un").stdout
     assert cluster("srun", "-N1", "id", "-un").stdout == mine
+
+
+def test_a_job_has_the_same_groups_as_the_login_node(cluster: Cluster) -> None:
+    done = cluster("srun", "-N2", "--ntasks-per-node=1", "id", "-G")
+    assert done.stdout.split() == [str(os.getgid())] * 2, done.stderr
+    assert cluster("id", "-G").stdout.split() == [str(os.getgid())]
+
+
+def test_users_of_the_cluster_are_in_no_group_that_slurm_could_not_give_them(cluster: Cluster) -> None:
+    groups = cluster("getent", "group").stdout.splitlines()
+    assert [line for line in groups if not line.endswith(":")] == []
 
 
 def test_shared_nodes_get_uneven_shares_of_ranks(cluster: Cluster) -> None:

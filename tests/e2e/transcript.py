@@ -1,13 +1,8 @@
-"""The log of dev/demo as docs/tutorial/demo.md shows it: what changes from run to run is put in one form.
-
-To renew the page: dev/demo | python -m tests.e2e.transcript docs/tutorial/demo.md
-"""
+"""The log of dev/demo as docs/tutorial/demo.md shows it: what changes from run to run is put in one form."""
 
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 FOLDER = "/var/tmp/hpcmod-dev-alice"
 FENCE = re.compile(r"(?<=```console\n).*?(?=```\n)", re.DOTALL)
@@ -43,18 +38,3 @@ def without_times(log: str) -> str:
     for pattern, form in TIMES:
         log = re.sub(pattern, form, log)
     return log
-
-
-def main() -> None:
-    """Put the log on stdin into the page."""
-    page = Path(sys.argv[1])
-    log = sys.stdin.read()
-    found = re.search(r"All of it lies in (\S+);", log)
-    if found is None:
-        raise SystemExit("this is not the whole log of dev/demo")
-    renewed = tidy(log, found.group(1))
-    page.write_text(FENCE.sub(lambda _: renewed, page.read_text()))
-
-
-if __name__ == "__main__":
-    main()
