@@ -16,6 +16,7 @@ from hpcmod.check.site import check_site
 from hpcmod.cli.containers import tell
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.site_setup import site_setup
+from hpcmod.model.condition import ALWAYS
 from hpcmod.model.profiles.profile import BUILT_IN, merge, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.site import JobRules, Launcher, Site, Tunable
@@ -127,11 +128,16 @@ def _rows(found: machine.Machine) -> Iterator[tuple[str, Any, str]]:
 
 
 def _plain(value: Any) -> Any:
-    if value is None:
-        return False
-    if isinstance(value, Tunable):
-        return value.value if str(value.condition) == "always" else {"value": value.value, "when": str(value.condition)}
-    return value
+    if not isinstance(value, tuple):
+        return value
+    cases = [_plain_case(one) for one in value]
+    return cases if len(cases) > 1 else next(iter(cases), False)
+
+
+def _plain_case(one: Tunable) -> str | dict[str, str]:
+    when = {} if one.condition == ALWAYS else {"when": str(one.condition)}
+    why = {"why": one.why} if one.why else {}
+    return {"value": one.value, **when, **why} if when or why else one.value
 
 
 @site.command("detect")

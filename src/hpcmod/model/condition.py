@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
-PRODUCTS = ("rocm", "cuda", "torch")
-"""What an image may hold and a condition may ask for the version of."""
+PRODUCTS = ("rocm", "cuda", "torch", "plugin")
+"""Parts of an image whose version a condition may ask for; plugin: aws-ofi-nccl, the network plugin of NCCL and RCCL."""
 
 _COMPARE: Mapping[str, Callable[[list[int], list[int]], bool]] = {
     ">=": lambda found, limit: found >= limit,
@@ -47,38 +47,48 @@ class Condition:
     """All of its parts must hold; with none it always does."""
 
     multi_node: bool = False
-    """Only on jobs of several nodes, which nobody knows before they run."""
+    """Only in job steps on several nodes, which only the run itself knows."""
     bounds: tuple[Bound, ...] = ()
+    single_node: bool = False
+    """Only in job steps on one node."""
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """Parse `always`, or parts with commas between them: `multi-node`, or a product, an operator and a version.
+        """Parse `always`, or parts separated by commas: `multi-node`, `single-node`, or a product with a version.
 
         Raises
         ------
         ValueError
-            If a part is neither.
+            If a part is none of these, or the parts contradict each other.
         """
         words = [word.strip() for word in text.split(",")]
         if words == ["always"]:
             return cls()
-        bounds = tuple(_parse_bound(word) for word in words if word != "multi-node")
-        return cls(multi_node="multi-node" in words, bounds=bounds)
+        if {"multi-node", "single-node"} <= set(words):
+            raise ValueError("multi-node and single-node never hold together")
+        bounds = tuple(_parse_bound(word) for word in words if word not in ("multi-node", "single-node"))
+        return cls(multi_node="multi-node" in words, bounds=bounds, single_node="single-node" in words)
 
     def holds_for(self, versions: Mapping[str, str]) -> bool:
-        """Say whether it may hold for an image, by its versions of PRODUCTS; the run alone knows about `multi_node`."""
+        """Return whether it may hold for an image with these versions of PRODUCTS, whatever the number of nodes."""
         return all(bound.holds_for(versions) for bound in self.bounds)
 
+    def holds_on(self, nodes: int) -> bool:
+        """Return whether it may hold in a job step on this number of nodes, whatever the image."""
+        return not (self.multi_node and nodes < 2) and not (self.single_node and nodes > 1)
+
     def __str__(self) -> str:
-        """Give the form of the grammar."""
-        return ", ".join(["multi-node"] * self.multi_node + [str(bound) for bound in self.bounds]) or "always"
+        """Return the text that parses to this condition."""
+        words = ["multi-node"] * self.multi_node + ["single-node"] * self.single_node
+        return ", ".join([*words, *(str(bound) for bound in self.bounds)]) or "always"
 
 
 def _parse_bound(word: str) -> Bound:
     found = _BOUND.fullmatch(word)
     if not found or found[1] not in PRODUCTS:
         raise ValueError(
-            f"{word!r} is no condition: write multi-node, or one of {', '.join(PRODUCTS)} with a version, as rocm>=6.2"
+            f"{word!r} is not a condition: write multi-node, single-node, or one of {', '.join(PRODUCTS)} with a version, "
+            "as rocm>=6.2"
         )
     return Bound(*found.groups())
 

@@ -52,6 +52,10 @@ class RunscriptSettings:
     """Defaults (NCCL_*, FI_*, ...), for runs where the module's environment did not reach; a value already set wins."""
     tunables_multi_node: tuple[tuple[str, str], ...] = ()
     """Defaults for runs on several nodes only, which no modulefile can know; a value already set wins."""
+    tunables_single_node: tuple[tuple[str, str], ...] = ()
+    """Defaults for runs on one node only; a value already set wins."""
+    tunable_reasons: tuple[tuple[str, str, str], ...] = ()
+    """Name and value of a default, and why the profile sets it, for --hpcmod-explain."""
     large_caches: str = ""
     """Where models and data sets are kept instead of in $HOME; may hold variables; empty: left where they are."""
     nodes: tuple[NodeType, ...] = ()
@@ -212,8 +216,8 @@ def _make_conda_variables(facts: ImageFacts | None) -> Defaults:
 
 
 def _make_tunables(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Defaults:
-    always, _ = choose_tunables(site.tunables, find_versions(facts, spec))
-    return tuple(((name,), value) for name, value in always)
+    chosen = choose_tunables(site.tunables, find_versions(facts, spec))
+    return tuple(((name,), value) for name, value in chosen.always)
 
 
 def _make_layer_variables(layer: UserLayer | None) -> Defaults:
@@ -251,7 +255,7 @@ def _make_runscript_settings(
     facts: ImageFacts | None, site: Site, spec: InstallSpec, *, container: Defaults
 ) -> RunscriptSettings:
     names = _names_of(container)
-    always, multi_node = choose_tunables(site.tunables, find_versions(facts, spec))
+    chosen = choose_tunables(site.tunables, find_versions(facts, spec))
     return RunscriptSettings(
         module=spec.module,
         sif_variable=f"SIF{spec.variable}",
@@ -259,8 +263,10 @@ def _make_runscript_settings(
         gpus_per_rank=site.gpus_per_rank,
         cache_root=site.node_local,
         binds=_make_binds(facts, site, spec),
-        tunables=always,
-        tunables_multi_node=multi_node,
+        tunables=chosen.always,
+        tunables_multi_node=chosen.multi_node,
+        tunables_single_node=chosen.single_node,
+        tunable_reasons=chosen.reasons,
         large_caches=site.cache_root,
         nodes=_sort_nodes(site),
         profiler={"amd": "rocprof", "nvidia": "nsys"}.get(site.gpu_vendor, "py-spy"),

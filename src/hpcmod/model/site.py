@@ -68,6 +68,12 @@ class Launcher:
     """CPUs that a job must ask for with each GPU; 0: no such rule."""
     refused: tuple[tuple[str, str], ...] = ()
     """Launchers that must not be used here, each with the reason."""
+    discouraged: tuple[tuple[str, str], ...] = ()
+    """Launchers that the site advises against, each with the reason; a job that asks for one says so and has it."""
+    mpi: tuple[str, ...] = ()
+    """Types of MPI that srun offers here, as `srun --mpi=list` names them; empty: not known."""
+    mpi_default: str = ""
+    """Type for images whose MPI is not known, or needs none; empty: srun's own default."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,8 @@ class Tunable:
     name: str
     value: str
     condition: Condition = ALWAYS
+    why: str = ""
+    """What the value is for and who recommends it, in one line; empty: the profile does not say."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,12 @@ class JobRules:
     """Partitions that give whole nodes only: masks of CPUs are right there, whatever else runs."""
     command: tuple[str, ...] = ()
     """Lines of bash that every batch script needs before the first srun."""
+    network_one_node: tuple[str, ...] = ()
+    """Values of sbatch's --network for jobs on one node, e.g. single_node_vni."""
+    network_several_nodes: tuple[str, ...] = ()
+    """Values of sbatch's --network for jobs on several nodes."""
+    network_several_steps: tuple[str, ...] = ()
+    """Values of sbatch's --network for jobs in which several steps run at the same time, e.g. job_vni."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""Versions in an image of what the settings of a machine depend on: ROCm, CUDA, torch."""
+"""Versions in an image of what the settings of a machine depend on: ROCm, CUDA, torch, the network plugin."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from hpcmod.model.facts import ImageFacts
 from hpcmod.model.site import Tunable
@@ -22,6 +23,7 @@ def said_versions(facts: ImageFacts) -> dict[str, str]:
     """Find versions by product as the image itself says them."""
     environment = dict(facts.environment)
     said = {product: environment.get(f"{product.upper()}_VERSION", "") for product in ("rocm", "cuda")}
+    said["plugin"] = _plugin_version(facts, environment)
     torch = next((package.version for package in facts.packages if package.name.lower() == "torch"), "")
     return {**_in_torch(torch), **{product: version for product, version in said.items() if version}}
 
@@ -45,8 +47,37 @@ def _in_torch(version: str) -> dict[str, str]:
     return {product: number for product, number in found.items() if number}
 
 
-def choose_tunables(tunables: Iterable[Tunable], versions: dict[str, str]) -> tuple[Pairs, Pairs]:
-    """Choose those that may apply to an image: the ones for every run, and the ones for runs on several nodes only."""
+def _plugin_version(facts: ImageFacts, environment: Mapping[str, str]) -> str:
+    """Return the version of aws-ofi-nccl: NVIDIA's images name it in a variable, images of our recipes in a label."""
+    options = dict(facts.labels).get("org.hpcmod.options", "")
+    built = re.search(r"(?:^| )aws-ofi-nccl=(\d[\d.]*)", options)
+    named = re.match(r"v?(\d[\d.]*)", environment.get("AWS_OFI_NCCL_VERSION", ""))
+    found = built or named
+    return found[1] if found else ""
+
+
+@dataclass(frozen=True)
+class ChosenTunables:
+    """The settings of a machine that fit an image, by the runs they are for."""
+
+    always: Pairs
+    multi_node: Pairs
+    single_node: Pairs
+    reasons: tuple[tuple[str, str, str], ...]
+    """Name, value and reason, for those whose profile gives a reason."""
+
+
+def choose_tunables(tunables: Iterable[Tunable], versions: Mapping[str, str]) -> ChosenTunables:
+    """Choose the settings that fit an image; of several cases of one variable the first that holds counts."""
     fitting = [one for one in tunables if one.condition.holds_for(versions)]
-    always = tuple((one.name, one.value) for one in fitting if not one.condition.multi_node)
-    return always, tuple((one.name, one.value) for one in fitting if one.condition.multi_node)
+    multi = [one for one in fitting if one.condition.multi_node]
+    single = [one for one in fitting if one.condition.single_node]
+    always = [one for one in fitting if one not in (*multi, *single)]
+    return ChosenTunables(
+        *(_first_of_each([(one.name, one.value) for one in part]) for part in (always, multi, single)),
+        reasons=tuple((one.name, one.value, one.why) for one in fitting if one.why),
+    )
+
+
+def _first_of_each(pairs: Sequence[tuple[str, str]]) -> Pairs:
+    return tuple(dict(reversed(pairs)).items())[::-1]

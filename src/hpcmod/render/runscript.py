@@ -115,7 +115,18 @@ def _rendered(
         raise BadInputError(f"gpus_per_rank is {settings.gpus_per_rank!r}", "It can be 'one' or 'all'.")
     template = _environment(tuple(templates.items())).get_template(f"{name}.j2")
     rows = [_node_row(node) for node in settings.nodes]
-    return template.render(settings=settings, command=command, node_rows=rows, **more)
+    return template.render(settings=settings, command=command, node_rows=rows, reason=_Reasons(settings), **more)
+
+
+class _Reasons:
+    """Why the profile sets a variable to a value, to stand behind `tunable of the module`."""
+
+    def __init__(self, settings: RunscriptSettings) -> None:
+        self._reasons = {(name, value): why for name, value, why in settings.tunable_reasons}
+
+    def __call__(self, name: str, value: str) -> str:
+        why = self._reasons.get((name, value))
+        return f": {why}" if why else ""
 
 
 def _node_row(node: NodeType) -> str:

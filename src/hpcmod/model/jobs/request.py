@@ -20,6 +20,12 @@ SBATCH_VARIABLES = {
 }
 """Options of sbatch that a request can hold, and the variable from which sbatch takes each (sbatch(1), Slurm 22.05)."""
 
+DIRECTIVES = (
+    *("job-name", "output", "error", "chdir", "array", "dependency", "network", "sockets-per-node"),
+    *SBATCH_VARIABLES,
+)
+"""All options of sbatch that a request can hold, by long name."""
+
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|-1|UNLIMITED|INFINITE", re.IGNORECASE)
 """What sbatch takes for a time limit (sbatch(1), Slurm 22.05)."""
 
@@ -28,7 +34,16 @@ _STAGED = re.compile(r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|squashfs|sqsh|sqf
 _DEBUGS = ("rccl", "nccl", "hip", "miopen")
 """Libraries whose logs the run script knows how to ask for."""
 
-_ANY_VALUE = re.compile(r"[A-Za-z0-9_.,:=@%+*/\[\]()|&-]+")
+_ANY_VALUE = re.compile(r"[A-Za-z0-9_.,:=@%+*/?\[\]()|&-]+")
+
+_LAUNCHER_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+    "deepspeed": "deepspeed",
+}
+"""Python modules that are launchers, each with the name of its launcher."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,10 @@ class JobRequest:
 
     program: tuple[str, ...]
     """A Python file and its arguments, options of Python first; or a command of the image."""
+    before: tuple[tuple[str, ...], ...] = ()
+    """Programs to run first, one after the other, each as one task of its own on the first node."""
+    then: tuple[tuple[str, ...], ...] = ()
+    """Programs to run after `program`, one after the other, on the same ranks."""
     module: str = ""
     nodes: int = 1
     ranks_per_node: int = 0
@@ -49,7 +68,7 @@ class JobRequest:
     node_type: str = ""
     launcher: str = ""
     options: tuple[tuple[str, str], ...] = ()
-    """Options of sbatch by long name: account, qos, time, partition, constraint, reservation, job-name, output."""
+    """Options of sbatch by long name, each one of DIRECTIVES."""
     more: tuple[str, ...] = ()
     """Further options of sbatch, as they are."""
     stage: str = ""
@@ -59,6 +78,12 @@ class JobRequest:
     script_options: tuple[str, ...] = ()
     """Options of the run script, e.g. --profile-rank 14."""
     binds: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    """Variables that the user sets for the ranks."""
+    mpi: str = ""
+    """Value of srun's --mpi; empty: what the image's MPI needs."""
+    image_mpi: str = ""
+    """What the image's programs get for MPI, as hpcmod.model.jobs.mpi names it; empty: not known, or none."""
     proxy: bool = False
     runtime: str = "singularity"
 
@@ -79,12 +104,15 @@ def check_request(request: JobRequest) -> None:
     BadInputError
         With the first fault.
     """
-    values = [*(value for _, value in request.options), *request.more, request.module]
+    values = [*(value for _, value in request.options), *request.more, request.module, request.mpi]
     bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]
     if bad:
         raise BadInputError(f"{bad[0]!r} cannot stand in a batch script", "Leave out blanks, quotes and `$`.")
-    for word in (*request.program, *request.stage_data, *request.binds, *request.script_options):
+    programs = (*request.before, request.program, *request.then)
+    given = (word for program in programs for word in program)
+    for word in (*given, *request.stage_data, *request.binds, *request.script_options):
         check_plain(word, "the command line")
+    _check_variables(request)
     if request.nodes < 1 or request.ranks_per_node < 0 or request.ranks < 0 or request.gpus < -1:
         raise BadInputError("nodes, ranks and GPUs are counted from 1", "Leave out what you do not want to choose.")
     _check_options(request)
@@ -92,11 +120,36 @@ def check_request(request: JobRequest) -> None:
         raise BadInputError(
             f"{request.ranks} ranks on {request.nodes} nodes: some would have none", "Ask for fewer nodes: -N."
         )
-    if not request.program:
+    if not all(programs):
         raise BadInputError("no program to run", "Name it at the end: ... -- train.py ARGUMENTS")
-    if request.program[0] in LAUNCHERS or request.program[0] == "srun":
-        name = request.program[0]
-        raise BadInputError(f"{name} stands where the program does", f"Write --launcher {name} -- train.py ARGUMENTS")
+    for program in programs:
+        name = _find_launcher(program)
+        if name:
+            raise BadInputError(
+                f"{' '.join(program[:3])}: {name} is a launcher, and hpcmod starts the ranks itself",
+                f"Write --launcher {name} -- train.py ARGUMENTS",
+            )
+
+
+def _find_launcher(program: tuple[str, ...]) -> str:
+    """Name the launcher that a program is, by its own name or as a module of Python; empty if it is none."""
+    first = program[0].rpartition("/")[2]
+    if first in (*LAUNCHERS, "srun"):
+        return first
+    if is_command_line(program):
+        return ""
+    options = [number for number, word in enumerate(program) if word == "-m" and number + 1 < len(program)]
+    scripts = [number for number, word in enumerate(program) if word.endswith(".py")]
+    if not options or (scripts and scripts[0] < options[0]):  # -m after the program's file is an argument of it
+        return ""
+    return _LAUNCHER_MODULES.get(program[options[0] + 1], "")
+
+
+def _check_variables(request: JobRequest) -> None:
+    for name, value in request.variables:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise BadInputError(f"--env {name!r} is not the name of a variable", "Write --env NAME=VALUE.")
+        check_plain(value, f"--env {name}")
 
 
 def _check_options(request: JobRequest) -> None:
@@ -121,7 +174,12 @@ def _check_options(request: JobRequest) -> None:
 
 def is_command(request: JobRequest) -> bool:
     """Say whether the program is a command of the image rather than something for its Python."""
-    first = request.program[0]
+    return is_command_line(request.program)
+
+
+def is_command_line(program: tuple[str, ...]) -> bool:
+    """Return whether the first word is a command of the image rather than a file or an option for its Python."""
+    first = program[0]
     return not (first.startswith("-") or first.endswith(".py") or first in ("python", "python3"))
 
 

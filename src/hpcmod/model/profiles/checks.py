@@ -9,6 +9,7 @@ from typing import Any
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import Condition
 from hpcmod.model.libraries.netstack import IN_CONTAINER
+from hpcmod.model.condition import ALWAYS, Condition
 from hpcmod.model.site import LAUNCHERS, Binds, Tunable
 from hpcmod.model.text import check_plain
 from hpcmod.model.trust import Rule, parse_rules
@@ -169,21 +170,33 @@ def variables(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(value.items())
 
 
-def tunables(value: Any) -> tuple[tuple[str, Tunable | None], ...]:
-    """Take a table of environment variables, each a text, a text with a condition, or false: not set after all."""
+def tunables(value: Any) -> tuple[tuple[str, tuple[Tunable, ...]], ...]:
+    """Take a table of environment variables: a text, a table with a condition, a list of these, or false for none."""
     found = []
     for name, item in _table(value).items():
         _check_variable_name(name)
-        found.append((name, None if item is False else _tunable(name, item)))
+        found.append((name, _cases(name, item)))
     return tuple(found)
+
+
+def _cases(name: str, item: Any) -> tuple[Tunable, ...]:
+    """Take the cases of one variable, of which the first that holds counts."""
+    if item is False:
+        return ()
+    cases = tuple(_tunable(name, one) for one in (item if isinstance(item, list) else [item]))
+    by_nodes = {one.condition.multi_node or one.condition.single_node for one in cases}
+    if not cases or len(by_nodes) > 1:  # a module sets what does not depend on the nodes, before any run can choose
+        raise ValueError(f"{name}: either every case of a list says multi-node or single-node, or none does")
+    return cases
 
 
 def _tunable(name: str, item: Any) -> Tunable:
     if not isinstance(item, dict):
         return Tunable(name, text(item))
-    if set(item) != {"value", "when"}:
-        raise ValueError(f'{name} must be a text, or {{ value = "...", when = "..." }}')
-    return Tunable(name, text(item["value"]), Condition.parse(text(item["when"])))
+    if not {"value"} < set(item) <= {"value", "when", "why"}:
+        raise ValueError(f'{name} must be a text, or {{ value = "...", when = "...", why = "..." }}')
+    condition = Condition.parse(text(item["when"])) if "when" in item else ALWAYS
+    return Tunable(name, text(item["value"]), condition, text(item["why"]) if "why" in item else "")
 
 
 def reasons(value: Any) -> tuple[tuple[str, str], ...]:

@@ -184,7 +184,7 @@ def make_site(profiles: Sequence[Profile]) -> Site:
     return Site(
         **plain,
         binds=(*merged.get("binds.required", ()), *merged.get("binds.optional", ())),
-        tunables=tuple(tunable for _, tunable in merged.get("environment", ()) if tunable),
+        tunables=tuple(tunable for _, cases in merged.get("environment", ()) for tunable in cases),
         netstack=Netstack(**_below(merged, "netstack")),
         gpu_vendor=merged.get("gpu.vendor", "none").replace("none", ""),
         node_types=tuple(NodeType(name, **values) for name, values in _named(merged, "nodes").items()),

@@ -121,8 +121,9 @@ SCHEMA: Mapping[str, Key] = {
     "environment": Key(
         check.tunables,
         "table of texts",
-        'variables for every run; a value the user set wins. `NAME = { value = "...", when = "multi-node" }` for one '
-        "with a condition, `NAME = false` for one that the extended profile sets and this one does not",
+        'variables for every run; a value the user set wins. `NAME = { value = "...", when = "multi-node", why = "..." }` '
+        "for one with a condition and a reason to print, a list of such tables for several cases, of which the first that "
+        "holds counts, `NAME = false` for one that the extended profile sets and this one does not",
     ),
     "network.interfaces": Key(
         check.texts, "list of texts", "network interfaces for the traffic between GPUs, in order", "nics"
@@ -194,7 +195,16 @@ SCHEMA: Mapping[str, Key] = {
     ),
     "launcher.distribution": Key(check.text, "text", "value of srun's `--distribution`"),
     "launcher.cpus_per_gpu": Key(check.count, "number", "CPUs that a job must ask for with each GPU"),
+    "launcher.mpi": Key(
+        check.texts, "list of texts", "types of MPI that srun offers, as `srun --mpi=list` names them: pmix, pmi2, ..."
+    ),
+    "launcher.mpi_default": Key(
+        check.text, "text", "`--mpi` for images whose MPI is not known or needs none; without it, srun's own default"
+    ),
     "launcher.refused": Key(check.reasons, "table of texts", "launchers that must not be used here, with the reason"),
+    "launcher.discouraged": Key(
+        check.reasons, "table of texts", "launchers that the site advises against, with the reason, which jobs then print"
+    ),
     "job.required": Key(
         check.some_of("account", "qos", "time", "partition", "constraint", "reservation"),
         "list of names",
@@ -209,6 +219,15 @@ SCHEMA: Mapping[str, Key] = {
     "job.exclusive": Key(check.texts, "list of texts", "partitions that give whole nodes only"),
     "job.command": Key(
         check.texts, "list of texts", "lines of bash that every batch script needs before the first srun"
+    ),
+    "job.network_one_node": Key(
+        check.texts, "list of texts", "values of sbatch's `--network` for jobs on one node, e.g. `single_node_vni`"
+    ),
+    "job.network_several_nodes": Key(
+        check.texts, "list of texts", "values of sbatch's `--network` for jobs on several nodes"
+    ),
+    "job.network_several_steps": Key(
+        check.texts, "list of texts", "values of sbatch's `--network` for jobs with several steps at a time: `job_vni`"
     ),
     "stage.*.directory": Key(
         check.place, "path", "a node-local place that a job may fill, `nvme` or `ram`; may hold variables"
@@ -228,5 +247,5 @@ SCHEMA: Mapping[str, Key] = {
 }
 """Every key a profile may have; `*` stands for a name of the profile's choice."""
 
-TABLES_THAT_ADD = ("environment", "proxies", "detect.variables", "launcher.refused")
+TABLES_THAT_ADD = ("environment", "proxies", "detect.variables", "launcher.refused", "launcher.discouraged")
 """Their entries add to those of the extended profile; every other value replaces."""

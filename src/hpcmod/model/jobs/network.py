@@ -1,0 +1,37 @@
+"""What a job asks of the network between its nodes: the value of sbatch's --network."""
+
+from __future__ import annotations
+
+from hpcmod.model.jobs.layout import Layout
+from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.site import Site
+
+
+def choose_network(request: JobRequest, site: Site, layout: Layout) -> str:
+    """Choose the value of --network for a job; empty: the option is left out.
+
+    What the user asks for replaces all that the profile says; `none` leaves the option out.
+    """
+    asked = request.option("network")
+    if asked:
+        return "" if asked == "none" else asked
+    words = site.job.network_one_node if request.nodes == 1 else ()
+    if request.nodes > 1 and layout.gpus:  # these values are for NCCL and RCCL, and may slow MPI down
+        words = site.job.network_several_nodes
+    if request.nodes > 1 and (request.stage or request.stage_data):  # staging keeps a step of its own beside the ranks
+        words = (*words, *site.job.network_several_steps)
+    return ",".join(dict.fromkeys(words))
+
+
+def explain_network(value: str) -> str:
+    """Say what the values of --network do, for people."""
+    known = [_MEANINGS[word] for word in value.split(",") if word in _MEANINGS]
+    return "; ".join(known)
+
+
+_MEANINGS = {
+    "disable_rdzv_get": "disable_rdzv_get: needed for FI_CXI_RDZV_PROTO=alt_read",
+    "single_node_vni": "single_node_vni: gives Slingshot to jobs on one node as well",
+    "job_vni": "job_vni: lets several steps of the job use Slingshot at the same time",
+}
+"""sbatch(1), --network, for HPE Slingshot; HPE's application notes for NCCL and RCCL."""

@@ -1,0 +1,56 @@
+"""What is odd about a job that Slurm would run: GPUs without work, trainings that do not know of each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hpcmod.model.jobs.layout import Layout
+from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.site import Site
+
+_SHELLS = ("bash", "sh", "zsh")
+
+
+def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]:
+    """Yield what the user should know before the job waits in the queue, a sentence or two each."""
+    ranks = request.ranks or layout.tasks * request.nodes
+    yield from _idle_gpus(request, layout)
+    yield from _shared_gpus(request, site, layout)
+    if layout.launcher == "srun" and ranks > 1:
+        yield from _ranks_apart(request, ranks)
+    reason = dict(site.launcher.discouraged).get(layout.launcher)
+    if reason:
+        yield f"{layout.launcher} at your own risk: {reason}."
+    ratio = site.launcher.cpus_per_gpu
+    if request.cpus > 0 and ratio and layout.gpus and request.cpus * layout.tasks != ratio * layout.gpus:
+        yield f"{site.name} expects {ratio} CPUs with each GPU, so {ratio * layout.gpus} a node for {layout.gpus} GPUs."
+
+
+def _idle_gpus(request: JobRequest, layout: Layout) -> Iterator[str]:
+    tasks = -(-request.ranks // request.nodes) if request.ranks else layout.tasks
+    if layout.launcher == "srun" and 1 < tasks < layout.gpus:
+        idle = layout.gpus - tasks
+        yield (
+            f"{tasks} ranks and {layout.gpus} GPUs on each node: {idle} GPU{'s' * (idle > 1)} of each node "
+            f"{'stay' if idle > 1 else 'stays'} idle unless a rank uses several. Ask for --gpus {tasks}, or leave out "
+            "the number of ranks."
+        )
+
+
+def _shared_gpus(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]:
+    if layout.launcher != "srun" or not 0 < layout.gpus < layout.tasks:
+        return
+    mps = "; without CUDA MPS they take turns" if site.gpu_vendor == "nvidia" else ""
+    yield f"{layout.tasks} ranks share {layout.gpus} GPUs on each node{mps}, and NCCL refuses two ranks on one GPU."
+
+
+def _ranks_apart(request: JobRequest, ranks: int) -> Iterator[str]:
+    """Find Python that a shell starts in each rank, past the run script that tells it its rank."""
+    for program in (request.program, *request.then):
+        script = program[2] if len(program) > 2 and program[0] in _SHELLS and program[1] == "-c" else ""
+        if re.search(r"(?:^|[\s;&|(])(?:python3?|torchrun|accelerate|deepspeed)\s", script):
+            yield (
+                f"{program[0]} -c starts its programs {ranks} times, and none knows its rank. Write "
+                "conda-python-distributed instead of python, and what runs once as a step of its own: --before."
+            )
