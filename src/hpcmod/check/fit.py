@@ -66,7 +66,7 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 def explain_module(module: str, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
     """Say, in a line each, what speaks against the image of a module on this machine; nothing if that is not found."""
-    found = _find(module, environ)
+    found = find_module(module, environ)
     image = Path(found.of_image("path")) if found else None
     if found is None or image is None or not image.is_file():
         return
@@ -79,7 +79,7 @@ def explain_module(module: str, site: Site, environ: Mapping[str, str]) -> Itera
         yield f"{found.module}: {one.level}: {one.found}. {one.cure}".strip()
 
 
-def _find(module: str, environ: Mapping[str, str]) -> Installed | None:
+def find_module(module: str, environ: Mapping[str, str]) -> Installed | None:
     """Find what `module load` takes: a module by its whole name, else the newest of the name."""
     name = module.partition("/")[0]
     named = [one for one in find_installed(module_trees(environ), name) if module in (one.module, one.name)]

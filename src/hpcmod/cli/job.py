@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from hpcmod import machine, resources
+from hpcmod.cli.job_options import directives, more_of_request, slurm_options
 from hpcmod.cli.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.model.jobs.job import JobPlan, make_job
@@ -50,6 +51,7 @@ _PATIENCE = 60.0  # seconds for a Slurm that does not answer
 @click.option("--dry-run", is_flag=True, help="Print the script; write and submit nothing.")
 @click.option("--lint", is_flag=True, help="Look for mistakes in the batch scripts named: hpcmod job --lint FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@slurm_options
 @of_a_run
 def job(module: str, program: tuple[str, ...], site: str | None, lint: bool, as_json: bool, **given: Any) -> None:
     """Write a batch script for this machine, and submit it if asked to.
@@ -61,12 +63,15 @@ def job(module: str, program: tuple[str, ...], site: str | None, lint: bool, as_
       hpcmod job PyTorch -N 4 -A project_465000001 -t 01:00:00 -- train.py --epochs 3 > train.sh
       hpcmod job PyTorch/2.7.1 -N 2 --stage ram --submit -- train.py
       hpcmod job PyTorch -N 2 --profile-rank 14 --dry-run -- train.py
+      hpcmod job PyTorch -N 2 --env NCCL_ALGO=Tree --then 'evaluate.py --last' -- train.py
       hpcmod job PyTorch -N 2 --salloc
       hpcmod job --lint train.sh
     """
+    from hpcmod.check.image_mpi import find_image_mpi
     from hpcmod.cli.job_lint import lint_files
 
     profile = machine.load_site(site, {} if site else os.environ)
+    given["image_mpi"] = find_image_mpi(module, profile, os.environ) if module and not lint else ""
     if lint:
         lint_files([name for name in (module, *program) if name], profile, as_json=as_json)
     elif given["salloc"]:
@@ -80,10 +85,8 @@ def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any
         raise BadInputError(
             f"no module is named: {module} stands in its place", f"hpcmod job NAME[/VERSION] ... -- {module} ARGUMENTS"
         )
-    if not module:
+    if not module and not given["salloc"]:  # an allocation may be for anything, e.g. to build an image
         raise BadInputError("no module is named", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
-    names = (*SBATCH_VARIABLES, "job-name", "output")
-    pairs = [(name, given[name.replace("-", "_")]) for name in names]
     request = JobRequest(
         program=program,
         module=module,
@@ -93,7 +96,7 @@ def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any
         gpus=given["gpus"],
         node_type=given["node_type"],
         launcher=given["launcher"] or "",
-        options=tuple((name, value) for name, value in pairs if value),
+        options=directives(given),
         more=given["more"],
         stage=given["stage"] or "",
         stage_data=given["stage_data"],
@@ -101,6 +104,7 @@ def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any
         binds=given["binds"],
         proxy=given["proxy"],
         runtime=runtime_name(),
+        **more_of_request(given),
     )
     return with_options(request, {name: os.environ.get(variable, "") for name, variable in SBATCH_VARIABLES.items()})
 
@@ -116,8 +120,8 @@ def _write(request: JobRequest, site: Site, given: Mapping[str, Any], *, named: 
     path = None if given["dry_run"] else _save(text, given["script"], plan, submit=submit)
     number = _submit(path) if submit and path else ""
     unfit = () if named else explain_module(request.module, site, os.environ)
-    unsaid = "" if named and not submit else _explain_output(request)
-    for note in (*plan.notes, *filter(None, [tested, unsaid]), *unfit):
+    unsaid = () if named and not submit else _explain_output(request)
+    for note in (*plan.notes, *filter(None, [tested]), *unsaid, *unfit):
         click.echo(f"hpcmod: {note}", err=True)
     if as_json:
         answer = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
@@ -128,12 +132,14 @@ def _write(request: JobRequest, site: Site, given: Mapping[str, Any], *, named: 
         click.echo(text, nl=False)
 
 
-def _explain_output(request: JobRequest) -> str:
-    """Say that a job could not write what it prints: Slurm makes no directories, and the job ends without a word."""
-    place = Path(request.option("output")).parent
-    if "%" in str(place) or place.is_dir():
-        return ""
-    return f"There is no directory {place}, and Slurm makes none: mkdir -p {place}"
+def _explain_output(request: JobRequest) -> Iterator[str]:
+    """Say where a job could not write what it prints: Slurm makes no directories, and the job ends without a word."""
+    start = Path(request.option("chdir") or ".")
+    if not start.is_dir():
+        yield f"There is no directory {start} for the job to start in: mkdir -p {start}"
+    for place in dict.fromkeys(start / Path(request.option(name)).parent for name in ("output", "error")):
+        if "%" not in str(place) and not place.is_dir() and place != start:
+            yield f"There is no directory {place}, and Slurm makes none: mkdir -p {place}"
 
 
 def _test(text: str, *, must: bool) -> str:

@@ -60,7 +60,7 @@ def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Si
         program=program,
         nodes=int(nodes),
         ranks_per_node=given["ranks_per_node"],
-        gpus=_gpus_of_allocation(int(nodes)) if given["gpus"] < 0 else given["gpus"],
+        gpus=_gpus_of_allocation(int(nodes), site) if given["gpus"] < 0 else given["gpus"],
         cpus=-1 if partition in site.job.exclusive else 0,
         node_type=given["node_type"],
         launcher=given["launcher"] or "",
@@ -71,10 +71,11 @@ def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Si
     )
 
 
-def _gpus_of_allocation(nodes: int) -> int:
-    """GPUs that each node of the allocation has; -1: Slurm does not say."""
+def _gpus_of_allocation(nodes: int, site: Site) -> int:
+    """Return the GPUs that each node of the allocation has; -1: as many as the profile says."""
     each = _number("SLURM_GPUS_PER_NODE") or _number("SLURM_GPUS_ON_NODE")
-    return each or _number("SLURM_GPUS") // nodes or -1
+    unsaid = -1 if any(node.gpus for node in site.node_types) else 0
+    return each or _number("SLURM_GPUS") // nodes or unsaid
 
 
 def _fit(layout: Layout) -> Layout:

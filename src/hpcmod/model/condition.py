@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 PRODUCTS = ("rocm", "cuda", "torch", "plugin")
-"""Parts of an image whose version a condition may ask for; plugin: aws-ofi-nccl, the network plugin of NCCL and RCCL."""
+"""Parts of an image whose version a condition may ask for; plugin: aws-ofi-nccl, for NCCL and RCCL."""
 
 _COMPARE: Mapping[str, Callable[[list[int], list[int]], bool]] = {
     ">=": lambda found, limit: found >= limit,
@@ -87,8 +87,8 @@ def _parse_bound(word: str) -> Bound:
     found = _BOUND.fullmatch(word)
     if not found or found[1] not in PRODUCTS:
         raise ValueError(
-            f"{word!r} is not a condition: write multi-node, single-node, or one of {', '.join(PRODUCTS)} with a version, "
-            "as rocm>=6.2"
+            f"{word!r} is not a condition: write multi-node, single-node, or one of {', '.join(PRODUCTS)} with a "
+            "version, as rocm>=6.2"
         )
     return Bound(*found.groups())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hpcmod.model.bind import Bind
@@ -41,8 +42,14 @@ class NodeType:
     """Physical cores that the system keeps for itself."""
     partitions: tuple[str, ...] = ()
     """Slurm partitions that have such nodes, the one to use by default first."""
+    qos: tuple[str, ...] = ()
+    """Qualities of service that give such nodes; `*` stands for any characters."""
     memory_gib: int = 0
     """Memory that a job may use, in GiB; 0: not known."""
+
+    def has_qos(self, name: str) -> bool:
+        """Return whether a quality of service gives such nodes."""
+        return any(re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), name) for pattern in self.qos)
 
     @property
     def all_cores(self) -> int:

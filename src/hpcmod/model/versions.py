@@ -74,10 +74,15 @@ def choose_tunables(tunables: Iterable[Tunable], versions: Mapping[str, str]) ->
     single = [one for one in fitting if one.condition.single_node]
     always = [one for one in fitting if one not in (*multi, *single)]
     return ChosenTunables(
-        *(_first_of_each([(one.name, one.value) for one in part]) for part in (always, multi, single)),
+        always=_first_of_each(always),
+        multi_node=_first_of_each(multi),
+        single_node=_first_of_each(single),
         reasons=tuple((one.name, one.value, one.why) for one in fitting if one.why),
     )
 
 
-def _first_of_each(pairs: Sequence[tuple[str, str]]) -> Pairs:
-    return tuple(dict(reversed(pairs)).items())[::-1]
+def _first_of_each(tunables: Sequence[Tunable]) -> Pairs:
+    first: dict[str, str] = {}
+    for one in tunables:
+        first.setdefault(one.name, one.value)
+    return tuple(first.items())

@@ -25,8 +25,11 @@ def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
     templates
         Text of each template of this room, by file name.
     """
+    steps = (*plan.before, plan.step, *plan.then)
     text = _template(templates[_TEMPLATE]).render(
-        plan=plan, step=render_step(plan.step), words=" ".join(plan.step.program)
+        plan=plan,
+        steps=[(step.why, render_step(step), _has_shell_words(step)) for step in steps],
+        variables=[(name, _export(name, value)) for name, value in plan.variables],
     )
     return re.sub(r"\n{3,}", "\n\n", text)
 
@@ -47,6 +50,21 @@ def render_step(step: Step) -> str:
     srun = ["srun", *map(quote.sh_word, step.srun)]
     container = [*map(quote.sh_word, step.container), '"$SIF"']
     return " \\\n    ".join([*_wrap(srun), *_wrap(container), *_wrap([quote.sh_word(word) for word in step.program])])
+
+
+def _has_shell_words(step: Step) -> bool:
+    return any("$" in word or "`" in word for word in step.program)
+
+
+_CONTAINER_ONLY = frozenset({"PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "HOME"})
+"""Variables that would break programs of the host: these are set in the container alone."""
+
+
+def _export(name: str, value: str) -> str:
+    """Write a variable for the ranks: an image's own value would win over the plain name."""
+    prefixes = ("APPTAINERENV_", "SINGULARITYENV_")
+    names = [*([] if name in _CONTAINER_ONLY else [name]), *(f"{prefix}{name}" for prefix in prefixes)]
+    return "export " + " ".join(f"{one}={quote.sh_word(value)}" for one in names)
 
 
 def make_argv(step: Step, *, image: str) -> tuple[str, ...]:

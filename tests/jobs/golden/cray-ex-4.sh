@@ -9,13 +9,16 @@
 #SBATCH --ntasks-per-node=4
 # all cores that a job may use, shared out
 #SBATCH --cpus-per-task=72
+#SBATCH --gpus-per-node=4
+# disable_rdzv_get: for FI_CXI_RDZV_PROTO=alt_read
+#SBATCH --network=disable_rdzv_get
 # cray-ex-gh200 wants it of every job
 #SBATCH --exclusive
 
 module load PyTorch || exit
 
 # Slurm binds each rank: socket.
-srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=4 --cpus-per-task=72 --mpi=pmi2 \
+srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=4 --cpus-per-task=72 --mpi=pmix \
     --ntasks-per-socket=1 '--distribution=*:block' --cpu-bind=socket \
     singularity run --nv "$SIF" \
     conda-python-distributed run_clm.py --model_name_or_path meta-llama/Llama-2-7b-hf --dataset_name wikitext \

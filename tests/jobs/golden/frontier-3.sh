@@ -11,6 +11,8 @@
 #SBATCH --ntasks-per-node=8
 # all cores that a job may use, shared out
 #SBATCH --cpus-per-task=7
+# disable_rdzv_get: for FI_CXI_RDZV_PROTO=alt_read; single_node_vni: Slingshot on one node, too; job_vni: Slingshot for several steps at a time
+#SBATCH --network=disable_rdzv_get,single_node_vni,job_vni
 # the nodes' nvme, to stage to
 #SBATCH -C nvme
 

@@ -11,6 +11,8 @@
 #SBATCH --ntasks-per-node=8
 # all cores that a job may use, shared out
 #SBATCH --cpus-per-task=7
+# disable_rdzv_get: for FI_CXI_RDZV_PROTO=alt_read
+#SBATCH --network=disable_rdzv_get
 
 [[ ${SLURM_EXPORT_ENV-} != NONE ]] || unset SLURM_EXPORT_ENV
 export all_proxy=socks://proxy.ccs.ornl.gov:3128/

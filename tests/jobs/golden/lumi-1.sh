@@ -12,6 +12,8 @@
 #SBATCH --cpus-per-task=56
 #SBATCH --gpus-per-node=8
 #SBATCH --mem=480G
+# single_node_vni: Slingshot on one node, too
+#SBATCH --network=single_node_vni
 
 module load PyTorch || exit
 

@@ -13,6 +13,8 @@
 #SBATCH --cpus-per-task=7
 #SBATCH --gpus-per-node=8
 #SBATCH --mem=480G
+# single_node_vni: Slingshot on one node, too
+#SBATCH --network=single_node_vni
 
 module load PyTorch || exit
 

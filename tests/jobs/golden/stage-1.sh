@@ -13,6 +13,8 @@
 #SBATCH --cpus-per-task=7
 #SBATCH --gpus-per-node=8
 #SBATCH --mem=480G
+# job_vni: Slingshot for several steps at a time
+#SBATCH --network=job_vni
 
 module load PyTorch || exit
 

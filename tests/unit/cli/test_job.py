@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod import machine
+from hpcmod.check import image_mpi
 from hpcmod.cli import job, launch
 from hpcmod.cli.main import main
 
@@ -134,16 +135,173 @@ def test_what_cannot_be_is_refused_with_its_reason(arguments: list[str], said: s
     assert said in done.stderr
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
-def test_a_launcher_that_the_machine_refuses_is_refused_with_its_reason(launcher: str) -> None:
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "deepspeed"])
+def test_a_launcher_that_the_site_advises_against_comes_with_its_reason(launcher: str) -> None:
     done = hpcmod("job", "P", "--site", "frontier", "-A", "x", "--launcher", launcher, "--", "t.py")
+    assert done.exit_code == 0
+    assert f"{launcher} at your own risk: " in done.stderr and "OLCF recommends srun" in done.stderr
+    assert "--gpus-per-task=8" in done.stdout
+
+
+def test_a_launcher_that_the_machine_refuses_is_refused_with_its_reason(tmp_path: Path) -> None:
+    profile = tmp_path / "ours.toml"
+    profile.write_text('name = "ours"\nextends = "generic"\n[launcher.refused]\ntorchrun = "10 minutes"\n')
+    done = hpcmod("job", "P", "--site", str(profile), "--launcher", "torchrun", "--", "t.py")
     assert done.exit_code == 2
     assert "10 minutes" in done.stderr
 
 
-def test_the_other_launcher_of_that_machine_gets_gpus() -> None:
-    script = hpcmod("job", "P", "--site", "frontier", "-A", "x", "--launcher", "deepspeed", "--", "t.py").stdout
-    assert "--gpus-per-task=8" in script
+SLURM = ("job", "PyTorch", *LUMI)
+
+
+def test_options_of_sbatch_become_directives() -> None:
+    asked = ("--error", "%x-%j.err", "--chdir", "/tmp", "--array", "0-7%2", "--dependency", "afterok:41?afterany:42")
+    lines = hpcmod(*SLURM, *asked, "--sockets-per-node", "4", "--", "t.py").stdout.splitlines()
+    assert {
+        "#SBATCH --error=%x-%j.err",
+        "#SBATCH --chdir=/tmp",
+        "#SBATCH --array=0-7%2",
+        "#SBATCH --dependency=afterok:41?afterany:42",
+        "#SBATCH --sockets-per-node=4",
+        "#SBATCH --output=%x-%A_%a.out",
+    } <= set(lines)
+
+
+def test_cpus_of_a_rank_are_those_asked_for_and_masks_would_not_fit() -> None:
+    script = hpcmod(*SLURM, "--cpus", "3", "--", "t.py").stdout
+    assert "#SBATCH --cpus-per-task=3\n" in script and "--cpus-per-task=3 " in script
+    assert "mask_cpu" not in script
+    assert hpcmod(*SLURM, "--cpus", "0", "--", "t.py").exit_code == 2
+
+
+def test_the_network_of_the_profile_gives_way_to_the_user_s() -> None:
+    assert "#SBATCH --network=single_node_vni\n" in hpcmod(*SLURM, "--", "t.py").stdout
+    asked = hpcmod(*SLURM, "--network", "def_acs", "--", "t.py").stdout
+    assert "#SBATCH --network=def_acs\n" in asked and "vni" not in asked
+    assert "--network" not in hpcmod(*SLURM, "--network", "none", "--", "t.py").stdout
+
+
+def test_mpi_of_the_profile_gives_way_to_the_user_s() -> None:
+    cray = ("job", "P", "--site", "cray-ex-gh200")
+    assert " --mpi=pmix " in hpcmod(*cray, "--", "t.py").stdout
+    asked = hpcmod(*cray, "--mpi", "pmi2", "--", "t.py").stdout
+    assert " --mpi=pmi2 " in asked and "pmix" not in asked
+
+
+@pytest.mark.parametrize(
+    ("mpi", "asked", "flag"),
+    [
+        pytest.param("Open MPI 5", (), "--mpi=pmix", id="Open MPI 5"),
+        pytest.param("MPICH", (), "--mpi=pmi2", id="MPICH"),
+        pytest.param("", (), "--mpi=pmix", id="not known"),
+    ],
+)
+def test_mpi_follows_what_the_image_needs(
+    monkeypatch: pytest.MonkeyPatch, mpi: str, asked: tuple[str, ...], flag: str
+) -> None:
+    monkeypatch.setattr(image_mpi, "find_image_mpi", lambda *_: mpi)
+    assert f" {flag} " in hpcmod("job", "P", "--site", "cray-ex-gh200", *asked, "--", "t.py").stdout
+
+
+def test_open_mpi_5_under_pmi2_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_mpi, "find_image_mpi", lambda *_: "Open MPI 5")
+    done = hpcmod("job", "P", "--site", "cray-ex-gh200", "--mpi", "pmi2", "--", "t.py")
+    assert done.exit_code == 2
+    assert "each rank would be rank 0 of 1" in done.stderr
+
+
+def test_variables_reach_the_ranks_whatever_the_image_sets() -> None:
+    script = hpcmod(*SLURM, "--env", "NCCL_ALGO=Tree", "--env", "LD_LIBRARY_PATH=/a b", "--", "t.py").stdout
+    assert "export NCCL_ALGO=Tree APPTAINERENV_NCCL_ALGO=Tree SINGULARITYENV_NCCL_ALGO=Tree\n" in script
+    assert "export APPTAINERENV_LD_LIBRARY_PATH='/a b' SINGULARITYENV_LD_LIBRARY_PATH='/a b'\n" in script
+    for wrong in ("NCCL_ALGO", "A-B=1", "=1"):
+        assert hpcmod(*SLURM, "--env", wrong, "--", "t.py").exit_code == 2
+
+
+def test_several_programs_make_several_steps_one_after_the_other() -> None:
+    script = hpcmod(*SLURM, "--before", "prepare.py --out data", "--then", "evaluate.py", "--", "t.py").stdout
+    steps = [part.partition("srun ")[2] for part in script.split("\n\n") if "srun " in part]
+    assert ["--ntasks=1 " in step for step in steps] == [True, False, False]
+    assert [step.rstrip().split("conda-python-distributed ")[1] for step in steps] == [
+        "prepare.py --out data || exit",
+        "t.py || exit",
+        "evaluate.py",
+    ]
+    assert hpcmod(*SLURM, "--then", "a 'b", "--", "t.py").exit_code == 2
+
+
+def test_the_quality_of_service_tells_the_kind_of_node() -> None:
+    asked = ("job", "P", "--site", "marenostrum5", "-A", "b", "-t", "60")
+    script = hpcmod(*asked, "-q", "gp_debug", "--", "t.py").stdout
+    assert "(gpp)" in script and "--gres" not in script and "--nv" not in script
+    assert "#SBATCH --gres=gpu:4\n" in hpcmod(*asked, "-q", "acc_debug", "--", "t.py").stdout
+
+
+def test_an_allocation_needs_no_module() -> None:
+    done = hpcmod(
+        "job", "--site", "marenostrum5", "--node-type", "gpp", "-A", "b", "-q", "gp_debug", "-t", "60", "--salloc"
+    )
+    assert done.stdout.split()[0] == "salloc" and "--cpus-per-task=112" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(("--ranks-per-node", "4", "--", "t.py"), "4 GPUs of each node stay idle", id="idle GPUs"),
+        pytest.param(("--ranks-per-node", "7", "--", "t.py"), "1 GPU of each node stays idle", id="one idle GPU"),
+        pytest.param(("--ranks-per-node", "16", "--", "t.py"), "16 ranks share 8 GPUs", id="shared GPUs"),
+        pytest.param(
+            ("--", "bash", "-c", "python prep.py && python t.py"),
+            "none knows its rank",
+            id="Python that a shell starts",
+        ),
+        pytest.param(
+            ("--then", "sh -c 'cd x; python3 t.py'", "--", "t.py"), "none knows its rank", id="in another step"
+        ),
+    ],
+)
+def test_what_is_odd_is_said_before_the_queue(arguments: tuple[str, ...], said: str) -> None:
+    done = hpcmod(*SLURM, *arguments)
+    assert done.exit_code == 0, done.output
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("--ranks-per-node", "1", "--", "t.py"), id="one rank sees all GPUs"),
+        pytest.param(("--gpus", "4", "--", "t.py"), id="as many ranks as GPUs"),
+        pytest.param(("--", "bash", "-c", "conda-python-distributed t.py"), id="the run script"),
+        pytest.param(("-n", "1", "--", "bash", "-c", "python t.py"), id="a single task"),
+    ],
+)
+def test_what_is_not_odd_is_not_said(arguments: tuple[str, ...]) -> None:
+    assert hpcmod(*SLURM, *arguments).stderr == ""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ("-m", "torch.distributed.run", "--nproc_per_node", "8", "t.py"),
+        ("python", "-u", "-m", "torch.distributed.launch", "t.py"),
+        ("-m", "accelerate.commands.launch", "t.py"),
+        ("/opt/conda/bin/torchrun", "t.py"),
+    ],
+)
+def test_a_launcher_in_the_place_of_the_program_is_refused(program: tuple[str, ...]) -> None:
+    done = hpcmod(*SLURM, "--", *program)
+    assert done.exit_code == 2
+    assert "--launcher" in done.stderr
+    assert hpcmod(*SLURM, "--", "t.py", "-m", "torch.distributed.run").exit_code == 0
+
+
+def test_a_machine_of_unknown_gpus_is_not_taken_for_one_without() -> None:
+    unknown = hpcmod("job", "P", "--site", "generic-nvidia", "--", "t.py")
+    assert unknown.exit_code == 2 and "--gpus 4" in unknown.stderr
+    assert (
+        "singularity exec --nv " in hpcmod("job", "P", "--site", "generic-nvidia", "--gpus", "4", "--", "t.py").stdout
+    )
+    assert "--nv" not in hpcmod("job", "P", "--site", "generic-nvidia", "--gpus", "0", "--", "t.py").stdout
 
 
 def test_submitting_keeps_the_script_and_prints_the_number(sbatch: Path) -> None:

@@ -32,6 +32,19 @@ def test_refuses_what_is_no_condition_and_says_how_one_looks(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "holds"),
+    [("multi-node", (False, True)), ("single-node, rocm>=6", (True, False)), ("cuda<13", (True, True))],
+)
+def test_numbers_of_nodes_are_told_apart(text: str, holds: tuple[bool, bool]) -> None:
+    assert (Condition.parse(text).holds_on(1), Condition.parse(text).holds_on(2)) == holds
+
+
+def test_no_step_is_on_one_node_and_on_several() -> None:
+    with pytest.raises(ValueError, match="never hold together"):
+        Condition.parse("multi-node, single-node")
+
+
+@pytest.mark.parametrize(
     ("text", "version", "holds"),
     [
         ("rocm>=6.2", "6.2.4", True),

@@ -6,7 +6,7 @@ from hpcmod.model.condition import Condition
 from hpcmod.model.facts import ImageFacts, Package
 from hpcmod.model.site import Tunable
 from hpcmod.model.spec import InstallSpec
-from hpcmod.model.versions import choose_tunables, find_versions
+from hpcmod.model.versions import choose_tunables, find_versions, said_versions
 
 SPEC = InstallSpec("PyTorch", "PyTorch/2.7.1", "PYTORCH", "/sw", "torch.sif", "P.eb")
 NAMED = InstallSpec(
@@ -38,12 +38,32 @@ def test_versions_are_found_where_images_say_them(
     assert find_versions(image, spec) == expected
 
 
-def test_tunables_are_parted_into_those_for_every_run_and_those_for_several_nodes() -> None:
+@pytest.mark.parametrize(
+    ("labels", "environment", "version"),
+    [
+        pytest.param((("org.hpcmod.options", "aws-ofi-nccl=1.20.0 mpi=ompi"),), {}, "1.20.0", id="our label"),
+        pytest.param((), {"AWS_OFI_NCCL_VERSION": "v1.14.2-aws"}, "1.14.2", id="NVIDIA's variable"),
+        pytest.param((), {}, "", id="neither"),
+    ],
+)
+def test_the_version_of_the_network_plugin(
+    labels: tuple[tuple[str, str], ...], environment: dict[str, str], version: str
+) -> None:
+    image = ImageFacts("amd64", 1, labels=labels, environment=tuple(environment.items()))
+    assert said_versions(image).get("plugin", "") == version
+
+
+def test_tunables_are_parted_by_the_runs_they_are_for() -> None:
     tunables = [
         Tunable("A", "1"),
         Tunable("B", "2", Condition.parse("multi-node")),
         Tunable("C", "3", Condition.parse("rocm>=7")),
-        Tunable("D", "4", Condition.parse("rocm<7, multi-node")),
+        Tunable("D", "4", Condition.parse("rocm<7, multi-node"), "because"),
+        Tunable("D", "5", Condition.parse("multi-node")),
+        Tunable("E", "6", Condition.parse("single-node")),
     ]
-    assert choose_tunables(tunables, {"rocm": "6.2"}) == ((("A", "1"),), (("B", "2"), ("D", "4")))
-    assert choose_tunables(tunables, {}) == ((("A", "1"),), (("B", "2"),))
+    chosen = choose_tunables(tunables, {"rocm": "6.2"})
+    assert (chosen.always, chosen.single_node) == ((("A", "1"),), (("E", "6"),))
+    assert chosen.multi_node == (("B", "2"), ("D", "4"))
+    assert chosen.reasons == (("D", "4", "because"),)
+    assert choose_tunables(tunables, {}).multi_node == (("B", "2"), ("D", "5"))

@@ -77,6 +77,28 @@ def test_tunables_for_several_nodes_are_set_on_several_nodes(
     assert rank.sees(env, "FI_OF_TWO") == (seen,)
 
 
+@pytest.mark.parametrize(
+    ("env", "seen"),
+    [
+        pytest.param(task(0, (1, 1)), None, id="two nodes"),
+        pytest.param(task(0, (2,)), "Socket", id="one node"),
+        pytest.param({}, "Socket", id="alone"),
+    ],
+)
+def test_tunables_for_one_node_are_set_on_one_node(
+    rank: Rank, settings: RunscriptSettings, env: dict[str, str], seen: str | None
+) -> None:
+    rank.scripts.write(replace(settings, tunables_single_node=(("NCCL_NET", "Socket"),)))
+    assert rank.sees(env, "NCCL_NET") == (seen,)
+
+
+def test_explain_gives_the_reason_of_the_profile(rank: Rank, settings: RunscriptSettings) -> None:
+    reasons = (("NCCL_SOCKET_IFNAME", dict(settings.tunables)["NCCL_SOCKET_IFNAME"], "it's the $(fast) one"),)
+    rank.scripts.write(replace(settings, tunable_reasons=reasons))
+    told = rank.scripts(DISTRIBUTED, "--hpcmod-explain", "train.py", env=task(0, (1, 1))).stdout
+    assert "# tunable of the module: it's the $(fast) one\n" in told
+
+
 def test_the_environment_is_otherwise_untouched(rank: Rank) -> None:
     lower_case = dict.fromkeys(("step", "cache", "gpus", "names", "list", "variable", "job", "i"), "mine")
     own = {**lower_case, "LC_ALL": "C", "TWO_LINES": "b\nc"}

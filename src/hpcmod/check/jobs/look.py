@@ -104,9 +104,10 @@ class Look:
         return self.number("gpus-per-node") or shared
 
     def node_type(self) -> NodeType | None:
-        """Find the kind of node that the job asks for: by its partition, else the usual one."""
-        partition = self.option("partition")
+        """Find the kind of node that the job asks for: by its partition or its qos, else the usual one."""
+        partition, qos = self.option("partition"), self.option("qos")
         kinds = [kind for kind in self.site.node_types if partition and partition.value in kind.partitions]
+        kinds += [kind for kind in self.site.node_types if qos and kind.has_qos(qos.value)]
         usual = [kind for kind in self.site.node_types if kind.name == self.site.default_node_type]
         return next(iter([*kinds, *usual, *self.site.node_types]), None)
 

@@ -130,7 +130,7 @@ def _launchers_of(call: Call) -> list[str]:
 
 
 def _refused_launcher(look: Look) -> Iterator[Fault]:
-    refused = dict(look.site.launcher.refused)
+    refused = dict((*look.site.launcher.discouraged, *look.site.launcher.refused))
     for call in look.distributed:
         for name in _launchers_of(call):
             if name in refused:

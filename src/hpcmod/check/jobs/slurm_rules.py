@@ -84,7 +84,8 @@ def _no_gpus(look: Look) -> Iterator[Fault]:
     kind = look.node_type()
     if not kind or not kind.gpus or not look.site.job.gpus or not look.distributed:
         return
-    if not any(look.option(*_GPU_OPTIONS, call=call) for call in look.distributed):
+    whole = "--exclusive" in look.site.job.lines and look.option("exclusive")  # sbatch(1): with all GPUs of its nodes
+    if not whole and not any(look.option(*_GPU_OPTIONS, call=call) for call in look.distributed):
         yield look.distributed[0].line, "no GPUs are asked for", f"Add #SBATCH --gpus-per-node={kind.gpus}."
 
 
@@ -200,7 +201,9 @@ def _hides_continuation(before: str, line: str) -> bool:
 
 
 def _srun_flags(look: Look) -> Iterator[Fault]:
-    needed = [flag for flag in look.site.launcher.srun if flag.startswith(("--mpi=", "--network="))]
+    launcher = look.site.launcher
+    needed = [flag for flag in launcher.srun if flag.startswith(("--mpi=", "--network="))]
+    needed += [f"--mpi={launcher.mpi_default}"] if launcher.mpi_default else []
     for call in look.distributed:
         given = {f"--{option.name}={option.value}" for option in call.srun or ()}
         names = {option.name for option in call.srun or ()}

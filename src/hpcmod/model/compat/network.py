@@ -65,7 +65,10 @@ def _mpi_age(case: Case) -> Iterator[Finding]:
 
 def _pmi(case: Case) -> Iterator[Finding]:
     own = case.image.mpi
-    flags = [flag for flag in case.site.launcher.srun if flag in _OLD_PMI]
+    launcher = case.site.launcher
+    flags = [flag for flag in launcher.srun if flag in _OLD_PMI]
+    if launcher.mpi and not any(kind.startswith("pmix") for kind in launcher.mpi):
+        flags += [f"--mpi={kind}" for kind in launcher.mpi]
     if own is None or own.family != OPEN_MPI or own.has_orte or not flags:
         return
     found = f"srun {flags[0]} of the profile, and the image's Open MPI is 5.0 or newer: each rank would be alone"

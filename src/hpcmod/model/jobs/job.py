@@ -5,12 +5,15 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.layout import Layout, choose_partition, make_layout
+from hpcmod.model.jobs.mpi import choose_mpi, explain_mpi
+from hpcmod.model.jobs.network import choose_network, explain_network
 from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, check_request, is_command
-from hpcmod.model.jobs.step import Step, make_step
+from hpcmod.model.jobs.review import review_job
+from hpcmod.model.jobs.step import Step, make_single_step, make_step
 from hpcmod.model.site import Site, StagePlace
 
 
@@ -35,11 +38,17 @@ class JobPlan:
     commands: tuple[str, ...]
     """Lines of bash that the site wants before the first srun."""
     exports: tuple[tuple[str, str], ...]
+    variables: tuple[tuple[str, str], ...]
+    """Variables that the user sets for the ranks; they win over those of the module and the image."""
     stage_image: str
     """Directory to stage the image to, which may hold variables; empty: it is not staged."""
     stage_data: tuple[tuple[str, str], ...]
     """Directory and file."""
+    before: tuple[Step, ...]
+    """Steps before the first with ranks; the job ends with one that fails."""
     step: Step
+    then: tuple[Step, ...]
+    """Steps after it, on the same ranks; the job ends with one that fails."""
     notes: tuple[str, ...]
     """What the user should know."""
 
@@ -64,10 +73,13 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         directives=tuple(_make_directives(request, site, layout, place)),
         commands=site.job.command,
         exports=site.proxies if request.proxy else (),
+        variables=request.variables,
         stage_image=place.directory if place and request.stage else "",
         stage_data=tuple((place.directory, name) for name in request.stage_data) if place else (),
+        before=tuple(make_single_step(program, request, site, layout) for program in request.before),
         step=make_step(request, site, layout),
-        notes=tuple(_make_notes(request, site)),
+        then=tuple(make_step(replace(request, program=program), site, layout) for program in request.then),
+        notes=(*_make_notes(request, site), *review_job(request, site, layout)),
     )
 
 
@@ -103,7 +115,8 @@ def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
 
 def _make_directives(request: JobRequest, site: Site, layout: Layout, place: StagePlace | None) -> Iterator[Directive]:
     yield Directive(f"--job-name={request.option('job-name') or _name_program(request)}")
-    yield Directive(f"--output={request.option('output') or '%x-%j.out'}", "%x is the name of the job, %j its number")
+    yield _make_output(request)
+    network = choose_network(request, site, layout)
     asked = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     flag = place.flag if place else ""
     feature = _feature_of(flag)
@@ -111,7 +124,7 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
         known = feature in re.split(r"\W+", asked["constraint"])
         asked["constraint"], flag = asked["constraint"] + f"&{feature}" * (not known), ""
     for name, value in asked.items():
-        if value and name not in ("job-name", "output"):
+        if value and name not in ("job-name", "output", "network"):
             yield Directive(f"--{name}={value}")
     yield Directive(f"--nodes={request.nodes}")
     if request.ranks:
@@ -124,10 +137,19 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
         yield Directive(site.job.gpus.replace("{gpus}", str(layout.gpus)))
     if layout.memory_gib and not any(option.startswith("--mem") for option in (*site.job.lines, *request.more)):
         yield Directive(f"--mem={layout.memory_gib}G", _explain_memory(layout))
+    if network:
+        yield Directive(f"--network={network}", explain_network(network))
     yield from (Directive(line, f"{site.name} wants it of every job") for line in site.job.lines)
     if place and flag:
         yield Directive(flag, f"the nodes' {place.name}, to stage to")
     yield from (Directive(option) for option in request.more)
+
+
+def _make_output(request: JobRequest) -> Directive:
+    asked = request.option("output")
+    if not asked and request.option("array"):
+        return Directive("--output=%x-%A_%a.out", "%x is the name of the job, %A its number, %a that in the array")
+    return Directive(f"--output={asked or '%x-%j.out'}", "%x is the name of the job, %j its number")
 
 
 def _feature_of(flag: str) -> str:
@@ -167,5 +189,8 @@ def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
         yield "Staging hardly pays on one node: it reads the whole image once, which without it is read in parts."
     if is_command(request) and request.script_options:
         yield f"{request.program[0]} is not Python: {' '.join(request.script_options)} is left out."
+    wrong = explain_mpi(request.image_mpi, site.launcher, choose_mpi(request.image_mpi, site.launcher, request.mpi))
+    if wrong and not request.mpi:
+        yield wrong
     if request.proxy and not site.proxies:
         yield f"--proxy sets nothing: {site.name} knows no way to the internet."

@@ -36,6 +36,16 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
     """
     node = _find_node(request, site)
     gpus = node.gpus if request.gpus < 0 else request.gpus
+    if (
+        request.gpus < 0
+        and site.gpu_vendor
+        and not any(each.gpus for each in site.node_types)
+        and not request.node_type
+    ):
+        raise BadInputError(
+            f"{site.name} does not know how many GPUs its nodes have",
+            "Say how many each node is to give: --gpus 4 (--gpus 0 for none), or write a profile with [nodes].",
+        )
     others = [f"--node-type {each.name}" for each in site.node_types if each.gpus]
     if gpus > node.gpus and others:
         cure = "Ask for more nodes instead: -N." if node.gpus else f"Ask for {others[0]}."
@@ -43,7 +53,7 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
     if node.gpus and not gpus:
         without = next((f"--node-type {each.name}" for each in site.node_types if not each.gpus), "--gpus 1")
         raise BadInputError(f"a job on nodes of type {node.name} has a GPU at least", f"Ask for {without}.")
-    launcher = _choose_launcher(request, site)
+    launcher = _choose_launcher(request, site, gpus)
     tasks = 1 if launcher != "srun" else request.ranks_per_node or gpus or 1
     if request.ranks:
         tasks = -(-request.ranks // request.nodes)
@@ -59,7 +69,7 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
 
 
 def _find_node(request: JobRequest, site: Site) -> NodeType:
-    """Find the node type of a request: the one it names, that of its partition, or the usual one.
+    """Find the node type of a request: the one it names, that of its partition or qos, or the usual one.
 
     Raises
     ------
@@ -73,12 +83,13 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
             raise BadInputError(f"{site.name} has no node type {request.node_type!r}", f"It has: {known}.")
         return named[0]
     fitting = [node for node in site.node_types if request.option("partition") in node.partitions]
+    fitting += [node for node in site.node_types if node.has_qos(request.option("qos"))]
     return (*fitting, site.node_type)[0]
 
 
-def _choose_launcher(request: JobRequest, site: Site) -> str:
+def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
     profiled = bool(request.script_option("profile-rank"))
-    by_srun = profiled or request.ranks or is_command(request)
+    by_srun = profiled or request.ranks or is_command(request) or not (gpus or request.ranks_per_node)
     launcher = request.launcher or ("srun" if by_srun else site.launcher.kind)
     reason = dict(site.launcher.refused).get(launcher)
     if reason:

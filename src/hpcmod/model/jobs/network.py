@@ -30,8 +30,8 @@ def explain_network(value: str) -> str:
 
 
 _MEANINGS = {
-    "disable_rdzv_get": "disable_rdzv_get: needed for FI_CXI_RDZV_PROTO=alt_read",
-    "single_node_vni": "single_node_vni: gives Slingshot to jobs on one node as well",
-    "job_vni": "job_vni: lets several steps of the job use Slingshot at the same time",
+    "disable_rdzv_get": "disable_rdzv_get: for FI_CXI_RDZV_PROTO=alt_read",
+    "single_node_vni": "single_node_vni: Slingshot on one node, too",
+    "job_vni": "job_vni: Slingshot for several steps at a time",
 }
 """sbatch(1), --network, for HPE Slingshot; HPE's application notes for NCCL and RCCL."""

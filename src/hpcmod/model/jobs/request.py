@@ -52,10 +52,6 @@ class JobRequest:
 
     program: tuple[str, ...]
     """A Python file and its arguments, options of Python first; or a command of the image."""
-    before: tuple[tuple[str, ...], ...] = ()
-    """Programs to run first, one after the other, each as one task of its own on the first node."""
-    then: tuple[tuple[str, ...], ...] = ()
-    """Programs to run after `program`, one after the other, on the same ranks."""
     module: str = ""
     nodes: int = 1
     ranks_per_node: int = 0
@@ -86,6 +82,10 @@ class JobRequest:
     """What the image's programs get for MPI, as hpcmod.model.jobs.mpi names it; empty: not known, or none."""
     proxy: bool = False
     runtime: str = "singularity"
+    before: tuple[tuple[str, ...], ...] = ()
+    """Programs to run first, one after the other, each as one task of its own on the first node."""
+    then: tuple[tuple[str, ...], ...] = ()
+    """Programs to run after `program`, one after the other, on the same ranks."""
 
     def option(self, name: str) -> str:
         """Value of an option of sbatch; empty: not given."""

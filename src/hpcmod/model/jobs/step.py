@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.jobs.layout import Layout
 from hpcmod.model.jobs.masks import cpu_masks
-from hpcmod.model.jobs.request import JobRequest, is_command
+from hpcmod.model.jobs.mpi import choose_mpi
+from hpcmod.model.jobs.request import JobRequest, is_command, is_command_line
 from hpcmod.model.site import Site
 
 PYTHON = "conda-python-distributed"
@@ -41,21 +42,46 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
     """Decide one srun of a job whose layout is decided."""
     bind, why = _choose_binding(request, site, layout)
     shares = f"--ntasks={request.ranks}" if request.ranks else f"--ntasks-per-node={layout.tasks}"
+    mpi = choose_mpi(request.image_mpi, site.launcher, request.mpi)
+    flags = list(_choose_flags(site, layout))
+    if mpi:
+        flags = [f"--mpi={mpi}", *(flag for flag in flags if not flag.startswith("--mpi="))]
     srun = [
         f"--nodes={request.nodes}",
         shares,
         *([f"--cpus-per-task={layout.cpus}"] if layout.cpus else []),
-        *_choose_flags(site, layout),
+        *flags,
     ]
     if site.launcher.distribution:
         srun.append(f"--distribution={site.launcher.distribution}")
-    binds = [word for bind_path in request.binds for word in ("--bind", bind_path)]
     return Step(
         srun=("--export=ALL", "--kill-on-bad-exit=1", *srun, *bind),
-        container=(request.runtime, site.launcher.verb, *(site.runtime_flags if layout.gpus else ()), *binds),
+        container=_make_container(request, site, layout),
         program=tuple(_make_program(request, layout)),
         why=why,
     )
+
+
+def make_single_step(program: tuple[str, ...], request: JobRequest, site: Site, layout: Layout) -> Step:
+    """Decide the srun of a program that runs once, with the cores and GPUs that the job has on its first node."""
+    cpus = layout.cpus * layout.tasks
+    gpus = [f"--gpus-per-node={layout.gpus}"] if layout.gpus and site.job.gpus else []
+    script, words = (COMMAND, program) if is_command_line(program) else (PYTHON, _without_python(program))
+    return Step(
+        srun=("--export=ALL", "--nodes=1", "--ntasks=1", *([f"--cpus-per-task={cpus}"] if cpus else []), *gpus),
+        container=_make_container(request, site, layout),
+        program=(script, *words),
+        why="Once, before the ranks start.",
+    )
+
+
+def _make_container(request: JobRequest, site: Site, layout: Layout) -> tuple[str, ...]:
+    binds = [word for bind_path in request.binds for word in ("--bind", bind_path)]
+    return (request.runtime, site.launcher.verb, *(site.runtime_flags if layout.gpus else ()), *binds)
+
+
+def _without_python(program: tuple[str, ...]) -> tuple[str, ...]:
+    return program[1:] if program[0] in ("python", "python3") else program
 
 
 def _choose_flags(site: Site, layout: Layout) -> Iterator[str]:
@@ -81,6 +107,8 @@ def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[tu
         return (), "Which cores a rank gets is left to Slurm."
     if kind != "mask":
         return (f"--cpu-bind={kind}",), f"Slurm binds each rank: {kind}."
+    if request.cpus > 0:
+        return (), f"No masks: each rank has the {request.cpus} CPUs that were asked for."
     if request.ranks or not layout.whole:
         return (), "No masks: they fit whole nodes and equal shares. Ranks that find all cores open bind themselves."
     try:
@@ -122,4 +150,4 @@ def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
         ours = layout.launcher != "srun" or request.script_options
         if ours and request.program[0].startswith("--"):  # an option of Python's: `--` ends ours, where there are any
             yield "--"
-    yield from request.program[1:] if request.program[0] in ("python", "python3") else request.program
+    yield from _without_python(request.program)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hpcmod.model.bind import Bind
-from hpcmod.model.condition import Condition
-from hpcmod.model.libraries.netstack import IN_CONTAINER
 from hpcmod.model.condition import ALWAYS, Condition
+from hpcmod.model.libraries.netstack import IN_CONTAINER
 from hpcmod.model.site import LAUNCHERS, Binds, Tunable
 from hpcmod.model.text import check_plain
 from hpcmod.model.trust import Rule, parse_rules

@@ -121,9 +121,9 @@ SCHEMA: Mapping[str, Key] = {
     "environment": Key(
         check.tunables,
         "table of texts",
-        'variables for every run; a value the user set wins. `NAME = { value = "...", when = "multi-node", why = "..." }` '
-        "for one with a condition and a reason to print, a list of such tables for several cases, of which the first that "
-        "holds counts, `NAME = false` for one that the extended profile sets and this one does not",
+        'variables for every run; a value the user set wins. `NAME = { value = "...", when = "multi-node", '
+        'why = "..." }`: with a condition and a reason to print; a list of such tables: the first case that holds '
+        "counts; `NAME = false`: not set after all, although the extended profile sets it",
     ),
     "network.interfaces": Key(
         check.texts, "list of texts", "network interfaces for the traffic between GPUs, in order", "nics"
@@ -175,6 +175,11 @@ SCHEMA: Mapping[str, Key] = {
     "nodes.*.partitions": Key(
         check.texts, "list of texts", "Slurm partitions of such nodes, the one to use by default first"
     ),
+    "nodes.*.qos": Key(
+        check.texts,
+        "list of texts",
+        "qualities of service (`--qos`) that give such nodes; `*` stands for any characters",
+    ),
     "nodes.*.memory_gib": Key(
         check.count, "number", "memory that a job may use, in GiB: a job asks for it, or for its share by GPUs"
     ),
@@ -203,7 +208,9 @@ SCHEMA: Mapping[str, Key] = {
     ),
     "launcher.refused": Key(check.reasons, "table of texts", "launchers that must not be used here, with the reason"),
     "launcher.discouraged": Key(
-        check.reasons, "table of texts", "launchers that the site advises against, with the reason, which jobs then print"
+        check.reasons,
+        "table of texts",
+        "launchers that the site advises against, with the reason, which jobs then print",
     ),
     "job.required": Key(
         check.some_of("account", "qos", "time", "partition", "constraint", "reservation"),

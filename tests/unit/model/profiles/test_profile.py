@@ -41,6 +41,7 @@ search_last = ["/host/usr/lib64"]
 [environment]
 NCCL_SOCKET_IFNAME = "hsn"
 NCCL_CROSS_NIC = { value = "1", when = "multi-node, rocm>=6.2" }
+NCCL_NET = [{ value = "Socket", when = "single-node", why = "no network" }, { value = "OFI", when = "multi-node" }]
 [network]
 interfaces = ["hsn0", "hsn1"]
 [gpu]
@@ -64,22 +65,30 @@ gpus = 2
 gpu_cores = ["9-15", "1-7"]
 reserved_cores = "0,8"
 partitions = ["gpu", "debug"]
+qos = ["gpu_*"]
 memory_gib = 480
 [launcher]
 kind = "torchrun"
 verb = "run"
-srun = ["--mpi=pmi2"]
+srun = ["--gpu-bind=closest"]
+mpi = ["pmix_v4", "pmi2"]
+mpi_default = "pmi2"
 cpu_bind = "mask"
 distribution = "*:block"
 cpus_per_gpu = 20
 [launcher.refused]
 deepspeed = "too slow here"
+[launcher.discouraged]
+torchrun = "srun binds better"
 [job]
 required = ["account", "time"]
 lines = ["--hint=nomultithread"]
 gpus = "--gres=gpu:{gpus}"
 exclusive = ["gpu"]
 command = ["unset SLURM_EXPORT_ENV"]
+network_one_node = ["single_node_vni"]
+network_several_nodes = ["disable_rdzv_get"]
+network_several_steps = ["job_vni"]
 [stage.nvme]
 directory = "/mnt/bb/$USER"
 flag = "-C nvme"
@@ -123,6 +132,8 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         tunables=(
             Tunable("NCCL_SOCKET_IFNAME", "hsn"),
             Tunable("NCCL_CROSS_NIC", "1", Condition(multi_node=True, bounds=(Bound("rocm", ">=", "6.2"),))),
+            Tunable("NCCL_NET", "Socket", Condition(single_node=True), "no network"),
+            Tunable("NCCL_NET", "OFI", Condition(multi_node=True)),
         ),
         gpu_vendor="amd",
         gpu_visibility=("ROCR_VISIBLE_DEVICES",),
@@ -142,6 +153,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
                 gpu_cores=(tuple(range(9, 16)), tuple(range(1, 8))),
                 reserved_cores=(0, 8),
                 partitions=("gpu", "debug"),
+                qos=("gpu_*",),
                 memory_gib=480,
             ),
         ),
@@ -149,11 +161,14 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         launcher=Launcher(
             kind="torchrun",
             verb="run",
-            srun=("--mpi=pmi2",),
+            srun=("--gpu-bind=closest",),
+            mpi=("pmix_v4", "pmi2"),
+            mpi_default="pmi2",
             cpu_bind="mask",
             distribution="*:block",
             cpus_per_gpu=20,
             refused=(("deepspeed", "too slow here"),),
+            discouraged=(("torchrun", "srun binds better"),),
         ),
         job=JobRules(
             required=("account", "time"),
@@ -161,6 +176,9 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             gpus="--gres=gpu:{gpus}",
             exclusive=("gpu",),
             command=("unset SLURM_EXPORT_ENV",),
+            network_one_node=("single_node_vni",),
+            network_several_nodes=("disable_rdzv_get",),
+            network_several_steps=("job_vni",),
         ),
         stage_places=(StagePlace("nvme", "/mnt/bb/$USER", "-C nvme"),),
         proxies=(("https_proxy", "http://proxy:3128/"),),
@@ -223,7 +241,7 @@ def test_an_empty_list_takes_away_what_the_base_gave() -> None:
         pytest.param('[environment]\nA = { value = "1" }', "environment: A must be a text, or {", id="no condition"),
         pytest.param(
             '[environment]\nA = { value = "1", when = "rcom>6" }',
-            "environment: 'rcom>6' is no condition",
+            "environment: 'rcom>6' is not a condition",
             id="condition",
         ),
         pytest.param("[nodes.a]\ncroes = 3", "nodes.a.croes: unknown key, did you mean nodes.a.cores?", id="in a node"),
@@ -247,6 +265,16 @@ def test_an_empty_list_takes_away_what_the_base_gave() -> None:
         ),
         pytest.param('[launcher]\nkind = "mpirun"', "launcher.kind: must be one of srun, torchrun", id="launcher"),
         pytest.param('[launcher.refused]\nmpirun = "x"', "launcher.refused: must be one of srun", id="refused"),
+        pytest.param(
+            '[environment]\nA = [{ value = "1" }, { value = "2", when = "multi-node" }]',
+            'environment: A must be a text, or { value = "...", when = "...", why = "..." }',
+            id="a table with a value only",
+        ),
+        pytest.param(
+            '[environment]\nA = ["1", { value = "2", when = "multi-node" }]',
+            "environment: A: either every case of a list says multi-node or single-node, or none does",
+            id="cases of which some depend on the nodes",
+        ),
         pytest.param('[stage.nvme]\ndirectory = "tmp"', "stage.nvme.directory: must be an absolute", id="stage"),
         pytest.param('[job]\nrequired = ["acount"]', "job.required: must be one of account", id="required option"),
         pytest.param('[gpu]\nruntime_flags = ["-B"]', "gpu.runtime_flags: must be one of --nv", id="runtime flag"),

@@ -19,7 +19,7 @@ local function is_description_wanted()
 end
 
 if is_description_wanted() then
-    help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS            one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS   one rank of a distributed job\nstart-shell                                               a shell in the container\n$SIF, $SIFPYTORCH: the image. $RUNSCRIPTS, $RUNSCRIPTSPYTORCH: the run scripts, /runscripts inside.\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nLabels of the image\n===================\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
+    help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS            one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS   one rank of a distributed job\nstart-shell                                               a shell in the container\n$SIF, $SIFPYTORCH: the image. $RUNSCRIPTS, $RUNSCRIPTSPYTORCH: the run scripts, /runscripts inside.\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nLabels of the image\n===================\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
     whatis("Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1")
     if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
         extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
@@ -148,13 +148,13 @@ local function exists(path)
 end
 
 -- The image: the user's own copy, else the site's.
-local places = { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif", "/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif", "/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif" }
+local places = { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif", "/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif", "/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif", "/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif" }
 local sif
 for _, place in ipairs(places) do
     if not sif and isFile(place) and exists(place) then sif = place end
 end
 if mode() == "load" and not sif then
-    LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity: its image is in none of these places:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nInstall it again with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild")
+    LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity: its image is in none of these places:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nInstall it again with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild")
 end
 keep("SIF", sif or places[1])
 keep("SIFPYTORCH", sif or places[1])
@@ -166,6 +166,7 @@ default({ "SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV" }, "true")
 default({ "SINGULARITYENV_WITH_CONDA_VENV", "APPTAINERENV_WITH_CONDA_VENV" }, "true")
 default({ "NCCL_SOCKET_IFNAME" }, "hsn")
 default({ "NCCL_NET_GDR_LEVEL" }, "3")
+default({ "FI_MR_CACHE_MONITOR" }, "userfaultfd")
 
 -- The host's Python stays outside, but for the variables that HPCMOD_KEEP_ENV names.
 local kept = " " .. (os.getenv("HPCMOD_KEEP_ENV") or "") .. " "

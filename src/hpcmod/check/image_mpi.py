@@ -1,0 +1,39 @@
+"""Which MPI the programs of an installed module get on this machine, for the srun that starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hpcmod.check.compat import make_case
+from hpcmod.check.fit import find_module
+from hpcmod.errors import HpcmodError
+from hpcmod.model.compat.stack import MPICH as MPICH_FAMILY
+from hpcmod.model.compat.stack import OPEN_MPI
+from hpcmod.model.compat.verdict import Case
+from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
+from hpcmod.model.site import Site
+
+
+def find_image_mpi(module: str, site: Site, environ: Mapping[str, str]) -> str:
+    """Return what hpcmod.model.jobs.mpi calls it; empty if the module is not installed here, or its image has none."""
+    found = find_module(module, environ)
+    image = Path(found.of_image("path")) if found else None
+    if image is None or not image.is_file():
+        return ""
+    try:
+        return name_mpi(make_case(image, site, environ))
+    except HpcmodError:  # the checks of the image say what is wrong with it
+        return ""
+
+
+def name_mpi(case: Case) -> str:
+    """Name the MPI that programs get, from all that is known of an image on a machine."""
+    own = case.image.mpi
+    if own is None:
+        return ""
+    if any((one.family, one.soname) == (own.family, own.soname) for one in case.host.mpis):
+        return HOST
+    if own.family == OPEN_MPI:
+        return OPEN_MPI_4 if own.has_orte else OPEN_MPI_5
+    return MPICH if own.family == MPICH_FAMILY else ""

@@ -1,0 +1,80 @@
+"""Options of `hpcmod job` for Slurm, variables and further steps, and what is made of them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.jobs.request import DIRECTIVES
+
+MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
+"""What completion offers for --mpi; srun may know more."""
+
+NETWORK_VALUES = ("single_node_vni", "job_vni", "disable_rdzv_get", "none")
+"""What completion offers for --network; Slurm takes more, several with commas between them."""
+
+
+def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that only `hpcmod job` has, beside those for what every job needs."""
+    for option in (
+        click.option("--then", multiple=True, metavar="COMMAND", help="Program to run afterwards on the same ranks."),
+        click.option("--before", multiple=True, metavar="COMMAND", help="Program to run once, before the ranks start."),
+        click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable for the ranks."),
+        click.option("--mpi", default="", metavar="TYPE", help="srun's --mpi; default: what the image's MPI needs.",
+                     shell_complete=lambda *_: list(MPI_TYPES)),
+        click.option("--network", default="", metavar="VALUE", help="sbatch's --network; default: the profile's.",
+                     shell_complete=lambda *_: list(NETWORK_VALUES)),
+        click.option("--sockets-per-node", type=click.IntRange(min=1), help="Sockets that a node must have."),
+        click.option("--cpus", type=click.IntRange(min=1), help="CPUs of a rank; default: its share of the node."),
+        click.option("--array", default="", metavar="LIST", help="Job array: 0-15, 1,3,5 or 0-15%4."),
+        click.option("--dependency", default="", metavar="LIST", help="Jobs to wait for: afterok:4711."),
+        click.option("--chdir", default="", metavar="DIRECTORY", help="Directory to run in; default: this one."),
+        click.option("--error", default="", metavar="FILE", help="File for stderr; default: the one of --output."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def directives(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Collect the options of sbatch that were given, by long name."""
+    pairs = [(name, given.get(name.replace("-", "_"))) for name in DIRECTIVES]
+    return tuple((name, str(value)) for name, value in pairs if value)
+
+
+def more_of_request(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the fields of a JobRequest that the options above fill.
+
+    Raises
+    ------
+    BadInputError
+        If a variable has no value, or a further program cannot be split into words.
+    """
+    return {
+        "before": tuple(_split(words, "--before") for words in given["before"]),
+        "then": tuple(_split(words, "--then") for words in given["then"]),
+        "variables": tuple(_parse_variable(text) for text in given["variables"]),
+        "mpi": given["mpi"],
+        "image_mpi": given["image_mpi"],
+        "cpus": given["cpus"] or -1,
+    }
+
+
+def _split(words: str, option: str) -> tuple[str, ...]:
+    try:
+        found = tuple(shlex.split(words))
+    except ValueError as err:
+        raise BadInputError(f"{option} {words!r}: {err}", "Close the quotes.") from err
+    if not found:
+        raise BadInputError(f"{option} names no program", f"Write {option} 'prepare.py --out data'.")
+    return found
+
+
+def _parse_variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInputError(f"--env {text} has no value", f"Write --env {text or 'NAME'}=VALUE.")
+    return name, value

@@ -1,0 +1,40 @@
+"""The value of --network follows nodes, GPUs and steps, as the profile says."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcmod.model.jobs.job import make_job
+from hpcmod.model.jobs.network import explain_network
+from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.site import JobRules, NodeType, Site, StagePlace
+
+RULES = JobRules(
+    network_one_node=("single_node_vni",),
+    network_several_nodes=("disable_rdzv_get",),
+    network_several_steps=("job_vni", "disable_rdzv_get"),
+)
+SITE = Site(
+    "ours", node_types=(NodeType("gpu", gpus=4), NodeType("cpu")), job=RULES, stage_places=(StagePlace("ram", "/tmp"),)
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "option"),
+    [
+        pytest.param({}, "--network=single_node_vni", id="one node"),
+        pytest.param({"nodes": 2}, "--network=disable_rdzv_get", id="two nodes"),
+        pytest.param({"nodes": 2, "stage": "ram"}, "--network=disable_rdzv_get,job_vni", id="keepers beside the ranks"),
+        pytest.param({"nodes": 2, "node_type": "cpu"}, None, id="nothing of NCCL's without GPUs"),
+        pytest.param({"options": (("network", "none"),)}, None, id="none"),
+        pytest.param({"nodes": 2, "options": (("network", "def_acs"),)}, "--network=def_acs", id="the user's"),
+    ],
+)
+def test_network_of_a_job(asked: dict[str, object], option: str | None) -> None:
+    made = make_job(JobRequest(("t.py",), "X", **asked), SITE)  # type: ignore[arg-type]
+    found = [each.option for each in made.directives if each.option.startswith("--network")]
+    assert found == ([option] if option else [])
+
+
+def test_values_are_explained_where_they_are_known() -> None:
+    assert explain_network("job_vni,def_acs") == "job_vni: Slingshot for several steps at a time"
