@@ -104,12 +104,16 @@ class UnknownKeyError(HpcmodError):
     exit_code = 10
 
 
+ELSEWHERE = "hpcmod install --prefix DIRECTORY (of eb: --prefix=DIRECTORY)"
+"""The option that installs below another directory."""
+
+
 def explain_os_error(err: OSError) -> HpcmodError:
     """Make an error with a cure from one of the operating system's: a full disk, a quota, or a place not ours."""
     where = f"{err.filename}: " if err.filename else ""
     what = f"{where}{err.strerror or err}"
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpaceError(what, "Free some space there, or choose another place; of eb: --installpath=DIRECTORY")
+        return NoSpaceError(what, f"Free some space there, or choose another place: {ELSEWHERE}")
     if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return LackingError(what, "Choose a place you may read and write; of eb: --installpath=DIRECTORY")
+        return LackingError(what, f"Choose a place you may read and write: {ELSEWHERE}")
     return HpcmodError(what)

@@ -38,6 +38,8 @@ class Listed(NamedTuple):
     """Directory of its catalogue; empty: it is in none."""
     yours: bool
     """Whether the module is an installation of the user's own."""
+    copy: str = ""
+    """Which copy is used: own or site; empty: none is installed."""
 
 
 def list_containers(

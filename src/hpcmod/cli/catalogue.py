@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcmod.catalogue.find import NO_CATALOGUE
+from hpcmod.catalogue.copies import Copies, loading_commands
+from hpcmod.catalogue.find import NO_CATALOGUE, Container
 from hpcmod.catalogue.listing import ELSEWHERE, Listed
 from hpcmod.cli.containers import (
     Here,
     complete_container,
+    find_meant,
     find_own,
     find_published,
     json_option,
@@ -24,7 +26,7 @@ from hpcmod.cli.containers import (
     tell,
 )
 from hpcmod.errors import NotFoundError
-from hpcmod.install.installed import Installed, find_in_tree
+from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord, record_values
 from hpcmod.render.quote import sh_word, terminal
 
@@ -69,7 +71,8 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
 
 def _row(one: Listed) -> tuple[str, ...]:
     word = one.state if one.state != "published" else one.place
-    notes = [one.aliases.replace(" ", ","), "yours" if one.yours else ""]
+    yours = "yours" if one.copy != "site" else "yours, but the site's is used: hpcmod info"
+    notes = [one.aliases.replace(" ", ","), yours if one.yours else ""]
     notes += [f"until {one.until}" if one.until else "", f"use {one.successor}" if one.successor else ""]
     return one.module, word, _size(one.size), one.machine or "any", "; ".join(filter(None, notes))
 
@@ -144,33 +147,61 @@ def info_verb(container: str, site: str | None, as_json: bool) -> None:
         return
     here = look_around(site)
     try:
-        found = find_published(here, container)
+        module, published = find_meant(here, container)
     except NotFoundError:
-        own = find_own(here, container)
-        if own:
-            _show_installed(own, as_json=as_json)
-        elif Path(container).is_file():
-            _show_image(Path(container), as_json=as_json)
-        else:
+        if not Path(container).is_file():
             raise
+        _show_image(Path(container), as_json=as_json)
         return
-    record = found.read()
-    ready = find_own(here, record.module) or find_in_tree(found.catalogue.modules, record.module)
+    copies = here.copies(module)
+    if published:
+        _show_published(here, published, copies, as_json=as_json)
+    elif copies:
+        _show_installed(here, copies, as_json=as_json)
+
+
+def _show_published(here: Here, published: Container, copies: Copies | None, *, as_json: bool) -> None:
+    record = published.read()
     advisories = _advisories(here, record)
     if as_json:
-        place = {"catalogue": str(found.catalogue.directory), "root": str(ready.root) if ready else None}
+        root = str(copies.meant.root) if copies else None
+        place = {"catalogue": str(published.catalogue.directory), "root": root, "copies": _copies(here, copies)}
         print_json(container=record_values(record), tested=record.tested, **place, advisories=advisories)
         return
-    ours = _loading(ready) if ready else f"hpcmod install {record.module}"
-    rows = [*_describe(record), ("to use it", ours if record.state != "retired" else "")]
+    ours = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
+    rows = [
+        *_describe(record),
+        ("to use it", ours if record.state != "retired" else ""),
+        *_explain_copies(here, copies),
+    ]
     _show([*rows, *(("advisory", one) for one in advisories), *_packages(record)])
 
 
-def _loading(ready: Installed) -> str:
-    """Write how a module is loaded in this shell."""
-    tree = str(ready.modulefile.parents[1])
-    use = "" if tree in os.environ.get("MODULEPATH", "").split(":") else f"module use {sh_word(tree)}; "
-    return f"{use}module load {ready.module}"
+def _copies(here: Here, copies: Copies | None) -> list[dict[str, object]]:
+    """Give the installed copies as plain values, the one that is used first."""
+    found = (copies.meant, *copies.others) if copies else ()
+    return [
+        {"root": str(one.root), "modulefile": str(one.modulefile), "own": here.is_own(one), "used": one == found[0]}
+        for one in found
+    ]
+
+
+def _explain_copies(here: Here, copies: Copies | None) -> Iterator[tuple[str, str]]:
+    """Say which copy is used, and how to use another."""
+    if copies is None or not (copies.others or here.is_own(copies.meant)):
+        return
+    yield "copy", f"{_whose(here, copies.meant)}, in {copies.meant.root}"
+    for one in copies.others:
+        yield "other copy", f"{_whose(here, one)}, in {one.root}; to use it: {_loading(one)}"
+
+
+def _whose(here: Here, copy: Installed) -> str:
+    return "your own" if here.is_own(copy) else "the site's"
+
+
+def _loading(copy: Installed) -> str:
+    """Write the line that loads a copy in this shell."""
+    return "; ".join(" ".join(map(sh_word, words)) for words in loading_commands(copy, os.environ))
 
 
 def _show_image(image: Path, *, as_json: bool) -> None:
@@ -191,12 +222,15 @@ def _show_image(image: Path, *, as_json: bool) -> None:
     _show([*rows, *_packages(facts)])
 
 
-def _show_installed(own: Installed, *, as_json: bool) -> None:
+def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
     """Show what the record of an installation says, for it is in no catalogue."""
+    own = copies.meant
     if as_json:
-        print_json(container=None, module=own.module, root=str(own.root), record=own.record)
+        values = {"root": str(own.root), "copies": _copies(here, copies), "record": own.record}
+        print_json(container=None, module=own.module, **values)
         return
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
+    rows += _explain_copies(here, copies)
     rows += [(key, own.of_image(key)) for key in ("path", "sha256", "size", "source")]
     _show([*rows, *_packages(own)])
 

@@ -16,16 +16,18 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod import machine
+from hpcmod.catalogue.copies import Copies, find_copies, find_loaded_by, loading_commands
 from hpcmod.catalogue.find import Container, find_container
 from hpcmod.catalogue.index import Index, read_index, release_key
-from hpcmod.catalogue.listing import Listed, list_containers
+from hpcmod.catalogue.listing import READY, Listed, list_containers
 from hpcmod.catalogue.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.errors import HpcmodError, NotFoundError, explain_os_error
 from hpcmod.image.sif import architecture_name
-from hpcmod.install.installed import Installed, find_in_tree, find_installed, module_trees, own_trees
+from hpcmod.install.installed import Installed, find_installed, module_trees, own_trees
+from hpcmod.install.own_place import own_module_trees
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.site import Site
-from hpcmod.render.quote import terminal
+from hpcmod.render.quote import sh_word, terminal
 
 JSON_VERSION = 1
 
@@ -41,6 +43,8 @@ class Here:
     catalogues: tuple[Catalogue, ...]
     trees: tuple[Path, ...]
     """Directories of modulefiles, but those of the catalogues."""
+    all_trees: tuple[Path, ...]
+    """All directories of modulefiles, in the order to look: MODULEPATH, the user's own, catalogues."""
     say: Callable[[str], None]
     """Called with what is wrong with a catalogue, and hides no other."""
 
@@ -55,10 +59,27 @@ class Here:
         """Find the installations that are the user's own to change."""
         return list(find_installed(own_trees(self.trees)))
 
+    def copies(self, module: str) -> Copies | None:
+        """Find the installed copies of a module, by its full name; None if there is none."""
+        return find_copies(module, self.all_trees, os.environ)
+
+    def is_own(self, copy: Installed) -> bool:
+        """Return whether a copy is the user's own rather than the site's."""
+        return any(tree in copy.modulefile.parents for tree in own_trees(self.trees))
+
     def containers(self) -> list[Listed]:
         """List all containers there are."""
         architecture = architecture_name(platform.machine())
-        return list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
+        found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
+        return [self._with_copy(one) for one in found]
+
+    def _with_copy(self, one: Listed) -> Listed:
+        """Say which copy of a listed container is used; the module tool is asked only where there are two."""
+        if one.place != READY:
+            return one
+        copies = self.copies(one.module) if one.yours and one.catalogue else None
+        own = self.is_own(copies.meant) if copies else one.yours
+        return one._replace(copy="own" if own else "site")
 
 
 def look_around(site: str | None, *, say: Callable[[str], None] | None = None) -> Here:
@@ -76,8 +97,11 @@ def look_around(site: str | None, *, say: Callable[[str], None] | None = None) -
             catalogues.append(open_catalogue(directory))
         except (HpcmodError, OSError) as err:  # a file system may be away, and other containers can be used
             (say or tell)(explain_os_error(err).message if isinstance(err, OSError) else str(err))
-    trees = module_trees(os.environ, without=[one.modules for one in catalogues])
-    return Here(found, tuple(catalogues), trees, say or tell)
+    own = own_module_trees(found, os.environ)
+    published = [one.modules for one in catalogues]
+    trees = module_trees(os.environ, more=own, without=published)
+    everywhere = module_trees(os.environ, more=[*own, *published])
+    return Here(found, tuple(catalogues), trees, everywhere, say or tell)
 
 
 def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | None:
@@ -113,26 +137,57 @@ def find_published(here: Here, text: str) -> Container:
 
 
 def find_ready(here: Here, text: str) -> Installed:
-    """Find the module that can be used at once: an own installation, else that of a catalogue.
+    """Find the copy of a container that is meant, and say which one it is where there are several.
 
     Raises
     ------
     NotFoundError
         If there is none; with the command that helps.
     """
-    own = find_own(here, text)
-    if own:
-        return own
-    container = find_published(here, text)
-    record = container.read()
-    own = find_own(here, record.module)
-    if own is None and record.state == "retired" and record.until <= time.strftime("%Y-%m-%d", time.gmtime()):
+    module, container = find_meant(here, text)
+    record = container.read() if container else None
+    copies = here.copies(module)
+    ours = copies is not None and here.is_own(copies.meant)
+    if record and not ours and record.state == "retired" and record.until <= time.strftime("%Y-%m-%d", time.gmtime()):
         raise say_end(record)
-    found = own or find_in_tree(container.catalogue.modules, record.module)
+    if copies is None:
+        raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {module}")
+    if record and not ours:
+        _tell_end(record)
+    tell_which(here, copies)
+    return copies.meant
+
+
+def find_meant(here: Here, text: str) -> tuple[str, Container | None]:
+    """Find the module that is meant, as `module load TEXT` does in this shell: full name, and where it is published.
+
+    What the module tool does not know, because it is on no MODULEPATH or the text is an alias, is looked for among the
+    user's own installations and then in the catalogues.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none.
+    """
+    found = find_loaded_by(text, os.environ) or find_own(here, text)
     if found is None:
-        raise NotFoundError(f"{record.module} is not installed here", f"Install it: hpcmod install {record.module}")
-    _tell_end(record)
-    return found
+        container = find_published(here, text)
+        return container.module, container
+    having = (one for one in here.catalogues if one.record_path(found.name, found.version).is_file())
+    return found.module, next((Container(one, found.name, found.version) for one in having), None)
+
+
+def tell_which(here: Here, copies: Copies) -> None:
+    """Say which copy is used, where there is another one."""
+    if not copies.others:
+        return
+    if here.is_own(copies.meant):
+        tell(f"using your own copy of {copies.meant.module}, in {copies.meant.root}")
+        return
+    own = next((one for one in copies.others if here.is_own(one)), None)
+    if own:
+        line = "; ".join(" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)[:-1])
+        tell(f"using the site's copy of {own.module}; to use your own, in {own.root}: {line}")
 
 
 def _tell_end(record: CatalogueRecord) -> None:

@@ -21,6 +21,8 @@ class Recipe:
     easyconfig: Path
     images: Path
     module: str
+    sha256: str = ""
+    """Of the image; empty: not known."""
 
 
 def is_easyconfig(text: str) -> bool:
@@ -43,7 +45,7 @@ def find_recipe(here: Here, text: str) -> Recipe:
     easyconfig = container.catalogue.easyconfigs_of(record.name) / record.easyconfig
     if not record.easyconfig or not easyconfig.is_file():
         raise NotFoundError(f"{record.module} has no easyconfig in {container.catalogue.directory}", "See: hpcmod info")
-    return Recipe(easyconfig, container.catalogue.images, record.module)
+    return Recipe(easyconfig, container.catalogue.images, record.module, record.sha256)
 
 
 def find_own_recipe(here: Here, own: Installed) -> Recipe:

@@ -1,10 +1,9 @@
-"""The verbs for users: install, inspect, doctor."""
+"""The verbs that look at an image and at this machine: inspect, doctor."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -15,41 +14,11 @@ from hpcmod import resources
 from hpcmod.catalogue.loaded import check_advisories
 from hpcmod.check.doctor import check_machine
 from hpcmod.check.fit import check_all
-from hpcmod.cli.containers import complete_container, look_around
 from hpcmod.cli.findings import show_findings
-from hpcmod.cli.recipes import eb_environ, find_recipe, is_easyconfig
 from hpcmod.image.contents import read_facts
-from hpcmod.process import call
 from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
-
-
-@click.command()
-@click.argument(
-    "containers", metavar="CONTAINER|EASYCONFIG...", nargs=-1, required=True, shell_complete=complete_container
-)
-@click.option("--dry-run", is_flag=True, help="Print the plan and install nothing.")
-@click.option("--rebuild", is_flag=True, help="Install again; your own packages and an unchanged image are kept.")
-@click.option("--site", help="Name or file of the site profile.")
-def install(containers: tuple[str, ...], dry_run: bool, rebuild: bool, site: str | None) -> None:
-    """Install container modules by name, or from easyconfigs: composes and runs `eb`.
-
-    CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue.
-
-    \b
-    Examples:
-      hpcmod install PyTorch
-      hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
-      hpcmod install --dry-run --site lumi PyTorch-2.7.1-rocm-6.2.4-singularity.eb
-    """
-    flags = ["--extended-dry-run"] * dry_run + ["--rebuild"] * rebuild
-    named = [text for text in containers if not is_easyconfig(text)]
-    here = look_around(site) if named else None
-    recipes = {text: find_recipe(here, text) for text in named} if here else {}
-    environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
-    easyconfigs = [str(recipes[text].easyconfig) if text in recipes else text for text in containers]
-    sys.exit(call(["eb", *easyconfigs, *flags], env=environ))
 
 
 @click.command()

@@ -37,7 +37,10 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "Install": {
-        "install": ("user:install", "Install container modules by name, or from easyconfigs: composes and runs `eb`."),
+        "install": (
+            "install:install",
+            "Install container modules by name, or from easyconfigs: composes and runs `eb`.",
+        ),
         "outdated": (
             "installed:outdated_verb",
             "List what of your own installations is deprecated, or could be newer, with the command that helps.",

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.errors import BadInputError, LackingError, NoSpaceError, VerificationError
+from hpcmod.errors import ELSEWHERE, BadInputError, LackingError, NoSpaceError, VerificationError
 from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, file_sha256, hash_range, parse_sha256
 from hpcmod.image.sif import open_image
 
@@ -96,7 +96,7 @@ def no_space(directory: Path, *, needed: int) -> NoSpaceError:
     """Make the error for a file of so many bytes that does not fit into a directory."""
     return NoSpaceError(
         f"{directory}: no space: {needed} bytes needed, {free_bytes(directory)} bytes free (a quota may leave less)",
-        "Remove what is no longer needed, ask for more quota, or install elsewhere: eb --installpath DIRECTORY.",
+        f"Remove what is no longer needed, ask for more quota, or install elsewhere: {ELSEWHERE}",
     )
 
 

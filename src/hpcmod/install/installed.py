@@ -80,14 +80,16 @@ def read_record(root: Path) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def module_trees(environ: Mapping[str, str], *, without: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """Directories of modulefiles, the first has priority: $MODULEPATH, and where this user's EasyBuild installs."""
+def module_trees(
+    environ: Mapping[str, str], *, more: Iterable[Path] = (), without: Iterable[Path] = ()
+) -> tuple[Path, ...]:
+    """Directories of modulefiles, first one first: $MODULEPATH, where this user's EasyBuild installs, and more."""
     named = [Path(place) for place in environ.get("MODULEPATH", "").split(":") if place.startswith("/")]
     found = [Path(environ[name], below) for name, below in _EASYBUILD if environ.get(name)]
     prefix = environ.get("EASYBUILD_PREFIX") or (f"{environ['HOME']}/.local/easybuild" if environ.get("HOME") else "")
     found += [Path(prefix, "modules/all")] if prefix else []
     unwanted = {os.path.realpath(place) for place in without}
-    return tuple(place for place in dict.fromkeys([*named, *found]) if os.path.realpath(place) not in unwanted)
+    return tuple(place for place in dict.fromkeys([*named, *found, *more]) if os.path.realpath(place) not in unwanted)
 
 
 def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[Installed]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import RECORD, Installed
+from hpcmod.install.own_default import unmark_default
 from hpcmod.lock import hold, lock_name, tidy
 
 USER_LAYER = "user-software"
@@ -105,6 +106,7 @@ def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None
     with _alone(installed, tell):
         for path in reversed(removal.modulefiles):
             path.unlink(missing_ok=True)
+        unmark_default(installed)
         for path in removal.modulefiles:
             _prune(path.parent)
         record = removal.root / RECORD

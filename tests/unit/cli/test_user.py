@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from hpcmod import machine, resources
-from hpcmod.cli import user
+from hpcmod import machine
 from hpcmod.cli.main import main
 from tests import corpus
 
@@ -26,69 +23,6 @@ def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
-
-
-class FakeCall:
-    """Stands for the terminal: notes what would run, and ends with a status."""
-
-    def __init__(self, status: int) -> None:
-        self.status = status
-        self.argv: list[str] = []
-        self.env: dict[str, str] = {}
-
-    def __call__(self, argv: Sequence[str], *, env: Mapping[str, str]) -> int:
-        self.argv, self.env = list(argv), dict(env)
-        return self.status
-
-
-@pytest.fixture
-def eb(monkeypatch: pytest.MonkeyPatch) -> FakeCall:
-    call = FakeCall(0)
-    monkeypatch.setattr(user, "call", call)
-    return call
-
-
-@pytest.mark.parametrize(
-    ("flags", "argv"),
-    [
-        pytest.param([], ["eb", "a.eb"], id="plain"),
-        pytest.param(["--dry-run"], ["eb", "a.eb", "--extended-dry-run"], id="dry run"),
-        pytest.param(["--rebuild"], ["eb", "a.eb", "--rebuild"], id="rebuild"),
-        pytest.param(["b.eb"], ["eb", "a.eb", "b.eb"], id="two"),
-    ],
-)
-def test_install_is_one_call_of_eb(eb: FakeCall, flags: list[str], argv: list[str]) -> None:
-    assert hpcmod("install", "a.eb", *flags).exit_code == 0
-    assert eb.argv == argv
-
-
-@pytest.mark.parametrize("status", [0, 1, 6])
-def test_install_ends_with_the_status_of_eb(eb: FakeCall, status: int) -> None:
-    eb.status = status
-    assert hpcmod("install", "a.eb").exit_code == status
-
-
-def test_install_names_the_easyblocks_of_a_checkout_to_a_python_that_does_not_find_them(
-    eb: FakeCall, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hpcmod.cli.environment.find_spec", lambda name: None)
-    hpcmod("install", "a.eb")
-    assert eb.env["EASYBUILD_INCLUDE_EASYBLOCKS"] == f"{resources.easyblocks_directory()}/container*.py"
-
-
-def test_install_runs_eb_with_our_python_and_our_easyblocks(eb: FakeCall) -> None:
-    hpcmod("install", "a.eb", HOME="/home/u")
-    assert eb.env["EB_PYTHON"] == sys.executable
-    assert "EASYBUILD_INCLUDE_EASYBLOCKS" not in eb.env, (
-        "our Python finds them, and EasyBuild's framework alone fails on it"
-    )
-    assert eb.env["HOME"] == "/home/u"
-    assert "HPCMOD_SITE" not in eb.env
-
-
-def test_install_names_the_site_to_the_easyblock(eb: FakeCall) -> None:
-    hpcmod("install", "a.eb", "--site", "lumi", HPCMOD_SITE="generic")
-    assert eb.env["HPCMOD_SITE"] == "lumi"
 
 
 @needs_mksquashfs

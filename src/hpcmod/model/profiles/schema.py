@@ -61,7 +61,8 @@ SCHEMA: Mapping[str, Key] = {
     "images.places": Key(
         check.places,
         "list of paths",
-        "where a user's own images belong, best first; may hold variables. For people to read",
+        "where users' own copies belong, best first; may hold variables. `hpcmod install` takes the first that the "
+        "user can write to, or the project's directory in it, named after its group",
         "image_places",
     ),
     "images.compression": Key(

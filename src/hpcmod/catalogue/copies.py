@@ -1,0 +1,64 @@
+"""Decide which copy of a container is meant: a user's own, or the site's. Every verb asks here, so that all agree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.install.installed import Installed, find_in_tree, read_installed
+from hpcmod.install.module_tool import find_modulefile, module_name
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The installed copies of one module; at least one."""
+
+    meant: Installed
+    """What `module load` takes in this shell; where it finds none, or there is no module tool: the first."""
+    others: tuple[Installed, ...]
+
+
+def find_copies(module: str, trees: Sequence[Path], environ: Mapping[str, str]) -> Copies | None:
+    """Find all copies of a module, and the one that is meant; None if there is none.
+
+    Parameters
+    ----------
+    module
+        Its full name, NAME/VERSION.
+    trees
+        Directories of modulefiles to look in, the first has priority where the module tool does not decide.
+    """
+    found = [one for one in (find_in_tree(tree, module) for tree in trees) if one]
+    if not found:
+        return None
+    asked = find_modulefile(module, environ) if len(found) > 1 else None
+    meant = next((one for one in found if asked and one.modulefile.samefile(asked)), found[0])
+    return Copies(meant, tuple(one for one in found if not one.root.samefile(meant.root)))
+
+
+def find_loaded_by(text: str, environ: Mapping[str, str]) -> Installed | None:
+    """Return the container module that `module load TEXT` loads in this shell; None if it loads none of ours."""
+    modulefile = find_modulefile(text, environ)
+    module = module_name(modulefile, environ) if modulefile else ""
+    return read_installed(modulefile, module) if modulefile and module else None
+
+
+def loading_commands(copy: Installed, environ: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """Make the commands that load this copy in this shell, as words: `module use` where needed, then `module load`.
+
+    Where another copy would still win, because Lmod prefers a marked default, its directory is left out first.
+    """
+    tree = copy.modulefile.parents[copy.module.count("/")]
+    load = (("module", "load", copy.module),)
+    used = [os.path.realpath(place) for place in environ.get("MODULEPATH", "").split(":") if place]
+    is_used = os.path.realpath(tree) in used
+    loaded = find_modulefile(copy.module, environ)
+    if is_used and (loaded is None or loaded.samefile(copy.modulefile)):
+        return load
+    use = (("module", "use", str(tree)),)
+    loaded = find_modulefile(copy.module, environ, first=tree)
+    if loaded is None or loaded.samefile(copy.modulefile):
+        return (*use, *load)
+    return (("module", "unuse", str(loaded.parents[copy.module.count("/")])), *use, *load)

@@ -1,0 +1,144 @@
+"""The verb install: a private copy of a published container, or easyconfigs, by one run of `eb`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.copies import loading_commands
+from hpcmod.catalogue.index import release_key
+from hpcmod.cli.containers import Here, complete_container, look_around, tell
+from hpcmod.cli.recipes import Recipe, eb_environ, find_recipe, is_easyconfig
+from hpcmod.errors import BusyError, LackingError
+from hpcmod.install.installed import Installed, find_in_tree, own_trees
+from hpcmod.install.own_default import mark_default
+from hpcmod.install.own_place import MODULES, choose_prefix
+from hpcmod.model.catalogue.lifecycle import choose_default
+from hpcmod.process import call
+from hpcmod.render.quote import sh_word
+
+
+@click.command()
+@click.argument(
+    "containers", metavar="CONTAINER|EASYCONFIG...", nargs=-1, required=True, shell_complete=complete_container
+)
+@click.option(
+    "--prefix",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIRECTORY",
+    help="Directory to install below (default: EASYBUILD_PREFIX, else the site's place for your own copies).",
+)
+@click.option("--dry-run", is_flag=True, help="Print the plan and install nothing.")
+@click.option("--rebuild", is_flag=True, help="Install again; your own packages and an unchanged image are kept.")
+@click.option("--site", help="Name or file of the site profile.")
+def install(containers: tuple[str, ...], prefix: Path | None, dry_run: bool, rebuild: bool, site: str | None) -> None:
+    """Install container modules by name, or from easyconfigs: composes and runs `eb`.
+
+    CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue. You get your own copy, beside the site's, and the line
+    that loads it.
+
+    \b
+    Examples:
+      hpcmod install PyTorch
+      hpcmod install --prefix /project/project_465000001/$USER/easybuild PyTorch
+      hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
+      hpcmod install --dry-run --site lumi PyTorch-2.7.1-rocm-6.2.4-singularity.eb
+    """
+    here = look_around(site)
+    chosen = choose_prefix(here.site, os.environ, asked=prefix)
+    recipes = {text: find_recipe(here, text) for text in containers if not is_easyconfig(text)}
+    for recipe in recipes.values():
+        _check_not_loaded(recipe)
+    wanted = [one for one in recipes.values() if rebuild or dry_run or not _is_installed(here, one, asked=prefix)]
+    files = [text for text in containers if text not in recipes]
+    environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
+    flags = [*_place(chosen), *["--extended-dry-run"] * dry_run]
+    status = 0
+    if files:
+        status = call([find_eb(), *files, *flags, *["--rebuild"] * rebuild], env=environ)
+    if wanted and not status:
+        # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy that is to be made
+        again = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
+        status = call([find_eb(), *(str(one.easyconfig) for one in wanted), *flags, *again], env=environ)
+    if not status and not dry_run:
+        for recipe in recipes.values():
+            _show_how_to_load(look_around(site), recipe, chosen)
+    sys.exit(status)
+
+
+def find_eb() -> str:
+    """Find EasyBuild's command: on PATH, or installed with hpcmod.
+
+    Raises
+    ------
+    LackingError
+        If there is none.
+    """
+    if shutil.which("eb"):
+        return "eb"
+    beside = Path(sys.executable).with_name("eb")
+    if beside.is_file():
+        return str(beside)
+    raise LackingError(
+        "the command `eb` of EasyBuild is missing", f"Load the site's module of EasyBuild, or ask for one at {beside}."
+    )
+
+
+def _place(prefix: Path | None) -> list[str]:
+    """Make the options of `eb` that install below a prefix, whatever its configuration says."""
+    if prefix is None:
+        return []
+    software = [f"--installpath-software={prefix}/software", f"--installpath-modules={prefix}/modules"]
+    return [f"--prefix={prefix}", f"--installpath={prefix}", *software, "--suffix-modules-path=all"]
+
+
+def _check_not_loaded(recipe: Recipe) -> None:
+    """Refuse while a module of the name is loaded, as `eb` would, but with what helps.
+
+    Raises
+    ------
+    BusyError
+        If one is.
+    """
+    loaded = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
+    if loaded.partition("/")[0] == recipe.module.partition("/")[0]:
+        raise BusyError(f"{loaded} is loaded in this shell", f"module unload {sh_word(loaded)}, and run this again.")
+
+
+def _is_installed(here: Here, recipe: Recipe, *, asked: Path | None) -> bool:
+    """Return whether the user has this very container already, below the prefix if one is asked for; and say so."""
+    trees = [asked.absolute() / MODULES] if asked else own_trees(here.trees)
+    own = _find(trees, recipe.module)
+    if own is None or own.of_image("sha256") != recipe.sha256 or not Path(own.of_image("path")).is_file():
+        return False
+    tell(f"your own copy of {own.module} is installed already, in {own.root}; --rebuild installs it again")
+    return True
+
+
+def _find(trees: Iterable[Path], module: str) -> Installed | None:
+    return next((one for one in (find_in_tree(tree, module) for tree in trees) if one), None)
+
+
+def _show_how_to_load(here: Here, recipe: Recipe, prefix: Path | None) -> None:
+    """Print the line that loads the copy just made, in this shell and beside the site's."""
+    trees: Sequence[Path] = [prefix / MODULES] if prefix else own_trees(here.trees)
+    own = _find(trees, recipe.module) or _find(own_trees(here.trees), recipe.module)
+    if own is None:  # a configuration of EasyBuild's that says where modules go
+        tell(f"{recipe.module} is installed; before loading it: module use DIRECTORY, with the one that `eb` names")
+        return
+    if _is_default(here, recipe):
+        mark_default(own)
+    tell(f"your own copy is in {own.root}; to load it:")
+    click.echo("; ".join(" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)))
+
+
+def _is_default(here: Here, recipe: Recipe) -> bool:
+    """Return whether a catalogue has this container as the default version of its name."""
+    name = recipe.module.partition("/")[0]
+    defaults = (choose_default(one.named(name), order=release_key) for one in here.catalogues)
+    return any(one is not None and one.module == recipe.module for one in defaults)

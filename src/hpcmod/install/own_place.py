@@ -1,0 +1,106 @@
+"""Where a user's own copies of containers belong: a prefix of EasyBuild below the places of the site profile."""
+
+from __future__ import annotations
+
+import getpass
+import grp
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.site import Site
+
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_CHOSEN_BY = ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "EASYBUILD_INSTALLPATH_SOFTWARE")
+"""With one of these the user has chosen a place already."""
+
+MODULES = "modules/all"
+"""Directory of modulefiles below a prefix."""
+
+
+def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None = None) -> Path | None:
+    """Choose the prefix to give to `eb`; None leaves the choice to EasyBuild, which takes $HOME by default.
+
+    Parameters
+    ----------
+    asked
+        The prefix that the user names.
+
+    Raises
+    ------
+    BadInputError
+        If the site's places leave open which of several directories is meant.
+    """
+    if asked:
+        return asked.absolute()
+    if any(environ.get(name) for name in _CHOSEN_BY) or _is_configured(environ):
+        return None
+    found = tuple(dict.fromkeys(own_prefixes(site, environ)))
+    used = [prefix for prefix in found if (prefix / MODULES).is_dir()] or list(found)
+    if len(used) > 1:
+        listed = "\n".join(f"  {prefix}" for prefix in used)
+        raise BadInputError(
+            f"your own copy could go to several directories:\n{listed}",
+            f"Choose one: --prefix {used[0]}, or export EASYBUILD_PREFIX={used[0]}",
+        )
+    return used[0] if used else None
+
+
+def own_prefixes(site: Site, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the prefixes that the places of the site profile give this user, best first: those that can be written to.
+
+    A place that is not writable itself may hold a directory per project, named after the project's group, such as
+    /project/project_465000001.
+    """
+    user = environ.get("USER") or getpass.getuser()
+    for text in site.image_places:
+        place = _expand(text, environ)
+        if place is None:
+            continue
+        for directory in [place] if _is_writable(place) else _of_projects(place):
+            mine = directory if user in directory.parts else directory / user
+            yield mine / "easybuild"
+
+
+def own_module_trees(site: Site, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the directories of modulefiles below those prefixes that exist."""
+    trees = (prefix / MODULES for prefix in own_prefixes(site, environ))
+    return tuple(tree for tree in trees if tree.is_dir())
+
+
+def _expand(text: str, environ: Mapping[str, str]) -> Path | None:
+    """Fill in the variables of a place; None where one of them is not set."""
+    names = [one or other for one, other in _VARIABLE.findall(text)]
+    if not all(environ.get(name) for name in names):
+        return None
+    return Path(_VARIABLE.sub(lambda match: environ[match[1] or match[2]], text))
+
+
+def _of_projects(place: Path) -> Iterator[Path]:
+    """Yield the directories below a place that are named after a group of this user and can be written to.
+
+    Listing the place instead could mean thousands of directories of other projects.
+    """
+    for number in os.getgroups():
+        with suppress(KeyError):
+            directory = place / grp.getgrgid(number).gr_name
+            if _is_writable(directory):
+                yield directory
+
+
+def _is_writable(directory: Path) -> bool:
+    return directory.is_dir() and os.access(directory, os.W_OK | os.X_OK)
+
+
+def _is_configured(environ: Mapping[str, str]) -> bool:
+    """Return whether a configuration file of EasyBuild says where to install."""
+    home = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
+    named = environ.get("EASYBUILD_CONFIGFILES", "").split(",")
+    for name in [*named, f"{home}/easybuild/config.cfg"]:
+        with suppress(OSError):
+            if name and re.search(r"^\s*(?:prefix|installpath)\s*=", Path(name).read_text(errors="replace"), re.M):
+                return True
+    return False

@@ -1,0 +1,149 @@
+"""A site's copy and a user's own of the same container: the module tool and every verb agree on which one is meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import make_images
+from tests.integration.publishing import SYNTAX, TOOL, Site, make_site
+from tests.stack import Done, ModuleTool, Stack
+
+pytestmark = pytest.mark.stack
+
+TOY = "Toy/1.0"
+
+
+@dataclass(frozen=True)
+class Student:
+    """Somebody at a site with a published Toy 1.0, the default, who has installed a private copy."""
+
+    site: Site
+    home: Path
+    said: str
+    """What the installation printed."""
+
+    @property
+    def own(self) -> Path:
+        return self.home / "mine/modules/all"
+
+    def __call__(self, snippet: str, *trees: Path) -> Done:
+        """Run a snippet with `module` and `hpcmod` at hand and these directories on MODULEPATH."""
+        return self.site.tool(snippet, *trees, cwd=self.home, **variables(self.site, self.home))
+
+    def root_of(self, snippet: str, *trees: Path) -> str:
+        """Run a snippet that prints the root of an installation, and say whose it is."""
+        done = self(snippet, *trees)
+        assert done.returncode == 0, done.stdout + done.stderr
+        root = Path(done.stdout.strip().splitlines()[-1])
+        return "own" if self.home in root.parents else "site"
+
+
+def variables(site: Site, home: Path) -> Mapping[str, str]:
+    return {
+        "HPCMOD_CATALOGUE": str(site.catalogue),
+        "HPCMOD_SITE": "generic",
+        "HOME": str(home),
+        "EASYBUILD_PREFIX": str(home / "mine"),
+        "EASYBUILD_MODULES_TOOL": TOOL[site.tool.name],
+        "EASYBUILD_MODULE_SYNTAX": SYNTAX[site.tool.name],
+        **{name: value for name, value in site.tool.environment().items() if name in ("LMOD_CMD", "MODULES_CMD")},
+    }
+
+
+@pytest.fixture(scope="module", params=["lmod", "envmodules"])
+def student(
+    request: pytest.FixtureRequest, stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Student:
+    top = tmp_path_factory.mktemp(f"which-{request.param}")
+    for place in ("home", "images"):
+        (top / place).mkdir()
+    site = make_site(ModuleTool(stack, top, request.param), top)
+    for image, version in zip(make_images(tiny_sif, top / "images", "old", "one", megabytes=1), ("0.9", "1.0")):
+        site.published(image, version)
+    done = site.tool("hpcmod install Toy", site.modules, cwd=top / "home", **variables(site, top / "home"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Student(site, top / "home", done.stdout)
+
+
+def test_installing_a_published_container_makes_an_own_copy_and_prints_the_line_that_loads_it(student: Student) -> None:
+    line = student.said.splitlines()[-1]
+    assert line == f"module use {student.own}; module load {TOY}"
+    assert student.root_of(f"{line} >&2; echo $CONTAINERROOT", student.site.modules) == "own"
+
+
+def test_by_its_name_alone_the_own_copy_loads_where_its_directory_comes_first(student: Student) -> None:
+    trees = (student.own, student.site.modules)
+    assert student.root_of("module load Toy >&2; echo $CONTAINERROOT", *trees) == "own"
+    assert student.root_of(f"module load {TOY} >&2; echo $CONTAINERROOT", *trees) == "own"
+
+
+@pytest.mark.parametrize(
+    ("on_path", "text"),
+    [
+        *((on_path, text) for on_path in ("site", "own first", "site first") for text in ("Toy", TOY, "Toy/0.9")),
+        *(("own only", text) for text in ("Toy", TOY)),
+    ],
+)
+def test_every_verb_means_the_copy_that_module_load_takes(student: Student, on_path: str, text: str) -> None:
+    own, site = student.own, student.site.modules
+    trees = {"site": [site], "own first": [own, site], "site first": [site, own], "own only": [own]}[on_path]
+    loaded = student.root_of(f"module load {text} >&2; echo $CONTAINERROOT", *trees)
+    ran = student.root_of(f"hpcmod exec {text} sh -c 'echo $CONTAINERROOT'", *trees)
+    info = json.loads(student(f"hpcmod info {text} --json", *trees).stdout)
+    listed = json.loads(student("hpcmod ls --json", *trees).stdout)["containers"]
+    copies = {one["module"]: one["copy"] for one in listed}
+    assert ran == loaded
+    assert ("own" if str(student.home) in info["root"] else "site") == loaded
+    assert copies[info["container"]["module"]] == loaded
+
+
+def test_with_two_copies_it_is_said_which_one_is_used_and_how_to_use_the_other(student: Student) -> None:
+    said = student("hpcmod exec Toy true", student.site.modules).stderr
+    assert f"using the site's copy of {TOY}; to use your own" in said and f"module use {student.own}" in said
+    assert "using your own copy" in student("hpcmod exec Toy true", student.own, student.site.modules).stderr
+    assert "yours, but the site's is used" in student("hpcmod ls", student.site.modules).stdout
+    rows = student("hpcmod info Toy", student.site.modules).stdout
+    assert "copy: the site's, in " in rows and f"to use it: module use {student.own}; module load {TOY}" in rows
+
+
+def test_an_own_copy_that_nothing_marks_is_loaded_by_the_line_that_info_prints(student: Student) -> None:
+    mark = student.own / "Toy/.modulerc.lua"
+    text = mark.read_text()
+    mark.unlink()
+    try:
+        rows = student("hpcmod info Toy", student.site.modules).stdout
+        line = next(row for row in rows.splitlines() if row.startswith("other copy: your own")).partition("use it: ")[2]
+        assert student.root_of(f"{line} >&2; echo $CONTAINERROOT", student.site.modules) == "own"
+    finally:
+        mark.write_text(text)
+
+
+def test_installing_again_says_that_it_is_there_and_prints_the_line(student: Student) -> None:
+    done = student("hpcmod install Toy", student.site.modules)
+    assert done.returncode == 0
+    assert "your own copy of Toy/1.0 is installed already" in done.stderr
+    assert done.stdout == f"module use {student.own}; module load {TOY}\n"
+
+
+def test_while_the_sites_copy_is_loaded_installing_says_to_unload_it(student: Student) -> None:
+    done = student("module load Toy/0.9 >&2; hpcmod install Toy/0.9", student.site.modules)
+    assert done.returncode == 6
+    assert "module unload Toy/0.9" in done.stderr
+
+
+def test_a_prefix_is_obeyed_and_removing_leaves_the_sites_copy(student: Student) -> None:
+    other = student.home / "other"
+    done = student(f"hpcmod install --prefix {other} Toy", student.site.modules)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == f"module use {other}/modules/all; module load {TOY}"
+    assert (other / "software/Toy/1.0/Toy-1.0.sif").is_file()
+    trees = (other / "modules/all", student.site.modules)
+    removed = student(f"hpcmod remove {TOY}", *trees)
+    assert removed.returncode == 0, removed.stderr
+    assert not (other / "modules/all/Toy").exists()
+    assert student.root_of("module load Toy >&2; echo $CONTAINERROOT", *trees) == "site"

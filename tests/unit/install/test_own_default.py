@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.install.installed import Installed
+from hpcmod.install.own_default import mark_default, unmark_default
+
+
+def copy_of(tree: Path, module: str) -> Installed:
+    modulefile = tree / f"{module}.lua"
+    modulefile.parent.mkdir(exist_ok=True)
+    return Installed(module, modulefile, tree, {})
+
+
+def test_the_mark_names_the_version_and_moves_to_the_last_one_marked(tmp_path: Path) -> None:
+    mark_default(copy_of(tmp_path, "Toy/1.0"))
+    mark = tmp_path / "Toy/.modulerc.lua"
+    assert 'module_version("Toy/1.0", "default")' in mark.read_text()
+    mark_default(copy_of(tmp_path, "Toy/2.0"))
+    assert "1.0" not in mark.read_text() and "Toy/2.0" in mark.read_text()
+
+
+def test_removing_takes_away_the_mark_of_that_version_only(tmp_path: Path) -> None:
+    mark_default(copy_of(tmp_path, "Toy/2.0"))
+    unmark_default(copy_of(tmp_path, "Toy/1.0"))
+    assert (tmp_path / "Toy/.modulerc.lua").exists()
+    unmark_default(copy_of(tmp_path, "Toy/2.0"))
+    assert not (tmp_path / "Toy/.modulerc.lua").exists()
+
+
+@pytest.mark.parametrize("text", ["", 'module_version("Toy/9", "default")\n', "-- mine\n-- of two lines\n"])
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, text: str) -> None:
+    copy = copy_of(tmp_path, "Toy/1.0")
+    (tmp_path / "Toy/.modulerc.lua").write_text(text)
+    mark_default(copy)
+    unmark_default(copy)
+    assert (tmp_path / "Toy/.modulerc.lua").read_text() == text

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import grp
+import os
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.install.own_place import choose_prefix, own_module_trees, own_prefixes
+from hpcmod.model.site import Site
+
+ALICE = {"USER": "alice", "HOME": "/nowhere"}
+
+
+def site_with(*places: object) -> Site:
+    return Site("here", image_places=tuple(map(str, places)))
+
+
+def test_own_copies_go_to_the_first_place_that_can_be_written_to(tmp_path: Path) -> None:
+    site = site_with("/nonexistent", tmp_path)
+    assert choose_prefix(site, ALICE) == tmp_path / "alice" / "easybuild"
+
+
+def test_a_place_of_the_users_own_gets_no_second_directory_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "alice").mkdir()
+    site = site_with(f"{tmp_path}/$USER")
+    assert choose_prefix(site, ALICE) == tmp_path / "alice" / "easybuild"
+
+
+def test_a_place_with_an_unset_variable_is_passed_over(tmp_path: Path) -> None:
+    assert choose_prefix(site_with("/project/$PROJECT"), ALICE) is None
+
+
+@pytest.fixture
+def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place that holds a directory per project, of which the user is in two."""
+    groups = {1: "project_1", 2: "project_2"}
+    monkeypatch.setattr(os, "getgroups", lambda: list(groups))
+    monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group((groups[number], "x", number, [])))
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path)
+    (tmp_path / "project_1").mkdir()
+    return tmp_path
+
+
+def test_the_directory_of_a_project_is_found_by_its_group(projects: Path) -> None:
+    assert choose_prefix(site_with(projects), ALICE) == projects / "project_1" / "alice" / "easybuild"
+
+
+def test_with_several_projects_the_user_is_asked(projects: Path) -> None:
+    (projects / "project_2").mkdir()
+    with pytest.raises(BadInputError, match=r"(?s)several directories.*project_1.*project_2") as caught:
+        choose_prefix(site_with(projects), ALICE)
+    assert f"--prefix {projects}/project_1/alice/easybuild" in caught.value.cure
+
+
+def test_of_several_projects_the_one_already_used_is_taken(projects: Path) -> None:
+    used = projects / "project_2" / "alice" / "easybuild"
+    (used / "modules" / "all").mkdir(parents=True)
+    site = site_with(projects)
+    assert choose_prefix(site, ALICE) == used
+    assert own_module_trees(site, ALICE) == (used / "modules" / "all",)
+    assert len(list(own_prefixes(site, ALICE))) == 2
+
+
+@pytest.mark.parametrize("name", ["EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "EASYBUILD_INSTALLPATH_SOFTWARE"])
+def test_what_the_user_has_told_easybuild_wins(tmp_path: Path, name: str) -> None:
+    assert choose_prefix(site_with(tmp_path), {**ALICE, name: "/mine"}) is None
+
+
+def test_a_configuration_file_of_easybuild_wins(tmp_path: Path) -> None:
+    config = tmp_path / "config.cfg"
+    config.write_text("[config]\nprefix = /mine\n")
+    assert choose_prefix(site_with(tmp_path), {**ALICE, "EASYBUILD_CONFIGFILES": str(config)}) is None
+
+
+def test_a_prefix_on_the_command_line_wins_over_all(tmp_path: Path) -> None:
+    asked = choose_prefix(site_with(tmp_path), {**ALICE, "EASYBUILD_PREFIX": "/mine"}, asked=Path("/asked"))
+    assert asked == Path("/asked")
