@@ -39,6 +39,8 @@ moduleclass = 'ai'
 SITE = """
 name = "virtual"
 extends = "lumi"
+[gpu]
+per_rank = "all"
 [binds]
 required = []
 optional = []

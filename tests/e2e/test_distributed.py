@@ -31,6 +31,7 @@ SETTINGS = RunscriptSettings(
     "PyTorch/1",
     "SIFPYTORCH",
     gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    gpus_per_rank="one",
     nodes=(NodeType("node", gpus=4),),
 )
 
@@ -204,10 +205,12 @@ def test_scancel_reaches_python_and_leaves_no_process(run: Runner, tmp_path: Pat
     ],
 )
 def test_each_rank_sees_one_stand_in_for_a_gpu(run: Runner, options: str, seen: list[str] | None) -> None:
-    show = "import os; print(os.environ['SLURM_PROCID'], os.environ['ROCR_VISIBLE_DEVICES'])"
+    names = ("SLURM_PROCID", "ROCR_VISIBLE_DEVICES", "LOCAL_RANK", "HPCMOD_LOCAL_RANK")
+    show = f"import os; print(*(os.environ[name] for name in {names}))"
     done = run(f"srun -N1 -n4 {options}", "-c", show)
     assert done.returncode == 0, done.stderr
     devices = [line.split()[1] for line in sorted(done.stdout.splitlines())]
+    assert [line.split()[2:] for line in sorted(done.stdout.splitlines())] == [["0", str(rank)] for rank in range(4)]
     assert len(devices) == 4 and not any("," in device for device in devices)
     assert seen is None or devices == seen
 
@@ -226,6 +229,5 @@ def test_an_inconsistent_environment_is_refused_by_one_message(run: Runner) -> N
     done = run("srun -N2 -n4 --ntasks-per-node=2", MEET, "0", WORLD_SIZE="8")
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if line.startswith("conda-python-distributed: ")]
-    assert said == [
-        "conda-python-distributed: WORLD_SIZE is 8, but the step has 4 tasks. Unset WORLD_SIZE, or set RANK as well"
-    ]
+    message = "WORLD_SIZE is 8, but the step has 4 tasks. Unset WORLD_SIZE, or set RANK as well"
+    assert len(said) == 1 and said[0].endswith(message), "the virtual nodes share a directory, so one speaks for all"

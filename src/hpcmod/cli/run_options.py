@@ -43,6 +43,12 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--launcher", default=None, type=click.Choice(LAUNCHERS), help="What starts the ranks."),
         click.option("--ranks-per-node", default=0, help="Default: one a GPU."),
         click.option("--gpus", default=-1, help="A node; default: all."),
+        click.option(
+            "--gpus-visible",
+            default=None,
+            type=click.Choice(("one", "all")),
+            help="GPUs that each rank sees; default: as the site profile says.",
+        ),
         click.option("-B", "--bind", "binds", multiple=True, help="Bind path, beside those of the module."),
         click.option("--profile-rank", default="", help="Run these ranks under a profiler: 14 or 0,8."),
         click.option("--profiler", default="", help="rocprof, nsys, py-spy, or any command."),
@@ -54,7 +60,7 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
 
 def script_options(given: Mapping[str, Any]) -> tuple[str, ...]:
     """Collect the options that the run script gets."""
-    names = ("profile-rank", "profiler", "debug")
+    names = ("gpus-visible", "profile-rank", "profiler", "debug")
     pairs = [(f"--{name}", given[name.replace("-", "_")]) for name in names]
     return tuple(word for pair in pairs if pair[1] for word in pair)
 

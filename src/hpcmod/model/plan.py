@@ -42,8 +42,8 @@ class RunscriptSettings:
     """Variable that holds the SIF's path outside the container, e.g. SIFPYTORCH."""
     gpu_visibility: tuple[str, ...] = ()
     """Variables that choose GPUs on this machine, Slurm's own first, e.g. ROCR_VISIBLE_DEVICES; empty: no GPUs."""
-    gpus_per_rank: str = "one"
-    """`one`: each rank sees the GPU of its local rank when Slurm showed it several; `all`: left as Slurm set it."""
+    gpus_per_rank: str = "all"
+    """`all`: a rank sees what Slurm showed it, and LOCAL_RANK is its place; `one`: it sees one GPU, as number 0."""
     cache_root: str = "/tmp"  # noqa: S108 - a default for node-local caches, keyed by user and job below it
     """Node-local directory for caches."""
     binds: Binds = ()

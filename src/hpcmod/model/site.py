@@ -189,7 +189,8 @@ class Site:
     """amd or nvidia; empty: no GPUs."""
     gpu_visibility: tuple[str, ...] = ()
     """Variables that choose GPUs, Slurm's own first; empty: no GPUs."""
-    gpus_per_rank: str = "one"
+    gpus_per_rank: str = "all"
+    """Which GPUs a rank sees: `all` of its node, as under torchrun, or `one`."""
     runtime_flags: tuple[str, ...] = ()
     """Flags that Apptainer and SingularityCE need here to show the GPUs: --nv, --rocm, or none."""
     nics: tuple[str, ...] = ()

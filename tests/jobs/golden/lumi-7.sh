@@ -1,6 +1,6 @@
 #!/bin/bash
 # 2 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
-#SBATCH --job-name=cv_example_ds
+#SBATCH --job-name=bash
 # %x is the name of the job, %j its number
 #SBATCH --output=%x-%j.out
 #SBATCH --account=project_465000001
@@ -17,9 +17,10 @@
 module load PyTorch || exit
 
 # Each rank of a node gets the cores near its GPU, GPU 0 first.
+# What is in single quotes is for the ranks, not for this shell.
+# shellcheck disable=SC2016
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=8 --cpus-per-task=7 \
     --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \
     singularity exec --bind .:/workdir "$SIF" \
-    conda-python-distributed -u /workdir/cv_example_ds.py --deepspeed --deepspeed_config \
-    /workdir/ds_fp16_z1_config.json -a resnet50 --batch-size 4096 --workers 7 --gpu 0 --local_rank 0 --epochs 2 \
-    /flash/project_465000001/data-sets/data-resnet-small
+    run-in-env bash -c \
+    'conda-python-distributed --gpus-visible all -u /workdir/cv_example_ds.py --deepspeed --deepspeed_config /workdir/ds_fp16_z1_config.json -a resnet50 --batch-size 4096 --workers 7 --gpu $SLURM_LOCALID --local_rank $SLURM_LOCALID --epochs 2 /flash/project_465000001/data-sets/data-resnet-small'

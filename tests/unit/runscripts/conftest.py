@@ -17,6 +17,7 @@ def settings() -> RunscriptSettings:
         module="PyTorch/2.7.1",
         sif_variable="SIFPYTORCH",
         gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+        gpus_per_rank="one",
         tunables=(("NCCL_SOCKET_IFNAME", "hsn0,hsn1"), ("ODD_ONE", 'it\'s $(id) `id`\n"2"')),
     )
 

@@ -104,7 +104,18 @@ def test_the_environment_is_otherwise_untouched(rank: Rank) -> None:
     own = {**lower_case, "LC_ALL": "C", "TWO_LINES": "b\nc"}
     env = task(0, **own)
     seen = rank(env).environment
-    ours = {*RANKS, "NCCL_SOCKET_IFNAME", "ODD_ONE", "PYTHONNOUSERSITE", "PWD", "SHLVL", "_", "OLDPWD", "python"}
+    ours = {
+        *RANKS,
+        "HPCMOD_LOCAL_RANK",
+        "NCCL_SOCKET_IFNAME",
+        "ODD_ONE",
+        "PYTHONNOUSERSITE",
+        "PWD",
+        "SHLVL",
+        "_",
+        "OLDPWD",
+        "python",
+    }
     caches = {name for name, value in seen.items() if "-hpcmod-4711-" in value}
     assert len(caches) == 8
     kept = {name: value for name, value in seen.items() if name not in ours | caches}
@@ -144,4 +155,4 @@ def test_what_explain_prints_is_what_python_sees(rank: Rank) -> None:
 def test_help_tells_the_options(rank: Rank) -> None:
     ran = rank({}, "--hpcmod-help")
     assert ran.status == 0
-    assert all(word in ran.stdout for word in ("--hpcmod-explain", "HPCMOD_GPUS", "HPCMOD_CACHE_ROOT", *RANKS))
+    assert all(word in ran.stdout for word in ("--hpcmod-explain", "--gpus-visible", "HPCMOD_CACHE_ROOT", *RANKS))

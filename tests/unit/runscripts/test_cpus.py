@@ -108,7 +108,7 @@ def chosen_on_lumi(has: str, **env: str) -> str:
 
 @pytest.mark.parametrize("local_rank", range(8))
 def test_the_cores_of_lumi_are_those_of_the_printed_masks(local_rank: int) -> None:
-    place = {"LOCAL_RANK": str(local_rank), "LOCAL_WORLD_SIZE": "8"}
+    place = {"_place": str(local_rank), "LOCAL_WORLD_SIZE": "8"}
     assert chosen_on_lumi(OPEN, **place) == f"taskset -c {NEAR_ON_LUMI[local_rank]}"
     assert chosen_on_lumi("0-127", **place) == f"taskset -c {NEAR_ON_LUMI[local_rank]}"
 
@@ -124,7 +124,7 @@ def test_the_cores_of_lumi_are_those_of_the_printed_masks(local_rank: int) -> No
     ],
 )
 def test_ranks_of_lumi_share_the_node(has: str, more: dict[str, str], words: str) -> None:
-    assert chosen_on_lumi(has, **{"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "8", **more}) == words
+    assert chosen_on_lumi(has, **{"_place": "1", "LOCAL_WORLD_SIZE": "8", **more}) == words
 
 
 def test_explain_shows_the_cores(bare: Rank) -> None:

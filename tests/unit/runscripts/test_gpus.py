@@ -14,28 +14,91 @@ AMD = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 ALL = {"HPCMOD_GPUS": "all"}
 
 
+AMD_AND_RANK = (*AMD, "LOCAL_RANK")
+
+
 @pytest.mark.parametrize(
     ("number", "layout", "more", "seen"),
     [
-        pytest.param(3, (8,), {AMD[0]: EIGHT}, ("3", None, None), id="one of eight"),
-        pytest.param(1, (2,), {AMD[0]: "4,6"}, ("6", None, None), id="one of two on a shared node"),
-        pytest.param(1, (2,), {AMD[0]: EIGHT}, ("1", None, None), id="more GPUs than ranks"),
-        pytest.param(1, (8,), {AMD[0]: "5"}, ("5", None, None), id="Slurm chose one"),
-        pytest.param(1, (8,), {AMD[0]: "0,1"}, ("0,1", None, None), id="more ranks than GPUs"),
-        pytest.param(0, (1,), {AMD[0]: EIGHT}, (EIGHT, None, None), id="one rank for all"),
-        pytest.param(1, (8,), {}, (None, None, None), id="no GPU"),
-        pytest.param(3, (8,), {AMD[0]: EIGHT, **ALL}, (EIGHT, None, None), id="opted out"),
-        pytest.param(3, (8,), dict.fromkeys(AMD, EIGHT), ("3", "0", "0"), id="Slurm set all three"),
-        pytest.param(1, (8,), dict.fromkeys(AMD, "5"), ("5", "0", "0"), id="Slurm chose one in all three"),
-        pytest.param(0, (1,), dict.fromkeys(AMD, "4,5"), ("4,5", "0,1", "0,1"), id="a rank with two of a shared node"),
-        pytest.param(3, (8,), {AMD[0]: EIGHT, AMD[1]: "3"}, (EIGHT, "3", None), id="the user chose one by HIP"),
-        pytest.param(3, (8,), {AMD[1]: "3"}, (None, "3", None), id="the user chose, Slurm said nothing"),
+        pytest.param(3, (8,), {AMD[0]: EIGHT}, ("3", None, None, "0"), id="one of eight"),
+        pytest.param(1, (2,), {AMD[0]: "4,6"}, ("6", None, None, "0"), id="one of two on a shared node"),
+        pytest.param(1, (2,), {AMD[0]: EIGHT}, ("1", None, None, "0"), id="more GPUs than ranks"),
+        pytest.param(1, (8,), {AMD[0]: "5"}, ("5", None, None, "0"), id="Slurm chose one"),
+        pytest.param(5, (8,), {AMD[0]: "0,1"}, ("0,1", None, None, "1"), id="more ranks than GPUs"),
+        pytest.param(0, (1,), {AMD[0]: EIGHT}, (EIGHT, None, None, "0"), id="one rank for all"),
+        pytest.param(1, (8,), {}, (None, None, None, "1"), id="no GPU"),
+        pytest.param(1, (8,), {AMD[0]: "-1"}, ("-1", None, None, "1"), id="GPUs hidden by the user"),
+        pytest.param(3, (8,), {AMD[0]: EIGHT, **ALL}, (EIGHT, None, None, "3"), id="all visible"),
+        pytest.param(3, (8,), {AMD[0]: EIGHT, "LOCAL_RANK": "3"}, (EIGHT, None, None, "3"), id="LOCAL_RANK was set"),
+        pytest.param(3, (8,), dict.fromkeys(AMD, EIGHT), ("3", "0", "0", "0"), id="Slurm set all three"),
+        pytest.param(1, (8,), dict.fromkeys(AMD, "5"), ("5", "0", "0", "0"), id="Slurm chose one in all three"),
+        pytest.param(0, (1,), dict.fromkeys(AMD, "4,5"), ("4,5", "0,1", "0,1", "0"), id="two GPUs of a shared node"),
+        pytest.param(1, (2,), {**dict.fromkeys(AMD, "4,5"), **ALL}, ("4,5", "0,1", "0,1", "1"), id="two, both visible"),
+        pytest.param(1, (2,), {AMD[0]: EIGHT, AMD[1]: "2,3"}, (EIGHT, "3", None, "0"), id="two chosen by HIP"),
+        pytest.param(1, (2,), {AMD[0]: EIGHT, AMD[1]: "2,3", **ALL}, (EIGHT, "2,3", None, "1"), id="both of those"),
+        pytest.param(3, (8,), {AMD[0]: EIGHT, AMD[1]: "3"}, (EIGHT, "3", None, "0"), id="one chosen by HIP"),
+        pytest.param(3, (8,), {AMD[1]: "3"}, (None, "3", None, "0"), id="one chosen by HIP, none by Slurm"),
+        pytest.param(0, (2,), {AMD[1]: "3,4", AMD[2]: EIGHT}, (None, "3", "3", "0"), id="HIP decides over CUDA"),
     ],
 )
-def test_each_rank_sees_the_gpu_of_its_local_rank(
+def test_local_rank_counts_among_the_gpus_that_a_rank_sees(
     rank: Rank, number: int, layout: tuple[int, ...], more: dict[str, str], seen: tuple[str | None, ...]
 ) -> None:
-    assert rank.sees(task(number, layout, **more), *AMD) == seen
+    assert rank.sees(task(number, layout, **more), *AMD_AND_RANK) == seen
+    assert rank.sees(task(number, layout, **more), "HPCMOD_LOCAL_RANK") == (str(number),)
+
+
+@pytest.mark.parametrize("mode", ["one", "all"])
+@pytest.mark.parametrize(
+    ("more", "seen"),
+    [
+        pytest.param({AMD[0]: "5", AMD[1]: "2,3"}, ("5", "0", None), id="HIP beyond the one GPU of Slurm"),
+        pytest.param({AMD[0]: "6", AMD[2]: "4,5,6,7"}, ("6", None, "0"), id="left over from Slurm"),
+        pytest.param({AMD[0]: "6", AMD[1]: "6", AMD[2]: "4,5,6,7"}, ("6", "0", "0"), id="both"),
+    ],
+)
+def test_what_hip_counts_within_rocr_is_never_an_empty_set(
+    rank: Rank, mode: str, more: dict[str, str], seen: tuple[str | None, ...]
+) -> None:
+    ran = rank(task(0, (2,), HPCMOD_GPUS_VISIBLE=mode, **more), "x.py")
+    assert tuple(ran.environment.get(name) for name in AMD) == seen and ran.environment["LOCAL_RANK"] == "0"
+    assert "would leave no GPU; it is set to 0\n" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "seen"),
+    [
+        pytest.param(("--gpus-visible", "all"), {}, (EIGHT, "3"), id="by option"),
+        pytest.param((), {"HPCMOD_GPUS_VISIBLE": "all"}, (EIGHT, "3"), id="by variable"),
+        pytest.param(("--gpus-visible=all",), {"HPCMOD_GPUS_VISIBLE": "one"}, (EIGHT, "3"), id="the option wins"),
+        pytest.param((), {"HPCMOD_GPUS": "all"}, (EIGHT, "3"), id="by its former name"),
+    ],
+)
+def test_the_user_chooses_how_many_gpus_are_visible(
+    rank: Rank, options: tuple[str, ...], env: dict[str, str], seen: tuple[str, str]
+) -> None:
+    ran = rank(task(3, (8,), **{AMD[0]: EIGHT, **env}), *options, "x.py")
+    assert (ran.environment[AMD[0]], ran.environment["LOCAL_RANK"]) == seen
+
+
+def test_ranks_share_gpus_where_they_are_asked_to(rank: Rank) -> None:
+    envs = [task(number, (8,), **{AMD[0]: "0,1,2,3", "SLURM_GPUS_ON_NODE": "4"}) for number in range(8)]
+    ran = [rank(env, "--gpus-visible", "one", "x.py") for env in envs]
+    assert [each.environment[AMD[0]] for each in ran] == list("00112233")
+    assert {each.environment["LOCAL_RANK"] for each in ran} == {"0"}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        pytest.param({AMD[0]: "0,1,2,3", "SLURM_GPUS_ON_NODE": "4"}, True, id="all of the node"),
+        pytest.param({AMD[0]: "0,1", "SLURM_GPUS_ON_NODE": "16"}, False, id="two for each rank, by the same numbers"),
+        pytest.param({}, False, id="no GPUs"),
+    ],
+)
+def test_more_ranks_than_gpus_are_warned(rank: Rank, more: dict[str, str], said: bool) -> None:
+    told = [rank(task(number, (8,), **more), "x.py").stderr for number in range(2)]
+    assert ("8 ranks of this node share 4 GPU(s)" in told[0]) is said and not told[1]
 
 
 def test_cuda_devices_keep_their_names(tmp_path: Path, settings: RunscriptSettings, python_path: str) -> None:
@@ -50,8 +113,9 @@ def test_where_the_site_says_all_the_gpus_stay_as_they_are(
     tmp_path: Path, settings: RunscriptSettings, python_path: str
 ) -> None:
     rank = Rank(Scripts(tmp_path).write(replace(settings, gpus_per_rank="all")), python_path)
-    assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT), AMD[0]) == (EIGHT,)
-    assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT, HPCMOD_GPUS="one"), AMD[0]) == ("1",)
+    names = (AMD[0], "LOCAL_RANK")
+    assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT), *names) == (EIGHT, "1")
+    assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT, HPCMOD_GPUS="one"), *names) == ("1", "0")
 
 
 def test_a_machine_without_gpus_needs_none_of_it(tmp_path: Path, python_path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 
@@ -182,7 +183,10 @@ def test_one_rank_of_mpirun_speaks_for_all(rank: Rank) -> None:
 def test_an_incomplete_launcher_is_refused(rank: Rank) -> None:
     env = {name: value for name, value in pals(0, 4, 8).items() if name != "PMI_SIZE"}
     ran = rank({**env, **TOLD})
-    assert ran.status == 2 and ran.stderr == f"{DISTRIBUTED}: WORLD_SIZE is '' (PMI_SIZE), which is no number\n"
+    assert (
+        ran.status == 2
+        and ran.stderr == f"{DISTRIBUTED}: WORLD_SIZE is not known: PALS does not tell it (PMI_SIZE). Set WORLD_SIZE\n"
+    )
 
 
 @pytest.mark.parametrize(("env", "name"), [(openmpi(1, 4, 4), "mpirun"), (flux(1, 1, 4), "flux"), (task(1), "srun")])
@@ -202,6 +206,86 @@ def test_a_place_in_turn_and_one_node_by_node_are_told_apart(rank: Rank) -> None
 def test_the_table_of_launchers_names_variables_only() -> None:
     lines = runscript_templates()["_launchers.bash.j2"].splitlines()
     rows = [line.rstrip("'").split("|") for line in lines if line.count("|") > 4]
-    assert [row[0] for row in rows] == ["torchrun", "mpirun", "mpiexec", "flux", "srun", "PALS"]
+    assert [row[0] for row in rows] == [
+        "torchrun",
+        "mpirun",
+        "mpiexec",
+        "mpirun_rsh",
+        "jsrun",
+        "flux",
+        "srun",
+        "PALS",
+        "PET",
+        "Kubernetes",
+    ]
     names = [name for row in rows for field in row[1:] for name in field.split(" ")]
-    assert {len(row) for row in rows} == {9} and all(re.fullmatch("-|[A-Z_]+[A-Za-z_]*|_step", name) for name in names)
+    assert {len(row) for row in rows} == {9} and all(
+        re.fullmatch("-|=[01]|[A-Z_]+[A-Za-z0-9_]*|_step", name) for name in names
+    )
+
+
+def jsrun(number: int) -> dict[str, str]:
+    names = {"RANK": number, "LOCAL_RANK": number % 4, "SIZE": 8, "LOCAL_SIZE": 4}
+    return {**{f"JSM_NAMESPACE_{name}": str(value) for name, value in names.items()}, "LSB_JOBID": "77"}
+
+
+PET = {
+    "PET_NNODES": "2",
+    "PET_NODE_RANK": "1",
+    "PET_NPROC_PER_NODE": "1",
+    "PET_MASTER_ADDR": "w0",
+    "PET_MASTER_PORT": "29400",
+}
+INDEXED = {"JOB_COMPLETION_INDEX": "3"}
+
+
+@pytest.mark.parametrize(
+    ("env", "place"),
+    [
+        pytest.param({**TOLD, **jsrun(5)}, ("5", "1", "8", "4", None), id="jsrun"),
+        pytest.param(PET, ("1", "0", "2", "1", "1"), id="variables of torchrun"),
+        pytest.param({**TOLD, **INDEXED, "WORLD_SIZE": "8"}, ("3", "0", "8", "1", "3"), id="indexed Job of Kubernetes"),
+        pytest.param({**PET, "RANK": "1", "WORLD_SIZE": "2"}, ("1", "0", "2", "1", "1"), id="PyTorchJob"),
+    ],
+)
+def test_launchers_without_slurm_are_read(rank: Rank, env: dict[str, str], place: tuple[str | None, ...]) -> None:
+    assert rank.sees(env, *PLACE) == place
+
+
+def test_the_meeting_point_of_torchruns_variables_is_taken(rank: Rank) -> None:
+    assert rank.sees(PET, "MASTER_ADDR", "MASTER_PORT") == ("w0", "29400")
+
+
+def test_torchrun_takes_its_variables_over(rank: Rank) -> None:
+    ran = rank({**PET, "PET_NPROC_PER_NODE": "8"}, "--launcher", "torchrun", "x.py")
+    words = ran.arguments
+    assert [words[words.index(flag) + 1] for flag in ("--nnodes", "--node_rank", "--nproc_per_node")] == ["2", "1", "8"]
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        pytest.param({**PET, "PET_NPROC_PER_NODE": "8"}, "--launcher torchrun", id="ranks for torchrun to start"),
+        pytest.param({**TOLD, **INDEXED}, "WORLD_SIZE is not known: Kubernetes does not tell it", id="no size"),
+        pytest.param({"PMI_RANK": "1", "PMI_SIZE": "8"}, "PMI_SIZE is 8, but nothing tells which rank", id="PMI alone"),
+        pytest.param({"PMIX_RANK": "0"}, "PMIX_RANK is 0, but nothing tells which rank", id="PMIx alone"),
+        pytest.param({"LSB_MCPU_HOSTS": "batch1 1 a01 42"}, "this job of LSF has 2 hosts", id="LSF without jsrun"),
+        pytest.param({"NHOSTS": "2", "PE_HOSTFILE": "/x"}, "this job of Grid Engine has 2 hosts", id="Grid Engine"),
+    ],
+)
+def test_one_process_of_many_never_takes_itself_for_the_only_rank(rank: Rank, env: dict[str, str], said: str) -> None:
+    for more in ((), ("--hpcmod-explain",)):
+        ran = rank(env, *more, "x.py")
+        assert (ran.status, ran.stdout) == (2, "") and said in ran.stderr
+
+
+@pytest.mark.parametrize(("hosts", "status"), [("a\na\n", 0), ("a\nb\n", 2)])
+def test_a_job_of_pbs_with_several_hosts_needs_a_launcher(rank: Rank, tmp_path: Path, hosts: str, status: int) -> None:
+    (tmp_path / "hosts").write_text(hosts)
+    env = {"PBS_JOBID": "1.x", "PBS_NODEFILE": str(tmp_path / "hosts")}
+    assert rank(env, "x.py").status == status
+    assert rank.sees({**env, "WORLD_SIZE": "1"}, "RANK") == ("0",)
+
+
+def test_hosts_of_pbs_that_cannot_be_read_are_reported(rank: Rank) -> None:
+    assert "/nowhere cannot be read here" in rank({"PBS_NODEFILE": "/nowhere"}, "x.py").stderr

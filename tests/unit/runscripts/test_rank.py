@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -130,22 +132,33 @@ def test_ranks_that_are_alone_do_not_meet(rank: Rank) -> None:
 
 
 FAULTS = [
-    pytest.param(0, {"SLURM_PROCID": "x"}, "RANK is 'x' (SLURM_PROCID), which is no number", id="rank"),
-    pytest.param(0, {"SLURM_PROCID": ""}, "RANK is '' (SLURM_PROCID), which is no number", id="no rank"),
-    pytest.param(0, {"SLURM_LOCALID": "-1"}, "LOCAL_RANK is '-1' (SLURM_LOCALID), which is no number", id="negative"),
+    pytest.param(0, {"SLURM_PROCID": "x"}, "RANK is 'x' (SLURM_PROCID), which is not a number", id="rank"),
+    pytest.param(
+        0, {"SLURM_PROCID": ""}, "RANK is not known: srun does not tell it (SLURM_PROCID). Set RANK", id="no rank"
+    ),
+    pytest.param(
+        0, {"SLURM_LOCALID": "-1"}, "LOCAL_RANK is '-1' (SLURM_LOCALID), which is not a number", id="negative"
+    ),
     pytest.param(0, {"WORLD_SIZE": "many", "RANK": "0"}, "WORLD_SIZE is 'many' (already set)", id="size"),
-    pytest.param(0, {"RANK": "a[$(touch pwned)]"}, "which is no number", id="would be evaluated"),
+    pytest.param(0, {"RANK": "a[$(touch pwned)]"}, "which is not a number", id="would be evaluated"),
     pytest.param(0, {"RANK": "4", "WORLD_SIZE": "4"}, "RANK is 4 (already set), but WORLD_SIZE is 4", id="too high"),
     pytest.param(0, {"WORLD_SIZE": "8"}, "WORLD_SIZE is 8, but the step has 4 tasks", id="size of another step"),
     pytest.param(1, {"RANK": "0"}, "RANK is 0 in task 1", id="rank of the batch script"),
     pytest.param(3, {"LOCAL_RANK": "1"}, "LOCAL_RANK is 1 (already set), but LOCAL_WORLD_SIZE is 1", id="local rank"),
-    pytest.param(0, {"MASTER_PORT": "0"}, "MASTER_PORT is 0, which is no port", id="port 0"),
-    pytest.param(0, {"MASTER_PORT": "65536"}, "MASTER_PORT is 65536, which is no port", id="port too high"),
+    pytest.param(0, {"MASTER_PORT": "0"}, "MASTER_PORT is 0, which is not a port", id="port 0"),
+    pytest.param(0, {"MASTER_PORT": "65536"}, "MASTER_PORT is 65536, which is not a port", id="port too high"),
     pytest.param(0, {"SLURM_STEP_NODELIST": "nid[1"}, "no host list in SLURM_STEP_NODELIST", id="host list"),
-    pytest.param(0, {"SLURM_JOB_ID": "x"}, "SLURM_JOB_ID is 'x', which is no number", id="job"),
-    pytest.param(0, {"SLURM_STEP_TASKS_PER_NODE": "3,"}, "LOCAL_WORLD_SIZE is '' (tasks", id="tasks of nodes"),
-    pytest.param(0, {"SLURM_NODEID": "2"}, "LOCAL_WORLD_SIZE is '' (tasks", id="a node too many"),
-    pytest.param(0, {"HPCMOD_GPUS": "two"}, "HPCMOD_GPUS is 'two'; it can be one or all", id="GPUs"),
+    pytest.param(0, {"SLURM_JOB_ID": "x"}, "SLURM_JOB_ID is 'x', which is not a number", id="job"),
+    pytest.param(
+        0,
+        {"SLURM_STEP_TASKS_PER_NODE": "3,"},
+        "LOCAL_WORLD_SIZE is not known: srun does not tell it (tasks",
+        id="tasks of nodes",
+    ),
+    pytest.param(
+        0, {"SLURM_NODEID": "2"}, "LOCAL_WORLD_SIZE is not known: srun does not tell it (tasks", id="a node too many"
+    ),
+    pytest.param(0, {"HPCMOD_GPUS": "two"}, "--gpus-visible is 'two'; it can be one or all", id="GPUs"),
 ]
 
 
@@ -175,6 +188,27 @@ def test_one_rank_speaks_for_all(rank: Rank, more: dict[str, str]) -> None:
     assert sum(message != "" for message in messages) == 1
 
 
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_rank_that_refuses_alone_says_so(rank: Rank, number: int) -> None:
+    ran = rank(task(number, SLURM_STEP_NODELIST="nid[1"))
+    assert (ran.status, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(f"{DISTRIBUTED}: rank {number}: no host list in SLURM_STEP_NODELIST")
+
+
+@pytest.mark.parametrize("later", [{"SLURM_STEP_ID": "1"}, {"SLURM_JOB_ID": "4712"}, {"SLURM_RESTART_COUNT": "1"}])
+def test_another_step_or_job_is_told_again(rank: Rank, later: dict[str, str]) -> None:
+    said = [rank(task(0, WORLD_SIZE="8", **more)).stderr for more in ({}, {}, later)]
+    assert said[0] and not said[1] and said[2] == said[0]
+
+
+def test_a_mark_that_somebody_else_left_does_not_silence_a_rank(rank: Rank, tmp_path: Path) -> None:
+    mark = tmp_path / "caches" / f"{os.getuid()}-hpcmod-refused-4711-0-0"
+    mark.parent.mkdir()
+    mark.symlink_to(tmp_path / "mine")
+    (tmp_path / "mine").touch()
+    assert "WORLD_SIZE is 8" in rank(task(2, WORLD_SIZE="8")).stderr and (tmp_path / "mine").stat().st_size == 0
+
+
 def test_ranks_beyond_the_size_are_reported_once(rank: Rank) -> None:
     ran = [rank(task(number, WORLD_SIZE="2", RANK=str(number))) for number in range(4)]
     assert [each.status for each in ran] == [0, 0, 2, 2]
@@ -191,4 +225,4 @@ def test_without_srun_many_ranks_need_to_be_told_everything(rank: Rank, missing:
 
 def test_numbers_with_zeros_in_front_are_decimal(rank: Rank) -> None:
     env = task(0, (9,), SLURM_PROCID="08", SLURM_LOCALID="08", ROCR_VISIBLE_DEVICES="0,1,2,3,4,5,6,7,8")
-    assert rank.sees(env, "RANK", "LOCAL_RANK", "ROCR_VISIBLE_DEVICES") == ("8", "8", "8")
+    assert rank.sees(env, "RANK", "HPCMOD_LOCAL_RANK", "ROCR_VISIBLE_DEVICES") == ("8", "8", "8")

@@ -112,7 +112,7 @@ def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[tu
     if request.ranks or not layout.whole:
         return (), "No masks: they fit whole nodes and equal shares. Ranks that find all cores open bind themselves."
     try:
-        masks = _make_masks(site, layout)
+        masks = _make_masks(layout)
     except HpcmodError as err:
         return (), f"No masks: {err.message}."
     near = "the cores near its GPU, GPU 0 first" if layout.gpus else "cores of its own"
@@ -120,7 +120,7 @@ def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[tu
     return (f"--cpu-bind=mask_cpu:{','.join(masks)}",), f"Each rank of a node gets {near}."
 
 
-def _make_masks(site: Site, layout: Layout) -> tuple[str, ...]:
+def _make_masks(layout: Layout) -> tuple[str, ...]:
     """Make the masks of equal shares; where ranks are fewer than GPUs, the cores near the others are shared out too.
 
     Raises
@@ -129,8 +129,8 @@ def _make_masks(site: Site, layout: Layout) -> tuple[str, ...]:
         If the cores cannot be shared out so.
     """
     gpus, tasks = layout.gpus, layout.tasks
-    if site.gpus_per_rank != "one" or tasks >= gpus:
-        return cpu_masks(layout.node, tasks, gpus_per_rank=1 if site.gpus_per_rank == "one" else 0)
+    if tasks >= gpus:
+        return cpu_masks(layout.node, tasks)
     if gpus % tasks:
         raise BadInputError(f"{tasks} ranks cannot share {gpus} GPUs out equally", "Ask for another number of ranks.")
     masks = [int(mask, 16) for mask in cpu_masks(layout.node, gpus)]

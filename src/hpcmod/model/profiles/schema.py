@@ -139,7 +139,8 @@ SCHEMA: Mapping[str, Key] = {
     "gpu.per_rank": Key(
         check.one_of("one", "all"),
         "`one` or `all`",
-        "`one`: a rank sees the GPU of its local rank where Slurm shows it several; `all`: as Slurm set it",
+        "GPUs that a rank sees where Slurm shows it several. `all`: all of them, and `LOCAL_RANK` is its place on the "
+        "node, as under torchrun; `one`: that of its place, and `LOCAL_RANK` is 0",
         "gpus_per_rank",
     ),
     "gpu.runtime_flags": Key(
