@@ -10,6 +10,7 @@ EasyBuild support for installing a container image (SIF) as a module, implemente
 
 import os
 import stat
+import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -26,6 +27,8 @@ from hpcmod import __version__, resources
 from hpcmod.catalogue.notices import look_for_notices
 from hpcmod.check.fit import check_fit
 from hpcmod.errors import HpcmodError, explain_os_error
+from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.fs.tree import write_file
 from hpcmod.image.contents import read_facts
 from hpcmod.image.integrity import check_sha256, file_sha256
 from hpcmod.image.locate import image_directories, nowhere, parse_checksum
@@ -42,7 +45,6 @@ from hpcmod.model.spec import InstallSpec, parse_commands, parse_environment, pa
 from hpcmod.progress import ProgressLine
 from hpcmod.render.modulefile import render_body, render_description
 from hpcmod.render.plan import render_plan
-from hpcmod.replacing import clear_partials, replacing
 
 
 @contextmanager
@@ -276,15 +278,18 @@ class ContainerModule(EasyBlock):
             return part(plan, syntax, resources.module_templates(), **kwargs)
 
     def make_module_step(self, fake=False):
-        """Write the module under a name that no tool reads, then rename it: there is never half a module."""
+        """Write the module where only this user can, then put it in place whole: there is never half a module."""
         if fake or self.dry_run:
             return super().make_module_step(fake=fake)
         final = Path(self.mod_filepath)
-        clear_partials(final.parent, final.name)
+        clear_leftovers(final.parent, final.name, alone=True)
         try:
-            with boundary(), replacing(final) as partial:
-                self.mod_filepath = str(partial)
+            with boundary(), tempfile.TemporaryDirectory() as private:
+                written = Path(private, final.name)
+                self.mod_filepath = str(written)
                 modules = super().make_module_step(fake=fake)
+                mkdir(str(final.parent), parents=True)
+                write_file(final, written.read_bytes(), mode=stat.S_IMODE(written.stat().st_mode))
         finally:
             self.mod_filepath = str(final)
         trace_msg(f"module file in place @ {final}")

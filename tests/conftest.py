@@ -10,6 +10,7 @@ lmod         the same, Lmod only
 registry     a real registry of container images on loopback, one for the whole session
 cluster      a Slurm cluster of two virtual nodes, one for the whole session
 golden       compares a generated text with a file: `golden(path, text)`; `./dev/test --golden` writes the files
+users        other users beside the one who runs the tests, and directories that they share with them
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tests.stack import (
     start_cluster,
     stop_cluster,
 )
+from tests.users import Users, several_users
 
 TOOLS = ("python", "apptainer", "lmod_init", "modulecmd", "tiny_sif")
 
@@ -172,3 +174,9 @@ def cluster(stack: Stack) -> Iterator[Cluster]:
     started = start_cluster(stack, f"test-{os.getpid()}", "-n", "2", "-c", "4")
     yield started
     stop_cluster(started)
+
+
+@pytest.fixture
+def users() -> Iterator[Users]:
+    with several_users() as found:
+        yield found

@@ -12,7 +12,7 @@ CHANGING = (
     (r"/tmp/eb-\w+/easybuild-\w+\.log", "/tmp/eb-k8v/easybuild-v22.log"),
     (r"/tmp/eb-\w+", "/tmp/eb-k8v"),
     (r"-\d{8}\.\d{6}\.log", "-20261120.213954.log"),
-    (r"hpcmod-part-\d+", "hpcmod-part-1"),
+    (r"/tmp/eb-k8v/tmp\w+/", "/tmp/eb-k8v/tmp/"),
     (r"\b[0-9a-f]{64}\b", "<sha256 of the image>"),
     (r"\b(reflink|copy_file_range|copy loop|loop)(?=, sha256)", "copy_file_range"),
     (r"python3\.\d+", "python3.11"),

@@ -18,12 +18,12 @@ EASYBLOCKS = CHECKOUT / "easyblocks"
 ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
 
 ORDER = (
-    *("errors", "model", "render", "process", "progress", "lock", "replacing", "resources", "machine"),
+    *("errors", "model", "render", "process", "progress", "fs", "lock", "resources", "machine"),
     *("image", "install", "check", "catalogue", "hpcmod", "cli", "easyblocks"),
 )
 """A room imports only rooms to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""
 
-APART = [({"render"}, {"process", "progress", "lock", "replacing", "resources", "machine"}), ({"cli"}, {"easyblocks"})]
+APART = [({"render"}, {"process", "progress", "fs", "lock", "resources", "machine"}), ({"cli"}, {"easyblocks"})]
 """Rooms that stand side by side: neither imports the other."""
 
 DATA = {"sites", "runscripts"}

@@ -21,11 +21,12 @@ from hpcmod.catalogue.sharing import check_writable, file_mode, shared
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import update_visible
 from hpcmod.errors import HpcmodError
+from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.fs.tree import write_file
 from hpcmod.lock import hold
 from hpcmod.model.catalogue.journal import Change, Key, Records, make_edits, parse_change, render_change
 from hpcmod.model.catalogue.record import CatalogueRecord, parse_record, record_json
 from hpcmod.model.strict_json import JsonObject, load_json
-from hpcmod.replacing import clear_partials, write_file
 
 _LIMIT = 256 << 20  # bytes of pending.json
 
@@ -189,7 +190,7 @@ def _clear(catalogue: Catalogue) -> None:
     """Remove the temporary files that a killed writer has left."""
     places = (catalogue.records_directory, catalogue.modules.parent, catalogue.easyconfigs, catalogue.notices)
     for directory in (catalogue.directory, *(below for place in places for below in _directories(place))):
-        clear_partials(directory)
+        clear_leftovers(directory, alone=True)
 
 
 def _directories(place: Path) -> Iterator[Path]:

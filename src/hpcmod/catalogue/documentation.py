@@ -16,6 +16,8 @@ from hpcmod.catalogue.index import release_key
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import KEPT_MODULE
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.lock import hold, tidy
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.advisory import Advisory
@@ -37,7 +39,6 @@ from hpcmod.render.jobscript import render_jobscript
 from hpcmod.render.modulefile import read_help
 from hpcmod.render.notice import render_cure
 from hpcmod.render.page import Documentation, render_html, render_markdown
-from hpcmod.replacing import clear_partials, replacing_directory
 from hpcmod.resources import module_templates, page_files
 
 MARK = ".hpcmod-docs"
@@ -200,7 +201,7 @@ def _alone(final: Path, tell: Callable[[str], None]) -> Iterator[None]:
     lock = final.with_name(f".{final.name}.lock")
     try:
         with hold(lock, limit=None, tell=tell, on_stale=lambda: None):
-            clear_partials(final.parent, final.name)
+            clear_leftovers(final.parent, final.name, alone=True)
             yield
     finally:
         tidy(lock)

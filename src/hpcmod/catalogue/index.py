@@ -27,9 +27,9 @@ from hpcmod.catalogue.index_file import (
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import HpcmodError, explain_os_error
+from hpcmod.fs.tree import write_file
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.facts import Package
-from hpcmod.replacing import write_file
 
 INDEX = "index.jsonl"
 

@@ -13,6 +13,7 @@ from hpcmod.catalogue.index import read_index
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue, catalogue_directories
 from hpcmod.errors import BadInputError
+from hpcmod.fs.tree import write_file
 from hpcmod.install.store import recorded_sha256
 from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.plan import InstallPlan, with_notices
@@ -24,7 +25,6 @@ from hpcmod.render.notice import (
     render_notices,
     render_state_notice,
 )
-from hpcmod.replacing import write_file
 
 _OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")
 

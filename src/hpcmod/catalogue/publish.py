@@ -19,6 +19,7 @@ from hpcmod.catalogue.whole import verify_container
 from hpcmod.check.compat import make_case
 from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError, CheckFailedError
+from hpcmod.fs.tree import write_file
 from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.contents import read_facts
 from hpcmod.image.integrity import Progress
@@ -34,7 +35,6 @@ from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import REFUSE, WARN, judge
 from hpcmod.model.reference import LOCAL_KINDS
-from hpcmod.replacing import write_file
 
 
 @dataclass(frozen=True)

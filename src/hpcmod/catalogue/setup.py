@@ -9,10 +9,10 @@ from pathlib import Path
 from hpcmod import resources
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.fs.tree import write_file
 from hpcmod.render.modulefile import SYNTAXES, render_template
 from hpcmod.render.published import MODULERC
 from hpcmod.render.site_module import SiteModule, render_launcher, render_site_module
-from hpcmod.replacing import write_file
 
 _SUFFIX = {"Lua": ".lua", "Tcl": ""}
 _GROUP_BITS = 0o2020

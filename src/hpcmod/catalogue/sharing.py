@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.store import CATALOGUE, Catalogue, render_catalogue
 from hpcmod.errors import BadInputError, LackingError
-from hpcmod.replacing import write_file
+from hpcmod.fs.tree import write_file
 
 _ALL_MAY_READ = 0o755
 _GROUP_MAY_WRITE = 0o020

@@ -12,8 +12,8 @@ from hpcmod.catalogue.sharing import group_may_write
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import KEPT_EASYCONFIG, KEPT_MODULE, remove_code
 from hpcmod.errors import CheckFailedError
+from hpcmod.fs.tree import write_file
 from hpcmod.process import run
-from hpcmod.replacing import write_file
 
 _KEPT = "kept"
 _SUFFIX = {".lua": "Lua", "": "Tcl"}

@@ -10,12 +10,12 @@ from pathlib import Path
 from hpcmod.catalogue.index import release_key
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
+from hpcmod.fs.tree import write_file
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.deferred import Deferred, defer
 from hpcmod.render.modulefile import SYNTAXES
 from hpcmod.render.published import MODULERC, render_modulerc, render_published
-from hpcmod.replacing import write_file
 from hpcmod.resources import module_templates
 
 KEPT_MODULE = {"Lua": "module.lua", "Tcl": "module.tcl"}

@@ -160,7 +160,7 @@ def _test(text: str, *, must: bool) -> str:
 
 def _save(text: str, script: Path | None, plan: JobPlan, *, submit: bool) -> Path | None:
     """Write the script under its name; one that somebody else wrote is not touched."""
-    from hpcmod.replacing import write_file
+    from hpcmod.fs.tree import write_file
 
     path = script or (Path(f"{plan.name}.sh") if submit else None)
     if path is None:

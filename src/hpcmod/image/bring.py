@@ -23,7 +23,6 @@ from hpcmod.image.trust import vouch_for_image
 from hpcmod.image.web.repository import Access
 from hpcmod.model.reference import OCI_KINDS, ImageReference, check_address
 from hpcmod.model.trust import ANYTHING, Rule, TrustPolicy, Vouched
-from hpcmod.replacing import partial_path, resumable_path
 
 _ANYONE = Access()
 _OURS = ConvertOptions()
@@ -67,20 +66,12 @@ class Task:
     """Of one in a registry, pinned."""
     out: Path
     """The name that the SIF gets when all is checked."""
+    staged: Path
+    """Its temporary name, in a directory that nobody else may enter."""
     rule: Rule
     """What must vouch for the image."""
     options: ObtainOptions
     progress: Progress | None
-
-    @property
-    def resumes(self) -> bool:
-        """Whether what is there of the file is gone on from, by the next process too."""
-        return self.reference.kind in ("url", "oras")
-
-    @property
-    def staged(self) -> Path:
-        """The temporary name; nobody else uses it."""
-        return resumable_path(self.out) if self.resumes else partial_path(self.out)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
+from hpcmod.fs.replacing import Scratch, scratch
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.build_context import write_context
 from hpcmod.image.build_labels import measure_labels
 from hpcmod.image.convert import ConvertOptions, convert
@@ -24,13 +26,20 @@ from hpcmod.image.engines.probe import Trial, choose_engine, find_engines
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.layout import read_layout
 from hpcmod.image.preflight import Need, check_room
-from hpcmod.image.provenance import Provenance, is_remembered, now, read_provenance, remember, write_provenance
+from hpcmod.image.provenance import (
+    Provenance,
+    is_remembered,
+    now,
+    read_provenance,
+    remember,
+    sidecar,
+    write_provenance,
+)
 from hpcmod.image.sif import check_sif, read_sif
 from hpcmod.image.sif_labels import add_labels, read_labels
 from hpcmod.lock import hold, tidy
 from hpcmod.model.recipes.build_plan import BuildPlan
 from hpcmod.model.reference import OCI_KINDS, ImageReference
-from hpcmod.replacing import clear_partials, partial_path
 
 FINGERPRINT = "org.hpcmod.fingerprint"
 """Label of what decides the content of an image."""
@@ -146,7 +155,8 @@ def _alone(out: Path, options: BuildOptions) -> Iterator[None]:
     lock = out.with_name(f".{out.name}.lock")
     try:
         with hold(lock, limit=None, tell=options.tell, on_stale=lambda: None):
-            clear_partials(out.parent, out.name)
+            for name in (out.name, sidecar(out).name):
+                clear_leftovers(out.parent, name, alone=True)
             yield
     finally:
         tidy(lock)
@@ -158,7 +168,6 @@ class _Build:
     def __init__(self, plan: BuildPlan, out: Path, options: BuildOptions, progress: Progress | None) -> None:
         self._plan, self._out, self._options, self._progress = plan, out, options, progress
         self._base = ImageReference.parse(plan.base) if plan.base else None
-        self._staged = partial_path(out)
         self._at = Path(options.environ.get("HPCMOD_BUILD_DIR") or out.parent).absolute()
         self._name = out.name if self._at == out.parent else f"{out.name}-{_short_hash(out)}"
         """Of the place: nobody else's in that directory, where images of other directories may be built too."""
@@ -170,13 +179,12 @@ class _Build:
         engine = self.prepare()
         options.tell(f"building {self._plan.recipe} with {engine.name} ({engine.way})")
         try:
-            with open_place(self._at, self._name, options.environ, tell=options.tell) as place:
-                self._make_sif(engine, place)
-            return self._put_in_place(engine)
+            with scratch(self._out) as made:
+                with open_place(self._at, self._name, options.environ, tell=options.tell) as place:
+                    self._make_sif(engine, place, made.path)
+                return self._put_in_place(engine, made)
         except OSError as err:
             raise explain_os_error(err) from err
-        finally:
-            self._staged.unlink(missing_ok=True)
 
     def prepare(self) -> Engine:
         """Refuse what cannot be built here, and choose the engine, unless that was done."""
@@ -197,7 +205,7 @@ class _Build:
             ]
         )
 
-    def _make_sif(self, engine: Engine, place: Place) -> None:
+    def _make_sif(self, engine: Engine, place: Place, staged: Path) -> None:
         file = write_context(self._plan, place.context, form=engine.form)
         own = self._plan.own_dockerfile
         source = Source(Path(self._plan.own_context) if own else place.context, file, self._base)
@@ -206,12 +214,12 @@ class _Build:
         except HpcmodError as err:
             raise self._with_log(err, place) from err
         if built.kind not in OCI_KINDS:
-            copy_image(built.path, self._staged, method="share", progress=self._progress)
+            copy_image(built.path, staged, method="share", progress=self._progress)
             return
         with read_layout(built, architecture=self._plan.architecture) as image:
             least = sum(layer.size for layer in image.layers) // _MOST_RATIO
-            check_room([Need(self._staged.parent, least, 2, "the SIF at least", _OTHER_PLACE)])
-            converted = convert(image, self._staged, options=self._options.conversion, progress=self._progress)
+            check_room([Need(self._out.parent, least, 2, "the SIF at least", _OTHER_PLACE)])
+            converted = convert(image, staged, options=self._options.conversion, progress=self._progress)
         for what in converted.left_out:
             self._options.tell(f"left out: {what}")
 
@@ -223,23 +231,23 @@ class _Build:
             err.args = (err.message,)
         return err
 
-    def _put_in_place(self, engine: Engine) -> Built:
+    def _put_in_place(self, engine: Engine, made: Scratch) -> Built:
         """Check the SIF, label it with what is in it, note where it came from, and give it its name."""
         plan, options = self._plan, self._options
-        check_sif(read_sif(self._staged, shown=self._out), architecture=plan.architecture)
-        add_labels(self._staged, {**dict(plan.labels), **measure_labels(self._staged)})
-        sha256 = file_sha256(self._staged, self._progress)
+        check_sif(read_sif(made.path, shown=self._out), architecture=plan.architecture)
+        add_labels(made.path, {**dict(plan.labels), **measure_labels(made.path)})
+        sha256 = file_sha256(made.path, self._progress)
         provenance = Provenance(
             reference=f"recipe:{plan.recipe}",
             digest="",
             sha256=sha256,
-            size=self._staged.stat().st_size,
+            size=made.path.stat().st_size,
             time=now(),
             tool=f"{options.tool} by {engine.name}",
         )
         remember(provenance, options.environ)
-        write_provenance(self._out, provenance)
-        self._staged.replace(self._out)
+        write_provenance(made.beside / self._out.name, provenance)
+        made.put()
         self._log.unlink(missing_ok=True)
         return Built(self._out, sha256, engine.name, plan.fingerprint, reused=False)
 

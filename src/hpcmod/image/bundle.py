@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.errors import BadInputError, VerificationError
+from hpcmod.fs.replacing import replacing
 from hpcmod.image.blobs.tally import Tally
 from hpcmod.image.integrity import BLOCK, Progress, check_sha256, file_sha256
 from hpcmod.image.preflight import Need, check_room
-from hpcmod.replacing import replacing
 
 SUMS = "SHA256SUMS"
 

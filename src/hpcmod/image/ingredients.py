@@ -10,6 +10,8 @@ from pathlib import Path
 
 from hpcmod import resources
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, VerificationError
+from hpcmod.fs.replacing import scratch
+from hpcmod.fs.tree import write_file
 from hpcmod.image.fetch import fetch_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.registry import resolve
@@ -22,7 +24,6 @@ from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan
 from hpcmod.model.recipes.pins import Pin, merge_pins, new_pins, parse_lock
 from hpcmod.model.recipes.recipe import choose_recipe, parse_addresses, parse_recipe
 from hpcmod.model.reference import ImageReference
-from hpcmod.replacing import replacing, resumable_path, write_file
 
 _USED = f"{BUILD_ROOT}/used"
 _USED_LIMIT = 1 << 20  # bytes
@@ -181,10 +182,9 @@ def _download(source: Download, larder: Larder, progress: Progress | None) -> Pa
     larder.tell(f"downloading {source.url}")
     larder.downloads.mkdir(parents=True, exist_ok=True)
     final = larder.downloads / source.file_name
-    partial = resumable_path(final)
-    fetch_file(source.url, partial, checksum=source.sha256 or None, progress=progress)
-    with replacing(final) as ready:
-        partial.replace(ready)
+    with scratch(final, resumable=True) as made:
+        fetch_file(source.url, made.path, checksum=source.sha256 or None, progress=progress)
+        made.put()
     return final
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, VerificationError
+from hpcmod.fs.replacing import scratch
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.bring import Brought, ObtainOptions, Task, bring, pin
 from hpcmod.image.fetch import note_of
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
@@ -26,7 +28,9 @@ from hpcmod.image.trust import is_met, rule_for, subject_of, vouch_for_found, vo
 from hpcmod.lock import hold, tidy
 from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.model.trust import Vouched, check_pinned
-from hpcmod.replacing import clear_partials, resumable_path
+
+RESUMED = ("url", "oras")
+"""Kinds of references of which an interrupted process leaves what it has, for the next one."""
 
 
 @dataclass(frozen=True)
@@ -74,22 +78,18 @@ def obtain(
     else:
         pinned = check_pinned(reference, rule, options.checksum)
         source = reference
-    task = Task(pin(source, options), out, rule, options, progress)
-    with _alone(out, options):
+    wanted = pin(source, options)
+    with _alone(out, options), scratch(out, resumable=wanted.kind in RESUMED) as made:
+        task = Task(wanted, out, made.path, rule, options, progress)
         there = _find_there(task, out, subject_of(reference))
         if there:
             return Obtained(out, there, fetched=False)
         if out.exists() and not options.replace:
             raise BadInputError(f"{out}: is there already", "Name another file, or have it replaced: --force.")
-        try:
-            provenance = _bring_checked(task, pinned, subject_of(reference))
-            remember(provenance, options.environ)
-            write_provenance(out, provenance)
-            task.staged.replace(out)  # last: a SIF without its provenance would be nobody's
-        finally:
-            if not task.resumes:
-                task.staged.unlink(missing_ok=True)
-        note_of(task.staged).unlink(missing_ok=True)
+        provenance = _bring_checked(task, pinned, subject_of(reference))
+        remember(provenance, options.environ)
+        write_provenance(made.beside / out.name, provenance)
+        made.put()  # last: a SIF without its provenance would be nobody's
     return Obtained(out, provenance, fetched=True)
 
 
@@ -150,9 +150,7 @@ def _alone(out: Path, options: ObtainOptions) -> Iterator[None]:
     try:
         with hold(lock, limit=None, tell=options.tell, on_stale=lambda: None):
             for name in (out.name, sidecar(out).name):
-                clear_partials(out.parent, name)
-            if not resumable_path(out).exists():
-                note_of(resumable_path(out)).unlink(missing_ok=True)
+                clear_leftovers(out.parent, name, alone=True)
             yield
     finally:
         tidy(lock)

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.fs.tree import write_file
 from hpcmod.machine import absolute
 from hpcmod.model.strict_json import JsonObject, load_json
-from hpcmod.replacing import write_file
 
 _VERSION = 1
 _LIMIT = 1 << 20  # bytes

@@ -6,7 +6,6 @@ import glob
 import os
 import platform
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, LackingError, NoSpaceError, NotFoundError, explain_os_error
+from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.fs.tree import write_file
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.host_files import HostFiles, read_search
@@ -30,7 +32,6 @@ from hpcmod.model.libraries.netstack import (
     render_record,
 )
 from hpcmod.render.quote import sh_word
-from hpcmod.replacing import replacing_directory, write_file
 
 _BUILD_ID = re.compile(rb"\x04\0\0\0[\x08-\x40]\0\0\0\x03\0\0\0GNU\0")  # the head of the note, in little-endian order
 _NOTES_WITHIN = 8192  # linkers put notes right behind the program headers
@@ -150,7 +151,7 @@ def write_capture(
     with _own_cure(out):
         out.mkdir(parents=True, exist_ok=True)
         with hold(out / ".hpcmod-lock", limit=None, tell=tell, on_stale=lambda: None):
-            _clear_partials(out)
+            clear_leftovers(out, alone=True)
             complete = replace(capture, libraries=tuple(_with_sums(capture.libraries)))
             newest = next(iter(captured_directories(out)), None)
             if newest and _holds(newest, complete):
@@ -170,11 +171,6 @@ def _own_cure(out: Path) -> Iterator[None]:
         err = explain_os_error(fault) if isinstance(fault, OSError) else fault
         err.cure = "Choose a place with room, where you may write: hpcmod netstack capture --out DIRECTORY"
         raise err from fault
-
-
-def _clear_partials(out: Path) -> None:
-    for left in out.glob(".*.hpcmod-part-*"):
-        shutil.rmtree(left, ignore_errors=True)
 
 
 def _with_sums(libraries: Iterable[CapturedLibrary]) -> Iterator[CapturedLibrary]:

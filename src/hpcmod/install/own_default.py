@@ -11,7 +11,7 @@ from pathlib import Path
 from hpcmod.install.installed import Installed
 from hpcmod.render.modulefile import render_template
 from hpcmod.render.published import MODULERC
-from hpcmod.replacing import write_file
+from hpcmod.fs.tree import write_file
 from hpcmod.resources import module_templates
 
 

@@ -13,6 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.fs.replacing import replacing
+from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.fs.tree import write_file
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.provenance import Provenance
@@ -29,7 +32,6 @@ from hpcmod.render.runscript import (
     render_start_shell,
     render_wrapper,
 )
-from hpcmod.replacing import clear_partials, replacing, write_file
 from hpcmod.resources import runscript_templates
 
 RECORD_VERSION = 1
@@ -86,7 +88,7 @@ def install(
         As for `install_image`, which also tells what is raised.
     """
     for directory in ("", "bin", "runscripts"):
-        clear_partials(Path(plan.spec.root, directory))
+        clear_leftovers(Path(plan.spec.root, directory), alone=True)
     image = install_image(plan, source, prove=prove, progress=progress)
     files = install_files(plan, runscript_templates())
     write_record(plan, image, files, version, provenance=source.provenance)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, UntrustedError, VerificationError
+from hpcmod.fs.temporary import resumable_name
 from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.cache import Cache
 from hpcmod.image.foresee import foresee
@@ -314,17 +315,17 @@ def test_several_at_once_do_the_work_once(registry: Registry, tmp_path: Path, op
     assert sorted(one.fetched for one in got) == [False, False, False, True]
 
 
-def test_what_a_killed_process_left_is_cleared_but_for_what_is_gone_on_from(
+def test_what_a_killed_process_left_is_cleared_except_what_the_next_one_resumes(
     tmp_path: Path, options: ObtainOptions, sif: Path
 ) -> None:
     dead = {"host": socket.gethostname(), "pid": 1, "started": "long ago", "user": "x", "since": "x"}
     (tmp_path / ".x.sif.lock").write_text(json.dumps(dead))
-    kept = tmp_path / ".x.sif.hpcmod-part"
-    parts = (".x.sif.hpcmod-part-7", ".x.sif.hpcmod-part-7.tar", ".x.sif.provenance.json.hpcmod-part-7")
-    for name in (*parts, kept.name, ".x.sif.hpcmod-part.resume"):
-        (tmp_path / name).write_text("left")
+    kept = resumable_name("x.sif")
+    for name in (".x.sif.hpcmod-part-7", ".x.sif.provenance.json.hpcmod-part-7", kept):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.sif").write_text("left")
     get(str(sif), tmp_path / "x.sif", options)
-    assert sorted(leftovers(tmp_path)) == [kept.name, ".x.sif.hpcmod-part.resume"]
+    assert sorted(leftovers(tmp_path)) == [kept]
 
 
 UNSIGNED = TrustPolicy(("signature",), ("/k.pem",))

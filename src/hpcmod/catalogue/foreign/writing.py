@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hpcmod.catalogue.foreign.outcome import Converted, Outcome, Refused
 from hpcmod.errors import HpcmodError
+from hpcmod.fs.tree import write_file
 from hpcmod.render.easyconfig import render_easyconfig
-from hpcmod.replacing import write_file
 
 CONVERTED, UNCHANGED, EXISTS, REFUSED = "converted", "unchanged", "exists", "refused"
 

@@ -1,0 +1,101 @@
+"""Open a file below an open directory without following a link: by openat2 where there is one, else step by step."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from pathlib import PurePath
+
+_OPENAT2 = 437  # the number is the same on x86_64, aarch64, ppc64le and riscv64
+_BENEATH, _NO_SYMLINKS = 0x08, 0x04  # RESOLVE_* of linux/openat2.h
+_TRIES = 8  # the kernel says EAGAIN where something was renamed while it looked
+_LACKING = (errno.ENOSYS, errno.EPERM)  # before Linux 5.6, and behind filters of system calls that do not know it
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def open_beneath(directory: int, path: str | PurePath, flags: int, mode: int = 0o600) -> int:
+    """Open a path relative to an open directory and return its descriptor; no part of the path may be a link.
+
+    Parameters
+    ----------
+    flags
+        As for `os.open`. `O_CLOEXEC` and `O_NOFOLLOW` are added.
+    mode
+        Of a file that is created.
+
+    Raises
+    ------
+    OSError
+        ELOOP if a part is a symbolic link, EXDEV if the path leads out of the directory, or what `os.open` raises.
+    """
+    parts = PurePath(path).parts or (".",)
+    if ".." in parts or PurePath(path).is_absolute():
+        raise OSError(errno.EXDEV, "leads out of its directory", str(path))
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+    mode = mode if flags & os.O_CREAT else 0
+    try:
+        return _open(directory, parts, flags, mode)
+    except NotADirectoryError:  # what the kernel says of a link, too, where a directory is asked for
+        if flags & os.O_DIRECTORY and _is_link(directory, parts):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+        raise
+
+
+def _is_link(directory: int, parts: tuple[str, ...]) -> bool:
+    try:
+        found = _open(directory, parts, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0)
+    except OSError:
+        return False
+    try:
+        return stat.S_ISLNK(os.fstat(found).st_mode)
+    finally:
+        os.close(found)
+
+
+def _open(directory: int, parts: tuple[str, ...], flags: int, mode: int) -> int:
+    try:
+        return _openat2(directory, "/".join(parts), flags, mode)
+    except OSError as err:
+        if err.errno not in _LACKING:
+            raise
+    return _step_by_step(directory, parts, flags, mode)
+
+
+def _openat2(directory: int, path: str, flags: int, mode: int) -> int:
+    how = _OpenHow(flags, mode, _BENEATH | _NO_SYMLINKS)
+    number = errno.EAGAIN
+    for _ in range(_TRIES):
+        found = int(_libc.syscall(_OPENAT2, directory, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)))
+        if found >= 0:
+            return found
+        number = ctypes.get_errno()
+        if number not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise OSError(number, os.strerror(number), path)
+
+
+def _step_by_step(directory: int, parts: tuple[str, ...], flags: int, mode: int) -> int:
+    at = os.dup(directory)
+    try:
+        for part in parts[:-1]:
+            at, before = _step_into(at, part), at
+            os.close(before)
+        return os.open(parts[-1], flags, mode, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _step_into(directory: int, name: str) -> int:
+    try:
+        return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    except NotADirectoryError:
+        if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
+        raise

@@ -1,0 +1,62 @@
+"""Who else may change a file or a directory, and directories that are this user's alone."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def others_may_change(status: os.stat_result) -> bool:
+    """Say whether anybody but this user and root may change what has this status.
+
+    A group counts whatever its members, and so does an access control list: its mask shows as the group's bits.
+    """
+    return status.st_uid not in (os.geteuid(), 0) or bool(status.st_mode & _OTHERS_WRITE)
+
+
+def others_may_replace(path: Path | str) -> bool:
+    """Say whether anybody but this user and root may put something else at a path, or change what is there.
+
+    All directories on the way to it are looked at, with links resolved. In one with the sticky bit, as /tmp, others
+    cannot rename what is not theirs.
+    """
+    whole = Path(os.path.realpath(path))
+    if os.path.lexists(whole) and others_may_change(os.lstat(whole)):
+        return True
+    return any(_others_may_rename_in(os.stat(above)) for above in whole.parents)
+
+
+def _others_may_rename_in(status: os.stat_result) -> bool:
+    is_foreign = status.st_uid not in (os.geteuid(), 0)
+    return is_foreign or bool(status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX)
+
+
+def make_private_directory(path: Path | str) -> None:
+    """Make a directory that only this user may enter, whatever the umask; one of this user's that is there is closed.
+
+    Directories above it are made the same way. Those above that are there already stay as they are.
+
+    Raises
+    ------
+    OSError
+        If it is another user's, or not a directory.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        make_private_directory(path.parent)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, f"is a directory of user {status.st_uid}, not yours", str(path))
+        if stat.S_IMODE(status.st_mode) & 0o777 != 0o700:
+            os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)

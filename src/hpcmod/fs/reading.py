@@ -1,0 +1,92 @@
+"""Read regular files up to a limit: a FIFO, a device or a huge sparse file ends in an error at once, not in a hang."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+_CHUNK = 1 << 16
+
+
+class UnusableFileError(OSError):
+    """What has the name is not a regular file, or larger than it can be."""
+
+
+def read_file(path: Path | str, limit: int) -> bytes:
+    """Return the content of a regular file; a link to one is followed, for it is for the user to say what is read.
+
+    Parameters
+    ----------
+    limit
+        Bytes it may have.
+
+    Raises
+    ------
+    UnusableFileError
+        If it is not a regular file, or larger.
+    OSError
+        If it cannot be opened or read.
+    """
+    with open_regular(path) as file:
+        return read_whole(file, path, limit)
+
+
+def read_text(path: Path | str, limit: int, *, errors: str = "strict") -> str:
+    """Return the text of a regular file in UTF-8, as `read_file` does."""
+    return read_file(path, limit).decode("utf-8", errors=errors)
+
+
+def open_regular(path: Path | str) -> BinaryIO:
+    """Open a regular file for reading; a link to one is followed.
+
+    Raises
+    ------
+    UnusableFileError
+        If it is not a regular file.
+    """
+    return as_regular_file(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), path)
+
+
+def as_regular_file(descriptor: int, path: Path | str) -> BinaryIO:
+    """Make a file of a descriptor opened for reading, which is closed if it is not that of a regular file."""
+    try:
+        check_regular(os.fstat(descriptor), path)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def check_regular(status: os.stat_result, path: Path | str) -> None:
+    """Raise UnusableFileError if a file is not a regular one."""
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        what = _KINDS.get(kind, "something else")
+        code = errno.EISDIR if kind == stat.S_IFDIR else errno.EINVAL
+        raise UnusableFileError(code, f"is {what}, expected a regular file", str(path))
+
+
+def read_whole(file: BinaryIO, path: Path | str, limit: int) -> bytes:
+    """Return all that an open file holds, which may be `limit` bytes; `path` is its name in the error."""
+    size = os.fstat(file.fileno()).st_size
+    found = file.read(size + 1) if size <= limit else b""
+    while len(found) > size and len(found) <= limit:  # it grows, or is in /proc, where sizes are 0
+        chunk = file.read(_CHUNK)
+        if not chunk:
+            return found
+        found += chunk
+    if size > limit or len(found) > limit:
+        raise UnusableFileError(errno.EFBIG, f"has {max(size, len(found))} bytes, expected at most {limit}", str(path))
+    return found

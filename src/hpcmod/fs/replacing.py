@@ -1,0 +1,152 @@
+"""Make a file or a directory in private, beside its final name, and give it that name when it is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.errors import HpcmodError
+from hpcmod.fs.removal import empty, remove_at
+from hpcmod.fs.temporary import resumable_name, temporary_name
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PRIVATE = 0o700
+_EXCHANGE = 2  # RENAME_EXCHANGE of linux/fs.h
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A directory that only this user may enter, beside the final name of what is made in it.
+
+    Its paths lead through open descriptors (`/proc/PID/fd/N`): they mean the same directories to this process and to
+    those it starts, whatever other people rename or plant beside them. Errors name the final path instead.
+    """
+
+    final: Path
+    """The name as the caller gave it."""
+    directory: Path
+    """The private directory."""
+    beside: Path
+    """The directory of the final name: what else belongs there goes through it."""
+
+    @property
+    def path(self) -> Path:
+        """The temporary name of what will be called `final`."""
+        return self.directory / self.final.name
+
+    def put(self) -> None:
+        """Give the file or the new directory its final name."""
+        os.replace(self.path, self.beside / self.final.name)
+
+
+@contextlib.contextmanager
+def scratch(final: Path | str, *, resumable: bool = False) -> Iterator[Scratch]:
+    """Make a private directory beside a final name, and remove it at the end.
+
+    Parameters
+    ----------
+    resumable
+        Where the block raises, keep what is in it for this user's next process, which is given the same directory.
+        Only the holder of a lock may ask for that.
+    """
+    final = Path(final)
+    place = os.open(final.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.close, place)
+        name = resumable_name(final.name) if resumable else temporary_name(final.name)
+        private = _open_private(place, name, reuse=resumable)
+        opened.callback(os.close, private)
+        made = Scratch(final, _path_of(private), _path_of(place))
+        try:
+            with _naming(made):
+                yield made
+        except BaseException:
+            if not resumable or not os.listdir(private):
+                _remove_private(place, name, private)
+            raise
+        _remove_private(place, name, private)
+
+
+@contextlib.contextmanager
+def replacing(final: Path | str) -> Iterator[Path]:
+    """Yield a temporary path; what the block leaves there gets the final name, unless it raises: then it is removed."""
+    with scratch(final) as made:
+        yield made.path
+        made.put()
+
+
+@contextlib.contextmanager
+def replacing_directory(final: Path | str) -> Iterator[Path]:
+    """Yield a new directory; what the block leaves there becomes the final one whole, unless the block raises.
+
+    Notes
+    -----
+    Where the file system can exchange two names (most can, Lustre cannot), there is no moment without the directory.
+    What a killed process leaves, whole directories, `clear_leftovers` removes.
+    """
+    Path(final).parent.mkdir(parents=True, exist_ok=True)
+    with scratch(final) as made:
+        made.path.mkdir()
+        yield made.path
+        target = made.beside / made.final.name
+        if not os.path.lexists(target):
+            made.put()
+        elif not _exchange(made.path, target):
+            target.rename(made.directory / "old")
+            made.put()
+
+
+def _open_private(place: int, name: str, *, reuse: bool) -> int:
+    """Make a private directory and open it; one that is there is used again only if it is this user's alone."""
+    for _ in range(2):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, _PRIVATE, dir_fd=place)
+        with contextlib.suppress(NotADirectoryError, PermissionError):
+            private = os.open(name, _DIRECTORY, dir_fd=place)
+            if _is_private(os.fstat(private)) and (reuse or not os.listdir(private)):
+                return private
+            os.close(private)
+        remove_at(place, name)
+    raise OSError(errno.EEXIST, "somebody else makes this name again and again", name)
+
+
+def _is_private(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+
+
+def _remove_private(place: int, name: str, private: int) -> None:
+    empty(private)
+    with contextlib.suppress(OSError):  # renamed by somebody else: what has the name now is not ours to remove
+        os.rmdir(name, dir_fd=place)
+
+
+def _path_of(descriptor: int) -> Path:
+    return Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False where that is not possible."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # glibc 2.28
+    here = -100  # AT_FDCWD
+    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0
+
+
+@contextlib.contextmanager
+def _naming(made: Scratch) -> Iterator[None]:
+    """Name the final path in errors, not the way through descriptors."""
+    shown = str(made.final.parent)
+    try:
+        yield
+    except (OSError, HpcmodError) as err:
+        for hidden in (str(made.directory), str(made.beside)):
+            if isinstance(err, HpcmodError):
+                err.message, err.cure = err.message.replace(hidden, shown), err.cure.replace(hidden, shown)
+            elif err.filename is not None:
+                err.filename = str(err.filename).replace(hidden, shown)
+        raise

@@ -1,0 +1,192 @@
+"""A directory below which no symbolic link is followed: read, write, list, rename and remove what is in it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from hpcmod.fs.beneath import open_beneath
+from hpcmod.fs.reading import as_regular_file, read_whole
+from hpcmod.fs.removal import remove_at
+from hpcmod.fs.temporary import temporary_name
+
+_HANDLE = os.O_PATH | os.O_CLOEXEC  # a place in the tree, nothing is read or written through it
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A directory and all below it.
+
+    Paths are relative to the root, or start with it. How the root itself is reached is the user's business: links on
+    the way to it are followed. Nothing stays open between two calls.
+
+    Raises
+    ------
+    OSError
+        From every method: ELOOP if a link is where none may be, EXDEV if a path leads out of the tree, or what the
+        system says. Its file name is the whole path.
+    """
+
+    root: Path
+
+    def open(self, path: Path | str, flags: int, mode: int = 0o600) -> int:
+        """Open a path and return its descriptor; `flags` as for `os.open`."""
+        with self._named(path), self._opened_root() as root:
+            return open_beneath(root, self._relative(path), flags, mode)
+
+    def open_file(self, path: Path | str) -> BinaryIO:
+        """Open a regular file for reading."""
+        with self._named(path):
+            return as_regular_file(self.open(path, os.O_RDONLY | os.O_NONBLOCK), path)
+
+    def read(self, path: Path | str, limit: int) -> bytes:
+        """Return the content of a regular file that has at most `limit` bytes."""
+        with self._named(path), self.open_file(path) as file:
+            return read_whole(file, path, limit)
+
+    def write(self, path: Path | str, content: str | bytes, *, mode: int = 0o644) -> None:
+        """Put a file in place whole or not at all; its directory is there."""
+        with self.parent(path) as (place, name):
+            write_at(place, name, content, mode)
+
+    def status(self, path: Path | str) -> os.stat_result:
+        """Return what `lstat` tells of a path."""
+        with self.parent(path) as (place, name):
+            return os.stat(name, dir_fd=place, follow_symlinks=False)
+
+    def names(self, path: Path | str = "") -> list[str]:
+        """Return the names in a directory, sorted; empty if there is no such directory."""
+        return [name for name, _ in self.entries(path)]
+
+    def entries(self, path: Path | str = "") -> list[tuple[str, os.stat_result]]:
+        """Return the names in a directory, sorted, each with what `lstat` tells; empty if there is none."""
+        try:
+            place = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        try:
+            with os.scandir(place) as found:
+                return sorted(_statuses(found), key=lambda entry: entry[0])
+        finally:
+            os.close(place)
+
+    def make_directory(self, path: Path | str, mode: int | None = None) -> None:
+        """Make a directory, and those above it in the tree, unless they are there.
+
+        Parameters
+        ----------
+        mode
+            Of those that are made, whatever the umask; None for what the umask leaves of 0777.
+        """
+        with self._named(path), self._opened_root() as root:
+            at = os.dup(root)
+            try:
+                for part in self._relative(path).parts:
+                    at, before = _step_into(at, part, mode), at
+                    os.close(before)
+            finally:
+                os.close(at)
+
+    def change_mode(self, path: Path | str, mode: int) -> None:
+        """Set the mode of a regular file or a directory."""
+        handle = self.open(path, _HANDLE)
+        try:
+            with self._named(path):
+                _change_mode(handle, mode)
+        finally:
+            os.close(handle)
+
+    def rename(self, old: Path | str, new: Path | str) -> None:
+        """Rename within the tree, over what has the new name, as `os.replace` does."""
+        with self.parent(old) as (source, before), self.parent(new) as (target, after):
+            os.replace(before, after, src_dir_fd=source, dst_dir_fd=target)
+
+    def remove(self, path: Path | str) -> None:
+        """Remove a file, a link, or a directory with all that is in it; nothing happens if there is nothing."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (place, name):
+            remove_at(place, name)
+
+    @contextlib.contextmanager
+    def parent(self, path: Path | str) -> Iterator[tuple[int, str]]:
+        """Open the directory that a path is in; yield its descriptor, and the name in it."""
+        relative = self._relative(path)
+        if not relative.name:
+            raise OSError(errno.EINVAL, "is the root of its tree", str(self.root))
+        with self._named(path), self._opened_root() as root:
+            place = open_beneath(root, relative.parent, _HANDLE | os.O_DIRECTORY)
+            try:
+                yield place, relative.name
+            finally:
+                os.close(place)
+
+    def _relative(self, path: Path | str) -> Path:
+        return Path(path).relative_to(self.root) if Path(path).is_absolute() else Path(path)
+
+    @contextlib.contextmanager
+    def _opened_root(self) -> Iterator[int]:
+        root = os.open(self.root, _HANDLE | os.O_DIRECTORY)
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+    @contextlib.contextmanager
+    def _named(self, path: Path | str) -> Iterator[None]:
+        """Name the whole path in errors: the system knows only what it was called with."""
+        try:
+            yield
+        except OSError as err:
+            err.filename = str(self.root / path)
+            raise
+
+
+def write_file(path: Path | str, content: str | bytes, *, mode: int = 0o644) -> None:
+    """Put a file in place whole or not at all; a link that has the name is replaced, not followed."""
+    Tree(Path(path).parent).write(Path(path).name, content, mode=mode)
+
+
+def write_at(directory: int, name: str, content: str | bytes, mode: int) -> None:
+    """Put a file in place in an open directory."""
+    temporary = temporary_name(name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            os.fchmod(file.fileno(), mode)  # whatever the umask
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        remove_at(directory, temporary)
+        raise
+
+
+def _statuses(found: Iterator[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:
+    for entry in found:
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            yield entry.name, entry.stat(follow_symlinks=False)
+
+
+def _step_into(directory: int, name: str, mode: int | None) -> int:
+    """Open a directory in another, and make it before if it is not there."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o777 if mode is None else 0o700, dir_fd=directory)
+        made = open_beneath(directory, name, _HANDLE | os.O_DIRECTORY)
+        if mode is not None:
+            _change_mode(made, mode)
+        return made
+    return open_beneath(directory, name, _HANDLE | os.O_DIRECTORY)
+
+
+def _change_mode(handle: int, mode: int) -> None:
+    kind = os.fstat(handle).st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        raise OSError(errno.ELOOP, "is neither a regular file nor a directory")
+    os.chmod(f"/proc/self/fd/{handle}", mode)  # fchmod refuses a handle; this path leads to what is open

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import VerificationError
+from hpcmod.fs import replacing as replacing_module
+from hpcmod.fs.replacing import replacing, replacing_directory, scratch
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_block_that_raises_gives_nothing_its_final_name(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "a") as partial:
+        partial.write_text("half")
+        raise KeyboardInterrupt
+    assert (tmp_path / "a").read_text() == "old"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.fixture(params=["exchanged", "renamed twice"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to put a directory in the place of another: that of most file systems, and that of Lustre."""
+    if request.param == "renamed twice":
+        monkeypatch.setattr(replacing_module, "_exchange", lambda one, other: False)
+    return str(request.param)
+
+
+def write_pages(directory: Path, text: str) -> None:
+    with replacing_directory(directory) as partial:
+        for name in "ab":
+            (partial / name).write_text(text)
+
+
+def test_a_directory_is_replaced_whole(tmp_path: Path, way: str) -> None:
+    for text in ("first", "second"):
+        write_pages(tmp_path / "site", text)
+        assert [path.read_text() for path in (tmp_path / "site").iterdir()] == [text, text]
+        assert names(tmp_path) == ["site"]
+
+
+def test_a_directory_that_is_not_finished_leaves_the_old_one(tmp_path: Path, way: str) -> None:
+    write_pages(tmp_path / "site", "first")
+    with pytest.raises(KeyboardInterrupt), replacing_directory(tmp_path / "site") as partial:
+        (partial / "a").write_text("half")
+        raise KeyboardInterrupt
+    assert (tmp_path / "site" / "a").read_text() == "first"
+    assert names(tmp_path) == ["site"]
+
+
+def test_who_looks_while_directories_are_exchanged_always_finds_one(tmp_path: Path) -> None:
+    write_pages(tmp_path / "site", "0")
+    stop = threading.Event()
+    misses: list[int] = []
+
+    def look() -> None:
+        while not stop.is_set():
+            misses.extend([1] * (not (tmp_path / "site").is_dir()))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for number in range(60):
+        write_pages(tmp_path / "site", str(number))
+    stop.set()
+    thread.join()
+    assert misses == []
+
+
+def test_what_is_made_in_private_gets_its_name_at_the_end(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a") as partial:
+        assert partial.name == "a"
+        partial.write_text("new")
+        (private,) = tmp_path.iterdir()
+        assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    assert (tmp_path / "a").read_text() == "new"
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_planted_link_at_the_final_name_is_replaced_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "thesis").write_text("text")
+    (tmp_path / "a").symlink_to("thesis")
+    with replacing(tmp_path / "a") as partial:
+        partial.write_text("new")
+    assert (tmp_path / "thesis").read_text() == "text"
+    assert not (tmp_path / "a").is_symlink()
+
+
+def test_the_way_to_the_private_directory_cannot_be_exchanged_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "shared").mkdir()
+    with replacing(tmp_path / "shared/a") as partial:
+        (private,) = (tmp_path / "shared").iterdir()
+        private.rename(tmp_path / "shared/moved")
+        private.symlink_to(tmp_path / "home")
+        (tmp_path / "shared").rename(tmp_path / "before")
+        (tmp_path / "shared").symlink_to(tmp_path / "home")
+        partial.write_text("new")
+    assert names(tmp_path / "home") == []
+    assert (tmp_path / "before/a").read_text() == "new"
+
+
+def test_programs_that_are_started_find_the_temporary_name(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a") as partial:
+        subprocess.run(["sh", "-c", 'echo new >"$1"', "sh", partial], check=True)
+    assert (tmp_path / "a").read_text() == "new\n"
+
+
+def test_errors_name_the_final_path(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as missing, replacing(tmp_path / "a") as partial:
+        partial.read_text()
+    assert missing.value.filename == str(tmp_path / "a")
+    with pytest.raises(VerificationError) as wrong, replacing(tmp_path / "a") as partial:
+        raise VerificationError(f"{partial}: damaged", f"Remove {partial}.")
+    assert str(wrong.value) == f"{tmp_path}/a: damaged\nRemove {tmp_path}/a."
+
+
+def test_what_is_resumable_stays_where_the_block_raises_and_comes_back(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), scratch(tmp_path / "a", resumable=True) as made:
+        made.path.write_text("half")
+        raise KeyboardInterrupt
+    assert names(tmp_path) == [f".a.hpcmod-part+{os.getuid()}"]
+    with scratch(tmp_path / "a", resumable=True) as made:
+        assert made.path.read_text() == "half"
+        made.put()
+    assert names(tmp_path) == ["a"]
+
+
+def test_an_empty_resumable_directory_does_not_stay(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), scratch(tmp_path / "a", resumable=True):
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("planted", ["link", "fifo", "file", "open to others"])
+def test_what_others_could_have_put_there_is_not_resumed(tmp_path: Path, planted: str) -> None:
+    name = tmp_path / f".a.hpcmod-part+{os.getuid()}"
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/a").write_text("thesis")
+    {
+        "link": lambda: name.symlink_to("home"),
+        "fifo": lambda: os.mkfifo(name),
+        "file": name.touch,
+        "open to others": lambda: shutil.copytree(tmp_path / "home", name),
+    }[planted]()
+    with scratch(tmp_path / "a", resumable=True) as made:
+        assert not made.path.exists()
+    assert (tmp_path / "home/a").read_text() == "thesis"
+    assert names(tmp_path) == ["home"]
