@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hpcmod.fs.tree import write_file
 from hpcmod.install.installed import Installed
 from hpcmod.render.modulefile import render_template
 from hpcmod.render.published import MODULERC
-from hpcmod.fs.tree import write_file
 from hpcmod.resources import module_templates
 
 
