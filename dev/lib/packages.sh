@@ -22,6 +22,7 @@ cluster   slurm-client    srun
 cluster   munge           munged
 cluster   iproute2        ip
 cluster   procps          ps
+faults    strace          strace
 cluster   uidmap          newuidmap
 mpi       openmpi-bin     mpirun
 mpi       libpmix-dev     /usr/lib/*/pmix2/lib/libpmix.so

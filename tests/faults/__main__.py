@@ -1,0 +1,43 @@
+"""Try verbs with faults: `python -m tests.faults [--most N] [VERB ...]`.
+
+Every verb that changes something runs once whole; then again and again from the same state, each time with one system
+call that writes killing it, or failing with EIO, ENOSPC, EDQUOT or ESTALE; then once more without a fault. Bad is a
+traceback, an undocumented exit code, a run that does not end, and a result that differs from that of the whole run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.faults.scenes import SCENES
+from tests.faults.trials import HEAD, try_verb
+from tests.stack import find_stack, read_stack
+
+
+def main() -> None:
+    """Parse the arguments, try each verb, and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("verbs", nargs="*", metavar="VERB", help=f"of {', '.join(SCENES)} (default: all)")
+    parser.add_argument("--most", type=int, default=200, help="trials for each verb at most (default: 200)")
+    parser.add_argument("--every-error", action="store_true", help="try all four errors at each point, not one in turn")
+    given = parser.parse_args()
+    if unknown := set(given.verbs) - set(SCENES):
+        parser.error(f"unknown verb: {', '.join(sorted(unknown))}")
+    stack = read_stack(find_stack())
+    if stack is None:
+        raise SystemExit(f"no test stack in {find_stack()}: run dev/stack")
+    print(HEAD, flush=True)
+    bad = 0
+    for verb in given.verbs or SCENES:
+        with tempfile.TemporaryDirectory(prefix="hpcmod-faults-") as work:
+            report = try_verb(verb, stack, Path(work), most=given.most, every_error=given.every_error)
+        print(report.row(), flush=True)
+        bad += len(report.bad)
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Try a verb with one fault after another: nothing may be lost or stuck, and no traceback shown."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hpcmod.errors import HpcmodError
+from tests.faults.inject import ERRORS, KILL, STUCK, Point, Ran, find_points, run_plainly, run_with_fault
+from tests.faults.scenes import SCENES, Ground, Scene, Words, signature
+from tests.stack import Stack
+
+CODES = {0, *(kind.exit_code for kind in (HpcmodError, *HpcmodError.__subclasses__()))}
+"""Exit codes that hpcmod documents."""
+
+
+@dataclass
+class Report:
+    """What came of the trials of one verb."""
+
+    verb: str
+    points: int = 0
+    """System calls that write, of the run without a fault."""
+    trials: Counter[str] = field(default_factory=Counter)
+    """By fault: how many were tried."""
+    bad: list[str] = field(default_factory=list)
+    """Each trial that ended badly, and how."""
+
+    def row(self) -> str:
+        """Render a line of the table."""
+        errors = sum(count for fault, count in self.trials.items() if fault != KILL)
+        return f"{self.verb:18} {self.points:6} {self.trials[KILL]:6} {errors:7} {len(self.bad):4}"
+
+
+HEAD = f"{'verb':18} {'points':>6} {'kills':>6} {'errors':>7} {'bad':>4}"
+
+
+def try_verb(
+    verb: str,
+    stack: Stack,
+    directory: Path,
+    *,
+    most: int,
+    every_error: bool = False,
+    tell: Callable[[str], None] = print,
+) -> Report:
+    """Try one verb.
+
+    Parameters
+    ----------
+    directory
+        An empty directory.
+    most
+        Trials at most, spread evenly over the run.
+    every_error
+        Whether each point is tried with all of ERRORS; else with KILL and one of them in turn.
+    tell
+        Called with a line for each trial that ended badly.
+    """
+    scene, ground, report = SCENES[verb], Ground(stack, directory / "ground"), Report(verb)
+    ground.top.mkdir()
+    scene.prepare(ground)
+    before = directory / "before"
+    _copy(ground.top, before)
+    argv, env = ground.argv(_words(scene.words, ground)), ground.environment()
+    points = find_points(argv, env=env, cwd=ground.top, below=ground.top, log=directory / "log")
+    whole = signature(ground.top)
+    report.points = len(points)
+    for point, fault in _choose(points, most, every_error):
+        _copy(before, ground.top)
+        ran = run_with_fault(argv, point, fault, env=env, cwd=ground.top)
+        report.trials[fault] += 1
+        for wrong in _judge(ran, fault, scene, ground, argv, whole):
+            report.bad.append(f"{verb}: {fault} at {point.call} number {point.number} ({point.what}): {wrong}")
+            tell(report.bad[-1])
+    return report
+
+
+def _words(words: Words, ground: Ground) -> Words:
+    return tuple(word.replace("{top}", str(ground.top)) for word in words)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.copytree(source, target, symlinks=True)
+
+
+def _choose(points: Sequence[Point], most: int, every_error: bool) -> Iterator[tuple[Point, str]]:
+    """Spread the trials over the points of a run."""
+    every = [
+        (point, fault)
+        for number, point in enumerate(points)
+        for fault in (KILL, *(ERRORS if every_error else ERRORS[number % len(ERRORS) :][:1]))
+    ]
+    # an odd step, so that both kills and errors come up
+    step = max(1, math.ceil(len(every) / most)) | 1 if len(every) > most else 1
+    yield from every[::step]
+
+
+def _judge(
+    ran: Ran, fault: str, scene: Scene, ground: Ground, argv: Sequence[str], whole: dict[str, str]
+) -> Iterator[str]:
+    """Say all that is wrong after a fault, having run the command again where it was not finished."""
+    env = ground.environment()
+    if "Traceback (most recent call last)" in ran.output:
+        yield f"traceback: {ran.output[-700:]}"
+    if ran.status == STUCK:
+        yield "stuck"
+    elif ran.status >= 0 and ran.status not in CODES and not (fault == KILL and ran.status == 128 + 9):
+        yield f"exit code {ran.status}: {ran.output[-300:]}"
+    if not _differences(ground.top, whole):
+        return
+    if ran.status == 0:
+        yield f"lost, with exit code 0: {_differences(ground.top, whole)}"
+    again = run_plainly(argv, env=env, cwd=ground.top)
+    if again.status and _differences(ground.top, whole):
+        yield f"stuck: run again it ends with {again.status}: {again.output[-500:]}"
+    elif different := _differences(ground.top, whole):
+        yield f"run again, not as without a fault: {different}"
+    for words in scene.checks:
+        checked = run_plainly(ground.argv(_words(words, ground)), env=env, cwd=ground.top)
+        if checked.status:
+            yield f"{' '.join(words)} ends with {checked.status}: {checked.output[-300:]}"
+
+
+def _differences(top: Path, whole: dict[str, str]) -> str:
+    """Name the files that are missing, too many, or different; empty if there are none."""
+    found = signature(top)
+    names = (
+        *(f"missing {name}" for name in whole.keys() - found.keys()),
+        *(f"left over {name}" for name in found.keys() - whole.keys()),
+        *(f"different {name}" for name in whole.keys() & found.keys() if whole[name] != found[name]),
+    )
+    return ", ".join(sorted(names)[:8])
