@@ -125,6 +125,26 @@ def test_fetch_stops_after_the_image_and_the_installation_needs_no_network_then(
     assert len((own_registry.directory / "log").read_bytes()) == asked
 
 
+@pytest.mark.parametrize("cached", [True, False], ids=["source kept", "source removed"])
+def test_an_own_easyconfig_with_a_digest_is_updated(
+    eb: EasyBuild, image: Image, tmp_path: Path, own_registry: Registry, cached: bool
+) -> None:
+    succeeded(eb(written_easyconfig(tmp_path, sources=[image.reference])))
+    if not cached:
+        shutil.rmtree(eb.prefix / "sources")
+    sif = eb.prefix / "software/Toy/1.0" / image.file_name
+    log = own_registry.directory / "log"
+    before, asked = sif.stat(), log.stat().st_size
+    (sif.parent / "bin/start-shell").unlink()
+    hpcmod = str(eb.stack.python.parent / "hpcmod")
+    for words in (["update", "Toy"], ["update", "--all"]):
+        done = run([hpcmod, *words], {**eb.environment(), "HPCMOD_SITE": "generic"}, tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (sif.parent / "bin/start-shell").is_file()
+    assert (sif.stat().st_ino, sif.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert log.stat().st_size == asked
+
+
 def test_a_dry_run_fetches_nothing_and_names_what_is_missing(
     eb: EasyBuild, own_registry: Registry, image: Image, tmp_path: Path
 ) -> None:

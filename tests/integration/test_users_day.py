@@ -221,6 +221,31 @@ def test_what_is_retired_is_not_installed_and_names_its_successor(user: User, ch
     assert user.must("ls").split()[0] == "Toy/0.9"
 
 
+def test_a_tampered_image_fails_verification_by_name_and_by_path(user: User) -> None:
+    image = user.root / TOY_IMAGE
+    assert user("verify", MODULE).returncode == 0
+    before = image.read_bytes()
+    image.chmod(0o644)
+    image.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    try:
+        assert [user("verify", what).returncode for what in (MODULE, "Toy", str(image))] == [4, 4, 4]
+    finally:
+        image.write_bytes(before)
+    assert user("verify", str(image)).returncode == 0
+
+
+def test_what_was_deleted_of_an_installation_is_seen_and_an_update_brings_it_back(user: User) -> None:
+    (user.root / "bin/python").unlink()
+    (user.root / "runscripts/get-master").unlink()
+    found = {one["kind"]: one for one in user.data("outdated")["outdated"]}  # type: ignore[attr-defined]
+    assert "bin/python" in found["damaged"]["found"] or "get-master" in found["damaged"]["found"]
+    assert found["damaged"]["cure"] == f"hpcmod update {MODULE}"
+    findings = json.loads(user("doctor", "--json").stdout)["findings"]
+    assert {one["subject"]: one["verdict"] for one in findings}[f"installation {MODULE}"] == "fail"
+    user.must("update", MODULE)
+    assert user.data("outdated")["outdated"] == []
+
+
 def test_removing_takes_module_and_image_and_leaves_the_users_packages(user: User) -> None:
     package = next(user.root.glob("user-software/venv/toy/lib/python3*/site-packages")) / "mine.py"
     package.write_text("mine = 1")

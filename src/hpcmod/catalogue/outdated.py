@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hpcmod.catalogue.find import choose_entry
 from hpcmod.catalogue.index import Index, release_key
 from hpcmod.catalogue.index_file import IndexEntry
+from hpcmod.check.installation import find_damage
 from hpcmod.install.installed import Installed
 
 
@@ -18,7 +19,7 @@ class Outdated:
     module: str
     kind: str
     """state: deprecated or retired; image: another one is published by this name; scripts: an older hpcmod wrote them;
-    version: a newer one is published."""
+    version: a newer one is published; damaged: its image, or scripts of it, are gone."""
     found: str
     cure: str
     """A command."""
@@ -37,6 +38,9 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, v
         same = next((entry for entry in listed if entry.version == one.version), None)
         if same:
             yield from _compare(one, same)
+        damage = find_damage(one)
+        if damage:
+            yield Outdated(one.module, "damaged", damage, f"hpcmod update {one.module}")
         if one.record.get("hpcmod") != version:
             found = f"its scripts are of hpcmod {one.record.get('hpcmod', '?')}, this is {version}"
             yield Outdated(one.module, "scripts", found, f"hpcmod update {one.module}")

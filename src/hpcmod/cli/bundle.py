@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcmod import machine
+from hpcmod.cli.containers import look_around
 from hpcmod.cli.image import TOOL, tell
+from hpcmod.cli.recipes import find_recipe
 from hpcmod.cli.signals import ending_tidily
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.image.bundle import read_bundle, write_bundle
@@ -40,37 +41,46 @@ def bundle() -> None:
 
 @bundle.command("export")
 @click.argument("output", metavar="BUNDLE.tar", type=click.Path(path_type=Path))
-@click.argument("what", metavar="EASYCONFIG|IMAGE...", nargs=-1, required=True)
+@click.argument("what", metavar="CONTAINER|EASYCONFIG|IMAGE...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Say what the bundle would hold, and write nothing.")
 @click.option("--force", is_flag=True, help="Replace a bundle that is there.")
 @click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
 def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: bool, site: str | None) -> None:
-    """Write easyconfigs (files that end in .eb), their images, and further images into one tar.
+    """Write containers of a catalogue, easyconfigs (files that end in .eb) and images into one tar.
 
-    An image is taken from beside its easyconfig, from EasyBuild's source path or from the site's directories; where it
-    is in none of these, it is fetched. SHA256SUMS in the tar lists every file's sum, as `sha256sum -c` takes it.
+    An image is taken from beside its easyconfig, from EasyBuild's source path, from the site's directories or from a
+    catalogue; where it is in none of these, it is fetched. SHA256SUMS in the tar lists every file's sum, as
+    `sha256sum -c` takes it.
 
     \b
     Examples:
+      hpcmod bundle export torch.tar PyTorch/2.7.1-rocm-6.2.4-singularity
       hpcmod bundle export torch.tar easyconfigs/p/PyTorch/PyTorch-2.13.0-cpu-singularity.eb
       hpcmod bundle export tools.tar docker://ghcr.io/org/tool@sha256:... other.sif
     """
     from hpcmod.image.settings import make_options  # slow to import: see image.py
 
     _check_output(output, force=force)
-    found = machine.find_machine(None, os.environ, flag=site).site
-    options = make_options(found, os.environ, tool=TOOL, tell=tell)
+    here = look_around(site)
+    options = make_options(here.site, os.environ, tool=TOOL, tell=tell)
+    central = (*here.site.central, *(str(one.images) for one in here.catalogues))
+    named = [str(find_recipe(here, one).easyconfig) if _is_container(one) else one for one in what]
     files: list[Path] = []
     with ending_tidily(), _new_directory(output, dry_run=dry_run) as directory:
         sums: dict[str, str] = {}
-        for one in what:
-            files += _collect(one, directory, options, found.central, sums=sums, dry_run=dry_run)
+        for one in named:
+            files += _collect(one, directory, options, central, sums=sums, dry_run=dry_run)
         files = list({path.absolute(): path for path in files}.values())  # two easyconfigs may name one image
         for path in files:
             click.echo(path.name if path.parent == directory else path)
         if not dry_run:
             with ProgressLine(output.name) as progress:
                 write_bundle(files, output, expected=sums, progress=progress)
+
+
+def _is_container(text: str) -> bool:
+    """Return whether a word names a container of a catalogue, rather than a file or an image elsewhere."""
+    return not (text.endswith((".eb", ".sif")) or ":" in text or Path(text).exists())
 
 
 def _check_output(output: Path, *, force: bool) -> None:
@@ -151,6 +161,12 @@ def _collect(
     except UnicodeDecodeError as err:
         raise BadInputError(f"{text}: is not written in UTF-8", "Save it as UTF-8.") from err
     source = make_source(named.reference, named.source_urls, named.checksum)
+    if source.reference.kind == "path":
+        name = Path(named.reference).name
+        raise BadInputError(
+            f"{text}: names its image by a path, {named.reference}, which is another one where the bundle is unpacked",
+            f"Write sources = [{name!r}] in the easyconfig, and put a link to the image beside it.",
+        )
     parents = [str(easyconfig.absolute().parent), *_source_paths(options)]
     places = image_directories(parents, named.software or "_", central)
     yield easyconfig

@@ -137,7 +137,9 @@ def _get(
         return
     with ProgressLine(out.name) as progress:
         got = obtain(reference, out, options=replace(options, detail=progress.note), progress=progress)
-    if not got.fetched:
+    if not got.fetched and reference.kind == "url" and not checksum:
+        tell(f"{out}: is there already, fetched from this address on {got.provenance.time}; --force fetches it again")
+    elif not got.fetched:
         tell(f"{out}: is there already, and is the very image")
     if as_json:
         values = {"path": str(got.path), "fetched": got.fetched, **asdict(got.provenance)}
@@ -187,9 +189,9 @@ def verify(
     """Check an image: is it whole, unchanged, and vouched for as the site's policy wants.
 
     IMAGE is a SIF, or docker://... for the signature of an image in a registry; NAME/VERSION a published container, of
-    which all that users see is compared with its record. Exit codes: 0 verified, 1 something but the image is not as
-    published, 4 tampered with, 9 unsigned (or no digest, no checksum) where the policy wants it, 10 signed by no key
-    that the policy names.
+    which all that users see is compared with its record, or your own copy where `module load` takes that. Exit codes:
+    0 verified, 1 something but the image is not as published, 4 tampered with, 9 unsigned (or no digest, no checksum)
+    where the policy wants it, 10 signed by no key that the policy names.
 
     \b
     Examples:
@@ -203,6 +205,7 @@ def verify(
         from hpcmod.cli.verify_published import verify_published
 
         verify_published(image, site=site, repeat=checks, as_json=as_json)
+    from hpcmod.check.installation import check_recorded
     from hpcmod.image.settings import make_options
     from hpcmod.image.verify import verify_image
 
@@ -216,6 +219,8 @@ def verify(
     names = tuple(str(key.absolute()) for key in keys)
     with ProgressLine(image) if not as_json else nullcontext() as progress:
         found = verify_image(reference, options=options, keys=names, progress=progress)
+    if found.sha256:
+        check_recorded(Path(image), found.sha256)
     if as_json:
         click.echo(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import asdict
@@ -22,9 +23,11 @@ from hpcmod.cli.containers import (
     site_option,
     tell,
 )
+from hpcmod.cli.install import find_eb
 from hpcmod.cli.recipes import Recipe, eb_environ, find_own_recipe
-from hpcmod.errors import BadInputError, BusyError, NotFoundError
-from hpcmod.install.installed import Installed
+from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
+from hpcmod.image.provenance import parse_provenance, sidecar, write_provenance
+from hpcmod.install.installed import RECORD, Installed
 from hpcmod.install.remove import is_package_layer, make_removal, remove
 from hpcmod.process import call
 from hpcmod.render.quote import sh_word, terminal
@@ -143,20 +146,44 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
     chosen = here.own() if everything else [_find(here, container) for container in containers]
     worst = 0
     for own in chosen:
-        recipe = find_own_recipe(here, own)
-        argv = _eb_command(own, recipe)
-        if dry_run:
-            click.echo(" ".join(map(sh_word, argv)))
-            continue
-        worst = max(worst, call(argv, env={**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"}))
+        try:
+            status = _update(here, own, site, dry_run=dry_run)
+        except HpcmodError as err:
+            if len(chosen) == 1:
+                raise
+            tell(str(err))  # the others can be updated all the same
+            status = err.exit_code
+        worst = max(worst, status)
     sys.exit(worst)
+
+
+def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool) -> int:
+    """Install again to the same places, and return the exit status of `eb`."""
+    recipe = find_own_recipe(here, own)
+    argv = _eb_command(own, recipe)
+    if dry_run:
+        click.echo(" ".join(map(sh_word, argv)))
+        return 0
+    _restore_provenance(own)
+    return call(argv, env={**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"})
+
+
+def _restore_provenance(own: Installed) -> None:
+    """Write beside an installed image where it came from, as the record says: it is the image of its own update.
+
+    Without that an image named by digest would have to be fetched again, since nothing shows that this file is it.
+    """
+    image, known = Path(own.of_image("path")), own.record.get("provenance")
+    if not isinstance(known, dict) or not image.is_file() or own.root not in image.parents or sidecar(image).exists():
+        return
+    write_provenance(image, parse_provenance(json.dumps({"version": 1, **known}).encode(), str(own.root / RECORD)))
 
 
 def _eb_command(own: Installed, recipe: Recipe) -> list[str]:
     """Make the command line that installs again to the very places, wherever `eb` would install now."""
     tree = _without(own.modulefile.with_name(own.version), own.module)
     software = _without(own.root, own.module)
-    argv = ["eb", str(recipe.easyconfig), "--rebuild"]
+    argv = [find_eb(), str(recipe.easyconfig), "--rebuild"]
     argv += [f"--module-syntax={'Lua' if own.modulefile.suffix == '.lua' else 'Tcl'}"]
     if tree and software:
         argv += [f"--installpath-software={software}", f"--installpath-modules={tree.parent}"]

@@ -14,6 +14,7 @@ from hpcmod import resources
 from hpcmod.catalogue.loaded import check_advisories
 from hpcmod.check.doctor import check_machine
 from hpcmod.check.fit import check_all
+from hpcmod.check.installation import check_installations
 from hpcmod.cli.findings import show_findings
 from hpcmod.image.contents import read_facts
 from hpcmod.render.quote import terminal
@@ -49,7 +50,8 @@ def inspect(image: Path, as_json: bool) -> None:
 def doctor(images: tuple[Path, ...], as_json: bool) -> None:
     """Look at this machine, and say what an installation would stumble over.
 
-    Looks, too, whether IMAGES fit this machine: by default those of the container modules that are installed.
+    Also checks that the container modules that are installed are whole, and that IMAGES (by default theirs) fit this
+    machine.
 
     \b
     Examples:
@@ -57,5 +59,6 @@ def doctor(images: tuple[Path, ...], as_json: bool) -> None:
       hpcmod doctor pytorch.sif
     """
     machine = check_machine(os.environ, str(resources.easyconfigs_directory()))
+    installed = () if images else check_installations(os.environ)
     fits = check_all(images, os.environ)
-    show_findings(chain(machine, check_advisories(os.environ), fits), as_json=as_json)
+    show_findings(chain(machine, installed, check_advisories(os.environ), fits), as_json=as_json)

@@ -11,21 +11,25 @@ from hpcmod.catalogue.store import find_catalogues
 from hpcmod.catalogue.trial import Trial, repeat_checks
 from hpcmod.catalogue.whole import IMAGE, verify_container
 from hpcmod.check.doctor import FAIL, OK, Finding
+from hpcmod.check.installation import verify_installed
+from hpcmod.cli.containers import find_meant, look_around
 from hpcmod.cli.findings import show_findings
-from hpcmod.errors import CheckFailedError, VerificationError
+from hpcmod.errors import CheckFailedError, NotFoundError, VerificationError
 from hpcmod.progress import ProgressLine
 
 
 def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool) -> None:
     """Compare a published container with its record, print what is found, and exit: 4 if its image is another one.
 
-    Where there is no catalogue, nothing is done: the text names no container.
+    Where the user's own copy is the one that `module load` takes, that is compared. Where there is neither a catalogue
+    nor such a copy, nothing is done: the text names no container.
 
     Parameters
     ----------
     repeat
         Whether its checks are run again.
     """
+    _verify_own(text, site=site, as_json=as_json)
     catalogues = find_catalogues(machine.find_machine(None, os.environ, flag=site).site, os.environ)
     if not catalogues:
         return
@@ -36,6 +40,21 @@ def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool
         found += _repeat(container)
     damaged = any(one.subject == IMAGE and one.verdict == FAIL for one in found)
     show_findings(found, as_json=as_json, fail_code=VerificationError.exit_code if damaged else 1)
+
+
+def _verify_own(text: str, *, site: str | None, as_json: bool) -> None:
+    """Verify the user's own copy and exit, if that is the one that is meant."""
+    here = look_around(site)
+    try:
+        module, _ = find_meant(here, text)
+    except NotFoundError:
+        return
+    copies = here.copies(module)
+    if copies is None or not here.is_own(copies.meant):
+        return
+    with ProgressLine(module) as progress:
+        sha256 = verify_installed(copies.meant, progress)
+    show_findings([Finding(OK, IMAGE, f"{copies.meant.of_image('path')}, sha256 {sha256}", "")], as_json=as_json)
 
 
 def _repeat(container: Container) -> Iterator[Finding]:

@@ -135,7 +135,10 @@ def _find_there(task: Task, out: Path, subject: str) -> Provenance | None:
     """Find what an earlier run, or another process meanwhile, has put there, if it is the very image."""
     known = read_provenance(out) if out.is_file() else None
     digest, checksum = task.reference.digest, task.options.checksum
-    if known is None or not is_remembered(known, task.options.environ) or not (digest or checksum):
+    # a server names no digest, so its file may have changed since: a user who wants to know gives --force
+    same_address = task.reference.kind == "url" and not task.options.replace
+    named = digest or checksum or same_address
+    if known is None or not is_remembered(known, task.options.environ) or not named:
         return None
     same = known.reference in (subject, subject_of(task.reference)) and known.digest == (digest or known.digest)
     if not same or checksum not in (None, known.sha256) or not is_met(known, task.rule):

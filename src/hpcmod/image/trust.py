@@ -117,7 +117,7 @@ def vouch_for_found(
     if reference.digest and not known and not checksum:
         raise UntrustedError(
             f"{sif}: nothing tells that this file is {reference.canonical}",
-            f"Remove it, so that it is fetched: rm {sif}. Or give its sha256: `checksums` of the easyconfig.",
+            f"Rename it, so that it is fetched again: mv {sif} {sif}.old. Or give its sha256: `checksums`.",
         )
     ours = known if known and is_remembered(known, environ) else None
     place = os.path.realpath(sif)

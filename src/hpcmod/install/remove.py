@@ -11,6 +11,7 @@ from glob import escape
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.image.provenance import sidecar
 from hpcmod.install.installed import RECORD, Installed
 from hpcmod.install.own_default import unmark_default
 from hpcmod.lock import hold, lock_name, tidy
@@ -76,7 +77,8 @@ def _paths_of(installed: Installed) -> set[Path]:
     """Give what the record names, and the directory of EasyBuild's logs."""
     files = installed.record.get("files")
     names = [name for name in files if isinstance(name, str)] if isinstance(files, list) else []
-    return {installed.root / name for name in (*names, RECORD, "easybuild")} | {Path(installed.of_image("path"))}
+    image = Path(installed.of_image("path"))
+    return {installed.root / name for name in (*names, RECORD, "easybuild")} | {image, sidecar(image)}
 
 
 def is_package_layer(path: Path) -> bool:

@@ -7,9 +7,13 @@ from hpcmod.catalogue.outdated import find_outdated
 from hpcmod.install.installed import Installed
 from tests.catalogues import make_catalogue, make_record
 
+IMAGE = Path(__file__)
+"""Stands for an image that is there."""
 
-def installed(module: str, *, sha256: str, by: str = "2") -> Installed:
-    return Installed(module, Path("/m"), Path("/r"), {"hpcmod": by, "image": {"sha256": sha256}})
+
+def installed(module: str, *, sha256: str, by: str = "2", path: Path = IMAGE) -> Installed:
+    image = {"sha256": sha256, "path": str(path), "size": IMAGE.stat().st_size}
+    return Installed(module, IMAGE, Path("/r"), {"hpcmod": by, "image": image})
 
 
 def test_each_reason_is_told_with_its_cure(tmp_path: Path) -> None:
@@ -32,11 +36,13 @@ def test_each_reason_is_told_with_its_cure(tmp_path: Path) -> None:
         installed("old/1", sha256=make_record("old/1").sha256),
         installed("gone/1", sha256="0" * 64),
         installed("versions/9", sha256="9" * 64),
+        installed("same/1", sha256=same.sha256, path=tmp_path / "removed.sif"),
     ]
     found = {(one.module, one.kind): one.cure for one in find_outdated(own, [read_index(site)], version="2")}
     assert found == {
         ("nowhere/1", "scripts"): "hpcmod update nowhere/1",
         ("other-image/1", "image"): "hpcmod update other-image/1",
+        ("same/1", "damaged"): "hpcmod update same/1",
         ("old/1", "state"): "hpcmod install new/1",
         ("gone/1", "state"): "hpcmod ls",
         ("versions/9", "version"): "hpcmod install versions/11",

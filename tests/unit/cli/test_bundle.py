@@ -11,6 +11,7 @@ from hpcmod import machine
 from hpcmod.cli.main import main
 from hpcmod.image.integrity import file_sha256
 from hpcmod.progress import ProgressLine
+from tests.catalogues import make_catalogue, make_record
 from tests.corpus import make_sif
 from tests.oci_corpus import CASES, write_case
 
@@ -55,6 +56,37 @@ def test_a_bundle_carries_an_easyconfig_and_its_image_and_needs_no_network_then(
     assert imported.stdout.splitlines() == ["b/X-1.eb", "b/Y-1.eb", "b/x.sif", "b/layout.sif"]
     assert (tmp_path / "b" / "x.sif").read_bytes() == (place / "x.sif").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize("what", ["Toy", "Toy/1.0", "published easyconfig"])
+def test_a_published_container_is_exported_with_its_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    catalogue = make_catalogue(tmp_path / "shop", make_record("Toy/1.0", sif="toy.sif"))
+    for place in (catalogue.images, catalogue.easyconfigs_of("Toy")):
+        place.mkdir(parents=True)
+    make_sif(catalogue.images / "toy.sif")
+    easyconfig = catalogue.easyconfigs_of("Toy") / "Toy-1.0.eb"
+    easyconfig.write_text("name = 'Toy'\nversion = '1.0'\nsources = ['toy.sif']\n")
+    monkeypatch.setenv("HPCMOD_CATALOGUE", str(catalogue.directory))
+    done = hpcmod("bundle", "export", "b.tar", easyconfig if what == "published easyconfig" else what)
+    assert done.exit_code == 0, done.output
+    assert hpcmod("bundle", "import", "b.tar").stdout.splitlines() == ["b/Toy-1.0.eb", "b/toy.sif"]
+
+
+def test_an_easyconfig_that_names_its_image_by_a_path_is_refused(tmp_path: Path) -> None:
+    make_sif(tmp_path / "x.sif")
+    (tmp_path / "X-1.eb").write_text(f"name = 'X'\nversion = '1'\nimage = '{tmp_path}/x.sif'\n")
+    done = hpcmod("bundle", "export", "b.tar", "X-1.eb")
+    assert done.exit_code == 2
+    assert "names its image by a path" in done.stderr and "sources = ['x.sif']" in done.stderr
+    assert not (tmp_path / "b.tar").exists()
+
+
+def test_a_container_that_is_not_published_is_named(tmp_path: Path) -> None:
+    done = hpcmod("bundle", "export", "b.tar", "Nope")
+    assert done.exit_code == 3
+    assert "Nope" in done.stderr
 
 
 def test_a_bundle_of_an_image_that_is_nowhere_is_refused(tmp_path: Path) -> None:

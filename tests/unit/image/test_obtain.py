@@ -222,6 +222,21 @@ def test_an_image_of_a_registry_is_pinned_converted_and_not_fetched_again(
     assert (tmp_path / "cache").exists() == cached
 
 
+def test_a_file_of_a_web_server_is_fetched_once_by_two_at_a_time_and_by_the_next(
+    tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    out, got = tmp_path / "x.sif", []
+    with serve(sif.read_bytes()) as server:
+        both = [threading.Thread(target=lambda: got.append(get(server.url, out, options).fetched)) for _ in range(2)]
+        for one in both:
+            one.start()
+        for one in both:
+            one.join()
+        assert sorted(got) == [False, True]
+        assert not get(server.url, out, options).fetched
+        assert get(server.url, out, replace(options, replace=True)).fetched
+
+
 def test_what_only_claims_to_be_the_image_is_not_taken_for_it(
     registry: Registry, tmp_path: Path, options: ObtainOptions, sif: Path
 ) -> None:

@@ -1,0 +1,87 @@
+"""Whether all of an installation is still there: its image, its scripts and its wrappers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hpcmod.check.doctor import FAIL, Finding
+from hpcmod.errors import VerificationError
+from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.install.installed import Installed, find_installed, module_trees, read_record
+from hpcmod.render.quote import sh_word
+
+
+def find_damage(installed: Installed) -> str:
+    """Say what is missing of an installation, or is not as it was installed; empty if nothing is. No image is read."""
+    if not installed.record:
+        return f"{installed.root} has no record of what was installed"
+    image = Path(installed.of_image("path"))
+    if not image.is_file():
+        return "" if _has_other_image(installed) else f"the image is gone: {image}"
+    if image.stat().st_size != installed.size:
+        return f"the image has {image.stat().st_size} bytes, installed were {installed.size}: {image}"
+    listed = installed.record.get("files")
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    missing = [name for name in names if not os.access(installed.root / name, os.X_OK)]
+    if not missing:
+        return ""
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return f"not there, or not executable: {', '.join(missing[:3])}{more} in {installed.root}"
+
+
+def _has_other_image(installed: Installed) -> bool:
+    """Return whether the module finds an image elsewhere, such as the site's: its user may remove the own copy."""
+    name = Path(installed.of_image("path")).name
+    try:
+        text = installed.modulefile.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return bool(name) and any(Path(place).is_file() for place in re.findall(rf'"([^"]*/{re.escape(name)})"', text))
+
+
+def check_installations(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Find the installed container modules of which something is missing."""
+    for one in find_installed(module_trees(environ)):
+        damage = find_damage(one)
+        if damage:
+            cure = f"hpcmod update {sh_word(one.module)}, if it is your own; else ask who installed it."
+            yield Finding(FAIL, f"installation {one.module}", damage, cure)
+
+
+def check_recorded(image: Path, sha256: str) -> None:
+    """Compare the sha256 of a SIF with what the record of an installation around it says, if it lies in one.
+
+    Raises
+    ------
+    VerificationError
+        If the record names another one.
+    """
+    record = read_record(image.absolute().parent)
+    known = record.get("image")
+    if isinstance(known, dict) and Path(str(known.get("path"))).name == image.name and known.get("sha256") != sha256:
+        raise VerificationError(
+            f"{image}: expected sha256 {known.get('sha256')} as installed, found {sha256}",
+            f"Install it again: hpcmod update {sh_word(str(record.get('module')))}",
+        )
+
+
+def verify_installed(installed: Installed, progress: Progress | None = None) -> str:
+    """Compare the image of an installation with its record, byte for byte, and return its sha256.
+
+    Raises
+    ------
+    VerificationError
+        If something is missing, or the image is another one.
+    """
+    cure = f"Install it again: hpcmod update {sh_word(installed.module)}, or hpcmod install --rebuild."
+    damage = find_damage(installed)
+    if damage:
+        raise VerificationError(f"{installed.module}: {damage}", cure)
+    image, expected = installed.of_image("path"), installed.of_image("sha256")
+    found = file_sha256(image, progress)
+    if found != expected:
+        raise VerificationError(f"{image}: expected sha256 {expected} as installed, found {found}", cure)
+    return found
