@@ -15,6 +15,7 @@ from hpcmod.check.binds import BindFinding, explain_binds
 from hpcmod.check.site import check_site
 from hpcmod.cli.containers import tell
 from hpcmod.cli.findings import show_findings
+from hpcmod.cli.site_settings import site_settings
 from hpcmod.cli.site_setup import site_setup
 from hpcmod.model.condition import ALWAYS
 from hpcmod.model.profiles.profile import BUILT_IN, merge, parse_profile, pattern_of
@@ -40,9 +41,11 @@ def site() -> None:
       hpcmod site show lumi
       hpcmod site show --origin     # of this machine, each value with the line that sets it
       hpcmod site check             # what of it is on this very node
+      hpcmod site settings          # the variables that it sets for a run, and why
     """
 
 
+site.add_command(site_settings)
 site.add_command(site_setup)
 
 

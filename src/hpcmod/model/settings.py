@@ -1,0 +1,65 @@
+"""The settings of a site profile, explained: which of them a run gets, which it does not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from hpcmod.model.condition import Bound, Condition
+from hpcmod.model.site import Tunable
+
+SET, NOT_SET, DEPENDS = "set", "not set", "depends"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One case of one variable of `[environment]`."""
+
+    name: str
+    value: str
+    verdict: str
+    """SET; NOT_SET; DEPENDS: on the image or the number of nodes, which the caller did not give."""
+    because: str
+    """What decides: `on several nodes`, `rocm is 7.0, not rocm<7`, ...; empty for one that is always set."""
+    why: str
+    """What the value is for and who recommends it; empty: the profile does not say."""
+
+
+def explain_settings(
+    tunables: Iterable[Tunable], *, versions: Mapping[str, str] | None = None, nodes: int = 0
+) -> Iterator[Setting]:
+    """Explain each setting, in the order of the profile; of several cases that hold, the first is the one that is set.
+
+    Parameters
+    ----------
+    versions
+        Of the image; None: no image was given.
+    nodes
+        Of the run; 0: not given.
+    """
+    decided: set[str] = set()
+    for one in tunables:
+        verdict, because = _judge(one.condition, versions, nodes)
+        if one.name in decided and verdict != NOT_SET:
+            verdict, because = NOT_SET, "another case holds before"
+        if verdict == SET:
+            decided.add(one.name)
+        yield Setting(one.name, one.value, verdict, because, one.why)
+
+
+def _judge(condition: Condition, versions: Mapping[str, str] | None, nodes: int) -> tuple[str, str]:
+    place = "on several nodes" if condition.multi_node else "on one node" if condition.single_node else ""
+    if nodes and not condition.holds_on(nodes):
+        return NOT_SET, f"only {place}"
+    bounds = ", ".join(map(str, condition.bounds))
+    if versions is None and bounds:
+        return DEPENDS, f"{place} with {bounds} in the image".strip()
+    failed = next((bound for bound in condition.bounds if not bound.holds_for(versions or {})), None)
+    if failed:
+        return NOT_SET, _explain_failure(failed, versions or {})
+    return (DEPENDS, place) if place and not nodes else (SET, " with ".join(filter(None, [place, bounds])))
+
+
+def _explain_failure(bound: Bound, versions: Mapping[str, str]) -> str:
+    found = versions.get(bound.product)
+    return f"{bound.product} is {found}, not {bound}" if found else f"only for {bound}, and the image's is not known"
