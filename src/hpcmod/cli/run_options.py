@@ -51,7 +51,7 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("-B", "--bind", "binds", multiple=True, help="Bind path, beside those of the module."),
         click.option("--profile-rank", default="", help="Run these ranks under a profiler: 14 or 0,8."),
-        click.option("--profiler", default="", help="rocprof, nsys, py-spy, or any command."),
+        click.option("--profiler", default="", help="rocprofv3, rocprof, nsys, py-spy, or any command."),
         click.option("--debug", default="", help="Logs, one file a rank, of: rccl, nccl, hip, miopen."),
     ):
         command = option(command)

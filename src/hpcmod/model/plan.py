@@ -28,6 +28,9 @@ WELL_KNOWN_COMMANDS = (
 RUNTIMES = ("singularity", "apptainer")
 """In the order the wrappers try them; Apptainer answers to both names."""
 
+_PROFILERS = {"amd": ("rocprofv3", "rocprof"), "nvidia": ("nsys",)}
+"""By maker of the GPUs, the best first: AMD ends support of rocprof in 2026 (ROCm documentation, ROCprofiler)."""
+
 Defaults = tuple[tuple[tuple[str, ...], str], ...]
 """Names of one variable, and its value."""
 
@@ -60,8 +63,8 @@ class RunscriptSettings:
     """Where models and data sets are kept instead of in $HOME; may hold variables; empty: left where they are."""
     nodes: tuple[NodeType, ...] = ()
     """Kinds of node, the one to assume first; their cores near each GPU are for ranks that no launcher bound."""
-    profiler: str = "py-spy"
-    """What --profile-rank takes where the user names nothing: rocprof, nsys or py-spy."""
+    profilers: tuple[str, ...] = ("py-spy",)
+    """What --profile-rank takes where the user names nothing: the first that the image has."""
     refused: tuple[tuple[str, str], ...] = ()
     """Launchers that must not be used on this machine, each with the reason."""
     guard: tuple[tuple[str, str], ...] = ()
@@ -269,7 +272,7 @@ def _make_runscript_settings(
         tunable_reasons=chosen.reasons,
         large_caches=site.cache_root,
         nodes=_sort_nodes(site),
-        profiler={"amd": "rocprof", "nvidia": "nsys"}.get(site.gpu_vendor, "py-spy"),
+        profilers=_PROFILERS.get(site.gpu_vendor, ("py-spy",)),
         refused=site.launcher.refused,
         guard=tuple(pair for pair in make_guard(facts) if f"APPTAINERENV_{pair[0]}" not in names),
         container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),

@@ -36,7 +36,8 @@ def test_run_scripts_know_the_nodes_the_default_one_first() -> None:
 
 
 def test_the_profiler_is_that_of_the_gpus() -> None:
-    assert [settings_of(site).profiler for site in ("lumi", "marenostrum5", "generic")] == ["rocprof", "nsys", "py-spy"]
+    profilers = [settings_of(site).profilers for site in ("lumi", "marenostrum5", "generic")]
+    assert profilers == [("rocprofv3", "rocprof"), ("nsys",), ("py-spy",)]
 
 
 def test_launchers_that_a_site_refuses_are_known_with_the_reason() -> None:

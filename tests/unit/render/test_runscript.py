@@ -33,7 +33,7 @@ SETTINGS = RunscriptSettings(
     tunables_multi_node=(("FI_CXI_RDZV_PROTO", "alt_read"),),
     large_caches="/scratch/$SLURM_JOB_ACCOUNT/$USER",
     nodes=(NodeType("gpu", gpus=2, gpu_cores=((0, 1, 2, 5), (8, 9)), partitions=("standard-g", "small-g")),),
-    profiler="rocprof",
+    profilers=("rocprofv3", "rocprof"),
     refused=(("torchrun", "it is slow"),),
     guard=(("PYTHONPATH", ""), ("PYTHONNOUSERSITE", "1")),
     container_variables=("APPTAINERENV_VIRTUAL_ENV",),
@@ -48,7 +48,7 @@ HOSTILE = RunscriptSettings(
     tunables_multi_node=(("NCCL_IB_HCA", "'$(touch pwned)'\n"),),
     large_caches="/scratch/'$(touch pwned)'",
     nodes=(NodeType("'\n$(id)", gpus=1, partitions=("'$(touch${IFS}pwned)*",)),),
-    profiler="'; touch pwned",
+    profilers=("'; touch pwned",),
     refused=(("'; touch pwned", "`touch pwned`\n'"),),
     guard=(("PYTHONPATH", "'$(touch pwned)"),),
     binds=(

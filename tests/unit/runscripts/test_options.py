@@ -174,9 +174,13 @@ def test_help_names_every_option_and_its_variable(rank: Rank, option: str) -> No
         assert word in ran.stdout
 
 
+ROCPROFV3 = ("--hip-trace", "--stats", "--output-directory", "{}", "--")
+
+
 @pytest.mark.parametrize(
     ("profiler", "given", "words"),
     [
+        pytest.param("rocprofv3", (), [*ROCPROFV3, "python", "x.py"], id="AMD, as of today"),
         pytest.param("rocprof", (), ["--hip-trace", "--stats", "-o", "{}.csv", "python", "x.py"], id="AMD"),
         pytest.param("nsys", (), ["profile", "--force-overwrite=true", "--output={}", "python", "x.py"], id="NVIDIA"),
         pytest.param("py-spy", (), ["record", "--output", "{}.svg", "--", "python", "x.py"], id="CPU"),
@@ -189,9 +193,10 @@ def test_one_rank_is_profiled(
     profiler: str, given: tuple[str, ...], words: list[str],
 ) -> None:  # fmt: skip
     options = (given,) if isinstance(given, str) else given
-    for name in ("rocprof", "nsys", "py-spy", "mine"):
+    for name in (profiler, "py-spy", "mine"):  # of AMD's two the image has one
         make_program(tmp_path / "python-bin" / name)
-    rank = Rank(Scripts(tmp_path).write(replace(settings, profiler=profiler)), python_path)
+    profilers = ("rocprofv3", "rocprof") if profiler.startswith("rocprof") else (profiler,)
+    rank = Rank(Scripts(tmp_path).write(replace(settings, profilers=profilers)), python_path)
     ran = [rank(task(number), "--profile-rank", "2,7" if number < 0 else "02", *options, "x.py") for number in (1, 2)]
     output = f"{Path.cwd()}/hpcmod-profile-4711-rank2"
     assert ran[0].arguments == ["x.py"]
