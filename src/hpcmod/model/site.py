@@ -136,7 +136,9 @@ class Bandwidth:
     """all_reduce, all_gather, ..."""
     nodes: int
     busbw: float
-    """GB/s (10^9 bytes a second), the best of all message sizes."""
+    """GB/s (10^9 bytes a second)."""
+    size: int = 0
+    """Size of the messages, in bytes; 0: not known, and the best of all sizes."""
 
 
 @dataclass(frozen=True)

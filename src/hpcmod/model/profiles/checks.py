@@ -206,13 +206,19 @@ def reasons(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(value.items())
 
 
-def bandwidths(value: Any) -> tuple[tuple[int, float], ...]:
-    """Take a table of numbers of nodes, each with GB/s."""
+def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
+    """Take a table of numbers of nodes, each with GB/s, or with GB/s and the bytes of a message."""
     found = []
-    for nodes, rate in _table(value).items():
-        if not re.fullmatch(r"[1-9]\d{0,5}", nodes) or isinstance(rate, bool) or not isinstance(rate, (int, float)):
-            raise ValueError(f"must be a table of NODES = GB/s, found {nodes} = {rate!r}")
-        found.append((int(nodes), float(rate)))
+    for nodes, item in _table(value).items():
+        rate, size = (item.get("busbw"), item.get("bytes")) if isinstance(item, dict) else (item, 0)
+        whole = isinstance(size, int) and not isinstance(size, bool) and size >= 0
+        known = not isinstance(item, dict) or set(item) == {"busbw", "bytes"}
+        number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+        if not (re.fullmatch(r"[1-9]\d{0,5}", nodes) and number and whole and known):
+            raise ValueError(
+                f"must be a table of NODES = GB/s, or NODES = {{ busbw = GB/s, bytes = N }}, found {nodes} = {item!r}"
+            )
+        found.append((int(nodes), (float(str(rate)), int(str(size)))))
     return tuple(found)
 
 

@@ -193,9 +193,9 @@ def make_site(profiles: Sequence[Profile]) -> Site:
         job=JobRules(**_below(merged, "job")),
         stage_places=tuple(StagePlace(name, **values) for name, values in _named(merged, "stage").items()),
         bandwidths=tuple(
-            Bandwidth(collective, nodes, rate)
+            Bandwidth(collective, nodes, rate, size)
             for collective, rates in _below(merged, "bandwidth").items()
-            for nodes, rate in rates
+            for nodes, (rate, size) in rates
         ),
     )
 

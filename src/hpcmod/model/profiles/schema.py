@@ -251,7 +251,8 @@ SCHEMA: Mapping[str, Key] = {
     "bandwidth.*": Key(
         check.bandwidths,
         "table of numbers",
-        "bus bandwidths measured here, in GB/s by number of nodes; `NAME` is the collective, e.g. `all_reduce`",
+        "bus bandwidths measured here, in GB/s by number of nodes; `{ busbw = GB/s, bytes = N }` with the size of the "
+        "messages; `NAME` is the collective, e.g. `all_reduce`",
     ),
 }
 """Every key a profile may have; `*` stands for a name of the profile's choice."""

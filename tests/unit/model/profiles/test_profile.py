@@ -95,7 +95,7 @@ flag = "-C nvme"
 [proxies]
 https_proxy = "http://proxy:3128/"
 [bandwidth]
-all_reduce = { 1 = 125, 2 = 85.5 }
+all_reduce = { 1 = 125, 2 = { busbw = 85.5, bytes = 4096 } }
 """
 
 
@@ -182,7 +182,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         ),
         stage_places=(StagePlace("nvme", "/mnt/bb/$USER", "-C nvme"),),
         proxies=(("https_proxy", "http://proxy:3128/"),),
-        bandwidths=(Bandwidth("all_reduce", 1, 125.0), Bandwidth("all_reduce", 2, 85.5)),
+        bandwidths=(Bandwidth("all_reduce", 1, 125.0), Bandwidth("all_reduce", 2, 85.5, 4096)),
     )
 
 
@@ -279,6 +279,11 @@ def test_an_empty_list_takes_away_what_the_base_gave() -> None:
         pytest.param('[job]\nrequired = ["acount"]', "job.required: must be one of account", id="required option"),
         pytest.param('[gpu]\nruntime_flags = ["-B"]', "gpu.runtime_flags: must be one of --nv", id="runtime flag"),
         pytest.param("[bandwidth]\nall_reduce = { x = 1 }", "bandwidth.all_reduce: must be a table", id="bandwidth"),
+        pytest.param(
+            "[bandwidth]\nall_reduce = { 2 = { busbw = 1 } }",
+            "bandwidth.all_reduce: must be a table",
+            id="no message size",
+        ),
         pytest.param('[gpu]\nvisibility = ["A-B"]', "gpu.visibility: 'A-B' is not the name", id="bad GPU variable"),
         pytest.param('[gpu]\nper_rank = "two"', "gpu.per_rank: must be one of one, all", id="per rank"),
         pytest.param(
