@@ -7,10 +7,11 @@ system_python=/usr/bin/python3
 venv_key() { key_of "$checkout" "$("$system_python" --version)" "$checkout"/{setup.cfg,pyproject.toml,dev/lib/venv.sh}; }
 
 # wheel and setuptools first: EasyBuild has no pyproject.toml, and pip builds such packages the slow way without them.
+# --no-compile: a quarter of the time, and most of what is installed is never imported.
 make_venv() {
     "$system_python" -m venv "$venv"
-    venv_pip wheel setuptools
-    venv_pip -e "${checkout}[dev]"
+    venv_pip --no-compile wheel setuptools
+    venv_pip --no-compile -e "${checkout}[dev]"
 }
 
 venv_pip() { logged pip "$venv/bin/python" -m pip install --disable-pip-version-check "$@"; }

@@ -86,9 +86,19 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), name_of(path))
 
 
-def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parse(path)))
+
+
+@cache
+def imports_of(path: Path) -> list[tuple[int, str]]:
     """Every import of a file, wherever it stands: line, and the dotted name; `from a import b` counts as a.b and a."""
-    for node in ast.walk(parse(path)):
+    return list(find_imports(path))
+
+
+def find_imports(path: Path) -> Iterator[tuple[int, str]]:
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -166,7 +176,7 @@ def test_no_program_is_started_past_the_one_door() -> None:
         f"{name_of(path)}:{node.lineno}: {node.value.id}.{node.attr}"
         for path in SOURCES
         if room_of(path) != "process"
-        for node in ast.walk(parse(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         if node.attr in DOORS.get(node.value.id, ())
         or (node.value.id == "os" and node.attr.startswith(("exec", "spawn")))
@@ -192,7 +202,7 @@ def test_model_and_render_open_no_file_and_print_nothing() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}: {ast.unparse(node)}"
         for path in PURE
-        for node in ast.walk(parse(path))
+        for node in nodes_of(path)
         if (isinstance(node, ast.Name) and node.id in calls)
         or (isinstance(node, ast.Attribute) and node.attr in loaders)
     ]
@@ -245,10 +255,7 @@ def test_no_sub_package_takes_part_in_an_import_cycle() -> None:
 
 def test_nothing_is_checked_with_assert_which_eb_skips() -> None:
     found = [
-        f"{name_of(path)}:{node.lineno}"
-        for path in SOURCES
-        for node in ast.walk(parse(path))
-        if isinstance(node, ast.Assert)
+        f"{name_of(path)}:{node.lineno}" for path in SOURCES for node in nodes_of(path) if isinstance(node, ast.Assert)
     ]
     assert not found, "\n".join(found)
 
@@ -258,7 +265,7 @@ def test_only_the_command_line_prints_and_exits() -> None:
         f"{name_of(path)}:{node.lineno}: {ast.unparse(node.func)}"
         for path in SOURCES
         if room_of(path) != "cli"
-        for node in ast.walk(parse(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "exit", "quit", "sys.exit", "os._exit")
     ]
     assert not found, "\n".join(found)
@@ -268,7 +275,7 @@ def lengths_of_functions() -> dict[str, int]:
     """Lines of every function in src without its docstring, by file, line and name."""
     found = {}
     for path in SOURCES:
-        for node in ast.walk(parse(path)):
+        for node in nodes_of(path):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 text = node.body[0]
                 documented = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
@@ -285,17 +292,14 @@ def test_half_of_the_functions_are_short_nine_in_ten_not_long_and_none_endless()
     assert {name: lines for name, lines in lengths_of_functions().items() if lines > 60} == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_a_file_is_no_longer_than_400_lines(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+def test_no_file_is_longer_than_400_lines() -> None:
+    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_a_file_says_in_its_first_line_what_its_room_is(path: Path) -> None:
-    docstring = ast.get_docstring(parse(path)) or ""
-    first = docstring.splitlines()[0] if docstring else ""
-    assert len(first.split()) >= 3
-    assert len(first) <= 120
+def test_every_file_says_in_its_first_line_what_it_is_for() -> None:
+    firsts = {name_of(path): (ast.get_docstring(parse(path)) or "").partition("\n")[0] for path in SOURCES}
+    assert {name: first for name, first in firsts.items() if len(first.split()) < 3 or len(first) > 120} == {}
 
 
 def test_no_two_files_say_the_same() -> None:
