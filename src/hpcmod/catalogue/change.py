@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hpcmod.catalogue.admin.trash import Move, move, moves_out
 from hpcmod.catalogue.index import write_index
 from hpcmod.catalogue.journal import append_change, last_change
 from hpcmod.catalogue.notices import write_notices
 from hpcmod.catalogue.sharing import check_writable, file_mode, shared
+from hpcmod.catalogue.storage.trash import Move, move, moves_out
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import update_visible
 from hpcmod.errors import HpcmodError
@@ -181,7 +181,7 @@ def refresh(catalogue: Catalogue, actor: Actor) -> None:
 
 
 def _update(catalogue: Catalogue, names: set[str], actor: Actor, *, anew: bool = False) -> None:
-    update_visible(catalogue, names)
+    update_visible(catalogue, names, anew=anew)
     write_index(catalogue, anew=anew)
     write_notices(catalogue, tell=actor.tell)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from hpcmod.catalogue.advisories import read_advisories
 from hpcmod.catalogue.compare import Change, compare
 from hpcmod.catalogue.index import release_key
+from hpcmod.catalogue.renderings.kept import read_module
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.visible import KEPT_MODULE
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import clear_leftovers
@@ -127,10 +127,7 @@ def _site_of(name: str, environ: tuple[tuple[str, str], ...]) -> Site:
 
 
 def _help_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
-    kept = catalogue.kept / record.name / record.version / KEPT_MODULE["Lua"]
-    with suppress(FileNotFoundError):
-        return read_help(kept.read_text(encoding="utf-8", errors="replace"))
-    return ""
+    return read_help(read_module(catalogue, record, "Lua") or "")
 
 
 def make_examples(record: CatalogueRecord, site: Site) -> Iterator[Example]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.catalogue.admin.trash import check_removable, delete_trash
 from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.renderings.kept import rendering_name, software_of
+from hpcmod.catalogue.storage.trash import check_removable, delete_trash
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import usage_file, visible_files
-from hpcmod.catalogue.whole import software_of
 from hpcmod.image.provenance import sidecar
 from hpcmod.lock import read_holder
 from hpcmod.model.catalogue.advisory import seconds_of
@@ -82,16 +82,30 @@ def _find_leftovers(
     """Find what belongs to no container: publishing was killed, or was undone."""
     images = {record.sif for record in records}
     images |= {sidecar(Path(name)).name for name in images}
-    known = {(record.name, record.version) for record in records}
+    known = {(record.name, record.version): record for record in records}
     found = [path for path in _children(catalogue.images) if path.name not in images]
     for place in (catalogue.software, catalogue.kept):
-        found += [one for name in _children(place) for one in _children(name) if (name.name, one.name) not in known]
+        for path in (one for name in _children(place) for one in _children(name)):
+            record = known.get((path.parent.name, path.name.partition("@")[0]))
+            if record is None:
+                found.append(path)
+            elif place == catalogue.kept and path.name != rendering_name(record.version, record.rendering):
+                yield from _find_former(catalogue, record, path, days=days, now=now)
     found += _children(catalogue.staging)
     needed = {path for record in records for path, _ in visible_files(catalogue, record)}
     found += [path for path in _children(catalogue.code) if path not in needed]
     for path in found:
         if now - path.lstat().st_mtime > days * _DAY and not _is_being_published(catalogue, path):
             yield Unused(_name(catalogue, path), "belongs to no container", _size(path), True)
+
+
+def _find_former(
+    catalogue: Catalogue, record: CatalogueRecord, path: Path, *, days: float, now: float
+) -> Iterator[Unused]:
+    """Find a rendering that a refresh replaced, and that nobody will want back."""
+    replaced = catalogue.record_path(record.name, record.version).stat().st_mtime
+    if now - max(replaced, path.lstat().st_mtime) > days * _DAY:
+        yield Unused(_name(catalogue, path), f"a former rendering of {record.module}", _size(path), True)
 
 
 def _children(place: Path) -> list[Path]:
@@ -145,6 +159,6 @@ def remove_unused(
         change = commit(catalogue, {}, verb="gc", actor=replace(actor, why=why), removed=gone)
         older_than, spare = (now - days * _DAY, change.id) if keep else (float("inf"), 0)
         left = delete_trash(catalogue, older_than=older_than, spare=spare)
-        for path in left:
-            actor.tell(f"removed from the catalogue, but {path} could not be deleted; the next gc tries again")
+        for why_not in left:
+            actor.tell(f"removed from the catalogue, but not deleted from the disk: {why_not}; the next gc tries again")
     return found, change.id if gone else 0

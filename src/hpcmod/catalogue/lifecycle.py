@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hpcmod.catalogue.admin.trash import Move, moves_back
 from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.journal import find_change, last_change, read_journal
+from hpcmod.catalogue.storage.trash import Move, moves_back
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.whole import check_there
 from hpcmod.model.catalogue.journal import Change, Records, find_undoable, make_edits, make_undo

@@ -127,7 +127,7 @@ def _publish_again(
     for one in damage:
         bench.actor.tell(f"to be mended: {one.found}")
     tested = _install_and_try(stage, replace(candidate, checksum=known.sha256), _as_before(request, known), bench)
-    return _let_see(stage, replace(known, checks=tested.checks), request, bench, verb="mend")
+    return _let_see(stage, replace(known, checks=tested.checks, rendering=""), request, bench, verb="mend")
 
 
 def _as_before(request: Request, known: CatalogueRecord) -> Request:

@@ -8,9 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcmod.catalogue.renderings.kept import (
+    KEPT_EASYCONFIG,
+    KEPT_FILES,
+    KEPT_MODULE,
+    installed_files,
+    render_files,
+)
 from hpcmod.catalogue.sharing import group_may_write
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.visible import KEPT_EASYCONFIG, KEPT_MODULE, remove_code
+from hpcmod.catalogue.visible import remove_code
 from hpcmod.errors import CheckFailedError
 from hpcmod.fs.tree import write_file
 from hpcmod.process import run
@@ -118,7 +125,7 @@ def _toml(text: str) -> str:
 
 
 def _keep(stage: Stage, easyconfig: Path) -> None:
-    """Put aside what the catalogue will keep: modulefile and easyconfig."""
+    """Put aside what the catalogue will keep: modulefile, easyconfig and scripts."""
     new = stage.directory / _KEPT
     new.mkdir()
     found = {suffix: stage.modules / stage.name / f"{stage.version}{suffix}" for suffix in _SUFFIX}
@@ -131,6 +138,7 @@ def _keep(stage: Stage, easyconfig: Path) -> None:
         if path.is_file():
             write_file(new / KEPT_MODULE[_SUFFIX[suffix]], path.read_text(encoding="utf-8"))
     write_file(new / KEPT_EASYCONFIG, easyconfig.read_text(encoding="utf-8"))
+    write_file(new / KEPT_FILES, render_files(installed_files(stage.software)))
 
 
 def place_kept(stage: Stage) -> None:

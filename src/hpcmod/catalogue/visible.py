@@ -8,21 +8,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hpcmod.catalogue.index import release_key
+from hpcmod.catalogue.renderings.kept import (
+    KEPT_MODULE,
+    installed_files,
+    kept_directory,
+    read_easyconfig,
+    read_files,
+    read_module,
+    read_text,
+    software_of,
+)
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.fs.tree import write_file
+from hpcmod.install.installed import RECORD
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.deferred import Deferred, defer
 from hpcmod.render.modulefile import SYNTAXES
 from hpcmod.render.published import MODULERC, render_modulerc, render_published
 from hpcmod.resources import module_templates
-
-KEPT_MODULE = {"Lua": "module.lua", "Tcl": "module.tcl"}
-"""By syntax, the modulefile in `kept/<Name>/<version>/`, as `eb` wrote it."""
-
-KEPT_EASYCONFIG = "easyconfig"
-"""The easyconfig beside it."""
 
 _SUFFIX = {"Lua": ".lua", "Tcl": ""}
 
@@ -42,8 +47,10 @@ def usage_file(catalogue: Catalogue, record: CatalogueRecord) -> Path:
     return catalogue.usage / f"{record.name}@{record.version}"
 
 
-def update_visible(catalogue: Catalogue, names: Iterable[str]) -> None:
+def update_visible(catalogue: Catalogue, names: Iterable[str], *, anew: bool = False) -> None:
     """Make what users see of some names agree with the records; only the holder of the catalogue's lock may.
+
+    Scripts are compared one by one only if asked for (`anew`), or if the installation's record differs.
 
     What can be loaded comes first, then where aliases lead, and what can no longer be loaded goes last: at no time does
     an alias lead to nothing.
@@ -52,18 +59,19 @@ def update_visible(catalogue: Catalogue, names: Iterable[str]) -> None:
         records = catalogue.named(name)
         for record in records:
             if record.state != "retired":
-                _show(catalogue, record)
+                _show(catalogue, record, anew=anew)
         for syntax in SYNTAXES:
             _write_modulerc(catalogue, name, records, syntax)
         for record in records:
             if record.state == "retired":
-                _show(catalogue, record)
+                _show(catalogue, record, anew=anew)
         _remove_unrecorded(catalogue, name, records)
 
 
-def _show(catalogue: Catalogue, record: CatalogueRecord) -> None:
+def _show(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
     if catalogue.counts_use:
         _make_usage_file(usage_file(catalogue, record))
+    _write_scripts(catalogue, record, anew=anew)
     files = dict(visible_files(catalogue, record))
     for path, text in files.items():
         _write(catalogue, path, text)
@@ -74,14 +82,13 @@ def _show(catalogue: Catalogue, record: CatalogueRecord) -> None:
 
 
 def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tuple[Path, str]]:
-    """Give what users need of a container, from what `eb` wrote: path and text, in the order in which to write them."""
-    kept = catalogue.kept / record.name / record.version
-    easyconfig = _read(kept / KEPT_EASYCONFIG)
+    """Yield what users need of a container beside its scripts: path and text, in the order in which to write them."""
+    easyconfig = read_easyconfig(catalogue, record)
     if easyconfig is not None and record.easyconfig:
         yield catalogue.easyconfigs_of(record.name) / record.easyconfig, easyconfig
     usage = str(usage_file(catalogue, record)) if catalogue.counts_use else ""
     for syntax in SYNTAXES:
-        text = _read(kept / KEPT_MODULE[syntax])
+        text = read_module(catalogue, record, syntax)
         if text is not None and syntax == "Lua":
             deferred = _defer(catalogue, record.name, record.version, text)
             yield from ((Path(file), code) for file, code in deferred.files)  # before the modulefile that runs them
@@ -91,6 +98,24 @@ def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tup
             yield path, render_published(text, syntax, module_templates(), record=record, usage=usage)
 
 
+def script_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[Path, str]:
+    """Return the scripts of an installation, its record last; empty once the installation is removed, or if unknown."""
+    root = software_of(catalogue, record)
+    files = read_files(catalogue, record) if root.is_dir() else {}
+    return {root / name: files[name] for name in sorted(files, key=lambda name: (name == RECORD, name))}
+
+
+def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
+    root, files = software_of(catalogue, record), script_files(catalogue, record)
+    if not files or (not anew and read_text(root / RECORD) == files.get(root / RECORD)):
+        return
+    before = {root / name for name in installed_files(root)}
+    for path, text in files.items():
+        _write(catalogue, path, text, executable=path.name != RECORD)
+    for path in before - set(files):
+        path.unlink(missing_ok=True)
+
+
 def _defer(catalogue: Catalogue, name: str, version: str, text: str) -> Deferred:
     """Take what not every `avail` needs out of the modulefile in Lua, into a directory that no module tool reads."""
     return defer(text, module=f"{name}/{version}", directory=str(catalogue.code))
@@ -98,14 +123,14 @@ def _defer(catalogue: Catalogue, name: str, version: str, text: str) -> Deferred
 
 def remove_code(catalogue: Catalogue, name: str, version: str) -> None:
     """Remove the code of a module that nobody has seen; that of others stays for who is just loading them, until gc."""
-    text = _read(catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
+    text = read_text(catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
     for path, _ in _defer(catalogue, name, version, text).files:
         Path(path).unlink(missing_ok=True)
 
 
 def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord], syntax: str) -> None:
     path = catalogue.modules / name / MODULERC[syntax]
-    mine = [one for one in records if (catalogue.kept / name / one.version / KEPT_MODULE[syntax]).is_file()]
+    mine = [one for one in records if (kept_directory(catalogue, one) / KEPT_MODULE[syntax]).is_file()]
     if mine:
         default = choose_default(mine, order=release_key)
         _write(catalogue, path, render_modulerc(mine, syntax, module_templates(), default=default))
@@ -117,11 +142,10 @@ def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[Catalo
     """Take away what users see of containers that have no record any more; what others put there is not ours."""
     known = {one.version for one in records}
     with contextlib.suppress(FileNotFoundError):
-        for kept in (catalogue.kept / name).iterdir():
-            if kept.name not in known:
-                for syntax in SYNTAXES:
-                    modulefile(catalogue, name, kept.name, syntax).unlink(missing_ok=True)
-                (catalogue.easyconfigs_of(name) / easyconfig_name(name, kept.name)).unlink(missing_ok=True)
+        for version in {kept.name.partition("@")[0] for kept in (catalogue.kept / name).iterdir()} - known:
+            for syntax in SYNTAXES:
+                modulefile(catalogue, name, version, syntax).unlink(missing_ok=True)
+            (catalogue.easyconfigs_of(name) / easyconfig_name(name, version)).unlink(missing_ok=True)
 
 
 def _make_usage_file(path: Path) -> None:
@@ -131,15 +155,9 @@ def _make_usage_file(path: Path) -> None:
         path.chmod(0o666)
 
 
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-
-
-def _write(catalogue: Catalogue, path: Path, text: str) -> None:
+def _write(catalogue: Catalogue, path: Path, text: str, *, executable: bool = False) -> None:
     """Put a file in place, unless that very text is there."""
-    if _read(path) != text:
+    if read_text(path) != text:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, text, mode=file_mode(catalogue.directory))
+        mode = file_mode(catalogue.directory)
+        write_file(path, text, mode=mode | 0o111 if executable else mode)

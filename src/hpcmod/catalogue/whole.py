@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from hpcmod.catalogue.renderings.kept import KEPT_MODULE, kept_directory, software_of
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.visible import KEPT_MODULE, visible_files
+from hpcmod.catalogue.visible import script_files, visible_files
 from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import NotFoundError
 from hpcmod.image.integrity import Progress, file_sha256
@@ -15,13 +16,10 @@ from hpcmod.model.catalogue.record import CatalogueRecord
 
 _MEND = "Publish the same image by the same name again: that mends it."
 
+_REBUILD = "Render it again from the records: hpcmod catalogue rebuild"
+
 IMAGE = "image"
 """Subject of the findings on bytes."""
-
-
-def software_of(catalogue: Catalogue, record: CatalogueRecord) -> Path:
-    """Where a container is installed for all."""
-    return catalogue.software / record.name / record.version
 
 
 def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
@@ -32,7 +30,7 @@ def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
     NotFoundError
         If its image, its installation or its module is gone.
     """
-    kept = catalogue.kept / record.name / record.version
+    kept = kept_directory(catalogue, record)
     modules = [kept / name for name in KEPT_MODULE.values()]
     missing = [
         str(path) for path in (catalogue.images / record.sif, software_of(catalogue, record)) if not path.exists()
@@ -81,7 +79,11 @@ def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Fin
     if missing or not files:
         yield _gone(record, "installation", f"{', '.join(missing[:3]) or root}: gone")
     else:
-        yield Finding(OK, "installation", f"{len(files)} files in {root}", "")
+        changed = [str(path) for path, text in script_files(catalogue, record).items() if not _has(path, text)]
+        if changed:
+            yield Finding(FAIL, "installation", f"{', '.join(changed[:3])}: not as published", _REBUILD)
+        else:
+            yield Finding(OK, "installation", f"{len(files)} files in {root}", "")
 
 
 def _gone(record: CatalogueRecord, subject: str, found: str) -> Finding:
@@ -91,15 +93,17 @@ def _gone(record: CatalogueRecord, subject: str, found: str) -> Finding:
 
 
 def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
-    rebuild = "Have it made again: hpcmod catalogue rebuild"
     wanted = dict(visible_files(catalogue, record))
     for path, text in wanted.items():
-        same = path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text
-        yield (
-            Finding(OK, "visible", str(path))
-            if same
-            else Finding(FAIL, "visible", f"{path}: not as published", rebuild)
-        )
+        if _has(path, text):
+            yield Finding(OK, "visible", str(path))
+        else:
+            yield Finding(FAIL, "visible", f"{path}: not as published", _REBUILD)
     if not any(catalogue.modules in path.parents for path in wanted):
-        gone = catalogue.kept / record.name / record.version
+        gone = kept_directory(catalogue, record)
         yield Finding(FAIL, "visible", f"{gone}: gone", _MEND)
+
+
+def _has(path: Path, text: str) -> bool:
+    """Return whether a file has a text."""
+    return path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text

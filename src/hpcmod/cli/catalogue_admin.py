@@ -14,6 +14,7 @@ from hpcmod.catalogue.change import changing, refresh
 from hpcmod.catalogue.journal import read_journal
 from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.store import Catalogue, open_catalogue
+from hpcmod.cli.admin.refresh import refresh as refresh_verb
 from hpcmod.cli.catalogue_options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
 from hpcmod.render.quote import terminal
 
@@ -21,6 +22,9 @@ from hpcmod.render.quote import terminal
 @click.group("catalogue")
 def catalogue_verb() -> None:
     """Make a catalogue of containers, read its journal, and make its index anew."""
+
+
+catalogue_verb.add_command(refresh_verb)
 
 
 @catalogue_verb.command()

@@ -1,1 +1,1 @@
-"""Look after a catalogue over the years: what was removed, modes, renderings, usage."""
+"""Look after a catalogue over the years: a new profile, another place, usage."""

@@ -88,6 +88,8 @@ class CatalogueRecord:
     """Short module name, or any text, of what to use instead."""
     reason: str = ""
     """Why it is deprecated or retired."""
+    rendering: str = ""
+    """The change that rendered its module and scripts last; empty: publishing did."""
     compat: str = ""
     """Word of the verdict on host and image: ok, warn, refuse; empty: not judged."""
 
@@ -167,6 +169,7 @@ def check_record(record: CatalogueRecord, where: str = "record") -> None:
     )
     faults += [f"state: none of {', '.join(STATES)}: {show(record.state)}"] * (record.state not in STATES)
     faults += [f"sha256: not 64 hexadecimal digits: {show(record.sha256)}"] * (not _is_sha256(record.sha256))
+    faults += [f"rendering: not a number: {show(record.rendering)}"] * (not re.fullmatch("[0-9]*", record.rendering))
     faults += [f"until: no day YYYY-MM-DD: {show(record.until)}"] * (not _DAY.fullmatch(record.until))
     if faults:
         raise BadInputError(f"{where}: {'; '.join(faults)}")

@@ -41,6 +41,7 @@ RECORD = CatalogueRecord(
     successor="PyTorch/2.8.0",
     reason="superseded",
     compat="warn",
+    rendering="12",
 )
 """Every field has a value of its own: a field that is not written or not read changes the record."""
 
@@ -86,6 +87,7 @@ def broken(**values: object) -> bytes:
         pytest.param({"state": "lost"}, "state: none of published, deprecated, retired", id="unknown state"),
         pytest.param({"sha256": "12"}, "sha256: not 64", id="short digest"),
         pytest.param({"until": "soon"}, "until: no day", id="no day"),
+        pytest.param({"rendering": "../1"}, "rendering: not a number", id="rendering that leads out"),
         pytest.param({"size": -1}, "size: expected a number that is not negative", id="negative size"),
         pytest.param({"labels": ["x"]}, "labels: expected an object", id="labels as a list"),
         pytest.param({"packages": [{"name": 3}]}, "name: expected a text", id="package of no text"),

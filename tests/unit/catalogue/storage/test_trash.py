@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.admin.trash import check_removable, delete_trash, move, moves_back, moves_out, trash_of
+from hpcmod.catalogue.storage.trash import check_removable, delete_trash, move, moves_back, moves_out, trash_of
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from pathlib import Path
 
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.fs.removal import remove
+from hpcmod.fs.tree import Tree
 
 _SHOWN = 3  # paths named in one message
 
@@ -56,11 +57,11 @@ def moves_back(catalogue: Catalogue, change: int, paths: Iterable[str]) -> tuple
 
 def move(catalogue: Catalogue, moves: Sequence[Move]) -> None:
     """Carry out renames; those that were carried out before are skipped."""
+    tree = Tree(catalogue.directory)
     for one in moves:
-        source, target = catalogue.directory / one.source, catalogue.directory / one.target
-        if os.path.lexists(source):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            source.rename(target)
+        if os.path.lexists(catalogue.directory / one.source):
+            tree.make_directory(Path(one.target).parent)
+            tree.rename(one.source, one.target)
 
 
 def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
@@ -81,7 +82,7 @@ def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
 
 
 def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> list[str]:
-    """Delete what changes took out of a catalogue; return the paths that could not be deleted.
+    """Delete what changes took out of a catalogue; return what could not be deleted, and why.
 
     Parameters
     ----------
@@ -93,7 +94,10 @@ def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> 
     left = []
     for place in trash_of(catalogue):
         if place.name != str(spare) and place.lstat().st_ctime <= older_than:
-            shutil.rmtree(place, onerror=lambda _, path, __: left.append(path))
+            try:
+                remove(place)
+            except OSError as err:
+                left.append(f"{err.filename or place}: {err.strerror}")
     with suppress(OSError):
         (catalogue.directory / _TRASH).rmdir()
     return left

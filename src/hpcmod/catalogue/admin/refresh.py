@@ -1,0 +1,153 @@
+"""Bring published containers up to date with the site profile, or with a new hpcmod: one change, and no outage.
+
+Modules and scripts are rendered beside those in use, which work until the new ones replace them, each file in one step.
+The image stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.journal import last_change
+from hpcmod.catalogue.renderings.kept import (
+    KEPT_EASYCONFIG,
+    KEPT_FILES,
+    KEPT_MODULE,
+    kept_directory,
+    read_files,
+    render_files,
+    rendering_name,
+)
+from hpcmod.catalogue.renderings.rendering import (
+    Rendering,
+    changed_files,
+    compare_modules,
+    read_rendering,
+    render_again,
+    stamp,
+)
+from hpcmod.catalogue.sharing import file_mode
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.tree import write_file
+from hpcmod.install.installed import RECORD
+from hpcmod.model.catalogue.lifecycle import key_of
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.site import Site
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """A container whose module or scripts would be others if it were published now."""
+
+    record: CatalogueRecord
+    before: Rendering
+    after: Rendering
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What would change: `module (Lua)`, and paths below the installation."""
+        return changed_files(self.before, self.after)
+
+    @property
+    def module_lines(self) -> tuple[str, ...]:
+        """Lines of the modulefile that go (`-`) and that come (`+`)."""
+        return tuple(compare_modules(self.before, self.after))
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """What a refresh did, or would do."""
+
+    renewals: tuple[Renewal, ...]
+    faults: tuple[HpcmodError, ...]
+    """Why other containers stay as they are, each with its name in it."""
+    change: int = 0
+    """The line of the journal; 0: nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What containers are to be rendered with."""
+
+    site: Site
+    environ: Mapping[str, str]
+    tool: str
+    """Version of hpcmod."""
+
+
+def find_renewals(
+    catalogue: Catalogue, records: Iterable[CatalogueRecord], wanted: Wanted
+) -> Iterator[Renewal | HpcmodError]:
+    """Yield the containers that a refresh would change, and why others cannot be rendered; nothing is written."""
+    for record in records:
+        try:
+            before = read_rendering(catalogue, record)
+            after = render_again(catalogue, record, before, wanted.site, wanted.environ, tool=wanted.tool)
+        except HpcmodError as err:
+            yield err
+            continue
+        if changed_files(before, after):
+            yield Renewal(record, before, after)
+
+
+def refresh_containers(
+    catalogue: Catalogue, records: Sequence[CatalogueRecord], wanted: Wanted, *, actor: Actor, dry_run: bool = False
+) -> Refreshed:
+    """Render the modules and scripts of containers again, all in one change of the journal.
+
+    Raises
+    ------
+    BadInputError
+        If a container was changed meanwhile, or was published for another machine.
+    LackingError
+        If the user may not change the catalogue.
+    """
+    _check_site(records, wanted.site)
+    found = tuple(find_renewals(catalogue, records, wanted))
+    renewals = tuple(one for one in found if isinstance(one, Renewal))
+    faults = tuple(one for one in found if isinstance(one, HpcmodError))
+    if dry_run or not renewals:
+        return Refreshed(renewals, faults)
+    with changing(catalogue, actor):
+        new = str(last_change(catalogue.directory) + 1)
+        for one in renewals:
+            if catalogue.find(*key_of(one.record)) != one.record:
+                raise BadInputError(f"{one.record.module} was changed meanwhile", "Run the same command again.")
+        for one in renewals:
+            _keep_scripts(catalogue, one)
+            _keep(catalogue, one, new)
+        records_now = {key_of(one.record): replace(one.record, rendering=new) for one in renewals}
+        change = commit(catalogue, records_now, verb="refresh", actor=actor)
+    return Refreshed(renewals, faults, change.id)
+
+
+def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
+    other = sorted({one.site for one in records if one.site and one.site != site.name})
+    if other:
+        raise BadInputError(
+            f"published with the profile {', '.join(other)}, but the profile of this machine is {site.name}",
+            f"Run it on that machine, or name its profile: --site {other[0]}",
+        )
+
+
+def _keep_scripts(catalogue: Catalogue, one: Renewal) -> None:
+    """Keep the scripts of a container that an older hpcmod published, so that an undo brings them back."""
+    if not read_files(catalogue, one.record):
+        path = kept_directory(catalogue, one.record) / KEPT_FILES
+        write_file(path, render_files(one.before.files), mode=file_mode(catalogue.directory))
+
+
+def _keep(catalogue: Catalogue, one: Renewal, rendering: str) -> None:
+    record, mode = one.record, file_mode(catalogue.directory)
+    place = catalogue.kept / record.name / rendering_name(record.version, rendering)
+    with replacing_directory(place) as directory:
+        texts = {KEPT_MODULE[syntax]: text for syntax, text in one.after.modules.items()}
+        files = {**one.after.files, RECORD: stamp(one.after.files[RECORD], rendering)}
+        texts |= {KEPT_EASYCONFIG: one.after.easyconfig, KEPT_FILES: render_files(files)}
+        for name, text in texts.items():
+            write_file(Path(directory, name), text, mode=mode)

@@ -1,0 +1,95 @@
+"""The verb `hpcmod catalogue refresh`: bring published containers up to date with the site profile."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+import hpcmod
+from hpcmod import machine
+from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
+from hpcmod.catalogue.find import find_container
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
+from hpcmod.cli.containers import complete_container
+from hpcmod.errors import CheckFailedError
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.render.quote import terminal
+
+
+@click.command()
+@click.argument("names", metavar="[NAME[/VERSION]]...", nargs=-1, shell_complete=complete_container)
+@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile (default: this machine's).")
+@changing_options
+def refresh(
+    names: tuple[str, ...], site: str | None, directory: Path | None, why: str, dry_run: bool, as_json: bool
+) -> None:
+    """Render modules and scripts again with the current site profile and hpcmod; images stay as they are.
+
+    Users are not interrupted: the old module works until the new one is in place. All of it is one change, which
+    `hpcmod undo` takes back. Retired containers are left alone unless you name their version.
+
+    \b
+    Examples:
+      hpcmod catalogue refresh --dry-run
+      hpcmod catalogue refresh PyTorch -m "new bind for /scratch2"
+    """
+    catalogue = open_catalogues(directory)[0]
+    found = machine.find_machine(None, os.environ, flag=site).site
+    done = refresh_containers(
+        catalogue,
+        _choose(catalogue, names),
+        Wanted(found, os.environ, hpcmod.__version__),
+        actor=make_actor(why),
+        dry_run=dry_run,
+    )
+    show = _show_json if as_json else _show
+    show(done, dry_run=dry_run)
+    if done.faults:
+        sys.exit(CheckFailedError.exit_code)
+
+
+def _choose(catalogue: Catalogue, names: tuple[str, ...]) -> list[CatalogueRecord]:
+    """Return the containers that are meant: all versions of a name without a version, and everything without names."""
+    if not names:
+        return [record for record in catalogue.records() if record.state != "retired"]
+    chosen: dict[str, CatalogueRecord] = {}
+    for text in names:
+        container = find_container([catalogue], text)
+        named = [container.read()] if "/" in text else catalogue.named(container.name)
+        chosen |= {one.module: one for one in named if "/" in text or one.state != "retired"}
+    return list(chosen.values())
+
+
+def _show_json(done: Refreshed, *, dry_run: bool) -> None:
+    changed: list[dict[str, Any]] = [
+        {"module": one.record.module, "files": list(one.files), "lines": list(one.module_lines)}
+        for one in done.renewals
+    ]
+    faults = [{"message": one.message, "cure": one.cure} for one in done.faults]
+    values = {"dry_run": dry_run, "change": done.change, "changed": changed, "faults": faults}
+    click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+
+
+def _show(done: Refreshed, *, dry_run: bool) -> None:
+    for one in done.renewals:
+        click.echo(terminal(f"{one.record.module}: {_count(one.files)}"))
+        for line in one.module_lines if dry_run else ():
+            click.echo(terminal(f"  {line}"))
+    for fault in done.faults:
+        tell(f"left as it is: {fault.message}. {fault.cure}")
+    if done.change:
+        tell(f"change {done.change}; to take it back: hpcmod undo {done.change}")
+    elif not done.renewals:
+        tell("modules and scripts are up to date; nothing was changed")
+
+
+def _count(files: tuple[str, ...]) -> str:
+    modules = [one for one in files if one.startswith("module ")]
+    scripts = len(files) - len(modules)
+    return ", ".join([*modules, *([f"{scripts} script{'s' * (scripts > 1)}"] if scripts else [])])

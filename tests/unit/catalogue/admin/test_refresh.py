@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
+from hpcmod.catalogue.gc import find_unused
+from hpcmod.catalogue.journal import read_journal
+from hpcmod.catalogue.renderings import rendering
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.errors import BadInputError
+from hpcmod.machine import load_site
+from hpcmod.model.bind import Bind
+from hpcmod.model.site import Site
+from tests.plans import FACTS
+from tests.unit.catalogue.rendered import make_rendered, visible
+from tests.unit.catalogue.stage import ADA
+
+pytestmark = pytest.mark.slow
+
+GENERIC = load_site("generic", {})
+BOUND = replace(GENERIC, binds=((Bind("/scratch2"),),))
+DAY = 86400.0
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
+    monkeypatch.setattr(rendering, "read_facts", lambda _: FACTS)
+    return make_rendered(tmp_path / "shop")
+
+
+def renew(shop: Catalogue, site: Site, *, dry_run: bool = False) -> Refreshed:
+    wanted = Wanted(site, {}, "0.1")
+    return refresh_containers(shop, tuple(shop.records()), wanted, actor=ADA, dry_run=dry_run)
+
+
+def test_what_is_up_to_date_stays(shop: Catalogue) -> None:
+    before = sorted(shop.directory.rglob("*"))
+    assert renew(shop, GENERIC) == Refreshed((), ())
+    assert sorted(shop.directory.rglob("*")) == before
+
+
+def test_a_dry_run_shows_the_lines_and_writes_nothing(shop: Catalogue) -> None:
+    before = sorted(shop.directory.rglob("*"))
+    (found,) = renew(shop, BOUND, dry_run=True).renewals
+    assert "module (Lua)" in found.files
+    assert "bin/python" in found.files
+    assert [line for line in found.module_lines if line.startswith("+") and "/scratch2" in line]
+    assert sorted(shop.directory.rglob("*")) == before
+
+
+@pytest.mark.parametrize("with_files", [True, False])
+def test_a_new_profile_reaches_users_and_undo_brings_back_every_byte(
+    shop: Catalogue, tmp_path: Path, with_files: bool
+) -> None:
+    shop = make_rendered(tmp_path / "other", with_files=with_files)
+    before = visible(shop)
+    done = renew(shop, BOUND)
+    assert done.change == 2
+    assert "/scratch2" in visible(shop)["software/Toy/1.0/bin/python"]
+    assert (read_journal(shop.directory)[-1].verb, renew(shop, BOUND).renewals) == ("refresh", ())
+    lifecycle.undo(shop, 2, actor=ADA)
+    assert visible(shop) == before
+    lifecycle.undo(shop, 3, actor=ADA)
+    assert "/scratch2" in visible(shop)["software/Toy/1.0/bin/python"]
+
+
+def test_a_command_that_is_gone_takes_its_wrapper_along(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "read_facts", lambda _: replace(FACTS, commands=("python",)))
+    renew(shop, GENERIC)
+    assert not (shop.software / "Toy/1.0/bin/torchrun").exists()
+    lifecycle.undo(shop, 2, actor=ADA)
+    assert (shop.software / "Toy/1.0/bin/torchrun").stat().st_mode & 0o111
+
+
+def test_a_container_that_cannot_be_rendered_is_named_and_left(shop: Catalogue) -> None:
+    (shop.kept / "Toy/1.0/easyconfig").write_text("import os\nname = 'Toy'\ndescription = os.getcwd()\n")
+    done = renew(shop, BOUND)
+    assert (done.renewals, done.change) == ((), 0)
+    assert "description cannot be read" in done.faults[0].message
+
+
+def test_another_machine_is_refused(shop: Catalogue) -> None:
+    with pytest.raises(BadInputError, match=r"published with the profile generic, but .* is lumi"):
+        renew(shop, load_site("lumi", {}))
+
+
+def test_gc_removes_a_former_rendering_when_it_is_old(shop: Catalogue) -> None:
+    renew(shop, BOUND)
+    now = shop.record_path("Toy", "1.0").stat().st_mtime
+    assert [one for one in find_unused(shop, days=30, now=now + 29 * DAY) if one.remove] == []
+    old = {one.what for one in find_unused(shop, days=30, now=now + 31 * DAY) if one.what.startswith("kept/")}
+    assert old == {"kept/Toy/1.0"}

@@ -1,0 +1,87 @@
+"""A catalogue whose containers have the modules and scripts that our easyblock writes, but images that nobody reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.catalogue.change import changing, commit
+from hpcmod.catalogue.renderings.kept import installed_files, render_files
+from hpcmod.catalogue.sharing import make_catalogue
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.install.store import make_scripts
+from hpcmod.machine import load_site
+from hpcmod.model.catalogue.lifecycle import key_of
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.plan import make_plan, with_notices
+from hpcmod.model.spec import InstallSpec
+from hpcmod.render.modulefile import render_body, render_description
+from hpcmod.resources import module_templates, runscript_templates
+from tests.catalogues import make_record
+from tests.plans import FACTS
+from tests.unit.catalogue.stage import ADA
+
+EASYCONFIG = "easyblock = 'ContainerModule'\nname = 'Toy'\nversion = '1.0'\ndescription = 'A %(name)s'\nhomepage = ''\n"
+
+
+def make_rendered(directory: Path, *, with_files: bool = True) -> Catalogue:
+    """Make a catalogue with Toy 1.0, as `hpcmod publish` does with the profile `generic`.
+
+    Parameters
+    ----------
+    with_files
+        Whether its scripts are kept too, which an older hpcmod did not do.
+    """
+    catalogue = Catalogue(directory, "shop")
+    make_catalogue(catalogue)
+    record = make_record("Toy/1.0", site="generic", description="A Toy")
+    _place(catalogue, record, with_files=with_files)
+    with changing(catalogue, ADA):
+        commit(catalogue, {key_of(record): record}, verb="publish", actor=ADA)
+    return catalogue
+
+
+def _place(catalogue: Catalogue, record: CatalogueRecord, *, with_files: bool) -> None:
+    root, kept = catalogue.software / "Toy/1.0", catalogue.kept / "Toy/1.0"
+    (root / "bin").mkdir(parents=True)
+    (root / "runscripts").mkdir()
+    kept.mkdir(parents=True)
+    (catalogue.images / record.sif).write_bytes(b"image")
+    spec = InstallSpec(
+        name="Toy",
+        module="Toy/1.0",
+        variable="TOY",
+        root=str(root),
+        image=record.sif,
+        easyconfig=record.easyconfig,
+        found_at=str(catalogue.images / record.sif),
+        description="A Toy",
+    )
+    plan = make_plan(FACTS, load_site("generic", {}), spec)
+    scripts = dict(make_scripts(plan, runscript_templates()))
+    for name, text in scripts.items():
+        (root / name).write_text(text)
+        (root / name).chmod(0o755)
+    values = {"hpcmod": "0.1", "site": "generic", "image": {"sha256": record.sha256}, "files": list(scripts)}
+    (root / "record.json").write_text(json.dumps(values, indent=1) + "\n")
+    told = with_notices(plan, [str(catalogue.notices)], record.sha256)
+    templates = module_templates()
+    description = render_description(told, "Lua", templates, conflict="Toy")
+    body = render_body(told, "Lua", templates)
+    (kept / "module.lua").write_text(f'{description}setenv("EBROOTTOY", root)\n{body}-- Built with EasyBuild\n')
+    (kept / "easyconfig").write_text(EASYCONFIG)
+    if with_files:
+        (kept / "files.json").write_text(render_files(installed_files(root)))
+
+
+def visible(catalogue: Catalogue) -> dict[str, str]:
+    """All that users see, by its name below the catalogue."""
+    places = (catalogue.modules, catalogue.software, catalogue.easyconfigs)
+    files = [path for place in places for path in place.rglob("*") if path.is_file()]
+    return {str(path.relative_to(catalogue.directory)): path.read_text() for path in files}
+
+
+def at(catalogue: Catalogue, directory: Path) -> Catalogue:
+    """Return a catalogue as it is in another directory."""
+    return replace(catalogue, directory=directory)
