@@ -126,6 +126,8 @@ class JobRules:
     """Values of sbatch's --network for jobs on several nodes."""
     network_several_steps: tuple[str, ...] = ()
     """Values of sbatch's --network for jobs in which several steps run at the same time, e.g. job_vni."""
+    slurm: str = ""
+    """Release of Slurm, as 24.11; empty: not known."""
 
 
 @dataclass(frozen=True)

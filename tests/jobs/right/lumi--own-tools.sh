@@ -6,7 +6,7 @@
 #SBATCH --cpus-per-task=7
 #SBATCH --gpus-per-node=8
 #SBATCH --time=01:00:00
-#SBATCH --signal=B:USR1@120
+#SBATCH --signal=USR1@120
 module load LUMI PyTorch/2.7.1
 export TRITON_CACHE_DIR=$TMPDIR/triton
 export LD_LIBRARY_PATH=$HOME/tools/lib:$LD_LIBRARY_PATH

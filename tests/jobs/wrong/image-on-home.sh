@@ -1,6 +1,7 @@
 #!/bin/bash
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=8
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=56
 #SBATCH --gpus-per-node=8
 #SBATCH --partition=standard-g
 #SBATCH --time=00:10:00

@@ -1,11 +1,10 @@
 #!/bin/bash
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=8
-#SBATCH --gpus-per-node=8
-#SBATCH --partition=standard-g
-#SBATCH --time=00:10:00
-#SBATCH --account=project_465000001
+#SBATCH -A ABC123
+#SBATCH -t 00:05:00
+#SBATCH -p batch
+#SBATCH -N 2
 
-module load PyTorch/2.7.1-rocm-6.2.4-singularity
+module load PyTorch
 
-srun singularity exec -B /opt/cray -B .:/workdir $SIF conda-python-distributed train.py
+srun -N2 -n16 -c7 --gpus-per-task=1 --gpu-bind=closest \
+    apptainer exec --rocm -B /usr/lib64/libxpmem.so.0 -B .:/workdir "$SIF" conda-python-distributed train.py

@@ -1,46 +1,35 @@
-"""What a command of a batch script starts: variables, srun with its options, a container, and the program in it."""
+"""Take the commands of a batch script apart: variables, srun and its options, the container, the program in it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hpcmod.check.jobs.script import (
+from hpcmod.check.jobs.options import (
     RUNTIME_FLAGS,
     RUNTIME_LETTERS,
     RUNTIME_SHORT,
     SLURM_FLAGS,
     SLURM_SHORT,
-    BatchScript,
-    Command,
     Option,
-    Word,
-    read_commands,
     read_options,
 )
+from hpcmod.check.jobs.script import BatchScript
+from hpcmod.check.jobs.words import Command, Document, Word, read_commands
 
 RUNTIMES = ("singularity", "apptainer")
 SHELLS = ("bash", "sh")
-_KEYWORDS = {
-    "do",
-    "then",
-    "else",
-    "elif",
-    "if",
-    "while",
-    "until",
-    "!",
-    "time",
-    "exec",
-    "{",
-    "command",
-    "export",
-    "declare",
-}
+_KEYWORDS = {"do", "then", "else", "elif", "if", "while", "until", "!", "time", "exec", "{", "command"}
+_DECLARES = {"export", "declare", "local", "readonly", "typeset"}
+_WRAPPERS = {"timeout", "nohup", "numactl", "stdbuf", "nice", "ionice", "taskset", "setsid", "strace", "xargs", "env"}
+"""Programs that start another one."""
 _EXPANDED = re.compile(r"\b(\w+)\+?=[^;\s]{0,200}?(?<!\\)[$`]")
 """A variable whose value, within "...", is expanded by the shell that reads the quotes."""
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.DOTALL)
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
+_LISTED = re.compile(r"[^/.\s]\S* ")
+"""A value that stands for several words, rather than a path with blanks."""
+_WHOLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 @dataclass(frozen=True)
@@ -49,10 +38,12 @@ class Variable:
 
     name: str
     value: str
-    """As it is written, without its outer quotes."""
+    """As written, without its outer quotes."""
     line: int
     in_step: bool = False
     """It is set where srun starts the ranks, and not in the batch script."""
+    exported: bool = False
+    """Programs see it: it is exported, or set for one command."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +68,18 @@ class Call:
     program: tuple[Word, ...] = field(default=())
     """What runs in the end, and its arguments."""
     background: bool = False
+    exports: tuple[str, ...] = ()
+    """Names that it exports without setting them."""
+    wrappers: tuple[Word, ...] = ()
+    """Words between srun and what it starts in the end: a script that selects a GPU, numactl and its options."""
+    words: tuple[Word, ...] = ()
+    """The command as written."""
+    inner: bool = False
+    """It is part of what a shell is told to run by `bash -c`, or of a script that the batch script writes."""
+    literal: bool = False
+    """What it is part of is in single quotes, so that no variable is put in before the step."""
+    outputs: tuple[str, ...] = ()
+    documents: tuple[Document, ...] = ()
 
     @property
     def name(self) -> str:
@@ -87,23 +90,79 @@ class Call:
         """All words of the program as one text."""
         return " ".join(word.plain for word in self.program)
 
+    @property
+    def multiline(self) -> range:
+        """Lines that the command takes up."""
+        lines = [word.line for word in self.words] or [self.line]
+        return range(min(lines), max(lines) + 1)
+
 
 def read_calls(script: BatchScript) -> tuple[Call, ...]:
-    """Take every command of a script apart, and what `bash -c` is told to do as well."""
-    return tuple(call for command in script.commands for call in _calls(command))
+    """Take every command of a script apart, and what `bash -c` is told to run as well."""
+    known: dict[str, str] = {}
+    found: list[Call] = []
+    for command in script.commands:
+        for call in _calls(_substitute(command, known), known):
+            found.append(call)
+            known.update({one.name: one.value for one in call.variables if not one.in_step})
+    return tuple(found)
 
 
-def _calls(command: Command) -> Iterator[Call]:
-    call = _read_call(command)
+def read_document(document: Document) -> tuple[Call, ...]:
+    """Take the commands of a script apart that a batch script writes and every rank runs."""
+    text = document.text if document.literal else re.sub(r"\\([$`\\])", r"\1", document.text)
+    found = [call for command in read_commands(text) for call in _calls(command, {})]
+    return tuple(
+        replace(
+            call,
+            line=call.line + document.line - 1,
+            inner=True,
+            variables=tuple(
+                replace(one, in_step=True, line=one.line + document.line - 1) for one in call.variables
+            ),
+        )
+        for call in found
+    )
+
+
+def _substitute(command: Command, known: Mapping[str, str]) -> Command:
+    """Put in the words of variables that stand for words: $LAUNCHER python train.py."""
+    words: list[Word] = []
+    for word in command.words:
+        found = _WHOLE.fullmatch(word.text)
+        value = known.get(found[1] or found[2], "") if found else ""
+        stands = value and "\n" not in value and not value.startswith("$(") and (not words or _LISTED.match(value))
+        inner = [one for each in read_commands(value) for one in each.words] if stands else []
+        words += [Word(one.text, word.line) for one in inner] or [word]
+    return replace(command, words=tuple(words))
+
+
+def _calls(command: Command, known: Mapping[str, str]) -> Iterator[Call]:
+    call = replace(_read_call(command), outputs=command.outputs, documents=command.documents)
     yield call
-    text = next((word for word in call.program[1:] if not word.plain.startswith("-")), None)
-    if call.name in SHELLS and text and any(word.plain in ("-c", "-ec", "-lc") for word in call.program):
-        yield from (_within(call, text, inner) for inner in read_commands(_told(text)))
+    text = _told_word(call)
+    if text:
+        for inner in read_commands(_told(text, known)):
+            yield _within(call, text, inner)
 
 
-def _told(text: Word) -> str:
+def _told_word(call: Call) -> Word | None:
+    """Return the word that `bash -c` is told to run."""
+    if call.name not in SHELLS:
+        return None
+    for option, word in zip(call.program[1:], call.program[2:]):
+        if option.plain.startswith("-") and "c" in option.plain and not option.plain.startswith("--"):
+            return word
+    return None
+
+
+def _told(text: Word, known: Mapping[str, str]) -> str:
     """Read a word of `bash -c` as that shell gets it: within "..." the batch shell takes backslashes away."""
-    return re.sub(r"\\([$`\"\\])", r"\1", text.plain) if text.text.startswith('"') else text.plain
+    if not text.text.startswith('"'):
+        return text.plain
+    whole = _WHOLE.fullmatch(text.plain)
+    plain = known.get(whole[1] or whole[2], text.plain) if whole else text.plain
+    return re.sub(r"\\([$`\"\\])", r"\1", plain)
 
 
 def _within(outer: Call, text: Word, command: Command) -> Call:
@@ -120,32 +179,65 @@ def _within(outer: Call, text: Word, command: Command) -> Call:
         background=outer.background or call.background,
         srun=outer.srun if call.srun is None else call.srun,
         container=call.container or outer.container,
+        wrappers=outer.wrappers + call.wrappers,
+        inner=True,
+        literal=text.text.startswith("'"),
     )
 
 
 def _read_call(command: Command) -> Call:
     line = command.words[0].line
-    variables, words = _read_variables(command.words)
+    variables, exports, words = _read_variables(command.words)
+    if exports or not words:
+        return Call(line, variables, exports=exports, background=command.background, words=command.words)
+    words, wrappers = _unwrap(words, ("srun", *RUNTIMES))
     srun, container = None, None
     if words and _name(words[0]) == "srun":
         srun, words = read_options(words[1:], SLURM_SHORT, SLURM_FLAGS)
-        more, words = _read_variables(words)
+        more, _, words = _read_variables(words)
         variables += tuple(replace(variable, in_step=True) for variable in more)
+        words, wrappers = _unwrap(words, RUNTIMES)
     if words and _name(words[0]) in RUNTIMES:
         container, words = _read_container(words)
-    return Call(line, variables, srun, container, tuple(words), command.background)
+        more, _, words = _read_variables(words)
+        variables += tuple(replace(variable, in_step=srun is not None) for variable in more)
+    return Call(
+        line, variables, srun, container, tuple(words), command.background, wrappers=wrappers, words=command.words
+    )
 
 
-def _read_variables(words: Sequence[Word]) -> tuple[tuple[Variable, ...], Sequence[Word]]:
-    """Read what stands before a program: keywords, `env`, and variables it is to see."""
+def _unwrap(words: Sequence[Word], wanted: Sequence[str]) -> tuple[Sequence[Word], tuple[Word, ...]]:
+    """Split off the programs that start one of `wanted`: `timeout 60 srun`, `./select_gpu singularity`."""
+    first = words[0].plain if words else ""
+    if first.startswith((".", "/", "$")) or first.endswith(".sh") or _name(words[0]) in _WRAPPERS if words else False:
+        for position, word in enumerate(words):
+            if position and _name(word) in wanted:
+                return words[position:], tuple(words[:position])
+    return words, ()
+
+
+def _read_variables(words: Sequence[Word]) -> tuple[tuple[Variable, ...], tuple[str, ...], Sequence[Word]]:
+    """Read what comes before a program: keywords, `env`, and its variables; also names that are only exported."""
     found: list[Variable] = []
+    declared = ""
     for position, word in enumerate(words):
         given = _ASSIGNMENT.fullmatch(word.text)
         if given:
             found.append(Variable(given[1], Word(given[2], word.line).plain, word.line))
+        elif declared and re.fullmatch(r"\w+", word.text):
+            found_names = tuple(one.text for one in words[position:] if re.fullmatch(r"\w+", one.text))
+            return _exported(found, declared == "export"), found_names, ()
+        elif word.plain in _DECLARES:
+            declared = "export" if word.plain == "export" else declared or word.plain
+        elif declared and word.plain.startswith("-"):
+            declared = "export" if "x" in word.plain else declared
         elif word.plain not in _KEYWORDS and word.plain not in ("env", "-x", "-gx"):
-            return tuple(found), words[position:]
-    return tuple(found), ()
+            return _exported(found, True), (), words[position:]
+    return _exported(found, declared == "export"), (), ()
+
+
+def _exported(found: Sequence[Variable], exported: bool) -> tuple[Variable, ...]:
+    return tuple(replace(one, exported=exported) for one in found)
 
 
 def _read_container(words: Sequence[Word]) -> tuple[Container, Sequence[Word]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from hpcmod.check.jobs.calls import Call
 from hpcmod.check.jobs.look import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.start_rules import call_of
 
 _SIF = re.compile(r"\$\{?(SIF[A-Z0-9_]*)\}?")
 _BIND_VARIABLES = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
@@ -21,24 +22,24 @@ _OF_A_JOB = re.compile(r"SLURM_JOB|TMPDIR|mktemp")
 def _no_module(look: Look) -> Iterator[Fault]:
     for call in look.calls:
         needed = _module_variable(call)
-        if not needed or needed in look.variables or any(line <= call.line for line, _ in look.loads):
+        if not needed or needed in look.names or call.line in look.function_lines and look.loads:
             continue
-        if any(one.name in ("source", ".") for one in look.calls if one.line < call.line):
+        if any(line <= call.line for line, _ in look.loads) or look.sources:
             continue
         later = " before this line" if look.loads else ""
         yield (
             call.line,
-            f"{needed} comes from a module, and none is loaded{later}",
+            f"${needed} comes from a module, and none is loaded{later}",
             "Add module load NAME/VERSION above.",
         )
         return
 
 
 def _module_variable(call: Call) -> str:
-    """Name what a call needs from a module; empty: nothing."""
+    """Return the variable of a module that a call needs; empty: none."""
     image = call.container.image if call.container else None
     found = _SIF.search(image.text) if image else None
-    return f"${found[1]}" if found else ""
+    return found[1] if found else ""
 
 
 def _other_module(look: Look) -> Iterator[Fault]:
@@ -46,8 +47,8 @@ def _other_module(look: Look) -> Iterator[Fault]:
     if any(name == "restore" or "$" in name for _, name in look.loads):
         return
     for call in look.calls:
-        wanted = _module_variable(call)[len("$SIF") :]
-        if wanted and names and wanted not in names and f"SIF{wanted}" not in look.variables:
+        wanted = _module_variable(call)[len("SIF") :]
+        if wanted and names and wanted not in names and f"SIF{wanted}" not in look.names:
             loaded = ", ".join(name for _, name in look.loads)
             yield call.line, f"$SIF{wanted} is of a module that is not loaded; loaded: {loaded}", "Use $SIF."
 
@@ -68,12 +69,12 @@ def _unquoted_sif(look: Look) -> Iterator[Fault]:
 
 
 def _repeated_bind(look: Look) -> Iterator[Fault]:
-    known = {bind.source for group in look.site.all_binds for bind in group}
+    known = {bind.source for group in look.site.all_binds for bind in group if not bind.required}
     for call in look.calls:
         if not _module_variable(call) or not call.container:
             continue
         given = [part for option in call.container.options if option.name == "bind" for part in option.value.split(",")]
-        again = [part for part in given if part.rstrip("/") in known]
+        again = [part for part in given if part in known and ".so" in part]
         if again:
             what = f"the module binds {', '.join(again)} already, where it exists; -B makes a missing one fatal"
             yield call.line, what, "Leave it out."
@@ -124,13 +125,22 @@ def _image_on_home(look: Look) -> Iterator[Fault]:
 def _no_gpu_flag(look: Look) -> Iterator[Fault]:
     # On AMD a flag brings the host's libraries only: the devices are in every container.
     kind = look.node_type() if look.site.gpu_vendor == "nvidia" else None
-    for call in look.calls:
-        if not call.container or call.container.verb not in ("exec", "run", "shell") or not (kind and kind.gpus):
-            continue
-        given = {f"--{option.name}" for option in call.container.options}
-        for flag in look.site.runtime_flags:
-            if flag not in given:
-                yield call.line, f"without {flag} no GPU is seen in the container on {look.site.name}", f"Add {flag}."
+    runs = [call for call in look.calls if call.container and call.container.verb in ("exec", "run", "shell")]
+    for flag in look.site.runtime_flags if kind and kind.gpus and look.asks_for_gpus() else ():
+        without = [call for call in runs if not call.inner and not _has_flag(call, flag) and call.name not in _NO_GPU]
+        if without and (len(without) == len(runs) or any(call in look.ranked for call in without)):
+            wrong = [call for call in without if len(without) == len(runs) or call in look.ranked]
+            what = f"without {flag} no GPU is seen in the container on {look.site.name}"
+            yield wrong[0].line, what, f"Write {call_of(wrong[0])} {wrong[0].container and wrong[0].container.verb} {flag} ..."
+
+
+_NO_GPU = TOOLS | {"pip", "pip3", "huggingface-cli", "hf", "samtools"}
+
+
+def _has_flag(call: Call, flag: str) -> bool:
+    given = {f"--{option.name}" for option in call.container.options} if call.container else set()
+    behind = call.program[:1] and call.program[0].plain == flag
+    return flag in given or bool(behind) or (flag == "--nv" and "--nvccli" in given)
 
 
 def _wrong_gpu_flag(look: Look) -> Iterator[Fault]:

@@ -4,11 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcmod.check.jobs import container_rules, rank_rules, slurm_rules
+from hpcmod.check.jobs import (
+    bind_rules,
+    command_rules,
+    container_rules,
+    end_rules,
+    option_rules,
+    rank_rules,
+    setting_rules,
+    shell_rules,
+    slurm_rules,
+    start_rules,
+)
 from hpcmod.check.jobs.look import Look, Rule
 from hpcmod.model.site import Site
 
-RULES: dict[str, Rule] = {**slurm_rules.RULES, **rank_rules.RULES, **container_rules.RULES}
+RULES: dict[str, Rule] = {
+    **slurm_rules.RULES,
+    **option_rules.RULES,
+    **shell_rules.RULES,
+    **command_rules.RULES,
+    **rank_rules.RULES,
+    **start_rules.RULES,
+    **setting_rules.RULES,
+    **container_rules.RULES,
+    **bind_rules.RULES,
+    **end_rules.RULES,
+}
 """Every rule, by name."""
 
 

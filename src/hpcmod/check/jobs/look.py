@@ -1,4 +1,4 @@
-"""What the rules for batch scripts look at: the script, its calls, what they ask for, and the machine."""
+"""What rules for batch scripts look at: the script, its calls, what they ask for, and the machine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpcmod.check.jobs.calls import Call, read_calls
-from hpcmod.check.jobs.script import BatchScript, Option, Word, read_batch_script
+from hpcmod.check.jobs.calls import Call, read_calls, read_document
+from hpcmod.check.jobs.options import Option
+from hpcmod.check.jobs.script import BatchScript, read_batch_script
+from hpcmod.check.jobs.words import Word
 from hpcmod.model.site import NodeType, Site
 
 Fault = tuple[int, str, str]
@@ -16,12 +18,18 @@ Fault = tuple[int, str, str]
 
 LAUNCHERS = ("torchrun", "deepspeed", "accelerate")
 DISTRIBUTED = ("conda-python-distributed", *LAUNCHERS)
+GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gres", "tres-per-task")
+_TORCHRUN_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 TOOLS = {
     "basename", "cat", "cd", "chmod", "cp", "date", "dirname", "du", "echo", "env", "exit", "free", "grep", "head",
     "hostname", "kill", "ln", "ls", "lscpu", "mkdir", "mktemp", "module", "ml", "mv", "nvidia-smi", "printenv",
     "printf", "pwd", "rm", "rmdir", "rocm-smi", "rsync", "scontrol", "sed", "set", "sleep", "sort", "tail", "tar",
     "tee", "test", "touch", "trap", "true", "ulimit", "uname", "uniq", "unset", "wait", "wc", "[", "[[", "if", "fi",
-    "for", "done", "esac", "}",
+    "for", "done", "esac", "}", "{", "while", "until", "do", "then", "else", "case", "in", "function", "return", "break",
+    "continue", "let", "local", "read", "shift", "source", ".", ":", "!", "false", "awk", "cut", "tr", "find", "xargs",
+    "sacct", "squeue", "scancel", "sstat", "seff", "sbcast", "which", "type", "id", "whoami", "tree", "curl", "wget",
+    "python-config", "numactl", "taskset", "stat", "getfattr", "lfs", "cmp", "diff", "gzip", "gunzip", "zip", "unzip",
+    "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill", "[", "]]", "]",
 }  # fmt: skip
 """What a script runs besides: one core is enough for it, and it needs no library of the user's."""
 _LOADS = ("load", "add", "swap", "switch", "try-load")
@@ -39,12 +47,29 @@ class Look:
     script: BatchScript
     calls: tuple[Call, ...]
     site: Site
+    text: str = ""
 
     @classmethod
     def at(cls, text: str, site: Site) -> Look:
         """Read a batch script."""
         script = read_batch_script(text)
-        return cls(script, read_calls(script), site)
+        return cls(script, read_calls(script), site, text)
+
+    @cached_property
+    def written(self) -> tuple[Call, ...]:
+        """Calls of the shell scripts that the batch script writes, as wrappers of a rank."""
+        documents = (one for call in self.calls if call.outputs for one in call.documents)
+        return tuple(call for one in documents if one.text.startswith("#!") for call in read_document(one))
+
+    @cached_property
+    def sources(self) -> bool:
+        """The script reads another one, which may set any variable."""
+        return any(call.name in ("source", ".", "eval") for call in self.calls)
+
+    @cached_property
+    def directives(self) -> str:
+        """All #SBATCH lines as one text."""
+        return "\n".join(line for line in self.script.lines if line.startswith("#SBATCH"))
 
     def option(self, *names: str, call: Call | None = None) -> Option | None:
         """Find an option by any of its names: of the srun of a call, else of the script."""
@@ -62,8 +87,36 @@ class Look:
 
     @cached_property
     def variables(self) -> dict[str, str]:
-        """Variables that the script sets for itself, each as it is written last."""
-        return {one.name: one.value for call in self.calls if call.srun is None for one in call.variables}
+        """Variables that the script sets, each as written last; those of the batch shell before those of a step."""
+        steps = {one.name: one.value for call in self.calls if call.srun is not None for one in call.variables}
+        own = {one.name: one.value for call in self.calls if call.srun is None for one in call.variables}
+        return steps | own
+
+    @cached_property
+    def function_lines(self) -> set[int]:
+        """Numbers of the lines within functions, which run later than they are written."""
+        inside, lines = False, set[int]()
+        for number, line in self.script.code:
+            begins = re.match(r"\s*(?:function\s+\w+|[\w-]+\s*\(\))", line)
+            inside = inside or bool(begins)
+            if inside:
+                lines.add(number)
+            if re.match(r"\s*\}", line) or (begins and line.rstrip().endswith("}")):
+                inside = False
+        return lines
+
+    @cached_property
+    def names(self) -> set[str]:
+        """Names of all variables that the script sets, in any way."""
+        found = {one.name for call in (*self.calls, *self.written) for one in call.variables}
+        found |= {name for call in self.calls for name in call.exports}
+        for call in self.calls:
+            words = [word.plain for word in call.words]
+            if words[:1] == ["for"] and len(words) > 1:
+                found.add(words[1])
+            if {"read", "mapfile", "readarray", "getopts", "printf"} & set(words[:3]):
+                found |= {word for word in words if word.isidentifier()}
+        return found | set(re.findall(r"\$\{(\w+):?[=?]", self.text)) | set(re.findall(r"\b(\w+)\+?=\(", self.text))
 
     def expand(self, text: str) -> str:
         """Put in the values of variables that the script sets; others stay as they are."""
@@ -93,15 +146,28 @@ class Look:
         each, nodes = self.number("ntasks-per-node", "tasks-per-node", call=call), self.nodes(call)
         return self.number("ntasks", call=call) or (each * nodes if each and nodes else each)
 
-    def gpus_per_node(self) -> int | None:
-        """GPUs that each node is to give, where that can be told."""
-        gres = self.option("gres")
+    def gpus_per_node(self, call: Call | None = None) -> int | None:
+        """Return the GPUs that each node gives to the job, or to a step, where that can be told."""
+        gres = self.option("gres", call=call)
         named = re.search(r"\bgpu(?::[A-Za-z]\w*)?(?::(\d+))?", gres.value) if gres else None
         if named:
             return int(named[1] or 1)
-        total, nodes, each = self.number("gpus"), self.nodes(), self.number("gpus-per-task")
-        shared = each * (self.ranks_per_node() or 0) if each else (total // nodes if total and nodes else None)
-        return self.number("gpus-per-node") or shared
+        total, nodes, each = self.number("gpus"), self.nodes(), self.number("gpus-per-task", call=call)
+        shared = each * (self.ranks_per_node(call) or 0) if each else (total // nodes if total and nodes else None)
+        return self.number("gpus-per-node", call=call) or shared
+
+    def asks_for_gpus(self, call: Call | None = None) -> bool:
+        """Say whether a step or the job gets GPUs: by an option, or as part of whole nodes."""
+        kind = self.node_type()
+        return self.option(*GPU_OPTIONS, call=call) is not None or bool(
+            kind and kind.gpus and not self.site.job.gpus and self.whole_nodes()
+        )
+
+    def whole_nodes(self) -> bool:
+        """Say whether the job has its nodes for itself."""
+        partition = self.option("partition")
+        asked = self.option("exclusive") or "--exclusive" in self.site.job.lines
+        return bool(asked or (partition and partition.value in self.site.job.exclusive))
 
     def node_type(self) -> NodeType | None:
         """Find the kind of node that the job asks for: by its partition or its qos, else the usual one."""
@@ -114,7 +180,13 @@ class Look:
     def is_distributed(self, call: Call) -> bool:
         """Say whether a call starts ranks that are to meet."""
         words = [word.plain.rpartition("/")[2] for word in call.program]
-        return any(word in DISTRIBUTED for word in words[:1] + words[1:2]) or "torch.distributed.run" in words
+        return any(word in DISTRIBUTED for word in words[:2]) or any(word in _TORCHRUN_MODULES for word in words)
+
+    @cached_property
+    def ranked(self) -> tuple[Call, ...]:
+        """Calls by which srun starts ranks of a program in a container."""
+        found = [call for call in self.calls if call.srun is not None and call.container and call.program]
+        return tuple(call for call in found if self.is_distributed(call) or call.name.startswith("python"))
 
     @cached_property
     def distributed(self) -> tuple[Call, ...]:
@@ -126,6 +198,16 @@ class Look:
         """Modules that are loaded: line and name, as typed."""
         calls = (call for call in self.calls if call.name in ("module", "ml"))
         return tuple((word.line, self.expand(word.plain)) for call in calls for word in _loaded(call))
+
+
+def launchers_of(call: Call) -> list[str]:
+    """Name the launchers that a call starts: as its program, or through the run script."""
+    words = [word.plain.rpartition("/")[2] for word in call.program]
+    asked = re.findall(r"--launcher[= ](\w+)", call.arguments()) if words[:1] == ["conda-python-distributed"] else []
+    asked += ["torchrun"] if any(word in _TORCHRUN_MODULES for word in words) else []
+    asked += ["accelerate"] if "accelerate.commands.launch" in words else []
+    started = words[:2] if not words[1:2] or words[0] != "accelerate" or words[1] == "launch" else []
+    return [name for name in LAUNCHERS if name in started + asked]
 
 
 def _has(options: Sequence[Option] | None, name: str) -> bool:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.calls import Call
-from hpcmod.check.jobs.look import LAUNCHERS, Fault, Look, Rule, is_unescaped
+from hpcmod.check.jobs.look import Fault, Look, Rule, is_unescaped, launchers_of
 from hpcmod.model.jobs.masks import cpu_masks
 
+_FIRST_NODE = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
 _NOTHING_TO_SET = "Leave it out: conda-python-distributed sets it, right on every rank."
 _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 _RANK_VARIABLES = re.compile(
@@ -21,7 +22,8 @@ def _no_srun(look: Look) -> Iterator[Fault]:
     nodes, ranks = look.nodes() or 1, look.ranks() or 1
     for call in look.calls:
         meant = look.is_distributed(call) or (call.container and call.name.startswith("python") and not _has_step(look))
-        if call.srun is not None or not meant or (ranks < 2 and nodes < 2):
+        told = call.name == "srun" or "--hostfile" in call.arguments()
+        if call.srun is not None or not meant or told or (ranks < 2 and nodes < 2):
             continue
         what = f"runs once, in the batch script, although the job has {max(ranks, nodes)} tasks"
         yield call.line, what, "Put srun before it."
@@ -57,19 +59,61 @@ def _master_addr(look: Look) -> Iterator[Fault]:
     for call in look.calls:
         for variable in call.variables:
             if variable.name.endswith("MASTER_ADDR") and (
-                what := _wrong_address(variable.value, several=several, in_step=variable.in_step)
+                what := _wrong_address(look.expand(variable.value), several=several, in_step=variable.in_step)
             ):
-                yield variable.line, f"MASTER_ADDR={variable.value}: {what}", _NOTHING_TO_SET
+                yield variable.line, f"MASTER_ADDR={variable.value}: {what}", _cure(look)
+
+
+def _cure(look: Look) -> str:
+    ours = any(call.name == "conda-python-distributed" for call in look.calls)
+    return _NOTHING_TO_SET if ours else _FIRST_NODE
+
+
+_ADDRESSES = (
+    (r"\$\{?SLURM_(?:JOB_|STEP_)?NODELIST\b[^|]*", "a host list is not a host: nid[001-002]"),
+    (r"[a-z]+\d+", "the name of one node of one job"),
+    (r"\$\{?SLURM_(?:SUBMIT_HOST|LAUNCH_NODE_IPADDR)\}?", "the host that the job was submitted from takes no part in it"),
+)
+_ADDRESSES_OF_SEVERAL = (
+    (r"localhost|127\.0\.0\.1|::1|0\.0\.0\.0", "each node would wait for ranks of its own"),
+    (r"\$\(\s*scontrol show hostnames?[^|]*\)", "the names of all nodes, one on each line"),
+    (r".*scontrol show hostnames?.*\|\s*tail\b.*", "the last node: rank 0 is on the first"),
+    (r"(?!.*scontrol).*NODELIST\}?[\"']?\s*\|\s*(?:cut|awk|sed|tr|head)\b.*", "the list of nodes is short: nid[001-004]"),
+    (r"\$\{SLURM_(?:JOB_|STEP_)?NODELIST[%#/].*", "the list of nodes is short: nid[001-004]"),
+    (r"\$\(srun\s+hostname\b.*", "srun prints the names in any order, and rank 0 is on the first node"),
+)
+_OF_EACH_NODE = r"\bhostname\b|SLURMD_NODENAME|\$HOSTNAME\b"
 
 
 def _wrong_address(value: str, *, several: bool, in_step: bool) -> str:
-    if several and re.fullmatch(r"localhost|127\.0\.0\.1|::1|0\.0\.0\.0", value):
-        return "each node would wait for ranks of its own"
-    if several and in_step and re.search(r"\bhostname\b", value) and "scontrol" not in value:
+    if several and in_step and re.search(_OF_EACH_NODE, value) and "scontrol" not in value:
         return "each node would name itself"
-    if re.fullmatch(r"\$\{?SLURM_(?:JOB_|STEP_)?NODELIST\b[^|]*", value):
-        return "a host list is no host: nid[001-002]"
-    return "one node of one job, written down" if re.fullmatch(r"[a-z]+\d+", value) else ""
+    tried = (*_ADDRESSES, *(_ADDRESSES_OF_SEVERAL if several else ()))
+    return next((what for pattern, what in tried if re.fullmatch(pattern, value, re.DOTALL)), "")
+
+
+def _changing_port(look: Look) -> Iterator[Fault]:
+    for call in (*look.calls, *look.written):
+        for variable in call.variables:
+            value = look.expand(variable.value)
+            what = _wrong_port(value, in_step=variable.in_step) if variable.name.endswith("MASTER_PORT") else ""
+            if what:
+                yield variable.line, f"MASTER_PORT={variable.value}: {what}", _port_cure(look)
+
+
+def _port_cure(look: Look) -> str:
+    ours = any(call.name == "conda-python-distributed" for call in look.calls)
+    return _NOTHING_TO_SET if ours else "export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)), before srun."
+
+
+def _wrong_port(value: str, *, in_step: bool) -> str:
+    if in_step and re.search(r"RANDOM|shuf|\.bind\(|SLURM_(?:PROCID|LOCALID|NODEID)|\bss\b|netstat", value):
+        return "every rank has another port, and they do not meet"
+    if re.fullmatch(r"\$\{?RANDOM\}?", value):
+        return "at times below 1024, where only root may listen, or a port that is taken"
+    if re.fullmatch(r"\$\{?SLURM_JOB_?ID\}?", value):
+        return "job numbers grow beyond 65535, the last port"
+    return "only root may listen on it" if value.isdecimal() and int(value) < 1024 else ""
 
 
 _SLEEP = re.compile(r"(?:^|[;&|\s])sleep\s+[\d.]+[smhd]?(?![\w$.])")
@@ -122,17 +166,44 @@ def _mask_order(look: Look) -> Iterator[Fault]:
             yield call.line, what, f"--cpu-bind=mask_cpu:{','.join(cpu_masks(kind, kind.gpus))}"
 
 
-def _launchers_of(call: Call) -> list[str]:
-    """Name the launchers that a call starts: as its program, or through the run script."""
-    started = [word.plain.rpartition("/")[2] for word in call.program[:2]]
-    asked = re.findall(r"--launcher[= ](\w+)", call.arguments()) if started[:1] == ["conda-python-distributed"] else []
-    return [name for name in LAUNCHERS if name in started + asked]
+def _mask_reserved(look: Look) -> Iterator[Fault]:
+    for call in look.steps:
+        kind = look.node_type()
+        reserved = set(kind.reserved_cores) if kind else set()
+        taken = sorted(reserved & _bound_cores(look, call))
+        if kind and taken:
+            what = f"core {taken[0]} is kept for the system on node type {kind.name}: no job may use it"
+            full = look.ranks_per_node(call) == kind.gpus and kind.gpu_cores
+            cure = f"--cpu-bind=mask_cpu:{','.join(cpu_masks(kind, kind.gpus))}" if full else "Leave these cores out."
+            yield call.line, what, cure
+
+
+def _bound_cores(look: Look, call: Call) -> set[int]:
+    """Return the cores that the masks or the list of --cpu-bind name."""
+    masks = [int(mask, 16) for mask in _masks_of(look, call) if re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", mask)]
+    cores = {core for mask in masks for core in range(mask.bit_length()) if mask >> core & 1}
+    option = look.option("cpu-bind", "cpu_bind", call=call)
+    listed = re.search(r"map_cpu[:=]([\d,]+)", look.expand(option.value)) if option else None
+    return cores | ({int(core) for core in listed[1].split(",") if core} if listed else set())
+
+
+def _mask_shared(look: Look) -> Iterator[Fault]:
+    kind = look.node_type()
+    if look.whole_nodes() or not kind or not kind.reserved_cores or not look.option("partition"):
+        return
+    full = look.option("mem") and (look.gpus_per_node() or 0) >= kind.gpus and (look.nodes() or 0) > 0
+    for call in look.steps:
+        if _bound_cores(look, call) and not full:
+            what = "masks name cores of the whole node, but here the job may get others: srun refuses them"
+            yield call.line, what, (
+                f"Take a partition of whole nodes ({', '.join(look.site.job.exclusive)}) or --exclusive; else leave out the masks."
+            )
 
 
 def _refused_launcher(look: Look) -> Iterator[Fault]:
     refused = dict((*look.site.launcher.discouraged, *look.site.launcher.refused))
     for call in look.distributed:
-        for name in _launchers_of(call):
+        for name in launchers_of(call):
             if name in refused:
                 yield call.line, f"{name} on {look.site.name}: {refused[name]}", "Let srun start the ranks, one a task."
 
@@ -140,8 +211,8 @@ def _refused_launcher(look: Look) -> Iterator[Fault]:
 def _launcher_tasks(look: Look) -> Iterator[Fault]:
     for call in look.distributed:
         each = look.ranks_per_node(call)
-        for name in _launchers_of(call):
-            if call.srun is not None and each and each > 1:
+        for name in launchers_of(call):
+            if call.srun is not None and each and each > 1 and name not in dict(look.site.launcher.refused):
                 what = f"{name} starts the ranks of its node itself, and srun starts it {each} times on each"
                 yield call.line, what, f"#SBATCH --ntasks-per-node=1, or leave {name} out."
 
@@ -171,6 +242,18 @@ def _early_expansion(look: Look) -> Iterator[Fault]:
                 yield word.line, what, "Read RANK, LOCAL_RANK and NODE_RANK in your program."
 
 
+def _rank_of_the_batch_shell(look: Look) -> Iterator[Fault]:
+    ranks = {variable.line for call in look.calls for variable in call.variables if "RANK" in variable.name}
+    for call in look.calls:
+        if call.inner or call.srun is not None or call.line in look.function_lines or call.line in ranks:
+            continue
+        for word in call.words:
+            early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
+            if early and not word.text.endswith("_VISIBLE_DEVICES") and "VISIBLE" not in word.text:
+                what = f"${early[0]} is 0 in the batch script, which runs once, on the first node"
+                yield word.line, what, "Read it in the step: srun bash -c '...' in single quotes."
+
+
 def _device_of_rank(look: Look) -> Iterator[Fault]:
     for call in look.steps:
         alone = look.number("gpus-per-task", call=call) == 1 or "single:1" in getattr(
@@ -189,9 +272,13 @@ RULES: dict[str, Rule] = {
     "sleep": _sleep,
     "mask-count": _mask_count,
     "mask-order": _mask_order,
+    "mask-reserved": _mask_reserved,
+    "mask-shared": _mask_shared,
+    "changing-port": _changing_port,
     "refused-launcher": _refused_launcher,
     "launcher-tasks": _launcher_tasks,
     "rank-in-batch": _rank_in_batch,
     "early-expansion": _early_expansion,
+    "rank-of-batch": _rank_of_the_batch_shell,
     "device-of-rank": _device_of_rank,
 }

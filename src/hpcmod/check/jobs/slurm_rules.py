@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.calls import Call
-from hpcmod.check.jobs.look import TOOLS, Fault, Look, Rule
-from hpcmod.check.jobs.script import SLURM_SHORT, Option
+from hpcmod.check.jobs.look import GPU_OPTIONS, TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.options import SLURM_SHORT, Option
 
 
 def _no_shebang(look: Look) -> Iterator[Fault]:
@@ -30,7 +30,10 @@ def _late_directive(look: Look) -> Iterator[Fault]:
 def _misspelt_directive(look: Look) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
         looks_like_one = re.match(r"[ \t]*#[ \t]*S?BATCH(?:[ \t]*-|[ \t]*$)", line, re.IGNORECASE)
-        if looks_like_one and not line.startswith("#SBATCH"):
+        other = re.match(r"#(?:PBS|BSUB|COBALT)\s+-", line)
+        if other and number not in look.script.documents:
+            yield number, "an option of another scheduler, which sbatch does not read", "Write it as #SBATCH --..."
+        if looks_like_one and not line.startswith("#SBATCH") and number not in look.script.documents:
             yield number, "for sbatch this is a comment", "Begin the line with #SBATCH; to switch it off, ##SBATCH."
 
 
@@ -50,6 +53,9 @@ def _misplaced_equals(look: Look) -> Iterator[Fault]:
 
 def _directive_variable(look: Look) -> Iterator[Fault]:
     for option in look.script.options:
+        if option.value.startswith("~/"):
+            what = f"--{option.name}={option.value}: no shell reads #SBATCH lines, so ~ stays as it is"
+            yield option.line, what, "Write the whole path."
         if re.search(r"\$\w|\$\{|\$\(|`", option.value):
             what = (
                 f"--{option.name}={option.value}: no shell reads #SBATCH lines, so nothing is put in for the variable"
@@ -77,21 +83,18 @@ def _no_layout(look: Look) -> Iterator[Fault]:
         yield line, what, "Add #SBATCH --nodes=... and #SBATCH --ntasks-per-node=..."
 
 
-_GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gres", "tres-per-task")
-
-
 def _no_gpus(look: Look) -> Iterator[Fault]:
     kind = look.node_type()
     if not kind or not kind.gpus or not look.site.job.gpus or not look.distributed:
         return
     whole = "--exclusive" in look.site.job.lines and look.option("exclusive")  # sbatch(1): with all GPUs of its nodes
-    if not whole and not any(look.option(*_GPU_OPTIONS, call=call) for call in look.distributed):
+    if not whole and not any(look.option(*GPU_OPTIONS, call=call) for call in look.distributed):
         yield look.distributed[0].line, "no GPUs are asked for", f"Add #SBATCH --gpus-per-node={kind.gpus}."
 
 
 def _too_many_gpus(look: Look) -> Iterator[Fault]:
     kind, asked = look.node_type(), look.gpus_per_node()
-    option = look.option(*_GPU_OPTIONS)
+    option = look.option(*GPU_OPTIONS)
     if kind and not kind.gpus and asked and option and any(other.gpus for other in look.site.node_types):
         what = f"{asked} GPUs a node, but a node of type {kind.name} has none"
         yield option.line, what, "Choose a partition that has GPUs: Slurm never starts this job."
@@ -104,7 +107,7 @@ def _cpus_per_gpu(look: Look) -> Iterator[Fault]:
     ratio, gpus = look.site.launcher.cpus_per_gpu, look.gpus_per_node()
     option, cpus = look.option("cpus-per-task"), look.number("cpus-per-task")
     ranks = look.ranks_per_node() or 1
-    if not ratio or not gpus or cpus == ratio * gpus // ranks:
+    if not ratio or not gpus or (cpus or 1) >= ratio * gpus // ranks:
         return
     dealt = look.option("ntasks") and not look.option("ntasks-per-node", "tasks-per-node")
     if dealt and (cpus == ratio or look.ranks_per_node() is None):  # each has its GPU, or the shares are not known
@@ -116,12 +119,12 @@ def _cpus_per_gpu(look: Look) -> Iterator[Fault]:
 
 def _srun_cpus(look: Look) -> Iterator[Fault]:
     asked = look.option("cpus-per-task")
-    if not asked or "SRUN_CPUS_PER_TASK" in look.variables:
+    if not asked or "SRUN_CPUS_PER_TASK" in look.names or not "22.05" <= look.site.job.slurm <= "23.02":
         return
     for call in look.steps:
         named = {option.name for option in call.srun or ()}
         if call.name not in TOOLS and not named & {"cpus-per-task", "cpu-bind", "cpu_bind", "exact", "overlap"}:
-            what = f"srun of Slurm 22.05 and later does not take over --cpus-per-task={asked.value} from sbatch"
+            what = f"srun of Slurm {look.site.job.slurm} does not take --cpus-per-task={asked.value} from sbatch: tasks get 1 CPU"
             yield call.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
 
@@ -129,7 +132,7 @@ def _export_none(look: Look) -> Iterator[Fault]:
     asked = look.option("export")
     unset = any(call.name == "unset" and "SLURM_EXPORT_ENV" in call.arguments() for call in look.calls)
     told = unset or all(_exports_all(call.srun) for call in look.steps)
-    if asked and asked.value.upper() in ("NONE", "NIL") and not told:
+    if asked and asked.value and asked.value.split(",")[0].upper() != "ALL" and not told:
         what = f"--export={asked.value} holds for every srun as well: modules loaded here do not reach the ranks"
         yield asked.line, what, "Add `unset SLURM_EXPORT_ENV` before the first srun, or srun --export=ALL."
     for call in look.steps:
@@ -172,13 +175,6 @@ def _job_cpus(look: Look) -> int | None:
     ranks, each, kind, nodes = look.ranks(), look.number("cpus-per-task"), look.node_type(), _most_nodes(look)
     whole = nodes * kind.cores * kind.threads_per_core if nodes and kind else 0
     return max(ranks * each, whole) if ranks and each else None
-
-
-def _no_wait(look: Look) -> Iterator[Fault]:
-    behind = [call for call in look.steps if call.background]
-    if behind and not any(call.name == "wait" for call in look.calls):
-        what = "srun in the background, and no `wait`: the job ends with the script, and so does this step"
-        yield behind[-1].line, what, "End the script with `wait`."
 
 
 def _broken_continuation(look: Look) -> Iterator[Fault]:
@@ -229,6 +225,5 @@ RULES: dict[str, Rule] = {
     "srun-flags": _srun_flags,
     "export-none": _export_none,
     "step-too-big": _step_too_big,
-    "no-wait": _no_wait,
     "broken-continuation": _broken_continuation,
 }

@@ -29,6 +29,13 @@ def text_or_nothing(value: Any) -> str:
     return "" if value == "" else text(value)
 
 
+def slurm_release(value: Any) -> str:
+    """Take a release of Slurm: year and month."""
+    if not re.fullmatch(r"\d\d\.\d\d", text(value)):
+        raise ValueError(f"must be a release such as 24.11, found {value!r}")
+    return text(value)
+
+
 def texts(value: Any) -> tuple[str, ...]:
     """Take a list of texts."""
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):

@@ -238,6 +238,7 @@ SCHEMA: Mapping[str, Key] = {
     "job.network_several_steps": Key(
         check.texts, "list of texts", "values of sbatch's `--network` for jobs with several steps at a time: `job_vni`"
     ),
+    "job.slurm": Key(check.slurm_release, "text", "release of Slurm, as `24.11`, for `hpcmod lint`"),
     "stage.*.directory": Key(
         check.place, "path", "a node-local place that a job may fill, `nvme` or `ram`; may hold variables"
     ),

@@ -21,6 +21,7 @@ WRONG = sorted(JOBS.glob("wrong/*.sh"))
 NOT_LUMI = {
     "cpus-per-gpu": "marenostrum5",
     "missing-option": "marenostrum5",
+    "repeated-bind": "frontier",
     "no-gpu-flag": "marenostrum5",
     "refused-launcher": "frontier",
     "srun-flags": "cray-ex-gh200",
@@ -32,14 +33,14 @@ LINES = {
     "broken-continuation": 11, "broken-continuation--comment": 12, "misplaced-equals--one-dash": 6,
     "clean-environment": 11, "cpus-per-gpu": 7, "device-of-rank": 11,
     "directive-variable": 7, "early-expansion": 11, "export-none": 5, "export-none--of-a-step": 11, "fixed-port":
-    10, "fixed-port--of-a-program": 11, "image-on-home": 9, "late-directive": 10, "launcher-tasks": 11,
+    10, "fixed-port--of-a-program": 11, "image-on-home": 10, "late-directive": 10, "launcher-tasks": 11,
     "library-path": 10, "line-end": 1, "literal-sif": 11, "mask-count": 11, "mask-order": 13, "master-addr": 10,
     "master-addr--each-node": 11, "master-addr--list": 10, "missing-option": 1, "misspelt-directive": 6,
     "no-container": 11, "no-gpu-flag": 14, "no-gpus": 10, "no-layout": 9, "no-module": 9, "no-module--too-late": 9,
     "no-shebang": 1, "no-srun": 11, "no-wait": 11, "not-an-image": 11, "other-module": 11, "rank-in-batch": 10,
-    "rank-in-batch--devices": 10, "refused-launcher": 15, "repeated-bind": 11, "shared-cache": 10, "sleep": 11,
+    "rank-in-batch--devices": 10, "refused-launcher": 15, "repeated-bind": 9, "shared-cache": 10, "sleep": 11,
     "srun-cpus": 12, "srun-flags": 10, "step-too-big": 11, "too-many-gpus": 4,
-    "too-many-gpus--no-gpus": 4, "unquoted-sif": 11, "wrong-gpu-flag": 11,
+    "too-many-gpus--no-gpus": 4, "unquoted-sif": 12, "wrong-gpu-flag": 11,
 }  # fmt: skip
 """Where the fault of each wrong script is."""
 
@@ -84,13 +85,13 @@ def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
     [
         pytest.param("srun singularity exec $SIF conda-python-distributed t.py\n", [], id="plain"),
         pytest.param("srun conda-python-distributed t.py\n", ["no-container"], id="a run script on the host"),
-        pytest.param("srun singularity exec $SIF sh -c 'conda-python-simple t.py'\n", [], id="a run script inside"),
+        pytest.param("srun singularity exec $SIF sh -c 'conda-python-distributed t.py'\n", [], id="a run script inside"),
         pytest.param("echo $((1 << N))\n#SBATCH -N 2\n", ["late-directive"], id="a shift is no here-document"),
         pytest.param("MASTER_ADDR=$(hostname) srun python t.py\n", [], id="first node's own name"),
         pytest.param("srun env MASTER_ADDR=$(hostname) python t.py\n", ["master-addr"], id="env in step"),
         pytest.param("# export MASTER_PORT=29500\n", [], id="a comment"),
         pytest.param("cat <<EOF >x\nexport MASTER_ADDR=localhost\nEOF\n", [], id="here-document"),
-        pytest.param("MASTER_PORT=$((10000 + SLURM_JOB_ID % 9999))\n", [], id="a port of the job"),
+        pytest.param("export MASTER_PORT=$((10000 + SLURM_JOB_ID % 9999))\n", [], id="a port of the job"),
         pytest.param("srun python t.py --master_port 1234\n", ["fixed-port"], id="port as an option"),
         pytest.param("python plot.py\n", [], id="the host's own python"),
         pytest.param("srun -n1 -N1 singularity exec $SIF pip list\n", [], id="a smaller step"),
@@ -109,8 +110,8 @@ def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
         pytest.param("echo 'a # b \\\n  c'\n", [], id="a number sign in quotes"),
         pytest.param("for i in 1 2; do srun -N1 -n1 a & done; wait\n", [], id="loop of steps, awaited"),
         pytest.param("for i in 1 2; do srun -N1 -n1 a & done\n", ["no-wait"], id="loop of steps, not awaited"),
-        pytest.param("srun singularity exec -e $SIF python t.py\n", ["clean-environment"], id="letter of --cleanenv"),
-        pytest.param("srun singularity exec -B /opt/cray:/x $SIF python t.py\n", [], id="another place for a bind"),
+        pytest.param("srun singularity exec -e $SIF conda-python-distributed t.py\n", ["clean-environment"], id="letter of --cleanenv"),
+        pytest.param("srun singularity exec -B /opt/cray:/x $SIF ./a\n", [], id="another place for a bind"),
         pytest.param('export APPTAINER_BINDPATH="$APPTAINER_BINDPATH,/data"\n', [], id="bind added"),
         pytest.param(
             "srun --cpu-bind=mask_cpu:$(hpcmod masks) singularity exec $SIF pip list\n", [], id="masks not known"
@@ -173,12 +174,12 @@ def test_one_line_more(line: str, rules: list[str]) -> None:
         pytest.param("-N1 -n8 -c7 -G16", "srun -c7 ./a", ["too-many-gpus"], id="GPUs of one node"),
         pytest.param("-N1 -n8 -c7", "srun -n1 mkdir -p x", [], id="a tool needs no CPUs"),
         pytest.param("-N1 -n8 -c7", "srun ./a", ["srun-cpus"], id="a program needs its CPUs"),
-        pytest.param("-N1 -n2", "srun --cpu-bind=mask_cpu:1,2,4 ./a", [], id="more masks than ranks"),
-        pytest.param("-N1 -n4", "srun --cpu-bind=mask_cpu:1,2,4 ./a", ["mask-count"], id="fewer masks than ranks"),
+        pytest.param("-N1 -n2", "srun --cpu-bind=mask_cpu:2,4,8 ./a", [], id="more masks than ranks"),
+        pytest.param("-N1 -n4", "srun --cpu-bind=mask_cpu:2,4,8 ./a", ["mask-count"], id="fewer masks than ranks"),
     ],
 )
 def test_a_step_against_what_the_job_asks_for(asked: str, step: str, rules: list[str]) -> None:
-    script = f"#!/bin/bash\n#SBATCH -A p\n#SBATCH -p small-g -t 10\n#SBATCH {asked}\n{step}\n"
+    script = f"#!/bin/bash\n#SBATCH -A p\n#SBATCH -p standard-g -t 10\n#SBATCH {asked}\n{step}\n"
     assert [fault.rule for fault in lint_job(script, site("lumi"))] == rules
 
 

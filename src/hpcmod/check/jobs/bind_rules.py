@@ -1,0 +1,204 @@
+"""Rules for batch scripts: how the container is opened, and what is bound into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hpcmod.check.jobs.calls import RUNTIMES, Call
+from hpcmod.check.jobs.look import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.start_rules import call_of
+
+_BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
+_SYSTEM = re.compile(r"/(?:usr|lib|lib64|bin|sbin|etc|opt|usr/lib|usr/lib64|usr/local|usr/bin|usr/lib/x86_64-linux-gnu)/?")
+
+
+def _bind_parts(look: Look, call: Call) -> Iterator[tuple[str, int]]:
+    """Yield the bind paths of a container: text and line."""
+    for option in call.container.options if call.container else ():
+        if option.name == "bind":
+            yield from ((part, option.line) for part in look.expand(option.value).split(","))
+    if not call.container:
+        for variable in call.variables:
+            if variable.name in _BINDS:
+                yield from ((part, variable.line) for part in look.expand(variable.value).split(","))
+
+
+def _bind_of_system(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for part, line in _bind_parts(look, call):
+            target = (part.split(":") + [part])[1] if ":" in part else part
+            if _SYSTEM.fullmatch(target):
+                what = f"{part}: the host's {target} hides the container's own, and its programs fail"
+                yield line, what, f"Bind the files that are needed, or to another place: {part.split(':')[0]}:/host{target}."
+
+
+def _bind_target(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for part, line in _bind_parts(look, call):
+            pieces = part.split(":")
+            if len(pieces) == 2 and pieces[1] in ("ro", "rw"):
+                what = f"{part}: behind the first colon is the path in the container, and {pieces[1]} is none"
+                yield line, what, f"Write {pieces[0]}:{pieces[0]}:{pieces[1]}."
+            elif len(pieces) > 1 and pieces[1] and not re.match(r"[/$]", pieces[1]):
+                what = f"{part}: the path in the container must begin with a slash"
+                yield line, what, f"Write {pieces[0]}:/{pieces[1].removeprefix('./')}."
+
+
+def _tilde(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for word in () if call.inner else call.words:
+            if not call.container and not re.match(r"[\"']~/", word.text):
+                continue
+            if re.match(r"--[\w-]+=[\"']?~/|[\"']~/|[^~=\s\"']+:~/", word.text) and _names_a_path(call, word.text):
+                what = "bash puts in the home directory only for a ~ that begins a word"
+                yield word.line, what, f"Write {word.text.replace('~', '$HOME', 1)}."
+
+
+def _names_a_path(call: Call, text: str) -> bool:
+    return call.container is not None or call.name in TOOLS
+
+
+def _options_behind_image(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        first = call.program[0].plain if call.program and call.container else ""
+        runs = call.container and call.container.verb in ("exec", "shell") and not call.inner
+        if runs and call.container and re.match(r"--?[A-Za-z]", first):
+            what = f"behind the image comes the program: {first} would be the name of one"
+            yield call.program[0].line, what, f"Write {call_of(call)} {call.container.verb} {first} ... before the image."
+        elif call.container and not call.inner and call.container.verb in RUNTIMES:
+            yield call.container.line, f"{call.container.verb} starts {call.container.verb}", "Write it once."
+
+
+def _before_the_verb(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        texts = [word.plain for word in call.words]
+        for at, text in enumerate(texts[:-2]):
+            if text.rpartition("/")[2] in RUNTIMES and texts[at + 1] in ("--nv", "--rocm", "-B", "--bind", "--cleanenv"):
+                what = f"{texts[at + 1]} is an option of exec and run: {text} {texts[at + 1]} fails"
+                yield call.words[at + 1].line, what, f"Write {text} exec {texts[at + 1]} ..."
+
+
+def _writable(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        image = call.container.image if call.container else None
+        given = [option for option in call.container.options if option.name == "writable"] if call.container else []
+        if image and given and ("SIF" in image.text or look.expand(image.plain).endswith((".sif", ".simg"))):
+            what = "--writable: a SIF is read-only, and the container does not start"
+            yield given[0].line, what, "Leave it out, or write --writable-tmpfs for small changes in memory."
+
+
+def _overlay(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        several = call.srun is not None and (look.ranks(call) or 1) > 1
+        for option in call.container.options if call.container and several else ():
+            if option.name == "overlay" and not option.value.endswith((":ro", ".squashfs", ".sqsh", ".sqfs")):
+                if re.search(r"SLURM_(?:PROCID|ARRAY)|LOCALID", option.value):
+                    continue
+                what = f"{look.ranks(call)} tasks open {option.value} for writing: only the first can"
+                yield option.line, what, f"Write --overlay {option.value}:ro."
+
+
+def _host_library_path(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for variable in call.variables:
+            inside = re.fullmatch(r"(?:SINGULARITYENV|APPTAINERENV)_(?:LD_LIBRARY_PATH|PATH|PYTHONPATH)", variable.name)
+            if inside and re.match(r"\$\{?(?:LD_LIBRARY_PATH|PATH|PYTHONPATH)\b", variable.value):
+                what = f"{variable.name} replaces the container's own search path by the host's"
+                yield variable.line, what, "Leave it out, or add only directories that the container has."
+
+
+def _host_environment(look: Look) -> Iterator[Fault]:
+    runs = [call for call in look.calls if call.container and call.program]
+    for call in look.calls:
+        text = " ".join(word.plain for word in call.words)
+        venv = re.search(r"(?:source|\.)\s+(\S+)/bin/activate\b", text)
+        conda = re.match(r"(?:source activate|conda activate|mamba activate|micromamba activate)\s+\S+", text)
+        if call.inner or not (venv or conda) or not runs:
+            continue
+        own = [one for one in look.calls if not one.container and not one.inner and one.name.startswith("python")]
+        after = [one for one in runs if one.line > call.line]
+        read = venv and any(venv[1] in " ".join(w.plain for w in one.words) for one in runs)
+        if after and not own and not read:
+            what = "an environment of the host: programs in the container do not use it"
+            yield call.line, what, "Activate it inside: bash -c 'source .../bin/activate; python ...', made with the image's Python."
+
+
+def _purged(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        verbs = [word.plain for word in call.program[1:] if not word.plain.startswith("-")]
+        gone = call.name in ("module", "ml") and verbs[:1] in (["purge"], ["reset"])
+        before = [name for line, name in look.loads if line < call.line]
+        after = [name for line, name in look.loads if line >= call.line]
+        used = [one for one in look.calls if one.line > call.line and one.container]
+        if gone and before and not after and used and not call.inner:
+            what = f"module {verbs[0]} unloads {', '.join(before)}, which the lines below need"
+            yield call.line, what, "Put it above module load."
+
+
+_FRAMEWORKS = {"pytorch", "tensorflow", "jax", "vllm", "sglang", "megatron", "nemo"}
+
+
+def _two_modules(look: Look) -> Iterator[Fault]:
+    loaded = [(line, name) for line, name in look.loads if name.partition("/")[0].lower() in _FRAMEWORKS]
+    if len({name.partition("/")[0] for _, name in loaded}) < 2 or not look.site.family:
+        return
+    unloads = any(call.name in ("module", "ml") and re.search(r"purge|unload|swap|rm|reset", call.arguments()) for call in look.calls)
+    between = any(loaded[0][0] < call.line < loaded[-1][0] and call.container for call in look.calls)
+    if not unloads and not between:
+        what = f"{loaded[-1][1]} takes the place of {loaded[0][1]}: one container module is loaded at a time"
+        yield loaded[-1][0], what, "Load the one whose image the job runs."
+
+
+def _runtime_not_loaded(look: Look) -> Iterator[Fault]:
+    needed = [found[1] for line in look.site.job.command if (found := re.match(r"module load (\w+)", line))]
+    for call in look.calls:
+        if call.container and needed and not look.loads and not look.sources:
+            what = f"{needed[0]} comes from a module on {look.site.name}, and none is loaded"
+            yield call.line, what, f"Add module load {needed[0]} above."
+            return
+
+
+def _required_binds(look: Look) -> Iterator[Fault]:
+    required = [bind.source for group in look.site.binds for bind in group if bind.required]
+    helped = any("bind" in name.lower() for _, name in look.loads) or look.sources
+    if not required or helped or any(one in look.text for one in required) or re.search(r"\$\{?SIF", look.text):
+        return
+    for call in look.calls:
+        image = call.container.image if call.container else None
+        several = (look.nodes(call) or 1) > 1
+        if image and look.expand(image.plain).startswith("$"):
+            continue
+        if image and call.srun is not None and several and "SIF" not in image.text and look.asks_for_gpus(call):
+            what = f"this image is not of a module, and nothing binds {', '.join(required)}, which runs over several nodes need"
+            yield call.line, what, f"Add -B {','.join(required)}"
+            return
+
+
+def _unset_image(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        image = call.container.image if call.container else None
+        found = re.fullmatch(r"\"?\$\{?(\w+)\}?\"?", image.text) if image else None
+        if not image or not found or found[1] in look.names or look.sources or found[1].startswith("SIF") or call.inner:
+            continue
+        if not look.loads and not found[1].isdecimal():
+            what = f"${found[1]} is set nowhere in this script, so there is no image"
+            yield image.line, what, f"Add {found[1]}=/path/to/image.sif above."
+
+
+RULES: dict[str, Rule] = {
+    "bind-of-system": _bind_of_system,
+    "bind-target": _bind_target,
+    "tilde": _tilde,
+    "options-behind-image": _options_behind_image,
+    "options-before-verb": _before_the_verb,
+    "writable": _writable,
+    "overlay": _overlay,
+    "host-library-path": _host_library_path,
+    "host-environment": _host_environment,
+    "purged": _purged,
+    "two-modules": _two_modules,
+    "runtime-not-loaded": _runtime_not_loaded,
+    "required-binds": _required_binds,
+    "unset-image": _unset_image,
+}

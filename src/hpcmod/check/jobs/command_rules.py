@@ -1,0 +1,129 @@
+"""Rules for batch scripts: commands that the wrong shell reads, and shell syntax that bash refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hpcmod.check.jobs.calls import SHELLS, Call
+from hpcmod.check.jobs.look import Fault, Look, Rule, is_unescaped
+
+_BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "trap", "alias", "conda activate"}
+_OF_CONTAINER = ("WITH_CONDA", "WITH_VENV", "WITH_CONDA_VENV", "INIT_CONDA_VENV")
+"""Variables that only the container has, on LUMI and with hpcmod's modules."""
+_OPENS = {"if": "fi", "do": "done", "case": "esac"}
+_BEFORE = {"then", "else", "elif", "do", "!", "{", "time", "while", "until", "if"}
+
+
+def _shell_in_container(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        if not call.container or call.inner or not call.program:
+            continue
+        if call.program[0].plain in _BUILTINS:
+            name = call.program[0].plain
+            what = f"{name} is part of a shell, no program: the container has none of this name"
+            yield call.program[0].line, what, f"Write bash -c '{name} ... && program' behind the image."
+
+
+def _container_variable(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for word in () if call.inner or not call.container else call.words:
+            early = [name for name in _OF_CONTAINER if name not in look.names and is_unescaped(word.text, name)]
+            if early:
+                what = f"${early[0]} is a variable of the container, which the batch shell replaces by nothing"
+                yield word.line, what, f"Write it in single quotes: bash -c '${early[0]}; program'."
+
+
+def _unquoted_shell(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        texts = [word.text for word in call.program]
+        if call.name not in SHELLS or len(texts) < 4 or texts[1] not in ("-c", "-lc"):
+            continue
+        if re.fullmatch(r"[\w./-]+", texts[2]) and not call.inner:
+            what = f"bash -c takes one word: it runs {texts[2]} alone, and the rest are its arguments $0, $1, ..."
+            yield call.program[2].line, what, f"Put the whole command in quotes: bash -c '{' '.join(texts[2:])}'."
+
+
+def _quoted_command(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        first = call.program[0] if call.program and (call.container or call.srun is not None) else None
+        if first and not call.inner and re.fullmatch(r"([\"'])[A-Za-z][\w./-]* .*\1", first.text, re.DOTALL):
+            what = "in quotes, program and arguments are one word: no program has such a name"
+            yield first.line, what, "Leave out the quotes, or write bash -c before them."
+
+
+def _mask_without_kind(look: Look) -> Iterator[Fault]:
+    for call in look.steps:
+        option = look.option("cpu-bind", "cpu_bind", call=call)
+        value = look.expand(option.value) if option else ""
+        if option and re.fullmatch(r"(?:0x)?[0-9a-fA-F]{2,}(?:,(?:0x)?[0-9a-fA-F]+)*", value):
+            what = f"--cpu-bind={option.value} does not say that these are masks: srun refuses it"
+            yield option.line, what, f"Write --cpu-bind=mask_cpu:{option.value}."
+
+
+def _unbalanced(look: Look) -> Iterator[Fault]:
+    if look.script.unclosed:
+        return
+    opened: list[tuple[str, int]] = []
+    for call in look.calls:
+        for word in () if call.inner else call.words:
+            if word.text in _OPENS:
+                opened.append((word.text, word.line))
+            elif word.text in _OPENS.values():
+                if not opened or _OPENS[opened[-1][0]] != word.text:
+                    return
+                opened.pop()
+            if word.text not in _BEFORE:
+                break
+    if opened:
+        what = f"this `{opened[-1][0]}` has no `{_OPENS[opened[-1][0]]}`: bash stops with a syntax error at the end"
+        yield opened[-1][1], what, f"Add {_OPENS[opened[-1][0]]}."
+
+
+def _test_brackets(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        texts = [word.text for word in call.words if word.text not in _BEFORE]
+        if not texts or call.inner:
+            continue
+        opens = re.match(r"\[\[?[$\"'-]", texts[0])
+        closes = texts[0] in ("[", "[[") and len(texts) > 1 and re.search(r"[^\]\s]\]{1,2}$", texts[-1])
+        if opens or closes:
+            yield call.line, "bash needs blanks within the brackets of a test", "Write [ \"$A\" = \"$B\" ]."
+
+
+def _path_replaced(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for variable in () if call.program else call.variables:
+            if variable.name == "PATH" and not re.search(r"\$\{?PATH\b|/usr/bin|`|\$\(", variable.value):
+                what = "PATH no longer has the directories of the system: the commands below are not found"
+                yield variable.line, what, f"export PATH={variable.value}:$PATH"
+
+
+def _requeue_loop(look: Look) -> Iterator[Fault]:
+    depth, option = 0, look.option("signal")
+    for call in look.calls:
+        for word in call.words:
+            depth += (word.text in _OPENS) - (word.text in _OPENS.values())
+            if word.text not in _BEFORE:
+                break
+        plain = not call.inner and depth == 0 and call.line not in look.function_lines
+        if plain and re.match(r"scontrol requeue\b", call.arguments()) and not _conditional(look, call) and not option:
+            what = "each run ends by putting the job into the queue again, whether it is done or not: it never ends"
+            yield call.line, what, "Do so in a trap, or only if the run asks for it: [ -e done ] || scontrol requeue ..."
+
+
+def _conditional(look: Look, call: Call) -> bool:
+    return bool(re.search(r"&&|\|\|", look.script.lines[call.line - 1]))
+
+
+RULES: dict[str, Rule] = {
+    "shell-in-container": _shell_in_container,
+    "container-variable": _container_variable,
+    "unquoted-shell": _unquoted_shell,
+    "quoted-command": _quoted_command,
+    "mask-without-kind": _mask_without_kind,
+    "unbalanced": _unbalanced,
+    "test-brackets": _test_brackets,
+    "path-replaced": _path_replaced,
+    "requeue-loop": _requeue_loop,
+}

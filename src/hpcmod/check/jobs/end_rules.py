@@ -1,0 +1,225 @@
+"""Rules for batch scripts: signals before the time limit, data on the nodes, and where files are left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hpcmod.check.jobs.calls import Call
+from hpcmod.check.jobs.look import TOOLS, Fault, Look, Rule
+
+_SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP", "18": "CONT"}
+_COPIES = ("cp", "rsync", "tar", "unzip", "dd", "mv", "untar")
+
+
+def _signal_name(text: str) -> str:
+    name = text.upper().removeprefix("SIG")
+    return _SIGNALS.get(name, name)
+
+
+def _traps(look: Look) -> list[tuple[Call, set[str]]]:
+    """Find the traps of the batch shell, with the signals that they act on."""
+    found = []
+    for call in look.calls:
+        if call.name == "trap" and not call.inner and len(call.program) > 2 and call.program[1].plain not in ("-", ""):
+            found.append((call, {_signal_name(word.plain) for word in call.program[2:]}))
+    return found
+
+
+def _signals(look: Look) -> Iterator[Fault]:
+    option = look.option("signal")
+    if not option or look.sources:
+        return
+    before = option.value.partition("@")[2]
+    if before and not before.isdecimal():
+        yield option.line, f"--signal={option.value}: the time before the end is in seconds", "Write USR1@300."
+    elif before and int(before) < 30:
+        what = f"the signal comes {before} seconds before the end, which is too late to write a checkpoint"
+        yield option.line, what, f"Write {option.value.partition('@')[0]}@300: the number is in seconds."
+    to_shell = re.match(r"[RB]*B[RB]*:", option.value) is not None
+    signal = _signal_name(option.value.rpartition(":")[2].partition("@")[0])
+    traps = _traps(look)
+    caught = [call for call, signals in traps if signal in signals]
+    others = [call for call, signals in traps if signals - {"EXIT", "ERR", "DEBUG", "0"} and signal not in signals]
+    if to_shell and others and not caught:
+        what = f"Slurm sends {signal} (line {option.line}), and this trap is for another signal: bash ends at {signal}"
+        yield others[0].line, what, f"Name {signal} in the trap."
+    elif to_shell and not caught and not _replaced(look):
+        what = f"{signal} goes to the batch shell alone, which has no trap for it and ends: the job is over at once"
+        yield option.line, what, (
+            f"Add trap '...' {signal} before srun, srun ... & and wait; or leave out B: so that the program gets the signal."
+        )
+    elif not to_shell and caught:
+        what = f"without B: {signal} goes to the steps alone, and the trap on line {caught[0].line} never runs"
+        yield option.line, what, f"Write --signal=B:{option.value}."
+
+
+def _replaced(look: Look) -> bool:
+    """Say whether the last command takes the place of the shell, and so gets its signals."""
+    return any(call.words and call.words[0].plain == "exec" for call in look.calls)
+
+
+def _trap_waits(look: Look) -> Iterator[Fault]:
+    option = look.option("signal")
+    traps = [call for call, signals in _traps(look) if signals - {"EXIT", "ERR", "DEBUG", "0"}]
+    asked = option and "B" in option.value.partition(":")[0] and ":" in option.value
+    if not asked or not traps:
+        return
+    after = [call for call in look.steps if call.line > traps[0].line and not call.inner]
+    if after and not any(call.background for call in after):
+        what = "bash runs the trap only after srun has ended: in the foreground srun keeps it waiting until the time limit"
+        yield after[-1].line, what, "Write srun ... & and, on the next line, wait."
+
+
+def _no_wait(look: Look) -> Iterator[Fault]:
+    behind = [call for call in look.calls if call.background and (call.srun is not None or call.container)]
+    if not behind or any(call.name == "wait" for call in look.calls):
+        return
+    last = behind[-1]
+    if any(call.line > last.line and not call.background and _takes_time(call) for call in look.calls):
+        return
+    what = "this runs in the background, and nothing waits for it: the job ends with the script, and so does this"
+    yield last.line, what, "End the script with wait."
+
+
+def _takes_time(call: Call) -> bool:
+    first = call.words[0].plain if call.words else ""
+    return first in ("while", "until") or (bool(call.program) and (call.srun is not None or call.name not in TOOLS | {"echo"}))
+
+
+def _node_local(look: Look) -> re.Pattern[str]:
+    places = ["/tmp", "/dev/shm", *(place.directory.partition("/$")[0] for place in look.site.stage_places)]  # noqa: S108
+    return re.compile("(?:" + "|".join(sorted({re.escape(place) for place in places})) + r")(?:/|$)")
+
+
+def _fills(look: Look, call: Call) -> bool:
+    """Say whether a call copies or unpacks into a node-local directory."""
+    if call.name not in _COPIES:
+        return False
+    words = [look.expand(word.plain) for word in call.program[1:]]
+    place = _node_local(look)
+    if call.name in ("tar", "unzip"):
+        flag = "-C" if call.name == "tar" else "-d"
+        named = [words[at + 1] for at, word in enumerate(words[:-1]) if word.endswith(flag[1]) and word.startswith("-")]
+        out = any("x" in word for word in words[:1]) or call.name == "unzip" or any(re.match(r"-\w*x", word) for word in words)
+        return out and any(place.match(one) for one in named + [word.partition("=")[2] for word in words])
+    return bool(words) and bool(place.match(words[-1])) and not any(place.match(word) for word in words[:-1])
+
+
+def _stage(look: Look) -> Iterator[Fault]:
+    nodes = look.nodes() or 1
+    for call in look.calls:
+        if call.container or not _fills(look, call):
+            continue
+        each = look.ranks_per_node(call) or 1
+        guarded = call.wrappers or re.search(r"SLURM_LOCALID|flock", " ".join(word.text for word in call.words))
+        guarded = guarded or (call.inner and "SLURM_LOCALID" in look.text)
+        if call.srun is None and nodes > 1 and not call.inner and _is_read_there(look, call):
+            what = f"{call.name} runs on the first node only: the other {nodes - 1} have no copy"
+            yield call.line, what, f"srun -N {nodes} -n {nodes} --ntasks-per-node=1 {call.arguments()}"
+        elif call.srun is not None and each > 1 and not guarded:
+            what = f"{each} tasks of each node write the same files at the same time"
+            yield call.line, what, f"srun -N {nodes} -n {nodes} --ntasks-per-node=1 {call.arguments()}"
+
+
+def _is_read_there(look: Look, copy: Call) -> bool:
+    """Say whether a later step names a node-local path."""
+    place = _node_local(look)
+    later = (call for call in look.calls if call.line > copy.line and call.srun is not None)
+    return any(place.search(look.expand(call.arguments())) for call in later)
+
+
+def _stage_flag(look: Look) -> Iterator[Fault]:
+    for place in look.site.stage_places:
+        base = place.directory.partition("/$")[0]
+        flags = place.flag.split()
+        if len(flags) < 2 or flags[-1] in look.directives or flags[-1] in " ".join(o.value for o in look.script.options):
+            continue
+        for call in look.calls:
+            if re.search(rf"(?:^|[\s=:,]){re.escape(base)}\b", look.expand(" ".join(word.plain for word in call.words))):
+                what = f"{base} is there only in jobs that ask for it"
+                yield call.line, what, f"Add #SBATCH {place.flag}."
+                break
+
+
+def _lost_results(look: Look) -> Iterator[Fault]:
+    place = _node_local(look)
+    for call in look.ranked or look.steps:
+        found = re.search(r"--(?:output|out|save|log|checkpoint|ckpt)[-_]?\w*[= ](\S+)", look.expand(call.arguments()))
+        if not found or not place.match(found[1]):
+            continue
+        kept = any(
+            (one.name in (*_COPIES, "sgather", "scp") or one.inner) and place.search(look.expand(one.arguments()))
+            for one in look.calls
+            if one.line > call.line or one.inner or one.name == "trap"
+        ) or any("/tmp" in one.arguments() for one, _ in _traps(look))
+        if not kept:
+            what = f"{found[1]} is on the node alone, and is removed with the job"
+            yield call.line, what, "Write results to the parallel file system, or copy them there at the end."
+
+
+_BIG = re.compile(
+    r"(?:SINGULARITYENV_|APPTAINERENV_)?(?:HF_HOME|HF_HUB_CACHE|HF_DATASETS_CACHE|TRANSFORMERS_CACHE|TORCH_HOME|"
+    r"HUGGINGFACE_HUB_CACHE|VLLM_CACHE_ROOT|(?:APPTAINER|SINGULARITY)_CACHEDIR)"
+)
+
+
+def _cache_at_home(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for variable in call.variables:
+            if _BIG.fullmatch(variable.name) and re.match(r"~|\$\{?HOME\b|/users/|/home/", look.expand(variable.value)):
+                place = look.site.cache_root or "a directory on the parallel file system"
+                what = f"{variable.name} is in the home directory, which is small: models fill its quota"
+                yield variable.line, what, f"export {variable.name}={place}"
+
+
+def _registry_image(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        image = call.container.image if call.container else None
+        found = image and re.match(r"(?:docker|oras|library|shub|https?)://", look.expand(image.plain))
+        if image and found:
+            what = "the image is fetched and converted when the job starts, by every task of its own"
+            yield image.line, what, f"Run hpcmod fetch {look.expand(image.plain)} once, before sbatch, and name the SIF here."
+
+
+def _install_in_job(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        pip = re.fullmatch(r"pip[\d.]*", call.name) or re.search(r"-m pip\b", call.arguments())
+        target = re.search(r"--target|--prefix|--user\b|-t\s", call.arguments())
+        if pip and re.search(r"\binstall\b", call.arguments()) and call.container and not (target and call.srun is None):
+            many = (look.ranks(call) or 1) if call.srun is not None else 1
+            what = "the image is read-only: pip install fails in it, or writes to the home directory"
+            if many > 1:
+                what = f"{many} tasks run pip install at the same time, in a read-only image or one home directory"
+            yield call.program[0].line, what, "Install packages once, before the job: see `hpcmod add`, or your own venv."
+
+
+def _download(look: Look) -> Iterator[Fault]:
+    if not look.site.proxies or any(re.fullmatch(r"(?i)(?:all|https?)_proxy", name) for name in look.names) or look.sources:
+        return
+    for call in look.calls:
+        text = call.arguments()
+        found = re.match(
+            r"(?:\S*/)?(?:wget|curl|pip[\d.]* (?:install|download)|git clone|huggingface-cli download|hf download|"
+            r"(?:singularity|apptainer) pull)\b", text
+        )
+        pulls = call.container and call.container.verb == "pull"
+        if (found and not re.search(r"localhost|127\.0\.0\.1|--no-index", text)) or pulls:
+            lines = [f"export {name}={value}" for name, value in look.site.proxies if name == "https_proxy"]
+            what = f"compute nodes of {look.site.name} reach the internet by a proxy only, and none is set"
+            yield call.line, what, f"Add {lines[0] if lines else 'the proxy variables'}, or fetch before the job."
+            return
+
+
+RULES: dict[str, Rule] = {
+    "signal": _signals,
+    "trap-waits": _trap_waits,
+    "no-wait": _no_wait,
+    "stage": _stage,
+    "stage-flag": _stage_flag,
+    "lost-results": _lost_results,
+    "cache-at-home": _cache_at_home,
+    "registry-image": _registry_image,
+    "install-in-job": _install_in_job,
+    "no-proxy": _download,
+}

@@ -1,0 +1,260 @@
+"""Rules for batch scripts: options and values that Slurm refuses, or reads as something else than meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from hpcmod.check.jobs.look import Fault, Look, Rule
+from hpcmod.check.jobs.options import Option
+from hpcmod.check.jobs.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
+
+_NUMBERS = {
+    "ntasks", "ntasks-per-node", "tasks-per-node", "cpus-per-task", "cpus-per-gpu", "gpus-per-task", "threads-per-core",
+}  # fmt: skip
+_FORMER = {"workdir": "chdir", "share": "oversubscribe", "job_name": "job-name", "walltime": "time", "queue": "partition"}
+_MAY_REPEAT = {"constraint", "comment", "mail-type", "exclude", "network", "verbose", "quiet"}
+_TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|INFINITE|UNLIMITED", re.IGNORECASE)
+
+
+def _unknown_option(look: Look) -> Iterator[Fault]:
+    for option in look.script.options:
+        known = [name for name in SBATCH_OPTIONS if name.startswith(option.name)]
+        if len(option.name) < 2 or option.name in SBATCH_OPTIONS or len(known) == 1:
+            continue
+        if option.name in SRUN_ONLY:
+            what = f"--{option.name} is an option of srun: sbatch refuses the script"
+            yield option.line, what, f"Write it behind srun: srun --{option.name}{_value(option)} ..."
+            continue
+        near = _FORMER.get(option.name) or next(iter(get_close_matches(option.name, SBATCH_OPTIONS, 1, 0.75)), "")
+        if near:
+            what = f"sbatch has no option --{option.name}, and refuses the script"
+            yield option.line, what, f"Write --{near}{_value(option)}."
+
+
+def _value(option: Option) -> str:
+    return f"={option.value}" if option.value else ""
+
+
+def _repeated_option(look: Look) -> Iterator[Fault]:
+    first: dict[str, Option] = {}
+    for option in look.script.options:
+        before = first.setdefault(option.name, option)
+        if before.value != option.value and option.name not in _MAY_REPEAT:
+            what = f"--{option.name} was {before.value} on line {before.line}: this line replaces it"
+            yield option.line, what, "Keep one of the two lines."
+
+
+def _bad_value(look: Look) -> Iterator[Fault]:
+    for option in look.script.options:
+        value = option.value
+        if not value or re.search(r"[$=]", value.removeprefix("gpu=")):
+            continue
+        if option.name in _NUMBERS and not value.isdecimal():
+            yield option.line, f"--{option.name}={value} is not a number: sbatch refuses the script", _number(option)
+        elif option.name == "nodes" and not re.fullmatch(r"\d+[km]?(?:-\d+[km]?)?(?:,\d+.*)?", value):
+            yield option.line, f"--nodes={value} is not a number of nodes: sbatch refuses the script", _number(option)
+        elif option.name == "time" and not _TIME.fullmatch(value):
+            what = f"--time={value} is not a time for Slurm, which knows no units: sbatch refuses the script"
+            yield option.line, what, f"Write {_time(value)}."
+        elif option.name.startswith("gpus") and value.startswith("gpu"):
+            what = f"--{option.name}={value}: `gpu` would be the type of the GPU; sbatch refuses the job"
+            yield option.line, what, f"Write --{option.name}={value.rpartition(':')[2].lstrip('gpus=')}, or --gres={value}."
+        elif option.name == "gres" and not re.match(r"[A-Za-z]", value):
+            yield option.line, f"--gres={value} does not name a resource", f"Write --gres=gpu:{value}."
+        elif option.name == "gres" and re.match(r"gpus?[=]|gpus:", value):
+            yield option.line, f"--gres={value}: sbatch knows the resource as gpu, and counts behind a colon", (
+                f"Write --gres=gpu:{re.sub(r'[^0-9]', '', value)}."
+            )
+
+
+def _number(option: Option) -> str:
+    found = re.match(r"\d+", option.value)
+    return f"Write --{option.name}={found[0] if found else 'NUMBER'}."
+
+
+def _time(value: str) -> str:
+    found = re.match(r"(\d+)\s*([a-z]?)", value, re.IGNORECASE)
+    if not found:
+        return "--time=HH:MM:SS"
+    amount, unit = int(found[1]), found[2].lower()
+    return {"d": f"--time={amount}-00:00:00", "m": f"--time={amount}"}.get(unit, f"--time={amount:02}:00:00")
+
+
+_HOURS = {"12", "18", "24", "36", "48", "72"}
+
+
+def _short_time(look: Look) -> Iterator[Fault]:
+    option = look.option("time")
+    found = re.fullmatch(r"(\d+):(\d\d)", option.value) if option else None
+    if option and found and (int(found[1]) < 5 or found[1] in {"24", "48", "72"}):
+        what = f"--time={option.value} is {int(found[1])} minutes: two numbers are minutes and seconds"
+        yield option.line, what, f"Write --time={int(found[1]):02}:{found[2]}:00 for {int(found[1])} hours."
+    elif option and option.value in _HOURS and _speaks_of_hours(look):
+        what = f"--time={option.value} is {option.value} minutes"
+        yield option.line, what, f"Write --time={option.value}:00:00 for {option.value} hours."
+
+
+def _speaks_of_hours(look: Look) -> bool:
+    """Say whether a comment beside the time limit speaks of hours."""
+    return bool(re.search(r"#SBATCH\s+(?:-t|--time).*#.*\bh(?:ou)?rs?\b", look.text, re.IGNORECASE))
+
+
+_MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+
+
+def _mebibytes(value: str) -> float | None:
+    found = re.fullmatch(r"(\d+)([KMGT]?)B?", value, re.IGNORECASE)
+    return int(found[1]) * _MIB[found[2].upper() or "M"] if found else None
+
+
+def _memory_unit(look: Look) -> Iterator[Fault]:
+    for name in ("mem", "mem-per-cpu", "mem-per-gpu"):
+        option = look.option(name)
+        if option and option.value.isdecimal() and 0 < int(option.value) <= 1024:
+            what = f"--{name}={option.value} is {option.value} MB: without a unit Slurm counts megabytes"
+            yield option.line, what, f"Write --{name}={option.value}G."
+
+
+def _too_much_memory(look: Look) -> Iterator[Fault]:
+    kind, option = look.node_type(), look.option("mem")
+    asked = _mebibytes(option.value) if option else None
+    if option and asked and kind and kind.memory_gib and asked > kind.memory_gib * 1024:
+        what = f"--mem={option.value}, but a job may use {kind.memory_gib}G of a node of type {kind.name}"
+        yield option.line, what, f"Write --mem={kind.memory_gib}G, or --mem=0 for all of it: Slurm refuses more."
+
+
+def _memory_of_parts(look: Look) -> Iterator[Fault]:
+    kind, ranks = look.node_type(), look.ranks_per_node() or 1
+    counts = {"mem-per-cpu": ranks * (look.number("cpus-per-task") or 1), "mem-per-gpu": look.gpus_per_node() or 0}
+    for name, count in counts.items():
+        option = look.option(name)
+        each = _mebibytes(option.value) if option else None
+        if option and each and kind and kind.memory_gib and each * count > kind.memory_gib * 1024:
+            what = f"{count} x {option.value} on each node, but a job may use {kind.memory_gib}G of a node of type {kind.name}"
+            yield option.line, what, f"Write --{name}={kind.memory_gib // count}G."
+
+
+def _memory_twice(look: Look) -> Iterator[Fault]:
+    given = [one for name in ("mem", "mem-per-cpu", "mem-per-gpu") if (one := look.option(name))]
+    if len(given) > 1:
+        last = max(given, key=lambda one: one.line)
+        names = " and ".join(f"--{one.name}" for one in given)
+        yield last.line, f"{names} exclude each other: sbatch refuses the script", "Keep one of them."
+
+
+def _contradiction(look: Look) -> Iterator[Fault]:
+    total, nodes, each = look.number("ntasks"), look.nodes(), look.number("ntasks-per-node", "tasks-per-node")
+    option = look.option("ntasks")
+    one_number = (found := look.option("nodes")) and found.value.isdecimal()
+    if option and total and nodes and each and one_number and total != nodes * each:
+        what = f"{total} tasks, but {nodes} nodes with {each} tasks each are {nodes * each}"
+        yield option.line, what, f"Leave out --ntasks, or write --ntasks={nodes * each}."
+
+
+def _log_directory(look: Look) -> Iterator[Fault]:
+    for name in ("output", "error"):
+        option = look.option(name)
+        directory = option.value.rpartition("/")[0].rstrip("/") if option else ""
+        if not option or not directory:
+            continue
+        if re.match(r"/(?:tmp|dev/shm)(?:/|$)", directory):
+            what = f"{option.value} is on the first node alone, and lost with the job"
+            yield option.line, what, "Write it to the parallel file system."
+            return
+        for call in look.calls:
+            made = [word.plain.rstrip("/").removeprefix("./") for word in call.program[1:]]
+            if call.name == "mkdir" and directory.removeprefix("./") in made:
+                what = f"{directory} is made by the job, but Slurm opens the log before: without it the job fails at once"
+                yield option.line, what, f"Run mkdir -p {directory} once, before sbatch."
+                return
+
+
+def _array_log(look: Look) -> Iterator[Fault]:
+    array, option = look.option("array"), look.option("output")
+    several = array and not re.fullmatch(r"\d+|\d+-\d+.*%1", array.value)
+    if several and option and not re.search(r"%[0-9]*[aAjJu]|/dev/null", option.value):
+        what = f"all tasks of the array write to {option.value} at the same time"
+        yield option.line, what, f"Put the task in the name: {_with_task(option.value)}."
+    elif several and option and re.search(r"%[0-9]*A", option.value) and "%a" not in option.value:
+        what = f"%A is the same for all tasks of the array: all write to {option.value}"
+        yield option.line, what, f"Write {option.value.replace('%A', '%A_%a')}."
+
+
+def _with_task(name: str) -> str:
+    stem, dot, ending = name.rpartition(".")
+    return f"{stem}-%A_%a.{ending}" if dot and "/" not in ending else f"{name}-%A_%a"
+
+
+def _array_bounds(look: Look) -> Iterator[Fault]:
+    array = look.option("array")
+    if not array or not re.match(r"0(?:-|,|$)", array.value):
+        return
+    for call in look.calls:
+        text = " ".join([word.text for word in call.words])
+        if re.search(r"\bsed\s.*\$\{?SLURM_ARRAY_TASK_ID\}?[\"']?p|\bNR\s*==\s*[\"']*\$\{?SLURM_ARRAY_TASK_ID", text):
+            last = array.value.partition("-")[2].partition("%")[0]
+            cure = f"#SBATCH --array=1-{int(last) + 1}" if last.isdecimal() else "Count the tasks from 1."
+            yield call.line, "lines are counted from 1, and the array from 0: its first task gets no line", cure
+            return
+
+
+def _array_list(look: Look) -> Iterator[Fault]:
+    array = look.option("array")
+    found = re.match(r"\d+-(\d+)", array.value) if array else None
+    last = int(found[1]) if found else int(array.value) if array and array.value.isdecimal() else 0
+    for name, items in re.findall(r"^\s*(\w+)=\(([^()$*`{}]*)\)", look.text, re.MULTILINE) if array else ():
+        count = len(items.split())
+        index = re.search(rf"\$\{{{name}\[\$?\{{?SLURM_ARRAY_TASK_ID\}}?\]\}}", look.text)
+        if index and count and last >= count:
+            line = look.text.count("\n", 0, index.start()) + 1
+            what = f"{name} has {count} entries, counted from 0, and the array goes to {last}: the last tasks get nothing"
+            yield line, what, f"#SBATCH --array=0-{count - 1}"
+
+
+def _unknown_partition(look: Look) -> Iterator[Fault]:
+    option = look.option("partition")
+    known = [name for kind in look.site.node_types for name in kind.partitions]
+    for name in option.value.split(",") if option and known else ():
+        near = get_close_matches(name, known, 1, 0.8)
+        if option and name not in known and near and not _is_variant(name, near[0]):
+            what = f"{look.site.name} has no partition {name} that its profile knows"
+            yield option.line, what, f"Write --partition={near[0]}."
+
+
+def _is_variant(name: str, known: str) -> bool:
+    """Say whether a name only adds a word to a known one, and may be a partition of its own: standard-g-test."""
+    return name.startswith(known) or name.endswith(known)
+
+
+def _too_many_cpus(look: Look) -> Iterator[Fault]:
+    kind, each, ranks = look.node_type(), look.number("cpus-per-task"), look.ranks_per_node() or 1
+    option = look.option("cpus-per-task")
+    if not kind or not kind.cores or not each or not option or look.option("ntasks") and not look.nodes():
+        return
+    threads = look.option("threads-per-core", "hint", "ntasks-per-core")
+    doubled = not kind.reserved_cores or (threads and threads.value in ("2", "multithread"))
+    most = kind.cores * (kind.threads_per_core if doubled else 1)
+    if each * ranks > most:
+        what = f"{ranks} tasks with {each} CPUs are {each * ranks}; a job may use {most} of a node of type {kind.name}"
+        yield option.line, what, f"#SBATCH --cpus-per-task={most // ranks}" if ranks <= most else "Ask for fewer tasks."
+
+
+RULES: dict[str, Rule] = {
+    "unknown-option": _unknown_option,
+    "repeated-option": _repeated_option,
+    "bad-value": _bad_value,
+    "short-time": _short_time,
+    "memory-unit": _memory_unit,
+    "too-much-memory": _too_much_memory,
+    "memory-of-parts": _memory_of_parts,
+    "memory-twice": _memory_twice,
+    "contradiction": _contradiction,
+    "log-directory": _log_directory,
+    "array-log": _array_log,
+    "array-bounds": _array_bounds,
+    "array-list": _array_list,
+    "unknown-partition": _unknown_partition,
+    "too-many-cpus": _too_many_cpus,
+}

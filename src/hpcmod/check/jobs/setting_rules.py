@@ -1,0 +1,197 @@
+"""Rules for batch scripts: variables of NCCL, of the GPUs and of ranks whose value does harm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from hpcmod.check.jobs.calls import Variable
+from hpcmod.check.jobs.look import Fault, Look, Rule
+
+_PREFIX = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
+_NCCL = {
+    "NCCL_" + name
+    for name in (
+        "ALGO", "ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "BUFFSIZE", "CGA_CLUSTER_SIZE", "CHECKS_DISABLE", "COLLNET_ENABLE",
+        "COMM_BLOCKING", "CONF_FILE", "CROSS_NIC", "CTA_POLICY", "CUMEM_ENABLE", "CUMEM_HOST_ENABLE", "DEBUG",
+        "DEBUG_FILE", "DEBUG_SUBSYS", "DEBUG_TIMESTAMP_FORMAT", "DMABUF_ENABLE", "GDRCOPY_ENABLE", "GRAPH_DUMP_FILE",
+        "GRAPH_FILE", "GRAPH_MIXING_SUPPORT", "GRAPH_REGISTER", "HOME", "HOSTID", "IB_AR_THRESHOLD", "IB_CUDA_SUPPORT",
+        "IB_DISABLE", "IB_GID_INDEX", "IB_HCA", "IB_MERGE_NICS", "IB_PCI_RELAXED_ORDERING", "IB_QPS_PER_CONNECTION",
+        "IB_RETRY_CNT", "IB_SL", "IB_SPLIT_DATA_ON_QPS", "IB_TC", "IB_TIMEOUT", "IGNORE_CPU_AFFINITY",
+        "LAUNCH_MODE", "LL_THRESHOLD", "LOCAL_REGISTER", "MAX_CTAS", "MAX_NCHANNELS", "MAX_NRINGS", "MAX_P2P_NCHANNELS",
+        "MIN_CTAS", "MIN_NCHANNELS", "MIN_NRINGS", "MIN_P2P_NCHANNELS", "MNNVL_ENABLE", "NCHANNELS_PER_NET_PEER", "NET",
+        "NET_DISABLE_INTRA", "NET_FORCE_FLUSH", "NET_GDR_C2C", "NET_GDR_LEVEL", "NET_GDR_READ", "NET_MERGE_LEVEL",
+        "NET_PLUGIN", "NET_SHARED_BUFFERS", "NET_SHARED_COMMS", "NSOCKS_PERTHREAD", "NTHREADS", "NVB_DISABLE", "NVLS_ENABLE",
+        "OOB_NET_ENABLE", "OOB_NET_IFNAME", "P2P_DIRECT_DISABLE", "P2P_DISABLE", "P2P_LEVEL", "P2P_NET_CHUNKSIZE",
+        "P2P_PXN_LEVEL", "PROFILER_PLUGIN", "PROTO", "PXN_DISABLE", "RAS_ADDR", "RAS_ENABLE", "RUNTIME_CONNECT",
+        "SET_STACK_SIZE", "SET_THREAD_NAME", "SHM_DISABLE", "SINGLE_RING_THRESHOLD", "SOCKET_FAMILY",
+        "SOCKET_IFNAME", "SOCKET_NTHREADS", "SOCKET_RETRY_CNT", "SOCKET_RETRY_SLEEP_MSEC", "STORE_TIMEOUT",
+        "TOPO_DUMP_FILE", "TOPO_FILE", "TUNER_PLUGIN", "WORK_FIFO_DEPTH",
+    )
+}  # fmt: skip
+"""Variables of NCCL (its documentation, environment variables), most of which RCCL reads too."""
+
+_LEFT_IN = {
+    "CUDA_LAUNCH_BLOCKING": r"1", "HIP_LAUNCH_BLOCKING": r"1", "AMD_SERIALIZE_KERNEL": r"[1-9]",
+    "AMD_SERIALIZE_COPY": r"[1-9]", "AMD_LOG_LEVEL": r"[3-9]", "HSAKMT_DEBUG_LEVEL": r"[4-9]", "NCCL_DEBUG": r"(?i:trace)",
+    "NCCL_P2P_DISABLE": r"1", "NCCL_SHM_DISABLE": r"1", "TORCH_DISTRIBUTED_DEBUG": r"(?i:detail)",
+    "TORCH_SHOW_CPP_STACKTRACES": r"never", "FI_LOG_LEVEL": r"(?i:debug|trace)", "NCCL_NVLS_ENABLE": r"never",
+    "MIOPEN_ENABLE_LOGGING": r"1", "MIOPEN_LOG_LEVEL": r"[5-9]",
+}  # fmt: skip
+
+
+def _settings(look: Look) -> Iterator[tuple[str, Variable]]:
+    """Yield the variables that programs get, by the name that they see."""
+    for call in (*look.calls, *look.written):
+        for variable in call.variables:
+            yield _PREFIX.sub("", variable.name), variable
+
+
+def _wrong_interface(look: Look) -> Iterator[Fault]:
+    known = look.site.nics
+    for name, variable in _settings(look):
+        value = look.expand(variable.value)
+        if not known or name not in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME") or "$" in value:
+            continue
+        wanted = value.lstrip("=").split(",")
+        wrong = [one for one in wanted if one and not value.startswith("^") and not any(nic.startswith(one) for nic in known)]
+        if wrong:
+            what = f"{name}={value}: traffic between nodes goes by {known[0]} on {look.site.name}, not by {wrong[0]}"
+            yield variable.line, what, f"export {variable.name}={','.join(known) if name[0] == 'N' else known[0]}"
+
+
+def _network_off(look: Look) -> Iterator[Fault]:
+    several = max([look.nodes() or 1, *(look.nodes(call) or 1 for call in look.steps)]) > 1
+    for name, variable in _settings(look):
+        value = look.expand(variable.value).strip()
+        off = (
+            (name == "NCCL_NET" and value.lower() == "socket")
+            or (name == "NCCL_IB_DISABLE" and value == "1" and not look.site.nics)
+            or (name == "NCCL_NET_PLUGIN" and value.lower() == "none" and look.site.nics)
+            or (name == "FI_PROVIDER" and value in ("tcp", "sockets", "udp", "tcp;ofi_rxm", "verbs") and look.site.nics)
+        )
+        if off and several:
+            what = f"{name}={value} sends all traffic between nodes over TCP, many times slower"
+            yield variable.line, what, "Leave it out: the fast network is the default."
+
+
+def _harmful(look: Look) -> Iterator[Fault]:
+    for name, variable in _settings(look):
+        value = look.expand(variable.value)
+        if name == "NCCL_PROTO" and re.search(r"LL128", value) and not value.startswith("^") and _slingshot(look):
+            what = "NCCL_PROTO=LL128 gives wrong results over Slingshot with NVIDIA's GPUs (NVIDIA/nccl issue 2001)"
+            yield variable.line, what, "export NCCL_PROTO=^LL128"
+        elif name == "HSA_OVERRIDE_GFX_VERSION" and re.match(r"1\d\.", value) and look.site.gpu_vendor == "amd":
+            what = f"HSA_OVERRIDE_GFX_VERSION={value} is for graphics cards: kernels for them do not run on these GPUs"
+            yield variable.line, what, "Leave it out."
+
+
+def _slingshot(look: Look) -> bool:
+    return look.site.gpu_vendor == "nvidia" and any(nic.startswith("hsn") for nic in look.site.nics)
+
+
+def _debug_setting(look: Look) -> Iterator[Fault]:
+    for name, variable in _settings(look):
+        if name in _LEFT_IN and re.fullmatch(_LEFT_IN[name], variable.value.strip()):
+            what = f"{name}={variable.value} is for finding a fault, and slows down every run"
+            cure = "Write NCCL_DEBUG=WARN, or INFO." if name == "NCCL_DEBUG" else "Remove the line once the fault is found."
+            yield variable.line, what, cure
+
+
+def _unknown_setting(look: Look) -> Iterator[Fault]:
+    for name, variable in _settings(look):
+        if name.startswith("RCCL_") and name[1:].replace("CCL_", "NCCL_", 1) in _NCCL:
+            right = "N" + name[1:]
+            yield variable.line, f"nothing reads {name}: RCCL has the names of NCCL", f"Write {right}."
+        elif name.startswith("NCCL_") and name not in _NCCL:
+            near = get_close_matches(name, _NCCL, 1, 0.9)
+            if near:
+                yield variable.line, f"NCCL reads no {name}", f"Write {near[0]}."
+        elif re.match(r"(?:SINGULARITY|APPTAINER)_ENV_\w+|SINGULARTYENV_|APPTAINER_?ENV_(?<!APPTAINERENV_)", variable.name):
+            right = re.sub(r"^(\w+?)_?ENV_", r"\1ENV_", variable.name)
+            yield variable.line, f"the runtime does not read {variable.name}", f"Write {right}."
+
+
+def _threads(look: Look) -> Iterator[Fault]:
+    kind, ranks = look.node_type(), look.ranks_per_node() or 1
+    for name, variable in _settings(look):
+        value = look.expand(variable.value)
+        if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") or not value.isdecimal() or not kind or not kind.cores:
+            continue
+        most = kind.cores * kind.threads_per_core
+        each = look.number("cpus-per-task")
+        if int(value) * ranks > most or (each and ranks > 1 and int(value) > 2 * each):
+            what = f"{ranks} ranks with {value} threads each, and a node has {kind.cores} cores"
+            yield variable.line, what, f"export {variable.name}={each or max(kind.cores // ranks, 1)}"
+
+
+def _devices(look: Look) -> Iterator[Fault]:
+    kind = look.node_type()
+    for name, variable in _settings(look):
+        value = look.expand(variable.value)
+        if not name.endswith("_VISIBLE_DEVICES") or not re.fullmatch(r"\d+(?:,\d+)*", value) or not kind or not kind.gpus:
+            continue
+        given = look.gpus_per_node() or kind.gpus
+        if max(int(one) for one in value.split(",")) >= given:
+            what = f"{name}={value}, but each node of the job has {given} GPU{'s' * (given > 1)}"
+            yield variable.line, what, "Leave it out: Slurm shows the job its GPUs."
+
+
+def _device_of_global_rank(look: Look) -> Iterator[Fault]:
+    for call in (*look.calls, *look.written):
+        several = (look.nodes(call) or 1) > 1
+        for variable in call.variables:
+            name = _PREFIX.sub("", variable.name)
+            local = name.endswith("_VISIBLE_DEVICES") or name == "LOCAL_RANK"
+            if variable.in_step and several and local and re.fullmatch(r"\$\{?SLURM_PROCID\}?", variable.value):
+                what = f"{name}=$SLURM_PROCID counts on over the nodes: the second node has no such device"
+                yield variable.line, what, f"Write {variable.name}=$SLURM_LOCALID."
+            if variable.in_step and several and name == "RANK" and re.fullmatch(r"\$\{?SLURM_LOCALID\}?", variable.value):
+                what = "RANK=$SLURM_LOCALID begins at 0 on every node: several ranks have the same number"
+                yield variable.line, what, f"Write {variable.name}=$SLURM_PROCID."
+
+
+def _device_twice(look: Look) -> Iterator[Fault]:
+    rocr = {call.inner for call in (*look.calls, *look.written) for one in call.variables if "ROCR_VIS" in one.name and "LOCALID" in one.value}
+    for call in (*look.calls, *look.written):
+        one = look.option("gpus-per-task", call=call)
+        bound = look.option("gpu-bind", call=call)
+        alone = (one and one.value in ("1", "gpu:1")) or (bound and "single:1" in bound.value)
+        for variable in call.variables:
+            name = _PREFIX.sub("", variable.name)
+            local = name.endswith("_VISIBLE_DEVICES") and re.search(r"SLURM_(?:LOCALID|PROCID)", variable.value)
+            if local and variable.in_step and alone:
+                what = f"with one GPU a task each rank sees one device, number 0: {name}={variable.value} hides it"
+                yield variable.line, what, "Leave it out: Slurm gives each rank its own GPU."
+            elif local and name == "HIP_VISIBLE_DEVICES" and rocr:
+                what = "HIP_VISIBLE_DEVICES counts within ROCR_VISIBLE_DEVICES: with both, rank 1 and later have no GPU"
+                yield variable.line, what, "Set ROCR_VISIBLE_DEVICES alone."
+
+
+def _world_size(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        nodes, ranks = look.nodes(call) or 1, look.ranks() or 1
+        for variable in call.variables:
+            if _PREFIX.sub("", variable.name) != "WORLD_SIZE" or nodes < 2:
+                continue
+            value = look.expand(variable.value)
+            each = look.ranks_per_node() or 1
+            wrong = each > 1 and re.fullmatch(r"\$\{?SLURM_(?:NNODES|JOB_NUM_NODES|NTASKS_PER_NODE|GPUS_ON_NODE)\}?", value)
+            if wrong or (value.isdecimal() and each > 1 and int(value) != ranks and ranks > 1):
+                what = f"WORLD_SIZE={variable.value}, but the job has {ranks} ranks"
+                yield variable.line, what, f"Write {variable.name}=$SLURM_NTASKS."
+
+
+RULES: dict[str, Rule] = {
+    "wrong-interface": _wrong_interface,
+    "network-off": _network_off,
+    "harmful-setting": _harmful,
+    "debug-setting": _debug_setting,
+    "unknown-setting": _unknown_setting,
+    "too-many-threads": _threads,
+    "too-many-devices": _devices,
+    "rank-mixed-up": _device_of_global_rank,
+    "device-twice": _device_twice,
+    "world-size": _world_size,
+}

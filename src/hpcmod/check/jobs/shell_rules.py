@@ -1,0 +1,238 @@
+"""Rules for batch scripts: what bash reads differently from what its writer meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from hpcmod.check.jobs.calls import SHELLS
+from hpcmod.check.jobs.look import Fault, Look, Rule
+from hpcmod.check.jobs.slurm_names import SET_BY, VARIABLES
+
+_USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
+_DASHES = "‐‑‒–—−"
+_QUOTES = "“”„‘’´«»"
+
+
+def _lost_continuation(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        first = call.words[0].text if call.words else ""
+        before = look.script.lines[call.line - 2] if call.line > 1 else ""
+        broken = before.lstrip().startswith("#") or re.search(r"\\[ \t]+$", before)
+        if re.match(r"--?[A-Za-z][\w-]*", first) and not call.inner and not broken:
+            what = f"this line begins with {first.partition('=')[0]}: the line before it ends without a backslash"
+            yield call.line, what, "End the line before with a backslash, and nothing after it."
+
+
+def _empty_line(look: Look) -> Iterator[Fault]:
+    lines = look.script.lines
+    for number, line in look.script.code:
+        following = lines[number : number + 2]
+        if not line.rstrip("\r").endswith("\\") or line.endswith("\\\\") or len(following) < 2:
+            continue
+        if not following[0].strip() and re.match(r"[ \t]+\S", following[1]):
+            what = "an empty line ends the command of the lines above, so this line is a command of its own"
+            yield number + 2, what, "Remove the empty line."
+
+
+def _blank_in_assignment(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        texts = [word.text for word in call.words]
+        if texts[:1] == ["export"]:
+            texts = texts[1:]
+        if len(texts) < 2 or call.inner:
+            continue
+        if re.fullmatch(r"[A-Za-z_]\w*", texts[0]) and texts[1].startswith("=") and texts[1] != "==":
+            value = texts[1][1:] or (texts[2] if len(texts) > 2 else "")
+            yield call.line, f"blanks around `=`: bash runs {texts[0]} as a program", f"Write {texts[0]}={value}"
+        elif re.fullmatch(r"\$\w+=.*", texts[0]):
+            yield call.line, f"{texts[0]}: a variable is set without `$`", f"Write {texts[0][1:]}"
+        elif re.fullmatch(r"[A-Z_]\w*=", texts[0]) and len(texts) == 2 and re.match(r"[\d/\"'$]", texts[1]):
+            yield call.line, f"a blank after `=`: {texts[0][:-1]} is empty, and {texts[1]} is run as a program", (
+                f"Write {texts[0]}{texts[1]}"
+            )
+
+
+def _typeset_characters(look: Look) -> Iterator[Fault]:
+    for number, line in look.script.code:
+        code = re.sub(r"(?:^|\s)#.*", "", line)
+        found = re.search(rf"[{_QUOTES}]|(?<!\S)[{_DASHES}]+[A-Za-z]", code)
+        inside = found and re.search(r"\"[^\"]*$|'[^']*$", code[: found.start()])
+        if found and not inside:
+            kind = "quote" if found[0] in _QUOTES else "dash"
+            yield number, f"{found[0][0]} is a typographic {kind}, which bash takes for a letter", (
+                "Type it again on the keyboard: copied text often has it."
+            )
+    for number, line in enumerate(look.script.lines, 1):
+        if line.startswith("#SBATCH") and re.search(rf"\s[{_DASHES}]+[A-Za-z]", line.partition(" #")[0]):
+            yield number, "a typographic dash: sbatch reads no option here", "Type the dashes again on the keyboard."
+
+
+def _unclosed_quote(look: Look) -> Iterator[Fault]:
+    if look.script.unclosed:
+        what = "a quote or bracket that opens here is never closed: bash stops with a syntax error"
+        yield look.script.unclosed, what, "Close it."
+
+
+def _quoted_variable(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for word in call.words:
+            single = re.search(r"^-[^'\s]*=?'([^']*\$\{?(\w+)[^']*)'$", word.text)
+            name = single[2] if single else ""
+            if single and name in look.variables and not call.inner:
+                yield word.line, f"in single quotes, ${name} is not replaced by its value", (
+                    f"Write it in double quotes: {word.text.replace(chr(39), chr(34))}"
+                )
+
+
+def _misspelt_variable(look: Look) -> Iterator[Fault]:
+    if look.sources:
+        return
+    seen: set[str] = set()
+    known = look.names | ({"SIF"} if look.loads else set())
+    for name, line, _ in _uses(look):
+        if name in known or name in seen or name.startswith(("SLURM", "SIF")) or len(name) < 3:
+            continue
+        near = [one for one in sorted(known) if is_typo(name, one)]
+        if near:
+            seen.add(name)
+            yield line, f"${name} is set nowhere, so it is empty; ${near[0]} is set", f"Write ${near[0]}."
+
+
+def is_typo(name: str, meant: str) -> bool:
+    """Say whether a name differs from another by one letter left out, added or changed, or by two swapped.
+
+    Names that differ in a digit, by an `S` at the end or in their first letter are names of two things.
+    """
+    if name.lower() == meant.lower():
+        return name != meant
+    if re.sub(r"\d", "", name) == re.sub(r"\d", "", meant) or name[0] != meant[0] or len(min(name, meant, key=len)) < 3:
+        return False
+    if abs(len(name) - len(meant)) == 1:
+        longer, shorter = sorted((name, meant), key=len, reverse=True)
+        return not longer.endswith(("S", "s")) and any(
+            longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer))
+        )
+    differing = [at for at in range(min(len(name), len(meant))) if name[at] != meant[at]]
+    if len(name) != len(meant) or len(differing) > 2:
+        return False
+    if len(differing) == 1:
+        return len(name) > 5
+    first, second = differing
+    return second == first + 1 and name[first] == meant[second] and name[second] == meant[first]
+
+
+def _uses(look: Look) -> Iterator[tuple[str, int, str]]:
+    """Yield the variables that the batch shell or a shell in a step expands: name, line, what follows in braces."""
+    for call in look.calls:
+        for word in call.words:
+            text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
+            for found in _USED.finditer(text):
+                line = word.line + text.count("\n", 0, found.start())
+                yield found[1] or found[3], line, found[2] or ""
+
+
+def _slurm_variable(look: Look) -> Iterator[Fault]:
+    if look.sources:
+        return
+    seen: set[str] = set()
+    for name, line, more in _uses(look):
+        if not name.startswith("SLURM") or name in seen or name in look.names or more.startswith((":", "-", "+", "?")):
+            continue
+        near = get_close_matches(name, VARIABLES, 1, 0.8)
+        if name not in VARIABLES and not name.startswith("SLURM_SPANK") and near and "_HET_" not in name:
+            seen.add(name)
+            yield line, f"Slurm sets no ${name}, so it is empty", f"Write ${near[0]}."
+        elif name in SET_BY and not look.option(*SET_BY[name]) and not _given_to_a_step(look, SET_BY[name]):
+            seen.add(name)
+            yield line, f"${name} is set only if the job asks for --{SET_BY[name][0]}: here it is empty", _instead(
+                look, name
+            )
+
+
+def _given_to_a_step(look: Look, options: tuple[str, ...]) -> bool:
+    return any(option.name in options for call in look.steps for option in call.srun or ())
+
+
+def _instead(look: Look, name: str) -> str:
+    each = look.gpus_per_node()
+    if name in ("SLURM_GPUS_PER_NODE", "SLURM_GPUS"):
+        return f"Use $SLURM_GPUS_ON_NODE{f', here {each}' if each else ''}."
+    return f"Add #SBATCH --{SET_BY[name][0]}=..."
+
+
+_FOR_PROGRAMS = re.compile(
+    r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|HF|WANDB|SINGULARITYENV|"
+    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|WORLD_SIZE|HF_HOME|PYTHONPATH"
+)
+_OF_THE_RUNTIME = re.compile(r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*")
+
+
+def _not_exported(look: Look) -> Iterator[Fault]:
+    if re.search(r"^\s*set\s+(?:-\w*a|-o\s+allexport)", look.text, re.MULTILINE):
+        return
+    exported = {one.name for call in look.calls for one in call.variables if one.exported}
+    exported |= {name for call in look.calls for name in call.exports}
+    inside = _read_inside(look)
+    for call in look.calls:
+        for variable in () if call.program or call.inner else call.variables:
+            name = variable.name
+            if name in exported or variable.exported or _OF_THE_RUNTIME.fullmatch(name):
+                continue
+            unused = _FOR_PROGRAMS.fullmatch(name) and not re.search(rf"\$\{{?{name}\b", look.text)
+            if unused or name in inside:
+                what = f"{name} is not exported, so programs and steps do not see it"
+                yield variable.line, what, f"Write export {name}={_short(variable.value)}"
+
+
+def _short(value: str) -> str:
+    return value if len(value) < 40 else "..."
+
+
+def _read_inside(look: Look) -> set[str]:
+    """Return names that a shell of a step reads, within single quotes, and does not set itself."""
+    read: set[str] = set()
+    for call in look.calls:
+        if call.inner or call.name not in SHELLS:
+            continue
+        for word in call.program:
+            if word.text.startswith("'"):
+                own = set(re.findall(r"\b(\w+)=|\bfor (\w+) in|\bread (\w+)", word.plain))
+                read |= {found[1] or found[3] for found in _USED.finditer(word.plain)} - {n for o in own for n in o}
+    return read
+
+
+def _script_directory(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        for word in () if call.inner else call.words:
+            if re.search(r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/", word.text):
+                what = "Slurm runs a copy of the script: this is its spool directory, not where your script is"
+                yield word.line, what, "Use $SLURM_SUBMIT_DIR, the directory that sbatch was called in."
+                return
+
+
+def _pty(look: Look) -> Iterator[Fault]:
+    for call in look.steps:
+        if any(option.name == "pty" for option in call.srun or ()):
+            yield call.line, "srun --pty wants a terminal, and a batch job has none", (
+                "Leave out --pty, or run this line in an allocation of salloc."
+            )
+    for call in look.calls:
+        if call.name == "salloc":
+            yield call.line, "salloc in a batch script waits for a second allocation", "Leave it out: the job has one."
+
+
+RULES: dict[str, Rule] = {
+    "lost-continuation": _lost_continuation,
+    "empty-line": _empty_line,
+    "blank-in-assignment": _blank_in_assignment,
+    "typeset-characters": _typeset_characters,
+    "unclosed-quote": _unclosed_quote,
+    "quoted-variable": _quoted_variable,
+    "misspelt-variable": _misspelt_variable,
+    "slurm-variable": _slurm_variable,
+    "not-exported": _not_exported,
+    "script-directory": _script_directory,
+    "no-terminal": _pty,
+}

@@ -1,0 +1,330 @@
+"""Rules for batch scripts: who starts the ranks, how many there are, and what each of them gets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hpcmod.check.jobs.calls import RUNTIMES, Call
+from hpcmod.check.jobs.look import GPU_OPTIONS, Fault, Look, Rule, launchers_of
+
+_OWN_RANKS = re.compile(
+    r"lightning|mpi4py|submitit|horovod|SLURM_PROCID|SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|"
+    r"--machine_rank|ray start|tensorflow|\bSIFTENSORFLOW|keras|TF_CONFIG|megatron|idr_torch",
+    re.IGNORECASE,
+)
+"""Signs that a program, or something in the script, finds the rank by itself."""
+_OF_ONE = re.compile(r"plot|prepare|preproc|download|convert|tokeniz|check|test_|export|print|info", re.IGNORECASE)
+"""Names of programs that do not train."""
+_ON_THE_HOST = {
+    "srun": "srun", "sbatch": "sbatch", "scontrol": "scontrol", "squeue": "squeue", "scancel": "scancel",
+    "sacct": "sacct", "sbcast": "sbcast", "salloc": "salloc", "sinfo": "sinfo",
+    "module": "module", "ml": "module",
+}  # fmt: skip
+
+
+def is_python(call: Call) -> bool:
+    """Say whether a call starts a Python script or module."""
+    return bool(re.fullmatch(r"python[\d.]*|conda-python-simple", call.name)) and not re.search(
+        r"\s(?:-c|-V|--version)\b|-m\s+(?:pip|venv|json)", " " + call.arguments()
+    )
+
+
+def _no_ranks(look: Look) -> Iterator[Fault]:
+    if _OWN_RANKS.search(look.text) or look.sources:
+        return
+    for call in look.calls:
+        if call.srun is None or not call.container or not is_python(call) or "--launcher" in call.arguments():
+            continue
+        script = next((word.plain for word in call.program[1:] if word.plain.endswith(".py")), "")
+        ranks = look.ranks(call) or 1
+        if ranks < 2 or not look.asks_for_gpus(call) or launchers_of(call) or _OF_ONE.search(script) or call.wrappers:
+            continue
+        what = f"{ranks} tasks start {call.name}, and nothing tells them their rank: each trains alone, as rank 0"
+        yield call.line, what, _start_by(call)
+
+
+def _start_by(call: Call) -> str:
+    program = call.arguments().partition(" ")[2]
+    if call.container and call.container.image and "SIF" in call.container.image.text:
+        return f"Start it by the module's run script: conda-python-distributed {program}"
+    return f"Set RANK, LOCAL_RANK and WORLD_SIZE in each task: bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS exec {call.name} {program}'"
+
+
+def _nothing_in_container(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        if call.container and call.container.verb == "exec" and call.container.image and not call.program and not call.inner:
+            what = f"singularity exec without a program: it fails, and later lines do not run in {call.container.image.plain}"
+            yield call.line, what, "Put the program behind the image, on the same line."
+
+
+def _host_command(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        if not call.container:
+            continue
+        name = _ON_THE_HOST.get(call.name)
+        inner = re.search(r"[`(]\s*(scontrol|squeue)\b", " ".join(word.text for word in call.words) if call.inner else "")
+        if name or inner:
+            tool = name or (inner[1] if inner else "")
+            what = f"{tool} is a command of the host: there is none in the container"
+            yield (call.program or call.words)[0].line, what, _outside(tool)
+
+
+def _outside(tool: str) -> str:
+    if tool == "srun":
+        return 'Turn it round: srun ... singularity exec "$SIF" program'
+    if tool == "module":
+        return "Leave it out: what the program needs is in the container. Load modules before srun."
+    return "Call it before srun, and export what it prints."
+
+
+def _mpirun(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        name = call.name
+        if name not in ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"):
+            continue
+        several = (look.nodes(call) or 1) > 1
+        if call.srun is not None and (look.ranks(call) or 1) > 1:
+            what = f"srun starts {look.ranks(call)} tasks, and each starts {name}: as many jobs beside each other"
+            yield call.program[0].line, what, f"Leave out {name} and its options: srun starts the ranks."
+        elif call.srun is None and _starts_container(call) and not _has_mpi(look):
+            what = f"{name} is not there: no module of an MPI is loaded, and {look.site.name} starts ranks by srun"
+            yield call.program[0].line, what, f"srun {_behind(call)}"
+        elif call.container and several:
+            what = f"{name} in the container cannot start ranks on other nodes: all run on the first"
+            yield call.program[0].line, what, f"Write srun before {call_of(call)}, and leave out {name}."
+
+
+def _starts_container(call: Call) -> bool:
+    return not call.container and any(word.plain.rpartition("/")[2] in RUNTIMES for word in call.program)
+
+
+def _behind(call: Call) -> str:
+    words = [word.text for word in call.program]
+    at = next(at for at, word in enumerate(words) if word.rpartition("/")[2] in RUNTIMES)
+    return " ".join(words[at:])
+
+
+def _has_mpi(look: Look) -> bool:
+    return look.site.launcher.kind != "srun" or look.sources or any("mpi" in name.lower() for _, name in look.loads)
+
+
+def call_of(call: Call) -> str:
+    """Return the runtime's name as the script calls it."""
+    names = (word.plain.rpartition("/")[2] for word in call.words)
+    return next((name for name in names if name in ("singularity", "apptainer")), "singularity")
+
+
+def _launcher_nodes(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        launchers, text = launchers_of(call), call.arguments()
+        several = look.nodes(call) or 1
+        refused = dict(look.site.launcher.refused)
+        if not launchers or several < 2 or call.srun is None or "conda-python-distributed" in text:
+            continue
+        if launchers[0] in refused or (look.ranks_per_node(call) or 1) > 1:
+            continue
+        # what the batch shell puts in, in a double-quoted word or outside of quotes, is equal on all nodes
+        told = text if call.literal else re.sub(r"\$\(hostname|`hostname|\$\{?HOSTNAME|\$\{?SLURMD_NODENAME", "first-node", text)
+        fault = _LONE[launchers[0]](look.expand(told), several)
+        if fault:
+            yield (call.program or call.words)[0].line, *fault
+
+
+def _lone_torchrun(text: str, nodes: int) -> tuple[str, str] | None:
+    alone = f"each of the {nodes} nodes trains alone"
+    where = "--rdzv_backend=c10d --rdzv_id=$SLURM_JOB_ID --rdzv_endpoint=$MASTER_ADDR:$MASTER_PORT"
+    if re.search(r"--standalone\b", text):
+        return f"torchrun --standalone is for one node: {alone}", f"Write --nnodes={nodes} {where}."
+    given = re.search(r"--nnodes[= ](\S+)", text)
+    if not given or given[1] == "1":
+        return f"torchrun without --nnodes={nodes}: {alone}", f"Add --nnodes=$SLURM_NNODES {where}."
+    if not re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr|rdzv[-_]conf)", text):
+        return "torchrun with no address to meet: each node waits for the others on itself", f"Add {where}."
+    if re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?:localhost|127\.0\.0\.1)", text):
+        return "localhost is another machine on each node: the nodes never meet", (
+            "Use the first node: $(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n1), before srun."
+        )
+    if re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?:\$\(hostname|`hostname|\$\{?(?:HOSTNAME|SLURMD_NODENAME))", text):
+        return "every node names itself: the nodes never meet", (
+            "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n1), before srun, and use it here."
+        )
+    return _fixed_rank(text, r"--node[-_]rank[= ](\d+)\b", "--node_rank")
+
+
+def _lone_accelerate(text: str, nodes: int) -> tuple[str, str] | None:
+    if "--config_file" in text and "--num_machines" not in text:
+        return None
+    given = re.search(r"--num[-_]machines[= ](\d+)", text)
+    wanted = f"--num_machines {nodes} --machine_rank $SLURM_NODEID --main_process_ip $MASTER_ADDR"
+    if not re.search(r"--num[-_]machines", text) or (given and given[1] == "1"):
+        return f"accelerate without --num_machines: each of the {nodes} nodes trains alone", (
+            f"Add {wanted}, in bash -c '...' so that each node puts in its own number."
+        )
+    if not re.search(r"--machine[-_]rank", text):
+        return "accelerate without --machine_rank: every node is machine 0", f"Add {wanted}, in bash -c '...'."
+    if not re.search(r"--main[-_]process[-_]ip", text):
+        return "accelerate without --main_process_ip: the nodes do not find each other", f"Add {wanted}."
+    if re.search(r"--num[-_]processes[= ][\"']?\$\{?SLURM_(?:NTASKS|NPROCS|NNODES|JOB_NUM_NODES)\b", text):
+        return f"--num_processes counts one process for each GPU: with one task on each node this is {nodes}", (
+            f"Write --num_processes $((SLURM_NNODES * GPUS)), with the GPUs of each node."
+        )
+    total = re.search(r"--num[-_]processes[= ](\d+)\b", text)
+    if total and int(total[1]) <= 8 and int(total[1]) % nodes == 0 and int(total[1]) // nodes < int(total[1]):
+        return _too_few(int(total[1]), nodes)
+    return _fixed_rank(text, r"--machine[-_]rank[= ](\d+)\b", "--machine_rank")
+
+
+def _too_few(total: int, nodes: int) -> tuple[str, str] | None:
+    return f"--num_processes counts the processes of all machines: {total} are {total // nodes} on each of {nodes}", (
+        f"Write --num_processes {total * nodes} for {total} on each."
+    )
+
+
+def _fixed_rank(text: str, pattern: str, option: str) -> tuple[str, str] | None:
+    if found := re.search(pattern, text):
+        return f"{option}={found[1]} is the same on every node: they wait for the other nodes for ever", (
+            f"Write {option}=$SLURM_NODEID, in bash -c '...' so that each node puts in its own."
+        )
+    return None
+
+
+def _lone_deepspeed(text: str, nodes: int) -> tuple[str, str] | None:
+    if re.search(r"--(?:no_ssh|hostfile|launcher)\b", text):
+        return None
+    return f"deepspeed started by srun knows its own node only: each of the {nodes} nodes trains alone", (
+        "Leave out deepspeed: start the program with one task a GPU by conda-python-distributed, or by torchrun."
+    )
+
+
+_LONE = {"torchrun": _lone_torchrun, "accelerate": _lone_accelerate, "deepspeed": _lone_deepspeed}
+
+
+def _deepspeed_hosts(look: Look) -> Iterator[Fault]:
+    for call in look.calls:
+        text = call.arguments()
+        named = "deepspeed" in launchers_of(call) and re.search(r"--hostfile[= ]|-H\s", text)
+        if named and call.container and (look.nodes(call) or 1) > 1 and "--no_ssh" not in text:
+            what = "deepspeed --hostfile starts the other nodes by ssh or pdsh, which end outside the container"
+            yield call.program[0].line, what, (
+                "Let srun start one task a GPU, each with conda-python-distributed (or RANK set), and no deepspeed."
+            )
+
+
+def _with_counts(look: Look, call: Call) -> str:
+    """Return the arguments with the values of variables that Slurm sets to what the job asks for."""
+    each = look.number("ntasks-per-node", "tasks-per-node")
+    text = look.expand(call.arguments())
+    return re.sub(r"\$\{?SLURM_NTASKS_PER_NODE\}?", str(each), text) if each else text
+
+
+def _workers(look: Look) -> Iterator[Fault]:
+    kind = look.node_type()
+    for call in look.calls:
+        if not launchers_of(call):
+            continue
+        text = _with_counts(look, call)
+        found = re.search(r"--(?:nproc[-_]per[-_]node|num_gpus)[= ](\d+)\b", text)
+        given = look.gpus_per_node(call) or (kind.gpus if kind else 0)
+        if found and given and int(found[1]) > given:
+            what = f"{found[1]} workers, but each node of the job has {given} GPU{'s' * (given > 1)}"
+            yield (call.program or call.words)[0].line, what, f"Write {found[0].replace(found[1], str(given))}."
+        elif found and given > int(found[1]) == 1 and look.option(*GPU_OPTIONS, call=call) and (look.ranks_per_node(call) or 1) == 1:
+            what = f"1 worker on each node, and {given} GPUs: {given - 1} of them stay idle"
+            yield (call.program or call.words)[0].line, what, f"Write {found[0][:-1]}{given}."
+
+
+def _ranks_and_gpus(look: Look) -> Iterator[Fault]:
+    option = look.option(*GPU_OPTIONS)
+    for call in look.ranked:
+        each, gpus = look.ranks_per_node(call), look.gpus_per_node(call)
+        if not each or not gpus or launchers_of(call) or "--launcher" in call.arguments():
+            continue
+        shared = look.option("gpus-per-task", call=call)
+        if each > gpus and option and not shared:
+            counted = f" (--{option.name}={option.value} counts all nodes)" if option.name == "gpus" else ""
+            what = f"{each} ranks on each node share {gpus} GPUs{counted}"
+            yield option.line, what, f"Write --gpus-per-node={each}, or --ntasks-per-node={gpus}."
+            return
+
+
+def _paid_gpus(look: Look) -> Iterator[Fault]:
+    kind, asked, partition = look.node_type(), look.gpus_per_node(), look.option("partition")
+    option = look.option(*GPU_OPTIONS)
+    if kind and asked and option and partition and partition.value in look.site.job.exclusive and asked < kind.gpus:
+        if look.option("gpus-per-task"):
+            return
+        shared = [name for name in kind.partitions if name not in look.site.job.exclusive]
+        what = f"{partition.value} gives whole nodes: the other {kind.gpus - asked} GPUs of each node stay idle, and are billed"
+        yield option.line, what, (
+            f"Ask for all {kind.gpus}, or take a partition that shares nodes{': ' * bool(shared)}{', '.join(shared)}."
+        )
+
+
+def _idle_gpus(look: Look) -> Iterator[Fault]:
+    tasks = look.option("ntasks-per-node", "tasks-per-node", "ntasks")
+    for call in look.ranked:
+        each, gpus = look.ranks_per_node(call), look.gpus_per_node(call)
+        kind = look.node_type()
+        if not each or not gpus or each >= gpus or len(look.ranked) > 1 or not tasks or not kind or gpus > kind.gpus:
+            continue
+        text = call.arguments()
+        own = re.search(r"parallel|--devices|--gpus?\b|--tp|--pp|device_map|--launcher", text) or launchers_of(call)
+        said = look.option("gpus-per-task", "gpu-bind", call=call) or "VISIBLE_DEVICES" in look.text
+        if call.name == "conda-python-distributed" and each > 1 and not own and not said:
+            what = f"{each} ranks on each node, and {gpus} GPUs: {gpus - each} of them stay idle"
+            yield tasks.line, what, f"Write --ntasks-per-node={gpus}, or ask for --gpus-per-node={each}."
+            return
+
+
+def _no_cpus(look: Look) -> Iterator[Fault]:
+    if "SRUN_CPUS_PER_TASK" in look.names or look.whole_nodes():
+        return
+    for call in look.calls:
+        asked = look.option("cpus-per-task", "cpus-per-gpu", "cpu-bind", "cpu_bind", "cores-per-socket", call=call)
+        kind = look.node_type()
+        if call.srun is None or asked or not kind or not kind.gpus or not look.asks_for_gpus(call):
+            continue
+        if not (launchers_of(call) or call in look.ranked):
+            continue
+        gpus, ranks = look.gpus_per_node(call) or 1, look.ranks_per_node(call) or 1
+        share = max(kind.cores // kind.gpus * gpus // ranks, 1) if kind.cores else 0
+        if share < 2:
+            continue
+        what = "no --cpus-per-task: each task has one CPU for its program, its workers and its data loaders"
+        yield call.line, what, f"#SBATCH --cpus-per-task={share}, and the same behind srun"
+        return
+
+
+def _gpus_not_asked(look: Look) -> Iterator[Fault]:
+    kind, needed = look.node_type(), [flag for flag in look.site.launcher.srun if flag.startswith("--gpus")]
+    if not kind or not kind.gpus or any(look.option(*GPU_OPTIONS, call=call) for call in (None, *look.steps)):
+        return
+    for call in look.calls:
+        flags = {option.name for option in call.container.options} if call.container else set()
+        meant = flags & {"nv", "rocm"} and (is_python(call) or launchers_of(call) or look.is_distributed(call))
+        if needed and call.srun is not None and meant:
+            what = f"srun asks for no GPUs, and on {look.site.name} a step has only those that it asks for"
+            yield call.line, what, f"srun {' '.join(look.site.launcher.srun)} ..."
+            return
+        if look.site.job.gpus and meant and call not in look.distributed:
+            yield call.line, "the container is to see GPUs, but the job asks for none", (
+                f"Add #SBATCH {look.site.job.gpus.format(gpus=1)}."
+            )
+            return
+
+
+RULES: dict[str, Rule] = {
+    "no-ranks": _no_ranks,
+    "nothing-in-container": _nothing_in_container,
+    "host-command": _host_command,
+    "mpirun": _mpirun,
+    "launcher-nodes": _launcher_nodes,
+    "deepspeed-hosts": _deepspeed_hosts,
+    "too-many-workers": _workers,
+    "shared-gpus": _ranks_and_gpus,
+    "idle-gpus": _idle_gpus,
+    "billed-gpus": _paid_gpus,
+    "no-cpus": _no_cpus,
+    "gpus-not-asked": _gpus_not_asked,
+}

@@ -1,0 +1,11 @@
+#!/bin/bash
+#SBATCH --account=project_465000123
+#SBATCH --partition=standard-g
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+#SBATCH --time=01:00:00
+module load LUMI PyTorch/2.7.1
+tar -C /tmp -xf /scratch/project_465000123/data.tar
+srun singularity exec $SIF conda-python-distributed train.py --data /tmp/data --output-dir /tmp/results
+cp -r /tmp/results "$SLURM_SUBMIT_DIR/results-$SLURM_JOB_ID"

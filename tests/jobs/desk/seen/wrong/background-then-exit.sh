@@ -1,0 +1,11 @@
+#!/bin/bash
+#SBATCH --account=bsc98
+#SBATCH --qos=acc_debug
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:4
+#SBATCH --cpus-per-task=80
+#SBATCH --time=01:00:00
+module load singularity
+nohup singularity exec --nv /gpfs/projects/bsc98/pt.sif torchrun --standalone --nproc_per_node=4 train.py > train.log 2>&1 &
+echo started

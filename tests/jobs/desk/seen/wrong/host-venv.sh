@@ -1,0 +1,11 @@
+#!/bin/bash
+#SBATCH --account=bsc98
+#SBATCH --qos=acc_debug
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:4
+#SBATCH --cpus-per-task=80
+#SBATCH --time=01:00:00
+module load singularity PyTorch
+source /gpfs/projects/bsc98/venvs/llm/bin/activate
+srun -c 80 singularity exec --nv $SIF conda-python-distributed --launcher torchrun train.py

@@ -1,0 +1,10 @@
+#!/bin/bash
+#SBATCH --account=bsc98
+#SBATCH --qos=acc_bsccs
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:4
+#SBATCH --cpus-per-task=80
+#SBATCH --time=24h
+module load singularity PyTorch
+srun -c 80 singularity exec --nv $SIF conda-python-distributed --launcher torchrun train.py
