@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from hpcmod.check.jobs.options import RUNTIME_FLAGS, RUNTIME_SHORT
+from hpcmod.check.jobs.reading.options import RUNTIME_FLAGS, RUNTIME_SHORT
 from hpcmod.cli.containers import complete_container, find_ready, look_around, site_option
 from hpcmod.errors import LackingError
 from hpcmod.process import become

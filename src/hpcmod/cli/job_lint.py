@@ -1,4 +1,4 @@
-"""What `hpcmod job --lint` prints: the mistakes in batch scripts, and the exit code that tells of them."""
+"""What `hpcmod job --lint` prints: the mistakes in batch scripts. `hpcmod lint` takes batch scripts as well."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from pathlib import Path
 
 import click
 
-from hpcmod.check.jobs.lint import lint_job
-from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.check.jobs.files import read_batch_file
+from hpcmod.check.jobs.lint import JobFault, lint_job
+from hpcmod.errors import BadInputError
 from hpcmod.model.site import Site
+from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
 
 def lint_files(names: Sequence[str], site: Site, *, as_json: bool) -> None:
-    """Look for mistakes in batch scripts, print them, and exit with 1 if there are any."""
+    """Print the mistakes in batch scripts, and exit with 1 if there are any."""
     if not names:
         raise BadInputError("no batch script is named", "hpcmod job --lint FILE")
-    found = {name: lint_job(_read(name), site) for name in names}
+    found = {name: lint_job(read_batch_file(Path(name)), site) for name in names}
     if as_json:
         files = [{"file": name, "faults": [asdict(fault) for fault in faults]} for name, faults in found.items()]
         click.echo(json.dumps({"version": JSON_VERSION, "site": site.name, "files": files}, indent=1))
     else:
         for name, faults in found.items():
             for fault in faults:
-                click.echo(f"{name}:{fault.line}: {fault.rule}: {fault.what}\n    {fault.cure}")
+                click.echo(terminal(format_fault(name, fault)))
     sys.exit(any(found.values()))
 
 
-def _read(name: str) -> str:
-    # carriage returns are among the mistakes, so the bytes are taken as they are
-    try:
-        return Path(name).read_bytes().decode("utf-8", errors="replace")
-    except FileNotFoundError as err:
-        raise NotFoundError(f"there is no file {name}", "hpcmod job --lint FILE") from err
+def format_fault(name: str, fault: JobFault) -> str:
+    """Return the lines that tell of a mistake: file, line, rule and what happens, then its cure."""
+    return f"{name}:{fault.line}: {fault.rule}: {fault.what}\n    {fault.cure}"

@@ -1,8 +1,9 @@
-"""The verb lint: mistakes in recipes of containers, ours and other people's."""
+"""The verb lint: mistakes in batch scripts, and in recipes of containers, ours and other people's."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,10 +11,14 @@ from pathlib import Path
 
 import click
 
+from hpcmod import machine
 from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
 from hpcmod.check.easyconfigs.lint import lint_recipe
 from hpcmod.check.easyconfigs.look import ERROR, RecipeFault, fault
+from hpcmod.check.jobs.files import is_batch_script, read_batch_file
+from hpcmod.check.jobs.lint import lint_job
 from hpcmod.errors import HpcmodError, NotFoundError
+from hpcmod.model.site import Site
 from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
@@ -21,24 +26,30 @@ JSON_VERSION = 1
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--site", help="Name or file of the site profile, for batch scripts (default: this machine).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def lint(paths: Sequence[Path], as_json: bool) -> None:
-    """Find mistakes in easyconfigs, ours and LUMI's, and in recipes of shpc.
+def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
+    """Find mistakes in batch scripts, easyconfigs and shpc recipes.
 
-    They are read, never run. What is found: names that do not load or are not the file's, versions that drifted apart,
-    missing checksums, moving tags, binds that are not here, empty elements of paths, fixed ports. Exit code 1: there
-    are errors; warnings alone are 0.
+    Files are read, never run. In batch scripts: options that Slurm misreads, ranks that do not find each other, idle
+    GPUs, images without their module. In recipes: names that do not load, missing checksums, moving tags. Directories
+    are searched for recipes. Exit code 1 if there are errors; warnings alone are 0.
 
     \b
     Examples:
+      hpcmod lint train.sh
+      hpcmod lint --site lumi train.sh
       hpcmod lint easyconfigs
       hpcmod lint LUMI-EasyBuild-containers/easybuild/easyconfigs --json
       hpcmod lint ~/shpc-registry/quay.io
     """
-    found = {path: _lint(path) for named in paths for path in find_recipes(_there(named))}
+    files = [path for named in paths for path in find_recipes(_there(named))]
+    wanted = site is not None or any(is_batch_script(path) for path in files)
+    profile = machine.load_site(site, {} if site else os.environ) if wanted else Site("")
+    found = {path: _lint(path, profile) for path in files}
     if as_json:
-        files = [{"file": str(path), "faults": [asdict(one) for one in faults]} for path, faults in found.items()]
-        click.echo(json.dumps({"version": JSON_VERSION, "files": files}, indent=1))
+        listed = [{"file": str(path), "faults": [asdict(one) for one in faults]} for path, faults in found.items()]
+        click.echo(json.dumps({"version": JSON_VERSION, "files": listed}, indent=1))
     else:
         for path, faults in found.items():
             for one in faults:
@@ -46,19 +57,22 @@ def lint(paths: Sequence[Path], as_json: bool) -> None:
                 click.echo(terminal(head + (f"\n    {one.cure}" if one.cure else "")))
     levels = [one.level for faults in found.values() for one in faults]
     errors = levels.count(ERROR)
-    click.echo(f"{len(found)} looked at: {errors} errors, {len(levels) - errors} warnings", err=True)
+    click.echo(f"{len(found)} files read: {errors} errors, {len(levels) - errors} warnings", err=True)
     sys.exit(bool(errors))
 
 
 def _there(path: Path) -> Path:
     if not path.exists():
-        raise NotFoundError(f"there is no {path}", "Name recipes, or directories to look below.")
+        raise NotFoundError(f"{path}: no such file", "Name batch scripts, easyconfigs, or directories of easyconfigs.")
     return path
 
 
-def _lint(path: Path) -> tuple[RecipeFault, ...]:
-    """Find the mistakes in one of them; one that cannot be read is a mistake, and no end of the others."""
+def _lint(path: Path, site: Site) -> tuple[RecipeFault, ...]:
+    """Return the mistakes in one file; one that cannot be read is a mistake itself, so that the others are read."""
     try:
+        if is_batch_script(path):
+            faults = lint_job(read_batch_file(path), site)
+            return tuple(fault(one.line, one.rule, ERROR, one.what, one.cure) for one in faults)
         text = read_recipe(path)
     except HpcmodError as err:
         return (fault(1, "does-not-load", ERROR, err.message.removeprefix(f"{path}: "), err.cure),)

@@ -80,7 +80,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Recipes": {
         "lint": (
             "lint:lint",
-            "Find mistakes in easyconfigs, ours and LUMI's, and in recipes of shpc.",
+            "Find mistakes in batch scripts, easyconfigs and shpc recipes.",
         ),
         "import": (
             "importing:importing",

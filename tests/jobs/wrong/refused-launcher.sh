@@ -14,4 +14,4 @@ module load PyTorch
 
 srun -N2 -n2 --ntasks-per-node=1 -c56 --gpus-per-node=8 \
     apptainer exec --rocm "$SIF" \
-    torchrun --nproc_per_node=8 --nnodes=2 ./multinode_olcf.py 2000 10
+    torchrun --nproc_per_node=8 --nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=$head:$port ./multinode_olcf.py 2000 10

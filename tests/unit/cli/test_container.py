@@ -7,7 +7,7 @@ import subprocess
 import click
 import pytest
 
-from hpcmod.check.jobs.options import RUNTIME_FLAGS, RUNTIME_SHORT
+from hpcmod.check.jobs.reading.options import RUNTIME_FLAGS, RUNTIME_SHORT
 from hpcmod.cli.container import split_words
 from tests.stack import Stack
 

@@ -18,14 +18,14 @@ def test_errors_are_told_with_file_line_and_cure_and_by_the_exit_code(tmp_path: 
     done = run(write_lumi(tmp_path))
     assert done.exit_code == 1
     assert f"{tmp_path / 'broken.eb'}:1: error: does-not-load: is no easyconfig" in done.stdout
-    assert "looked at: " in done.stderr
+    assert "files read: " in done.stderr
 
 
 def test_warnings_alone_are_no_failure(tmp_path: Path) -> None:
     write_tree(tmp_path, {"x-1.eb": "easyblock = 'ContainerModule'\nname = 'x'\nversion = '1'\nsources = ['x.sif']\n"})
     write_tree(tmp_path, {"x-1.eb": (tmp_path / "x-1.eb").read_text() + "# not known yet\nchecksums = [None]\n"})
     done = run(tmp_path)
-    assert (done.exit_code, done.stderr) == (0, "1 looked at: 0 errors, 1 warnings\n")
+    assert (done.exit_code, done.stderr) == (0, "1 files read: 0 errors, 1 warnings\n")
 
 
 def test_json_lists_every_file(tmp_path: Path) -> None:
@@ -55,4 +55,38 @@ def test_a_file_that_cannot_be_read_is_an_error_and_no_end_of_the_others(tmp_pat
     assert done.exit_code == 1
     assert "a.eb:1: error: does-not-load: too large" in done.stdout
     assert "b.eb:1: error" in done.stdout
-    assert "c.eb:1: error: does-not-load: is no file" in done.stdout
+    assert "c.eb:1: error: does-not-load: not a regular file" in done.stdout
+
+
+SCRIPT = "#!/bin/bash\n#SBATCH -A p\n#SBATCH --mem=480\nsrun hostname\n"
+
+
+def test_a_batch_script_is_known_by_its_suffix_or_first_line(tmp_path: Path) -> None:
+    for name in ("a.sh", "b.slurm", "c"):
+        (tmp_path / name).write_text(SCRIPT)
+        done = run("--site", "lumi", tmp_path / name)
+        assert (done.exit_code, done.stdout.splitlines()[0]) == (
+            1,
+            f"{tmp_path / name}:3: error: memory-unit: --mem=480 is 480 MB: without a unit Slurm counts megabytes",
+        )
+
+
+def test_a_correct_batch_script_prints_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_text(SCRIPT.replace("480", "480G"))
+    done = run("--site", "lumi", tmp_path / "a.sh")
+    assert (done.exit_code, done.stdout) == (0, "")
+
+
+def test_a_file_of_another_kind_is_refused_with_the_kinds_there_are(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("hello\n")
+    done = run(tmp_path / "x.txt")
+    assert done.exit_code == 2
+    assert "neither a batch script nor a recipe" in done.stderr
+    assert "Expected *.sh" in done.stderr
+
+
+def test_an_unknown_site_is_one_error_for_all_files(tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_text(SCRIPT)
+    done = run("--site", "nowhere", tmp_path / "a.sh", tmp_path / "a.sh")
+    assert done.exit_code == 3
+    assert done.stdout == ""

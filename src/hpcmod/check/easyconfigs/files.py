@@ -31,7 +31,7 @@ def read_recipe(path: Path) -> str:
     """
     try:
         if not path.is_file():  # a pipe would be waited for
-            raise BadInputError(f"{path}: is no file", "")
+            raise BadInputError(f"{path}: not a regular file", "")
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
     except OSError as err:

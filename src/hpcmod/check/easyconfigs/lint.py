@@ -32,7 +32,9 @@ def lint_recipe(text: str, path: Path, *, exists: Callable[[str], bool] = os.pat
         If this Python lacks what reads it.
     """
     if not path.name.endswith(SUFFIXES):
-        raise BadInputError(f"{path}: is neither an easyconfig nor a container.yaml", "Name files that end so.")
+        raise BadInputError(
+            f"{path}: neither a batch script nor a recipe", "Expected *.sh, *.sbatch, *.slurm, *.eb or container.yaml."
+        )
     found = _lint_shpc(text, path) if path.name.endswith(".yaml") else _lint_easyconfig(text, path, exists)
     return tuple(sorted(set(found), key=lambda one: (one.line, one.rule, one.what)))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from hpcmod.check.easyconfigs.drift import find_drift
 from hpcmod.check.easyconfigs.look import ERROR, WARNING, RecipeFault, RecipeLook, fault
-from hpcmod.check.jobs.rank_rules import FIXED_PORTS
+from hpcmod.check.jobs.rules.ranks import FIXED_PORTS
 from hpcmod.errors import BadInputError
 from hpcmod.model.python_text import source_lines
 from hpcmod.model.reference import ImageReference

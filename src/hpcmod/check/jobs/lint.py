@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcmod.check.jobs import (
-    bind_rules,
-    command_rules,
-    container_rules,
-    end_rules,
-    option_rules,
-    rank_rules,
-    setting_rules,
-    shell_rules,
-    slurm_rules,
-    start_rules,
+from hpcmod.check.jobs.reading.look import Look, Rule
+from hpcmod.check.jobs.rules import (
+    binds,
+    commands,
+    container,
+    ends,
+    options,
+    ranks,
+    settings,
+    shell,
+    slurm,
+    starts,
 )
-from hpcmod.check.jobs.look import Look, Rule
 from hpcmod.model.site import Site
 
 RULES: dict[str, Rule] = {
-    **slurm_rules.RULES,
-    **option_rules.RULES,
-    **shell_rules.RULES,
-    **command_rules.RULES,
-    **rank_rules.RULES,
-    **start_rules.RULES,
-    **setting_rules.RULES,
-    **container_rules.RULES,
-    **bind_rules.RULES,
-    **end_rules.RULES,
+    name: rule
+    for part in (slurm, options, shell, commands, ranks, starts, settings, container, binds, ends)
+    for name, rule in part.RULES.items()
 }
 """Every rule, by name."""
 

@@ -17,6 +17,11 @@ from hpcmod.model.site import Site
 JOBS = Path(__file__).resolve().parents[3] / "jobs"
 RIGHT = sorted(JOBS.glob("right/*.sh"))
 WRONG = sorted(JOBS.glob("wrong/*.sh"))
+DESK = JOBS / "desk"
+"""Scripts as a support desk gets them. The rules were written looking at those of `seen` alone."""
+DESK_FAULTS = [line.split("\t") for line in (DESK / "faults.tsv").read_text().splitlines()[1:]]
+"""Part, script, machine, line and rule of the one fault that each of its wrong scripts has."""
+DESK_RIGHT = sorted(DESK.glob("*/right/*.sh"))
 
 NOT_LUMI = {
     "cpus-per-gpu": "marenostrum5",
@@ -50,6 +55,10 @@ def site(name: str) -> Site:
     return load_site(name, {})
 
 
+def with_slurm(name: str, release: str) -> Site:
+    return replace(site(name), job=replace(site(name).job, slurm=release))
+
+
 def read(path: Path) -> str:
     return path.read_bytes().decode()
 
@@ -57,7 +66,7 @@ def read(path: Path) -> str:
 @pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
 def test_a_script_with_one_fault_gives_that_one(path: Path) -> None:
     rule = path.stem.partition("--")[0]
-    found = lint_job(read(path), site(NOT_LUMI.get(rule, "lumi")))
+    found = lint_job(read(path), with_slurm(NOT_LUMI.get(rule, "lumi"), "22.05" if rule == "srun-cpus" else ""))
     assert [(fault.rule, fault.line) for fault in found] == [(rule, LINES[path.stem])]
     assert all(fault.what and fault.cure for fault in found)
 
@@ -67,8 +76,29 @@ def test_a_right_script_gives_none(path: Path) -> None:
     assert lint_job(read(path), site(path.stem.partition("--")[0])) == ()
 
 
+@pytest.mark.parametrize("part, name, machine, line, rule, fault", DESK_FAULTS, ids=[row[1] for row in DESK_FAULTS])
+def test_a_script_from_the_desk_gives_its_one_fault(
+    part: str, name: str, machine: str, line: str, rule: str, fault: str
+) -> None:
+    found = lint_job(read(DESK / part / "wrong" / f"{name}.sh"), site(machine))
+    assert [(one.rule, one.line) for one in found] == [(rule, int(line))], fault
+    assert all(one.what and one.cure for one in found)
+
+
+@pytest.mark.parametrize("path", DESK_RIGHT, ids=lambda path: path.stem)
+def test_a_right_script_from_the_desk_gives_none(path: Path) -> None:
+    assert lint_job(read(path), site(path.stem.partition("--")[0])) == ()
+
+
+def test_every_script_of_the_desk_is_listed() -> None:
+    listed = {f"{part}/{name}" for part, name, *_ in DESK_FAULTS}
+    assert listed == {f"{path.parts[-3]}/{path.stem}" for path in DESK.glob("*/wrong/*.sh")}
+
+
 def test_each_rule_has_a_script_that_breaks_it() -> None:
-    assert set(RULES) == {path.stem.partition("--")[0] for path in WRONG}
+    scripts = {path.stem.partition("--")[0] for path in WRONG} | {row[4] for row in DESK_FAULTS}
+    lines = {rule for *_, rules in (*COMMAND_LINES, *DIRECTIVES) for rule in rules} | {"unset-image"}
+    assert set(RULES) == scripts | lines
 
 
 HEAD = (
@@ -80,12 +110,60 @@ def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
     return [fault.rule for fault in lint_job(HEAD + line, site(machine))]
 
 
+RUN = "srun singularity exec $SIF "
+COMMAND_LINES = [
+    (RUN + "cd /scratch && ls\n", ["shell-in-container"]),
+    (RUN + 'bash -c "$WITH_CONDA; conda-python-distributed t.py"\n', ["container-variable"]),
+    (RUN + "bash -c conda-python-distributed t.py --lr 1\n", ["unquoted-shell"]),
+    (RUN + "'conda-python-distributed t.py'\n", ["quoted-command"]),
+    ("M=fe000000000000,fe\nsrun -n2 -N2 --cpu-bind=$M singularity exec $SIF ls\n", ["mask-without-kind"]),
+    ("for i in 1 2; do\n  " + RUN + "ls\n", ["unbalanced"]),
+    ('if ["$SLURM_NNODES" -gt 1 ]; then echo; fi\n', ["test-brackets"]),
+    ("export PATH=/opt/tool/bin\n", ["path-replaced"]),
+    (RUN + "conda-python-distributed t.py\nscontrol requeue $SLURM_JOB_ID\n", ["requeue-loop"]),
+    ("singularity --bind /x exec $SIF ls\n", ["options-before-verb"]),
+    ("export CACHE=/tmp/x-$SLURM_LOCALID\n", ["rank-of-batch"]),
+    ("export HSA_OVERRIDE_GFX_VERSION=10.3.0\n", ["harmful-setting"]),
+]
+"""Lines with one fault each, for rules that no script of the corpus breaks."""
+DIRECTIVES = [
+    ("--array=0-9", "A=(1 2 3)\necho ${A[$SLURM_ARRAY_TASK_ID]}\n", ["array-list"]),
+    ("--gpus-per-node=2 -p standard-g", "", ["billed-gpus"]),
+    ("--ntasks-per-node=8 --cpus-per-task=7 --mem-per-cpu=10G", "", ["memory-of-parts"]),
+    ("--time=3h", "", ["bad-value"]),
+    ("--time=2:00", "", ["short-time"]),
+    ("--output=/tmp/x.log", "", ["log-directory"]),
+    ("--output=~/x.log", "", ["directive-variable"]),
+    ("--export=FOO=1", "srun hostname\n", ["export-none"]),
+    ("--signal=USR1@5", "", ["signal"]),
+    ("--gpus-per-node=gpu:8", "", ["bad-value"]),
+]
+
+
+@pytest.mark.parametrize(("line", "rules"), COMMAND_LINES)
+def test_a_command_that_another_shell_reads(line: str, rules: list[str]) -> None:
+    assert rules_of(line) == rules
+
+
+@pytest.mark.parametrize(("asked", "line", "rules"), DIRECTIVES)
+def test_a_directive_that_means_something_else(asked: str, line: str, rules: list[str]) -> None:
+    script = f"#!/bin/bash\n#SBATCH -A p -N 1\n#SBATCH {asked}\n{line}"
+    assert [fault.rule for fault in lint_job(script, site("lumi"))] == rules
+
+
+def test_an_image_that_is_set_nowhere() -> None:
+    script = "#!/bin/bash\n#SBATCH -A p\nsrun singularity exec $CONTAINER ls\n"
+    assert [fault.rule for fault in lint_job(script, site("lumi"))] == ["unset-image"]
+
+
 @pytest.mark.parametrize(
     ("line", "rules"),
     [
         pytest.param("srun singularity exec $SIF conda-python-distributed t.py\n", [], id="plain"),
         pytest.param("srun conda-python-distributed t.py\n", ["no-container"], id="a run script on the host"),
-        pytest.param("srun singularity exec $SIF sh -c 'conda-python-distributed t.py'\n", [], id="a run script inside"),
+        pytest.param(
+            "srun singularity exec $SIF sh -c 'conda-python-distributed t.py'\n", [], id="a run script inside"
+        ),
         pytest.param("echo $((1 << N))\n#SBATCH -N 2\n", ["late-directive"], id="a shift is no here-document"),
         pytest.param("MASTER_ADDR=$(hostname) srun python t.py\n", [], id="first node's own name"),
         pytest.param("srun env MASTER_ADDR=$(hostname) python t.py\n", ["master-addr"], id="env in step"),
@@ -110,7 +188,11 @@ def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
         pytest.param("echo 'a # b \\\n  c'\n", [], id="a number sign in quotes"),
         pytest.param("for i in 1 2; do srun -N1 -n1 a & done; wait\n", [], id="loop of steps, awaited"),
         pytest.param("for i in 1 2; do srun -N1 -n1 a & done\n", ["no-wait"], id="loop of steps, not awaited"),
-        pytest.param("srun singularity exec -e $SIF conda-python-distributed t.py\n", ["clean-environment"], id="letter of --cleanenv"),
+        pytest.param(
+            "srun singularity exec -e $SIF conda-python-distributed t.py\n",
+            ["clean-environment"],
+            id="letter of --cleanenv",
+        ),
         pytest.param("srun singularity exec -B /opt/cray:/x $SIF ./a\n", [], id="another place for a bind"),
         pytest.param('export APPTAINER_BINDPATH="$APPTAINER_BINDPATH,/data"\n', [], id="bind added"),
         pytest.param(
@@ -180,7 +262,15 @@ def test_one_line_more(line: str, rules: list[str]) -> None:
 )
 def test_a_step_against_what_the_job_asks_for(asked: str, step: str, rules: list[str]) -> None:
     script = f"#!/bin/bash\n#SBATCH -A p\n#SBATCH -p standard-g -t 10\n#SBATCH {asked}\n{step}\n"
-    assert [fault.rule for fault in lint_job(script, site("lumi"))] == rules
+    assert [fault.rule for fault in lint_job(script, with_slurm("lumi", "22.05"))] == rules
+
+
+@pytest.mark.parametrize(
+    ("release", "found"), [("", 0), ("21.08", 0), ("22.05", 1), ("23.02", 1), ("23.11", 0), ("24.11", 0)]
+)
+def test_only_some_releases_of_slurm_forget_the_cpus_of_a_task(release: str, found: int) -> None:
+    script = "#!/bin/bash\n#SBATCH -A p -p standard-g -N1 -n8 -c7\nsrun ./a\n"
+    assert len(lint_job(script, with_slurm("lumi", release))) == found
 
 
 @pytest.mark.parametrize("line", ["module load -s X", "module --force purge; ml X", "ml -t +X", "module restore"])

@@ -89,6 +89,7 @@ command = ["unset SLURM_EXPORT_ENV"]
 network_one_node = ["single_node_vni"]
 network_several_nodes = ["disable_rdzv_get"]
 network_several_steps = ["job_vni"]
+slurm = "24.11"
 [stage.nvme]
 directory = "/mnt/bb/$USER"
 flag = "-C nvme"
@@ -179,6 +180,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             network_one_node=("single_node_vni",),
             network_several_nodes=("disable_rdzv_get",),
             network_several_steps=("job_vni",),
+            slurm="24.11",
         ),
         stage_places=(StagePlace("nvme", "/mnt/bb/$USER", "-C nvme"),),
         proxies=(("https_proxy", "http://proxy:3128/"),),

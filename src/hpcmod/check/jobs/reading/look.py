@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpcmod.check.jobs.calls import Call, read_calls, read_document
-from hpcmod.check.jobs.options import Option
-from hpcmod.check.jobs.script import BatchScript, read_batch_script
-from hpcmod.check.jobs.words import Word
+from hpcmod.check.jobs.reading.calls import Call, read_calls, read_document
+from hpcmod.check.jobs.reading.options import Option
+from hpcmod.check.jobs.reading.script import BatchScript, read_batch_script
+from hpcmod.check.jobs.reading.words import Word
 from hpcmod.model.site import NodeType, Site
 
 Fault = tuple[int, str, str]
@@ -25,11 +25,12 @@ TOOLS = {
     "hostname", "kill", "ln", "ls", "lscpu", "mkdir", "mktemp", "module", "ml", "mv", "nvidia-smi", "printenv",
     "printf", "pwd", "rm", "rmdir", "rocm-smi", "rsync", "scontrol", "sed", "set", "sleep", "sort", "tail", "tar",
     "tee", "test", "touch", "trap", "true", "ulimit", "uname", "uniq", "unset", "wait", "wc", "[", "[[", "if", "fi",
-    "for", "done", "esac", "}", "{", "while", "until", "do", "then", "else", "case", "in", "function", "return", "break",
-    "continue", "let", "local", "read", "shift", "source", ".", ":", "!", "false", "awk", "cut", "tr", "find", "xargs",
+    "for", "done", "esac", "}", "{", "while", "until", "do", "then", "else", "case", "in", "function", "return",
+    "break",    "continue", "let", "local", "read", "shift", "source", ".", ":", "!", "false", "awk", "cut", "tr",
+    "find", "xargs",
     "sacct", "squeue", "scancel", "sstat", "seff", "sbcast", "which", "type", "id", "whoami", "tree", "curl", "wget",
     "python-config", "numactl", "taskset", "stat", "getfattr", "lfs", "cmp", "diff", "gzip", "gunzip", "zip", "unzip",
-    "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill", "[", "]]", "]",
+    "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill", "]]", "]",
 }  # fmt: skip
 """What a script runs besides: one core is enough for it, and it needs no library of the user's."""
 _LOADS = ("load", "add", "swap", "switch", "try-load")

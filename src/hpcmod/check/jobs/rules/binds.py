@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobs.calls import RUNTIMES, Call
-from hpcmod.check.jobs.look import TOOLS, Fault, Look, Rule
-from hpcmod.check.jobs.start_rules import call_of
+from hpcmod.check.jobs.reading.calls import RUNTIMES, Call
+from hpcmod.check.jobs.reading.look import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.rules.starts import call_of
 
 _BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
-_SYSTEM = re.compile(r"/(?:usr|lib|lib64|bin|sbin|etc|opt|usr/lib|usr/lib64|usr/local|usr/bin|usr/lib/x86_64-linux-gnu)/?")
+_SYSTEM = re.compile(
+    r"/(?:usr|lib|lib64|bin|sbin|etc|opt|usr/lib|usr/lib64|usr/local|usr/bin|usr/lib/x86_64-linux-gnu)/?"
+)
 
 
 def _bind_parts(look: Look, call: Call) -> Iterator[tuple[str, int]]:
@@ -27,10 +29,14 @@ def _bind_parts(look: Look, call: Call) -> Iterator[tuple[str, int]]:
 def _bind_of_system(look: Look) -> Iterator[Fault]:
     for call in look.calls:
         for part, line in _bind_parts(look, call):
-            target = (part.split(":") + [part])[1] if ":" in part else part
+            target = part.split(":")[1] if ":" in part else part
             if _SYSTEM.fullmatch(target):
                 what = f"{part}: the host's {target} hides the container's own, and its programs fail"
-                yield line, what, f"Bind the files that are needed, or to another place: {part.split(':')[0]}:/host{target}."
+                yield (
+                    line,
+                    what,
+                    f"Bind the files that are needed, or to another place: {part.split(':')[0]}:/host{target}.",
+                )
 
 
 def _bind_target(look: Look) -> Iterator[Fault]:
@@ -65,7 +71,11 @@ def _options_behind_image(look: Look) -> Iterator[Fault]:
         runs = call.container and call.container.verb in ("exec", "shell") and not call.inner
         if runs and call.container and re.match(r"--?[A-Za-z]", first):
             what = f"behind the image comes the program: {first} would be the name of one"
-            yield call.program[0].line, what, f"Write {call_of(call)} {call.container.verb} {first} ... before the image."
+            yield (
+                call.program[0].line,
+                what,
+                f"Write {call_of(call)} {call.container.verb} {first} ... before the image.",
+            )
         elif call.container and not call.inner and call.container.verb in RUNTIMES:
             yield call.container.line, f"{call.container.verb} starts {call.container.verb}", "Write it once."
 
@@ -74,7 +84,13 @@ def _before_the_verb(look: Look) -> Iterator[Fault]:
     for call in look.calls:
         texts = [word.plain for word in call.words]
         for at, text in enumerate(texts[:-2]):
-            if text.rpartition("/")[2] in RUNTIMES and texts[at + 1] in ("--nv", "--rocm", "-B", "--bind", "--cleanenv"):
+            if text.rpartition("/")[2] in RUNTIMES and texts[at + 1] in (
+                "--nv",
+                "--rocm",
+                "-B",
+                "--bind",
+                "--cleanenv",
+            ):
                 what = f"{texts[at + 1]} is an option of exec and run: {text} {texts[at + 1]} fails"
                 yield call.words[at + 1].line, what, f"Write {text} exec {texts[at + 1]} ..."
 
@@ -121,7 +137,11 @@ def _host_environment(look: Look) -> Iterator[Fault]:
         read = venv and any(venv[1] in " ".join(w.plain for w in one.words) for one in runs)
         if after and not own and not read:
             what = "an environment of the host: programs in the container do not use it"
-            yield call.line, what, "Activate it inside: bash -c 'source .../bin/activate; python ...', made with the image's Python."
+            yield (
+                call.line,
+                what,
+                "Activate it inside: bash -c 'source .../bin/activate; python ...', made with the image's Python.",
+            )
 
 
 def _purged(look: Look) -> Iterator[Fault]:
@@ -143,7 +163,10 @@ def _two_modules(look: Look) -> Iterator[Fault]:
     loaded = [(line, name) for line, name in look.loads if name.partition("/")[0].lower() in _FRAMEWORKS]
     if len({name.partition("/")[0] for _, name in loaded}) < 2 or not look.site.family:
         return
-    unloads = any(call.name in ("module", "ml") and re.search(r"purge|unload|swap|rm|reset", call.arguments()) for call in look.calls)
+    unloads = any(
+        call.name in ("module", "ml") and re.search(r"purge|unload|swap|rm|reset", call.arguments())
+        for call in look.calls
+    )
     between = any(loaded[0][0] < call.line < loaded[-1][0] and call.container for call in look.calls)
     if not unloads and not between:
         what = f"{loaded[-1][1]} takes the place of {loaded[0][1]}: one container module is loaded at a time"
@@ -170,7 +193,7 @@ def _required_binds(look: Look) -> Iterator[Fault]:
         if image and look.expand(image.plain).startswith("$"):
             continue
         if image and call.srun is not None and several and "SIF" not in image.text and look.asks_for_gpus(call):
-            what = f"this image is not of a module, and nothing binds {', '.join(required)}, which runs over several nodes need"
+            what = f"nothing binds {', '.join(required)}, which runs over several nodes need"
             yield call.line, what, f"Add -B {','.join(required)}"
             return
 

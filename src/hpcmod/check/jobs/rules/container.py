@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobs.calls import Call
-from hpcmod.check.jobs.look import TOOLS, Fault, Look, Rule
-from hpcmod.check.jobs.start_rules import call_of
+from hpcmod.check.jobs.reading.calls import Call
+from hpcmod.check.jobs.reading.look import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.rules.starts import call_of
 
 _SIF = re.compile(r"\$\{?(SIF[A-Z0-9_]*)\}?")
 _BIND_VARIABLES = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
@@ -22,7 +22,7 @@ _OF_A_JOB = re.compile(r"SLURM_JOB|TMPDIR|mktemp")
 def _no_module(look: Look) -> Iterator[Fault]:
     for call in look.calls:
         needed = _module_variable(call)
-        if not needed or needed in look.names or call.line in look.function_lines and look.loads:
+        if not needed or needed in look.names or (call.line in look.function_lines and look.loads):
             continue
         if any(line <= call.line for line, _ in look.loads) or look.sources:
             continue
@@ -131,7 +131,11 @@ def _no_gpu_flag(look: Look) -> Iterator[Fault]:
         if without and (len(without) == len(runs) or any(call in look.ranked for call in without)):
             wrong = [call for call in without if len(without) == len(runs) or call in look.ranked]
             what = f"without {flag} no GPU is seen in the container on {look.site.name}"
-            yield wrong[0].line, what, f"Write {call_of(wrong[0])} {wrong[0].container and wrong[0].container.verb} {flag} ..."
+            yield (
+                wrong[0].line,
+                what,
+                f"Write {call_of(wrong[0])} {wrong[0].container and wrong[0].container.verb} {flag} ...",
+            )
 
 
 _NO_GPU = TOOLS | {"pip", "pip3", "huggingface-cli", "hf", "samtools"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpcmod.check.jobs.options import SLURM_FLAGS, SLURM_SHORT, Option, read_options
-from hpcmod.check.jobs.words import Command, Word, document_lines, find_unclosed, read_commands
+from hpcmod.check.jobs.reading.options import SLURM_FLAGS, SLURM_SHORT, Option, read_options
+from hpcmod.check.jobs.reading.words import Command, Word, document_lines, find_unclosed, read_commands
 
 _DIRECTIVE = "#SBATCH"
 

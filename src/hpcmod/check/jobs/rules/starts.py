@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobs.calls import RUNTIMES, Call
-from hpcmod.check.jobs.look import GPU_OPTIONS, Fault, Look, Rule, launchers_of
+from hpcmod.check.jobs.reading.calls import RUNTIMES, Call
+from hpcmod.check.jobs.reading.look import GPU_OPTIONS, Fault, Look, Rule, launchers_of
 
 _OWN_RANKS = re.compile(
     r"lightning|mpi4py|submitit|horovod|SLURM_PROCID|SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|"
@@ -48,13 +48,21 @@ def _start_by(call: Call) -> str:
     program = call.arguments().partition(" ")[2]
     if call.container and call.container.image and "SIF" in call.container.image.text:
         return f"Start it by the module's run script: conda-python-distributed {program}"
-    return f"Set RANK, LOCAL_RANK and WORLD_SIZE in each task: bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS exec {call.name} {program}'"
+    ranks = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS"
+    return f"Set them in each task: bash -c '{ranks} exec {call.name} {program}'; export MASTER_ADDR and MASTER_PORT."
 
 
 def _nothing_in_container(look: Look) -> Iterator[Fault]:
     for call in look.calls:
-        if call.container and call.container.verb == "exec" and call.container.image and not call.program and not call.inner:
-            what = f"singularity exec without a program: it fails, and later lines do not run in {call.container.image.plain}"
+        if (
+            call.container
+            and call.container.verb == "exec"
+            and call.container.image
+            and not call.program
+            and not call.inner
+        ):
+            image = call.container.image.plain
+            what = f"exec without a program: it fails, and later lines do not run in {image}"
             yield call.line, what, "Put the program behind the image, on the same line."
 
 
@@ -63,7 +71,9 @@ def _host_command(look: Look) -> Iterator[Fault]:
         if not call.container:
             continue
         name = _ON_THE_HOST.get(call.name)
-        inner = re.search(r"[`(]\s*(scontrol|squeue)\b", " ".join(word.text for word in call.words) if call.inner else "")
+        inner = re.search(
+            r"[`(]\s*(scontrol|squeue)\b", " ".join(word.text for word in call.words) if call.inner else ""
+        )
         if name or inner:
             tool = name or (inner[1] if inner else "")
             what = f"{tool} is a command of the host: there is none in the container"
@@ -125,7 +135,11 @@ def _launcher_nodes(look: Look) -> Iterator[Fault]:
         if launchers[0] in refused or (look.ranks_per_node(call) or 1) > 1:
             continue
         # what the batch shell puts in, in a double-quoted word or outside of quotes, is equal on all nodes
-        told = text if call.literal else re.sub(r"\$\(hostname|`hostname|\$\{?HOSTNAME|\$\{?SLURMD_NODENAME", "first-node", text)
+        told = (
+            text
+            if call.literal
+            else re.sub(r"\$\(hostname|`hostname|\$\{?HOSTNAME|\$\{?SLURMD_NODENAME", "first-node", text)
+        )
         fault = _LONE[launchers[0]](look.expand(told), several)
         if fault:
             yield (call.program or call.words)[0].line, *fault
@@ -143,11 +157,14 @@ def _lone_torchrun(text: str, nodes: int) -> tuple[str, str] | None:
         return "torchrun with no address to meet: each node waits for the others on itself", f"Add {where}."
     if re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?:localhost|127\.0\.0\.1)", text):
         return "localhost is another machine on each node: the nodes never meet", (
-            "Use the first node: $(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n1), before srun."
+            'Use the first node: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
         )
-    if re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?:\$\(hostname|`hostname|\$\{?(?:HOSTNAME|SLURMD_NODENAME))", text):
+    if re.search(
+        r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?:\$\(hostname|`hostname|\$\{?(?:HOSTNAME|SLURMD_NODENAME))",
+        text,
+    ):
         return "every node names itself: the nodes never meet", (
-            "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n1), before srun, and use it here."
+            'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
         )
     return _fixed_rank(text, r"--node[-_]rank[= ](\d+)\b", "--node_rank")
 
@@ -167,7 +184,7 @@ def _lone_accelerate(text: str, nodes: int) -> tuple[str, str] | None:
         return "accelerate without --main_process_ip: the nodes do not find each other", f"Add {wanted}."
     if re.search(r"--num[-_]processes[= ][\"']?\$\{?SLURM_(?:NTASKS|NPROCS|NNODES|JOB_NUM_NODES)\b", text):
         return f"--num_processes counts one process for each GPU: with one task on each node this is {nodes}", (
-            f"Write --num_processes $((SLURM_NNODES * GPUS)), with the GPUs of each node."
+            "Write --num_processes $((SLURM_NNODES * GPUS)), with the GPUs of each node."
         )
     total = re.search(r"--num[-_]processes[= ](\d+)\b", text)
     if total and int(total[1]) <= 8 and int(total[1]) % nodes == 0 and int(total[1]) // nodes < int(total[1]):
@@ -206,8 +223,10 @@ def _deepspeed_hosts(look: Look) -> Iterator[Fault]:
         named = "deepspeed" in launchers_of(call) and re.search(r"--hostfile[= ]|-H\s", text)
         if named and call.container and (look.nodes(call) or 1) > 1 and "--no_ssh" not in text:
             what = "deepspeed --hostfile starts the other nodes by ssh or pdsh, which end outside the container"
-            yield call.program[0].line, what, (
-                "Let srun start one task a GPU, each with conda-python-distributed (or RANK set), and no deepspeed."
+            yield (
+                call.program[0].line,
+                what,
+                ("Let srun start one task a GPU, each with conda-python-distributed (or RANK set), and no deepspeed."),
             )
 
 
@@ -229,7 +248,12 @@ def _workers(look: Look) -> Iterator[Fault]:
         if found and given and int(found[1]) > given:
             what = f"{found[1]} workers, but each node of the job has {given} GPU{'s' * (given > 1)}"
             yield (call.program or call.words)[0].line, what, f"Write {found[0].replace(found[1], str(given))}."
-        elif found and given > int(found[1]) == 1 and look.option(*GPU_OPTIONS, call=call) and (look.ranks_per_node(call) or 1) == 1:
+        elif (
+            found
+            and given > int(found[1]) == 1
+            and look.option(*GPU_OPTIONS, call=call)
+            and (look.ranks_per_node(call) or 1) == 1
+        ):
             what = f"1 worker on each node, and {given} GPUs: {given - 1} of them stay idle"
             yield (call.program or call.words)[0].line, what, f"Write {found[0][:-1]}{given}."
 
@@ -255,9 +279,11 @@ def _paid_gpus(look: Look) -> Iterator[Fault]:
         if look.option("gpus-per-task"):
             return
         shared = [name for name in kind.partitions if name not in look.site.job.exclusive]
-        what = f"{partition.value} gives whole nodes: the other {kind.gpus - asked} GPUs of each node stay idle, and are billed"
-        yield option.line, what, (
-            f"Ask for all {kind.gpus}, or take a partition that shares nodes{': ' * bool(shared)}{', '.join(shared)}."
+        what = f"{partition.value} gives whole nodes: {kind.gpus - asked} GPUs of each stay idle, and are billed"
+        yield (
+            option.line,
+            what,
+            (f"Ask for all {kind.gpus}, or take a partition that shares nodes: {', '.join(shared)}."),
         )
 
 
@@ -308,8 +334,10 @@ def _gpus_not_asked(look: Look) -> Iterator[Fault]:
             yield call.line, what, f"srun {' '.join(look.site.launcher.srun)} ..."
             return
         if look.site.job.gpus and meant and call not in look.distributed:
-            yield call.line, "the container is to see GPUs, but the job asks for none", (
-                f"Add #SBATCH {look.site.job.gpus.format(gpus=1)}."
+            yield (
+                call.line,
+                "the container is to see GPUs, but the job asks for none",
+                (f"Add #SBATCH {look.site.job.gpus.format(gpus=1)}."),
             )
             return
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobs.calls import Call
-from hpcmod.check.jobs.look import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.reading.calls import Call
+from hpcmod.check.jobs.reading.look import TOOLS, Fault, Look, Rule
 
 _SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP", "18": "CONT"}
 _COPIES = ("cp", "rsync", "tar", "unzip", "dd", "mv", "untar")
@@ -46,8 +46,10 @@ def _signals(look: Look) -> Iterator[Fault]:
         yield others[0].line, what, f"Name {signal} in the trap."
     elif to_shell and not caught and not _replaced(look):
         what = f"{signal} goes to the batch shell alone, which has no trap for it and ends: the job is over at once"
-        yield option.line, what, (
-            f"Add trap '...' {signal} before srun, srun ... & and wait; or leave out B: so that the program gets the signal."
+        yield (
+            option.line,
+            what,
+            (f"Add trap '...' {signal}, and run srun ... & and wait; or leave out B: and the program gets it."),
         )
     elif not to_shell and caught:
         what = f"without B: {signal} goes to the steps alone, and the trap on line {caught[0].line} never runs"
@@ -67,7 +69,9 @@ def _trap_waits(look: Look) -> Iterator[Fault]:
         return
     after = [call for call in look.steps if call.line > traps[0].line and not call.inner]
     if after and not any(call.background for call in after):
-        what = "bash runs the trap only after srun has ended: in the foreground srun keeps it waiting until the time limit"
+        what = (
+            "bash runs the trap only after srun has ended: in the foreground srun keeps it waiting until the time limit"
+        )
         yield after[-1].line, what, "Write srun ... & and, on the next line, wait."
 
 
@@ -84,7 +88,9 @@ def _no_wait(look: Look) -> Iterator[Fault]:
 
 def _takes_time(call: Call) -> bool:
     first = call.words[0].plain if call.words else ""
-    return first in ("while", "until") or (bool(call.program) and (call.srun is not None or call.name not in TOOLS | {"echo"}))
+    return first in ("while", "until") or (
+        bool(call.program) and (call.srun is not None or call.name not in TOOLS | {"echo"})
+    )
 
 
 def _node_local(look: Look) -> re.Pattern[str]:
@@ -101,7 +107,11 @@ def _fills(look: Look, call: Call) -> bool:
     if call.name in ("tar", "unzip"):
         flag = "-C" if call.name == "tar" else "-d"
         named = [words[at + 1] for at, word in enumerate(words[:-1]) if word.endswith(flag[1]) and word.startswith("-")]
-        out = any("x" in word for word in words[:1]) or call.name == "unzip" or any(re.match(r"-\w*x", word) for word in words)
+        out = (
+            any("x" in word for word in words[:1])
+            or call.name == "unzip"
+            or any(re.match(r"-\w*x", word) for word in words)
+        )
         return out and any(place.match(one) for one in named + [word.partition("=")[2] for word in words])
     return bool(words) and bool(place.match(words[-1])) and not any(place.match(word) for word in words[:-1])
 
@@ -112,8 +122,8 @@ def _stage(look: Look) -> Iterator[Fault]:
         if call.container or not _fills(look, call):
             continue
         each = look.ranks_per_node(call) or 1
-        guarded = call.wrappers or re.search(r"SLURM_LOCALID|flock", " ".join(word.text for word in call.words))
-        guarded = guarded or (call.inner and "SLURM_LOCALID" in look.text)
+        text = look.text if call.inner else " ".join(word.text for word in call.words)
+        guarded = bool(call.wrappers) or re.search(r"SLURM_LOCALID|flock", text) is not None
         if call.srun is None and nodes > 1 and not call.inner and _is_read_there(look, call):
             what = f"{call.name} runs on the first node only: the other {nodes - 1} have no copy"
             yield call.line, what, f"srun -N {nodes} -n {nodes} --ntasks-per-node=1 {call.arguments()}"
@@ -133,10 +143,16 @@ def _stage_flag(look: Look) -> Iterator[Fault]:
     for place in look.site.stage_places:
         base = place.directory.partition("/$")[0]
         flags = place.flag.split()
-        if len(flags) < 2 or flags[-1] in look.directives or flags[-1] in " ".join(o.value for o in look.script.options):
+        if (
+            len(flags) < 2
+            or flags[-1] in look.directives
+            or flags[-1] in " ".join(o.value for o in look.script.options)
+        ):
             continue
         for call in look.calls:
-            if re.search(rf"(?:^|[\s=:,]){re.escape(base)}\b", look.expand(" ".join(word.plain for word in call.words))):
+            if re.search(
+                rf"(?:^|[\s=:,]){re.escape(base)}\b", look.expand(" ".join(word.plain for word in call.words))
+            ):
                 what = f"{base} is there only in jobs that ask for it"
                 yield call.line, what, f"Add #SBATCH {place.flag}."
                 break
@@ -152,7 +168,7 @@ def _lost_results(look: Look) -> Iterator[Fault]:
             (one.name in (*_COPIES, "sgather", "scp") or one.inner) and place.search(look.expand(one.arguments()))
             for one in look.calls
             if one.line > call.line or one.inner or one.name == "trap"
-        ) or any("/tmp" in one.arguments() for one, _ in _traps(look))
+        ) or any(place.search(look.expand(one.arguments())) for one, _ in _traps(look))
         if not kept:
             what = f"{found[1]} is on the node alone, and is removed with the job"
             yield call.line, what, "Write results to the parallel file system, or copy them there at the end."
@@ -179,29 +195,47 @@ def _registry_image(look: Look) -> Iterator[Fault]:
         found = image and re.match(r"(?:docker|oras|library|shub|https?)://", look.expand(image.plain))
         if image and found:
             what = "the image is fetched and converted when the job starts, by every task of its own"
-            yield image.line, what, f"Run hpcmod fetch {look.expand(image.plain)} once, before sbatch, and name the SIF here."
+            yield (
+                image.line,
+                what,
+                f"Run hpcmod fetch {look.expand(image.plain)} once, before sbatch, and name the SIF here.",
+            )
 
 
 def _install_in_job(look: Look) -> Iterator[Fault]:
     for call in look.calls:
         pip = re.fullmatch(r"pip[\d.]*", call.name) or re.search(r"-m pip\b", call.arguments())
         target = re.search(r"--target|--prefix|--user\b|-t\s", call.arguments())
-        if pip and re.search(r"\binstall\b", call.arguments()) and call.container and not (target and call.srun is None):
+        if (
+            pip
+            and re.search(r"\binstall\b", call.arguments())
+            and call.container
+            and not (target and call.srun is None)
+        ):
             many = (look.ranks(call) or 1) if call.srun is not None else 1
             what = "the image is read-only: pip install fails in it, or writes to the home directory"
             if many > 1:
                 what = f"{many} tasks run pip install at the same time, in a read-only image or one home directory"
-            yield call.program[0].line, what, "Install packages once, before the job: see `hpcmod add`, or your own venv."
+            yield (
+                call.program[0].line,
+                what,
+                "Install packages once, before the job: see `hpcmod add`, or your own venv.",
+            )
 
 
 def _download(look: Look) -> Iterator[Fault]:
-    if not look.site.proxies or any(re.fullmatch(r"(?i)(?:all|https?)_proxy", name) for name in look.names) or look.sources:
+    if (
+        not look.site.proxies
+        or any(re.fullmatch(r"(?i)(?:all|https?)_proxy", name) for name in look.names)
+        or look.sources
+    ):
         return
     for call in look.calls:
         text = call.arguments()
         found = re.match(
             r"(?:\S*/)?(?:wget|curl|pip[\d.]* (?:install|download)|git clone|huggingface-cli download|hf download|"
-            r"(?:singularity|apptainer) pull)\b", text
+            r"(?:singularity|apptainer) pull)\b",
+            text,
         )
         pulls = call.container and call.container.verb == "pull"
         if (found and not re.search(r"localhost|127\.0\.0\.1|--no-index", text)) or pulls:

@@ -15,7 +15,7 @@ _COMMON = {
     "tasks-per-node", "test-only", "thread-spec", "threads-per-core", "time", "time-min", "tmp", "uid", "usage",
     "use-min-nodes", "verbose", "version", "wait", "wckey",
     # newer than 22.05
-    "container-id", "gres-flags", "oom-kill-step", "segment", "stepmgr", "tres-bind", "tres-per-task", "tres-per-job",
+    "container-id", "oom-kill-step", "segment", "stepmgr", "tres-bind", "tres-per-task", "tres-per-job",
     "extra", "exclusive-topo", "resv", "consolidate-segments", "spread-segments",
     # plugins of NVIDIA (Pyxis) and CSCS (Container Engine, uenv)
     "container-image", "container-mounts", "container-workdir", "container-name", "container-save", "container-env",

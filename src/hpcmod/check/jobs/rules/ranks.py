@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobs.calls import Call
-from hpcmod.check.jobs.look import Fault, Look, Rule, is_unescaped, launchers_of
+from hpcmod.check.jobs.reading.calls import Call
+from hpcmod.check.jobs.reading.look import Fault, Look, Rule, is_unescaped, launchers_of
 from hpcmod.model.jobs.masks import cpu_masks
 
 _FIRST_NODE = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
@@ -72,13 +72,19 @@ def _cure(look: Look) -> str:
 _ADDRESSES = (
     (r"\$\{?SLURM_(?:JOB_|STEP_)?NODELIST\b[^|]*", "a host list is not a host: nid[001-002]"),
     (r"[a-z]+\d+", "the name of one node of one job"),
-    (r"\$\{?SLURM_(?:SUBMIT_HOST|LAUNCH_NODE_IPADDR)\}?", "the host that the job was submitted from takes no part in it"),
+    (
+        r"\$\{?SLURM_(?:SUBMIT_HOST|LAUNCH_NODE_IPADDR)\}?",
+        "the host that the job was submitted from takes no part in it",
+    ),
 )
 _ADDRESSES_OF_SEVERAL = (
     (r"localhost|127\.0\.0\.1|::1|0\.0\.0\.0", "each node would wait for ranks of its own"),
     (r"\$\(\s*scontrol show hostnames?[^|]*\)", "the names of all nodes, one on each line"),
     (r".*scontrol show hostnames?.*\|\s*tail\b.*", "the last node: rank 0 is on the first"),
-    (r"(?!.*scontrol).*NODELIST\}?[\"']?\s*\|\s*(?:cut|awk|sed|tr|head)\b.*", "the list of nodes is short: nid[001-004]"),
+    (
+        r"(?!.*scontrol).*NODELIST\}?[\"']?\s*\|\s*(?:cut|awk|sed|tr|head)\b.*",
+        "the list of nodes is short: nid[001-004]",
+    ),
     (r"\$\{SLURM_(?:JOB_|STEP_)?NODELIST[%#/].*", "the list of nodes is short: nid[001-004]"),
     (r"\$\(srun\s+hostname\b.*", "srun prints the names in any order, and rank 0 is on the first node"),
 )
@@ -195,13 +201,20 @@ def _mask_shared(look: Look) -> Iterator[Fault]:
     for call in look.steps:
         if _bound_cores(look, call) and not full:
             what = "masks name cores of the whole node, but here the job may get others: srun refuses them"
-            yield call.line, what, (
-                f"Take a partition of whole nodes ({', '.join(look.site.job.exclusive)}) or --exclusive; else leave out the masks."
+            yield (
+                call.line,
+                what,
+                (f"Take whole nodes ({', '.join(look.site.job.exclusive)}, or --exclusive), or leave out the masks."),
             )
 
 
+def refused_launchers(look: Look) -> dict[str, str]:
+    """Return the launchers that the machine refuses or advises against, each with the reason."""
+    return dict((*look.site.launcher.discouraged, *look.site.launcher.refused))
+
+
 def _refused_launcher(look: Look) -> Iterator[Fault]:
-    refused = dict((*look.site.launcher.discouraged, *look.site.launcher.refused))
+    refused = refused_launchers(look)
     for call in look.distributed:
         for name in launchers_of(call):
             if name in refused:
@@ -212,7 +225,7 @@ def _launcher_tasks(look: Look) -> Iterator[Fault]:
     for call in look.distributed:
         each = look.ranks_per_node(call)
         for name in launchers_of(call):
-            if call.srun is not None and each and each > 1 and name not in dict(look.site.launcher.refused):
+            if call.srun is not None and each and each > 1 and name not in refused_launchers(look):
                 what = f"{name} starts the ranks of its node itself, and srun starts it {each} times on each"
                 yield call.line, what, f"#SBATCH --ntasks-per-node=1, or leave {name} out."
 

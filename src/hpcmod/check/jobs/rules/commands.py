@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobs.calls import SHELLS, Call
-from hpcmod.check.jobs.look import Fault, Look, Rule, is_unescaped
+from hpcmod.check.jobs.reading.calls import SHELLS, Call
+from hpcmod.check.jobs.reading.look import Fault, Look, Rule, is_unescaped
 
 _BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "trap", "alias", "conda activate"}
 _OF_CONTAINER = ("WITH_CONDA", "WITH_VENV", "WITH_CONDA_VENV", "INIT_CONDA_VENV")
@@ -88,7 +88,7 @@ def _test_brackets(look: Look) -> Iterator[Fault]:
         opens = re.match(r"\[\[?[$\"'-]", texts[0])
         closes = texts[0] in ("[", "[[") and len(texts) > 1 and re.search(r"[^\]\s]\]{1,2}$", texts[-1])
         if opens or closes:
-            yield call.line, "bash needs blanks within the brackets of a test", "Write [ \"$A\" = \"$B\" ]."
+            yield call.line, "bash needs blanks within the brackets of a test", 'Write [ "$A" = "$B" ].'
 
 
 def _path_replaced(look: Look) -> Iterator[Fault]:
@@ -109,7 +109,11 @@ def _requeue_loop(look: Look) -> Iterator[Fault]:
         plain = not call.inner and depth == 0 and call.line not in look.function_lines
         if plain and re.match(r"scontrol requeue\b", call.arguments()) and not _conditional(look, call) and not option:
             what = "each run ends by putting the job into the queue again, whether it is done or not: it never ends"
-            yield call.line, what, "Do so in a trap, or only if the run asks for it: [ -e done ] || scontrol requeue ..."
+            yield (
+                call.line,
+                what,
+                "Do so in a trap, or only if the run asks for it: [ -e done ] || scontrol requeue ...",
+            )
 
 
 def _conditional(look: Look, call: Call) -> bool:

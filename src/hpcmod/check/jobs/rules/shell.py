@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from hpcmod.check.jobs.calls import SHELLS
-from hpcmod.check.jobs.look import Fault, Look, Rule
-from hpcmod.check.jobs.slurm_names import SET_BY, VARIABLES
+from hpcmod.check.jobs.reading.calls import SHELLS
+from hpcmod.check.jobs.reading.look import Fault, Look, Rule
+from hpcmod.check.jobs.reading.slurm_names import SET_BY, VARIABLES
 
 _USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
-_DASHES = "‐‑‒–—−"
-_QUOTES = "“”„‘’´«»"
+_DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
+_QUOTES = "".join(chr(code) for code in (*range(0x2018, 0x2020), 0xB4, 0xAB, 0xBB))
 
 
 def _lost_continuation(look: Look) -> Iterator[Fault]:
@@ -49,8 +49,10 @@ def _blank_in_assignment(look: Look) -> Iterator[Fault]:
         elif re.fullmatch(r"\$\w+=.*", texts[0]):
             yield call.line, f"{texts[0]}: a variable is set without `$`", f"Write {texts[0][1:]}"
         elif re.fullmatch(r"[A-Z_]\w*=", texts[0]) and len(texts) == 2 and re.match(r"[\d/\"'$]", texts[1]):
-            yield call.line, f"a blank after `=`: {texts[0][:-1]} is empty, and {texts[1]} is run as a program", (
-                f"Write {texts[0]}{texts[1]}"
+            yield (
+                call.line,
+                f"a blank after `=`: {texts[0][:-1]} is empty, and {texts[1]} is run as a program",
+                (f"Write {texts[0]}{texts[1]}"),
             )
 
 
@@ -61,8 +63,10 @@ def _typeset_characters(look: Look) -> Iterator[Fault]:
         inside = found and re.search(r"\"[^\"]*$|'[^']*$", code[: found.start()])
         if found and not inside:
             kind = "quote" if found[0] in _QUOTES else "dash"
-            yield number, f"{found[0][0]} is a typographic {kind}, which bash takes for a letter", (
-                "Type it again on the keyboard: copied text often has it."
+            yield (
+                number,
+                f"{found[0][0]} is a typographic {kind}, which bash takes for a letter",
+                ("Type it again on the keyboard: copied text often has it."),
             )
     for number, line in enumerate(look.script.lines, 1):
         if line.startswith("#SBATCH") and re.search(rf"\s[{_DASHES}]+[A-Za-z]", line.partition(" #")[0]):
@@ -81,8 +85,10 @@ def _quoted_variable(look: Look) -> Iterator[Fault]:
             single = re.search(r"^-[^'\s]*=?'([^']*\$\{?(\w+)[^']*)'$", word.text)
             name = single[2] if single else ""
             if single and name in look.variables and not call.inner:
-                yield word.line, f"in single quotes, ${name} is not replaced by its value", (
-                    f"Write it in double quotes: {word.text.replace(chr(39), chr(34))}"
+                yield (
+                    word.line,
+                    f"in single quotes, ${name} is not replaced by its value",
+                    (f"Write it in double quotes: {word.text.replace(chr(39), chr(34))}"),
                 )
 
 
@@ -146,8 +152,10 @@ def _slurm_variable(look: Look) -> Iterator[Fault]:
             yield line, f"Slurm sets no ${name}, so it is empty", f"Write ${near[0]}."
         elif name in SET_BY and not look.option(*SET_BY[name]) and not _given_to_a_step(look, SET_BY[name]):
             seen.add(name)
-            yield line, f"${name} is set only if the job asks for --{SET_BY[name][0]}: here it is empty", _instead(
-                look, name
+            yield (
+                line,
+                f"${name} is set only if the job asks for --{SET_BY[name][0]}: here it is empty",
+                _instead(look, name),
             )
 
 
@@ -166,7 +174,9 @@ _FOR_PROGRAMS = re.compile(
     r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|HF|WANDB|SINGULARITYENV|"
     r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|WORLD_SIZE|HF_HOME|PYTHONPATH"
 )
-_OF_THE_RUNTIME = re.compile(r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*")
+_OF_THE_RUNTIME = re.compile(
+    r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*"
+)
 
 
 def _not_exported(look: Look) -> Iterator[Fault]:
@@ -206,7 +216,9 @@ def _read_inside(look: Look) -> set[str]:
 def _script_directory(look: Look) -> Iterator[Fault]:
     for call in look.calls:
         for word in () if call.inner else call.words:
-            if re.search(r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/", word.text):
+            if re.search(
+                r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/", word.text
+            ):
                 what = "Slurm runs a copy of the script: this is its spool directory, not where your script is"
                 yield word.line, what, "Use $SLURM_SUBMIT_DIR, the directory that sbatch was called in."
                 return
@@ -215,8 +227,10 @@ def _script_directory(look: Look) -> Iterator[Fault]:
 def _pty(look: Look) -> Iterator[Fault]:
     for call in look.steps:
         if any(option.name == "pty" for option in call.srun or ()):
-            yield call.line, "srun --pty wants a terminal, and a batch job has none", (
-                "Leave out --pty, or run this line in an allocation of salloc."
+            yield (
+                call.line,
+                "srun --pty wants a terminal, and a batch job has none",
+                ("Leave out --pty, or run this line in an allocation of salloc."),
             )
     for call in look.calls:
         if call.name == "salloc":

@@ -6,15 +6,16 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from hpcmod.check.jobs.calls import Variable
-from hpcmod.check.jobs.look import Fault, Look, Rule
+from hpcmod.check.jobs.reading.calls import Variable
+from hpcmod.check.jobs.reading.look import Fault, Look, Rule
 
 _PREFIX = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
 _NCCL = {
     "NCCL_" + name
     for name in (
-        "ALGO", "ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "BUFFSIZE", "CGA_CLUSTER_SIZE", "CHECKS_DISABLE", "COLLNET_ENABLE",
-        "COMM_BLOCKING", "CONF_FILE", "CROSS_NIC", "CTA_POLICY", "CUMEM_ENABLE", "CUMEM_HOST_ENABLE", "DEBUG",
+        "ALGO", "ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "BUFFSIZE", "CGA_CLUSTER_SIZE", "CHECKS_DISABLE",
+        "COLLNET_ENABLE",        "COMM_BLOCKING", "CONF_FILE", "CROSS_NIC", "CTA_POLICY", "CUMEM_ENABLE",
+        "CUMEM_HOST_ENABLE", "DEBUG",
         "DEBUG_FILE", "DEBUG_SUBSYS", "DEBUG_TIMESTAMP_FORMAT", "DMABUF_ENABLE", "GDRCOPY_ENABLE", "GRAPH_DUMP_FILE",
         "GRAPH_FILE", "GRAPH_MIXING_SUPPORT", "GRAPH_REGISTER", "HOME", "HOSTID", "IB_AR_THRESHOLD", "IB_CUDA_SUPPORT",
         "IB_DISABLE", "IB_GID_INDEX", "IB_HCA", "IB_MERGE_NICS", "IB_PCI_RELAXED_ORDERING", "IB_QPS_PER_CONNECTION",
@@ -22,8 +23,9 @@ _NCCL = {
         "LAUNCH_MODE", "LL_THRESHOLD", "LOCAL_REGISTER", "MAX_CTAS", "MAX_NCHANNELS", "MAX_NRINGS", "MAX_P2P_NCHANNELS",
         "MIN_CTAS", "MIN_NCHANNELS", "MIN_NRINGS", "MIN_P2P_NCHANNELS", "MNNVL_ENABLE", "NCHANNELS_PER_NET_PEER", "NET",
         "NET_DISABLE_INTRA", "NET_FORCE_FLUSH", "NET_GDR_C2C", "NET_GDR_LEVEL", "NET_GDR_READ", "NET_MERGE_LEVEL",
-        "NET_PLUGIN", "NET_SHARED_BUFFERS", "NET_SHARED_COMMS", "NSOCKS_PERTHREAD", "NTHREADS", "NVB_DISABLE", "NVLS_ENABLE",
-        "OOB_NET_ENABLE", "OOB_NET_IFNAME", "P2P_DIRECT_DISABLE", "P2P_DISABLE", "P2P_LEVEL", "P2P_NET_CHUNKSIZE",
+        "NET_PLUGIN", "NET_SHARED_BUFFERS", "NET_SHARED_COMMS", "NSOCKS_PERTHREAD", "NTHREADS", "NVB_DISABLE",
+        "NVLS_ENABLE",        "OOB_NET_ENABLE", "OOB_NET_IFNAME", "P2P_DIRECT_DISABLE", "P2P_DISABLE", "P2P_LEVEL",
+        "P2P_NET_CHUNKSIZE",
         "P2P_PXN_LEVEL", "PROFILER_PLUGIN", "PROTO", "PXN_DISABLE", "RAS_ADDR", "RAS_ENABLE", "RUNTIME_CONNECT",
         "SET_STACK_SIZE", "SET_THREAD_NAME", "SHM_DISABLE", "SINGLE_RING_THRESHOLD", "SOCKET_FAMILY",
         "SOCKET_IFNAME", "SOCKET_NTHREADS", "SOCKET_RETRY_CNT", "SOCKET_RETRY_SLEEP_MSEC", "STORE_TIMEOUT",
@@ -34,9 +36,10 @@ _NCCL = {
 
 _LEFT_IN = {
     "CUDA_LAUNCH_BLOCKING": r"1", "HIP_LAUNCH_BLOCKING": r"1", "AMD_SERIALIZE_KERNEL": r"[1-9]",
-    "AMD_SERIALIZE_COPY": r"[1-9]", "AMD_LOG_LEVEL": r"[3-9]", "HSAKMT_DEBUG_LEVEL": r"[4-9]", "NCCL_DEBUG": r"(?i:trace)",
-    "NCCL_P2P_DISABLE": r"1", "NCCL_SHM_DISABLE": r"1", "TORCH_DISTRIBUTED_DEBUG": r"(?i:detail)",
-    "TORCH_SHOW_CPP_STACKTRACES": r"never", "FI_LOG_LEVEL": r"(?i:debug|trace)", "NCCL_NVLS_ENABLE": r"never",
+    "AMD_SERIALIZE_COPY": r"[1-9]", "AMD_LOG_LEVEL": r"[3-9]", "HSAKMT_DEBUG_LEVEL": r"[4-9]",
+    "NCCL_DEBUG": r"(?i:trace)",    "NCCL_P2P_DISABLE": r"1", "NCCL_SHM_DISABLE": r"1",
+    "TORCH_DISTRIBUTED_DEBUG": r"(?i:detail)",
+    "FI_LOG_LEVEL": r"(?i:debug|trace)",
     "MIOPEN_ENABLE_LOGGING": r"1", "MIOPEN_LOG_LEVEL": r"[5-9]",
 }  # fmt: skip
 
@@ -55,7 +58,9 @@ def _wrong_interface(look: Look) -> Iterator[Fault]:
         if not known or name not in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME") or "$" in value:
             continue
         wanted = value.lstrip("=").split(",")
-        wrong = [one for one in wanted if one and not value.startswith("^") and not any(nic.startswith(one) for nic in known)]
+        wrong = [
+            one for one in wanted if one and not value.startswith("^") and not any(nic.startswith(one) for nic in known)
+        ]
         if wrong:
             what = f"{name}={value}: traffic between nodes goes by {known[0]} on {look.site.name}, not by {wrong[0]}"
             yield variable.line, what, f"export {variable.name}={','.join(known) if name[0] == 'N' else known[0]}"
@@ -95,7 +100,11 @@ def _debug_setting(look: Look) -> Iterator[Fault]:
     for name, variable in _settings(look):
         if name in _LEFT_IN and re.fullmatch(_LEFT_IN[name], variable.value.strip()):
             what = f"{name}={variable.value} is for finding a fault, and slows down every run"
-            cure = "Write NCCL_DEBUG=WARN, or INFO." if name == "NCCL_DEBUG" else "Remove the line once the fault is found."
+            cure = (
+                "Write NCCL_DEBUG=WARN, or INFO."
+                if name == "NCCL_DEBUG"
+                else "Remove the line once the fault is found."
+            )
             yield variable.line, what, cure
 
 
@@ -108,7 +117,9 @@ def _unknown_setting(look: Look) -> Iterator[Fault]:
             near = get_close_matches(name, _NCCL, 1, 0.9)
             if near:
                 yield variable.line, f"NCCL reads no {name}", f"Write {near[0]}."
-        elif re.match(r"(?:SINGULARITY|APPTAINER)_ENV_\w+|SINGULARTYENV_|APPTAINER_?ENV_(?<!APPTAINERENV_)", variable.name):
+        elif re.match(
+            r"(?:SINGULARITY|APPTAINER)_ENV_\w+|SINGULARTYENV_|APPTAINER_?ENV_(?<!APPTAINERENV_)", variable.name
+        ):
             right = re.sub(r"^(\w+?)_?ENV_", r"\1ENV_", variable.name)
             yield variable.line, f"the runtime does not read {variable.name}", f"Write {right}."
 
@@ -130,7 +141,12 @@ def _devices(look: Look) -> Iterator[Fault]:
     kind = look.node_type()
     for name, variable in _settings(look):
         value = look.expand(variable.value)
-        if not name.endswith("_VISIBLE_DEVICES") or not re.fullmatch(r"\d+(?:,\d+)*", value) or not kind or not kind.gpus:
+        if (
+            not name.endswith("_VISIBLE_DEVICES")
+            or not re.fullmatch(r"\d+(?:,\d+)*", value)
+            or not kind
+            or not kind.gpus
+        ):
             continue
         given = look.gpus_per_node() or kind.gpus
         if max(int(one) for one in value.split(",")) >= given:
@@ -147,13 +163,23 @@ def _device_of_global_rank(look: Look) -> Iterator[Fault]:
             if variable.in_step and several and local and re.fullmatch(r"\$\{?SLURM_PROCID\}?", variable.value):
                 what = f"{name}=$SLURM_PROCID counts on over the nodes: the second node has no such device"
                 yield variable.line, what, f"Write {variable.name}=$SLURM_LOCALID."
-            if variable.in_step and several and name == "RANK" and re.fullmatch(r"\$\{?SLURM_LOCALID\}?", variable.value):
+            if (
+                variable.in_step
+                and several
+                and name == "RANK"
+                and re.fullmatch(r"\$\{?SLURM_LOCALID\}?", variable.value)
+            ):
                 what = "RANK=$SLURM_LOCALID begins at 0 on every node: several ranks have the same number"
                 yield variable.line, what, f"Write {variable.name}=$SLURM_PROCID."
 
 
 def _device_twice(look: Look) -> Iterator[Fault]:
-    rocr = {call.inner for call in (*look.calls, *look.written) for one in call.variables if "ROCR_VIS" in one.name and "LOCALID" in one.value}
+    rocr = {
+        call.inner
+        for call in (*look.calls, *look.written)
+        for one in call.variables
+        if "ROCR_VIS" in one.name and "LOCALID" in one.value
+    }
     for call in (*look.calls, *look.written):
         one = look.option("gpus-per-task", call=call)
         bound = look.option("gpu-bind", call=call)
@@ -177,7 +203,9 @@ def _world_size(look: Look) -> Iterator[Fault]:
                 continue
             value = look.expand(variable.value)
             each = look.ranks_per_node() or 1
-            wrong = each > 1 and re.fullmatch(r"\$\{?SLURM_(?:NNODES|JOB_NUM_NODES|NTASKS_PER_NODE|GPUS_ON_NODE)\}?", value)
+            wrong = each > 1 and re.fullmatch(
+                r"\$\{?SLURM_(?:NNODES|JOB_NUM_NODES|NTASKS_PER_NODE|GPUS_ON_NODE)\}?", value
+            )
             if wrong or (value.isdecimal() and each > 1 and int(value) != ranks and ranks > 1):
                 what = f"WORLD_SIZE={variable.value}, but the job has {ranks} ranks"
                 yield variable.line, what, f"Write {variable.name}=$SLURM_NTASKS."

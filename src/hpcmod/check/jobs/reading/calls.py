@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hpcmod.check.jobs.options import (
+from hpcmod.check.jobs.reading.options import (
     RUNTIME_FLAGS,
     RUNTIME_LETTERS,
     RUNTIME_SHORT,
@@ -15,8 +15,8 @@ from hpcmod.check.jobs.options import (
     Option,
     read_options,
 )
-from hpcmod.check.jobs.script import BatchScript
-from hpcmod.check.jobs.words import Command, Document, Word, read_commands
+from hpcmod.check.jobs.reading.script import BatchScript
+from hpcmod.check.jobs.reading.words import Command, Document, Word, read_commands
 
 RUNTIMES = ("singularity", "apptainer")
 SHELLS = ("bash", "sh")
@@ -117,9 +117,7 @@ def read_document(document: Document) -> tuple[Call, ...]:
             call,
             line=call.line + document.line - 1,
             inner=True,
-            variables=tuple(
-                replace(one, in_step=True, line=one.line + document.line - 1) for one in call.variables
-            ),
+            variables=tuple(replace(one, in_step=True, line=one.line + document.line - 1) for one in call.variables),
         )
         for call in found
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobs.calls import Call
-from hpcmod.check.jobs.look import GPU_OPTIONS, TOOLS, Fault, Look, Rule
-from hpcmod.check.jobs.options import SLURM_SHORT, Option
+from hpcmod.check.jobs.reading.calls import Call
+from hpcmod.check.jobs.reading.look import GPU_OPTIONS, TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.reading.options import SLURM_SHORT, Option
 
 
 def _no_shebang(look: Look) -> Iterator[Fault]:
@@ -124,7 +124,9 @@ def _srun_cpus(look: Look) -> Iterator[Fault]:
     for call in look.steps:
         named = {option.name for option in call.srun or ()}
         if call.name not in TOOLS and not named & {"cpus-per-task", "cpu-bind", "cpu_bind", "exact", "overlap"}:
-            what = f"srun of Slurm {look.site.job.slurm} does not take --cpus-per-task={asked.value} from sbatch: tasks get 1 CPU"
+            what = (
+                f"srun of Slurm {look.site.job.slurm} does not take over --cpus-per-task={asked.value}: tasks get 1 CPU"
+            )
             yield call.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
 

@@ -6,14 +6,20 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from hpcmod.check.jobs.look import Fault, Look, Rule
-from hpcmod.check.jobs.options import Option
-from hpcmod.check.jobs.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
+from hpcmod.check.jobs.reading.look import Fault, Look, Rule
+from hpcmod.check.jobs.reading.options import Option
+from hpcmod.check.jobs.reading.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
 
 _NUMBERS = {
     "ntasks", "ntasks-per-node", "tasks-per-node", "cpus-per-task", "cpus-per-gpu", "gpus-per-task", "threads-per-core",
 }  # fmt: skip
-_FORMER = {"workdir": "chdir", "share": "oversubscribe", "job_name": "job-name", "walltime": "time", "queue": "partition"}
+_FORMER = {
+    "workdir": "chdir",
+    "share": "oversubscribe",
+    "job_name": "job-name",
+    "walltime": "time",
+    "queue": "partition",
+}
 _MAY_REPEAT = {"constraint", "comment", "mail-type", "exclude", "network", "verbose", "quiet"}
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|INFINITE|UNLIMITED", re.IGNORECASE)
 
@@ -60,12 +66,18 @@ def _bad_value(look: Look) -> Iterator[Fault]:
             yield option.line, what, f"Write {_time(value)}."
         elif option.name.startswith("gpus") and value.startswith("gpu"):
             what = f"--{option.name}={value}: `gpu` would be the type of the GPU; sbatch refuses the job"
-            yield option.line, what, f"Write --{option.name}={value.rpartition(':')[2].lstrip('gpus=')}, or --gres={value}."
+            yield (
+                option.line,
+                what,
+                f"Write --{option.name}={value.rpartition(':')[2].lstrip('gpus=')}, or --gres={value}.",
+            )
         elif option.name == "gres" and not re.match(r"[A-Za-z]", value):
             yield option.line, f"--gres={value} does not name a resource", f"Write --gres=gpu:{value}."
         elif option.name == "gres" and re.match(r"gpus?[=]|gpus:", value):
-            yield option.line, f"--gres={value}: sbatch knows the resource as gpu, and counts behind a colon", (
-                f"Write --gres=gpu:{re.sub(r'[^0-9]', '', value)}."
+            yield (
+                option.line,
+                f"--gres={value}: sbatch knows the resource as gpu, and counts behind a colon",
+                (f"Write --gres=gpu:{re.sub(r'[^0-9]', '', value)}."),
             )
 
 
@@ -132,7 +144,7 @@ def _memory_of_parts(look: Look) -> Iterator[Fault]:
         option = look.option(name)
         each = _mebibytes(option.value) if option else None
         if option and each and kind and kind.memory_gib and each * count > kind.memory_gib * 1024:
-            what = f"{count} x {option.value} on each node, but a job may use {kind.memory_gib}G of a node of type {kind.name}"
+            what = f"{count} x {option.value} on each node, but a job may use {kind.memory_gib}G of a {kind.name} node"
             yield option.line, what, f"Write --{name}={kind.memory_gib // count}G."
 
 
@@ -166,7 +178,9 @@ def _log_directory(look: Look) -> Iterator[Fault]:
         for call in look.calls:
             made = [word.plain.rstrip("/").removeprefix("./") for word in call.program[1:]]
             if call.name == "mkdir" and directory.removeprefix("./") in made:
-                what = f"{directory} is made by the job, but Slurm opens the log before: without it the job fails at once"
+                what = (
+                    f"{directory} is made by the job, but Slurm opens the log before: without it the job fails at once"
+                )
                 yield option.line, what, f"Run mkdir -p {directory} once, before sbatch."
                 return
 
@@ -209,7 +223,9 @@ def _array_list(look: Look) -> Iterator[Fault]:
         index = re.search(rf"\$\{{{name}\[\$?\{{?SLURM_ARRAY_TASK_ID\}}?\]\}}", look.text)
         if index and count and last >= count:
             line = look.text.count("\n", 0, index.start()) + 1
-            what = f"{name} has {count} entries, counted from 0, and the array goes to {last}: the last tasks get nothing"
+            what = (
+                f"{name} has {count} entries, counted from 0, and the array goes to {last}: the last tasks get nothing"
+            )
             yield line, what, f"#SBATCH --array=0-{count - 1}"
 
 
@@ -231,7 +247,7 @@ def _is_variant(name: str, known: str) -> bool:
 def _too_many_cpus(look: Look) -> Iterator[Fault]:
     kind, each, ranks = look.node_type(), look.number("cpus-per-task"), look.ranks_per_node() or 1
     option = look.option("cpus-per-task")
-    if not kind or not kind.cores or not each or not option or look.option("ntasks") and not look.nodes():
+    if not kind or not kind.cores or not each or not option or (look.option("ntasks") and not look.nodes()):
         return
     threads = look.option("threads-per-core", "hint", "ntasks-per-core")
     doubled = not kind.reserved_cores or (threads and threads.value in ("2", "multithread"))

@@ -1,0 +1,62 @@
+"""Read batch scripts from disk, whatever the path names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, NotFoundError, explain_os_error
+
+LARGEST = 4 << 20
+"""Bytes; Slurm refuses larger batch scripts by default (slurm.conf(5), max_script_size)."""
+SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".batch")
+_LONGEST_LINE = 1 << 18  # bytes; a command line of Linux takes 128 KiB for one argument
+
+
+def is_batch_script(path: Path) -> bool:
+    """Say whether a file is a batch script: by its suffix, or by its first lines."""
+    if path.suffix in SUFFIXES:
+        return True
+    if path.suffix or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return re.match(rb"#!.*sh\b|#SBATCH", file.read(200)) is not None
+
+
+def read_batch_file(path: Path) -> str:
+    """Return the text of a batch script, carriage returns included: they are among the mistakes.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such file.
+    BadInputError
+        If it is not a regular file, too large for sbatch, or not text in UTF-8.
+    """
+    if not path.is_file():  # a pipe or a device would be read forever
+        if path.exists():
+            raise BadInputError(f"{path}: not a regular file", "Name a batch script: hpcmod lint train.sh")
+        raise NotFoundError(f"{path}: no such file", "Name a batch script: hpcmod lint train.sh")
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as err:
+        raise explain_os_error(err) from err
+    if len(data) > LARGEST:
+        raise BadInputError(f"{path}: larger than the {LARGEST >> 20} MiB that Slurm allows a batch script", "")
+    if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
+        raise BadInputError(f"{path}: a line is longer than {_LONGEST_LINE >> 10} KiB", "Read such data from a file.")
+    return _decode(path, data)
+
+
+def _decode(path: Path, data: bytes) -> str:
+    if b"\0" in data:
+        raise BadInputError(f"{path}: not text: byte 0 at position {data.index(0)}", "Name a batch script.")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as err:
+        line = data.count(b"\n", 0, err.start) + 1
+        raise BadInputError(
+            f"{path}: not UTF-8 text: byte {data[err.start]:#04x} on line {line}",
+            (f"Save it as UTF-8: iconv -f latin1 -t utf8 {path.name}"),
+        ) from err

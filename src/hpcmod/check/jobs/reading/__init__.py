@@ -1,0 +1,1 @@
+"""Read batch scripts as sbatch and bash do."""

@@ -1,0 +1,1 @@
+"""Rules for batch scripts: each finds one kind of mistake."""
