@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import getpass
-import glob
 import hashlib
 import json
 import os
@@ -20,8 +19,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from hpcmod.errors import BusyError
+from hpcmod.fs.reading import UnusableFileError, as_regular_file, read_file
+from hpcmod.fs.temporary import clear_leftovers, temporary_name
 
 HEARTBEAT = 5.0
 """Seconds between two touches of a held lock."""
@@ -32,6 +34,7 @@ SILENCE = 60.0
 POLL = 0.2
 """Seconds between two looks at a lock that is waited for."""
 
+_LIMIT = 64 << 10  # bytes of a lock
 _LONG = 120  # bytes of a name; with a host's 64 and two numbers it stays below the 255 that Linux takes
 
 
@@ -87,10 +90,10 @@ def lock_name(directory: str) -> str:
 def read_holder(path: Path) -> Holder | None:
     """Read who holds a lock; None if nobody does."""
     try:
-        return Holder(**json.loads(path.read_text()))
+        return Holder(**json.loads(read_file(path, _LIMIT)))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, TypeError, RecursionError) as err:
+    except (ValueError, TypeError, RecursionError, UnusableFileError) as err:
         raise BusyError(
             f"{path} is not one of our locks: {err}", f"Remove it if no installation runs: rm {path}"
         ) from err
@@ -126,22 +129,24 @@ def hold(
         If the lock is not to be had: the limit passed, or its holder on another host has fallen silent.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    waited = _acquire(path, limit, tell, on_stale, on_wait)
+    waited, lock = _acquire(path, limit, tell, on_stale, on_wait)
     stop = threading.Event()
-    heart = threading.Thread(target=_beat, args=(path, stop), daemon=True)
+    heart = threading.Thread(target=_beat, args=(lock, stop), daemon=True)
     heart.start()
     try:
         yield waited
     finally:
         stop.set()
         heart.join()
-        path.unlink(missing_ok=True)
+        if _is_still(path, lock):  # somebody was told to remove it, and another process may hold the next one
+            path.unlink(missing_ok=True)
+        os.close(lock)
 
 
-def _beat(path: Path, stop: threading.Event) -> None:
+def _beat(lock: int, stop: threading.Event) -> None:
     while not stop.wait(HEARTBEAT):
         with contextlib.suppress(OSError):  # the next beat may get through; silence is judged by others
-            os.utime(path)
+            os.utime(lock)
 
 
 def _acquire(
@@ -150,20 +155,23 @@ def _acquire(
     tell: Callable[[str], None],
     on_stale: Callable[[], None],
     on_wait: Callable[[], None],
-) -> bool:
+) -> tuple[bool, int]:
+    """Take the lock; return whether somebody was waited for, and the open lock."""
     began = looked = time.monotonic()
     told: Holder | None = None
     while True:
         with _guard(path):
-            if _take(path):
-                return told is not None
+            lock = _take(path)
+            if lock is not None:
+                return told is not None, lock
             holder = read_holder(path)
             if holder and holder.is_dead():
                 tell(f"clearing the lock of {holder}, which is gone")
                 path.unlink(missing_ok=True)
-                if _take(path):
+                lock = _take(path)
+                if lock is not None:
                     on_stale()
-                    return told is not None
+                    return told is not None, lock
                 continue
         now = time.monotonic()
         if holder and (holder != told or now - looked > SILENCE):  # it may fall silent while it is waited for
@@ -198,16 +206,22 @@ def _guard(path: Path) -> Iterator[bool]:
         with contextlib.suppress(OSError):
             while not alone:
                 opened.close()
-                file = opened.enter_context(guard.open("a"))
+                file = opened.enter_context(_open_guard(guard))
                 fcntl.flock(file, fcntl.LOCK_EX)
                 alone = _is_still(guard, file.fileno())
         yield alone
 
 
+def _open_guard(guard: Path) -> BinaryIO:
+    """Open a guard, which is made if it is not there; a link or a FIFO that somebody planted is not one."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return as_regular_file(os.open(guard, flags, 0o666), guard)
+
+
 def _is_still(path: Path, descriptor: int) -> bool:
     """Say whether a path is still that of an open file: whoever held it before may have removed it."""
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 
@@ -220,42 +234,36 @@ def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(f"{name}.{suffix}")
 
 
-def _take(path: Path) -> bool:
-    _clear_torn(path)
-    mine = _beside(path, f"{socket.gethostname()}.{os.getpid()}.{threading.get_native_id()}")
+def _take(path: Path) -> int | None:
+    """Make the lock, and return its descriptor; None if there is one."""
+    clear_leftovers(path.parent, path.name)
+    mine = path.with_name(temporary_name(path.name))
+    lock = os.open(mine, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        mine.write_text(json.dumps(asdict(Holder.me())))
-        mine.chmod(0o644)  # whatever the umask: others are to see whom they wait for
-        os.link(mine, path)
-    except FileExistsError:
-        return False
+        os.write(lock, json.dumps(asdict(Holder.me())).encode())
+        os.fchmod(lock, 0o644)  # whatever the umask: others are to see whom they wait for
+        os.link(mine, path, follow_symlinks=False)
     except OSError as err:
+        os.close(lock)
+        if isinstance(err, FileExistsError):
+            return None
         err.filename = err.filename or str(mine)  # a full disk is met while writing, which knows no name
         raise
     finally:
         mine.unlink(missing_ok=True)
-    return True
-
-
-def _clear_torn(path: Path) -> None:
-    """Remove the temporary files of processes of this host that were killed while they took the lock."""
-    stem = _beside(path, f"{socket.gethostname()}.").name
-    for torn in path.parent.glob(f"{glob.escape(stem)}*"):
-        pid = torn.name[len(stem) :].partition(".")[0]
-        if not Path("/proc", pid).exists():
-            torn.unlink(missing_ok=True)
+    return lock
 
 
 def _check_heartbeat(path: Path, holder: Holder) -> None:
     """Refuse to wait for another host's process that has been silent; both times are the file server's."""
-    probe = _beside(path, f"{socket.gethostname()}.{os.getpid()}.now")
-    probe.touch()
+    probe = path.with_name(temporary_name(path.name))
+    os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
-        silence = probe.stat().st_mtime - path.stat().st_mtime
+        silence = probe.lstat().st_mtime - path.lstat().st_mtime
     except FileNotFoundError:
         return
     finally:
-        probe.unlink(missing_ok=True)  # another thread of this process may have had the same
+        probe.unlink(missing_ok=True)
     if silence > SILENCE and holder.host != socket.gethostname():
         raise BusyError(
             f"{path} is held by {holder}, of which nothing was heard for {silence:.0f} s",

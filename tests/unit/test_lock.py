@@ -251,6 +251,47 @@ def test_a_file_that_is_no_lock_of_ours_is_left_alone_and_named(path: Path, text
     assert path.read_text() == text
 
 
+@pytest.mark.parametrize("kind", ["fifo", "link to a device", "huge"])
+def test_what_somebody_planted_as_a_lock_is_an_error_at_once(path: Path, kind: str) -> None:
+    path.parent.mkdir()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "huge":
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(BusyError, match="not one of our locks"), hold(path, limit=0.0, tell=print, on_stale=never):
+        pytest.fail("inside")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+def test_what_somebody_planted_as_a_guard_is_not_opened(path: Path, tmp_path: Path, kind: str) -> None:
+    path.parent.mkdir()
+    guard = path.with_name("a.lock.guard")
+    os.mkfifo(guard) if kind == "fifo" else guard.symlink_to(tmp_path / "new")
+    with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
+        pass
+    assert not (tmp_path / "new").exists()
+
+
+def test_no_lock_is_written_through_a_planted_link(path: Path, tmp_path: Path) -> None:
+    thesis = tmp_path / "thesis"
+    thesis.write_text("text")
+    path.parent.mkdir()
+    for suffix in ("", f".{os.getpid()}", f".{os.getpid()}.now", f".{os.getpid()}.{threading.get_native_id()}"):
+        path.with_name(f"a.lock.{socket.gethostname()}{suffix}").symlink_to(thesis)
+    with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
+        assert thesis.read_text() == "text"
+
+
+def test_a_lock_that_was_removed_and_taken_by_another_stays_the_others(path: Path) -> None:
+    with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
+        path.unlink()
+        other = plant(path)
+    assert read_holder(path) == other
+
+
 @pytest.mark.slow
 def test_of_eight_processes_never_two_are_inside_even_when_some_die_there(path: Path, tmp_path: Path) -> None:
     inside = tmp_path / "inside"
