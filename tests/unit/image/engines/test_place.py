@@ -89,6 +89,9 @@ def test_what_outlives_a_killed_build_is_ended_by_the_next(tmp_path: Path) -> No
         started.send_signal(signal.SIGKILL)
     os.kill(pid, 0)  # it runs on
     clear_place(build_directory(tmp_path, "x.sif"), ENVIRON)
+    until = time.monotonic() + 30
+    while runs(pid) and time.monotonic() < until:  # a killed process takes a moment to end
+        time.sleep(0.05)
     assert not runs(pid) and list(tmp_path.iterdir()) == []
 
 
