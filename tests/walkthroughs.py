@@ -15,6 +15,7 @@ SITES = {
     "marenostrum5": {"HPCMOD_SITE": "marenostrum5"},
     "frontier": {"HPCMOD_SITE": "frontier"},
     "cray-ex": {"HPCMOD_SITE": "cray-ex-gh200"},
+    "jobs": {"HPCMOD_SITE": "lumi", "SBATCH_ACCOUNT": "project_465000001"},
     "stage": {"HPCMOD_SITE": "lumi", "SBATCH_ACCOUNT": "project_465000001"},
 }
 """Pages of docs/how-to, and what is exported on the machine that each is for."""

@@ -1,0 +1,29 @@
+#!/bin/bash
+# 1 node of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
+#SBATCH --job-name=sweep
+# %x is the name of the job, %A its number, %a that in the array
+#SBATCH --output=%x-%A_%a.out
+#SBATCH --account=project_465000001
+#SBATCH --error=logs/%A_%a.err
+#SBATCH --chdir=/scratch/project_465000001
+#SBATCH --array=0-7%2
+#SBATCH --dependency=afterok:4711
+#SBATCH --time=00:30:00
+#SBATCH --partition=standard-g
+#SBATCH --nodes=1
+# one rank a GPU
+#SBATCH --ntasks-per-node=8
+# all cores that a job may use, shared out
+#SBATCH --cpus-per-task=7
+#SBATCH --gpus-per-node=8
+#SBATCH --mem=480G
+# single_node_vni: Slingshot on one node, too
+#SBATCH --network=single_node_vni
+
+module load PyTorch || exit
+
+# Each rank of a node gets the cores near its GPU, GPU 0 first.
+srun --export=ALL --kill-on-bad-exit=1 --nodes=1 --ntasks-per-node=8 --cpus-per-task=7 \
+    --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \
+    singularity exec "$SIF" \
+    conda-python-distributed sweep.py

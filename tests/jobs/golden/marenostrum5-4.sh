@@ -1,0 +1,20 @@
+#!/bin/bash
+# 1 node of marenostrum5 (gpp), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
+#SBATCH --job-name=preprocess
+# %x is the name of the job, %j its number
+#SBATCH --output=%x-%j.out
+#SBATCH --account=bsc98
+#SBATCH --qos=gp_debug
+#SBATCH --time=00:30:00
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=4
+# all cores that a job may use, shared out
+#SBATCH --cpus-per-task=28
+
+module load singularity || exit
+module load PyTorch || exit
+
+# Which cores a rank gets is left to Slurm.
+srun --export=ALL --kill-on-bad-exit=1 --nodes=1 --ntasks-per-node=4 --cpus-per-task=28 \
+    singularity exec "$SIF" \
+    conda-python-distributed preprocess.py
