@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
+import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hpcmod.errors import LackingError
 
 _LOOK = 0.5  # seconds after which a silent program is looked at
 _PATIENCE = 10  # seconds that a program has to tidy up when it is told to end
+_TIE = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGTERM: linux/prctl.h
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[3:])
+"""
+"""Becomes a program that gets SIGTERM when the process that started it dies, even of SIGKILL."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +37,24 @@ class Completed:
     stderr: str
 
 
+def clean_path(path: str) -> str:
+    """Return a PATH without empty and relative entries: those mean another directory wherever you are."""
+    return os.pathsep.join(one for one in path.split(os.pathsep) if one.startswith("/")) or os.defpath
+
+
+def which(program: str, environ: Mapping[str, str]) -> str | None:
+    """Return the path of a program on the PATH of an environment; None if it is not there."""
+    return shutil.which(program, path=clean_path(environ.get("PATH", "")))
+
+
 def run(
     argv: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
     stdin: str | None = None,
     timeout: float | None = None,
+    cwd: Path | None = None,
+    tied: bool = False,
 ) -> Completed:
     """Run a program to its end and return what it did; a non-zero status is the caller's to judge.
 
@@ -46,40 +68,83 @@ def run(
         What the program reads on its standard input; None for our own input.
     timeout
         Seconds after which the program is killed.
+    cwd
+        The program's working directory; None for our own.
+    tied
+        Whether the program ends with us: it leads a session, which is ended on any exception, and gets SIGTERM when
+        this process is killed.
 
     Raises
     ------
     LackingError
         If the program is not on this machine, or did not end in time.
     """
-    try:
-        done = subprocess.run(
-            list(argv),
-            env=env,
-            input=stdin,
-            timeout=timeout,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-    except OSError as err:
-        raise _cannot_start(argv[0], err) from err
-    except subprocess.TimeoutExpired as err:
-        raise LackingError(f"{argv[0]} did not end within {timeout} s") from err
-    return Completed(done.returncode, done.stdout, done.stderr)
+    child = _start(
+        argv,
+        env=env,
+        cwd=cwd,
+        tied=tied,
+        stdin=None if stdin is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=tied,
+    )
+    with child:
+        try:
+            stdout, stderr = child.communicate(stdin, timeout=timeout)
+        except BaseException as err:
+            if tied:
+                _end_group(child)
+            child.kill()
+            if isinstance(err, subprocess.TimeoutExpired):
+                raise LackingError(f"{argv[0]} did not end within {timeout} s") from err
+            raise
+    return Completed(child.returncode, stdout, stderr)
 
 
-def call(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
+def call(
+    argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None, tied: bool = False
+) -> int:
     """Run a program on our own terminal to its end and return its exit status.
+
+    Parameters
+    ----------
+    cwd, tied
+        As for `run`; it stays in our session, where it hears Ctrl-C itself.
 
     Raises
     ------
     LackingError
         If the program is not on this machine.
     """
+    with _start(argv, env=env, cwd=cwd, tied=tied) as child:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=_PATIENCE)
+            child.kill()
+            raise
+        except BaseException:
+            child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=_PATIENCE)
+            child.kill()
+            raise
+
+
+def _start(
+    argv: Sequence[str], *, env: Mapping[str, str] | None, cwd: Path | None, tied: bool, **how: Any
+) -> subprocess.Popen[Any]:
+    environ = os.environ if env is None else env
+    program = argv[0] if "/" in argv[0] else which(argv[0], environ)
+    if program is None:
+        raise _cannot_start(argv[0], FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    tie = [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), program] if tied else []
     try:
-        return subprocess.run(list(argv), env=env, check=False).returncode
+        return subprocess.Popen([*tie, *argv], executable=None if tied else program, env=env, cwd=cwd, **how)
     except OSError as err:
         raise _cannot_start(argv[0], err) from err
 
@@ -109,18 +174,16 @@ def follow(
     LackingError
         If the program is not on this machine.
     """
-    try:
-        child = subprocess.Popen(
-            list(argv),
-            env=env,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as err:
-        raise _cannot_start(argv[0], err) from err
+    child = _start(
+        argv,
+        env=env,
+        cwd=cwd,
+        tied=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
     with child, log.open("ab", buffering=0) as file:  # whoever reads it sees how far it is
         try:
             on_start(child.pid)
@@ -172,7 +235,7 @@ def become(argv: Sequence[str]) -> NoReturn:
         If the program is not on this machine.
     """
     try:
-        os.execvp(argv[0], list(argv))  # noqa: S606 - argv, no shell
+        os.execv(argv[0] if "/" in argv[0] else which(argv[0], os.environ) or argv[0], list(argv))  # noqa: S606 - no shell
     except OSError as err:
         raise _cannot_start(argv[0], err) from err
 

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hpcmod.errors import LackingError
-from hpcmod.process import call, follow, run
+from hpcmod.process import call, follow, run, which
 
 
 def python(code: str) -> list[str]:
@@ -115,3 +117,49 @@ def runs(pid: int) -> bool:
 def test_a_long_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="no-such-program cannot be started"):
         follow(["no-such-program"], log=tmp_path / "log", env=os.environ, cwd=tmp_path)
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A program in the working directory that nobody has asked for by its path."""
+    program = tmp_path / "planted"
+    program.write_text("#!/bin/sh\necho planted\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    return program.name
+
+
+@pytest.mark.parametrize("path", [".", "", ":/usr/bin", "/usr/bin::/bin", "./:/bin"])
+def test_no_program_of_the_working_directory_is_started_by_its_name(planted: str, path: str) -> None:
+    assert which(planted, {"PATH": path}) is None
+    with pytest.raises(LackingError):
+        run([planted], env={"PATH": path})
+    assert run([f"./{planted}"], env={"PATH": path}).stdout == "planted\n"
+
+
+@pytest.mark.parametrize("door", ["run", "call"])
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_a_tied_program_ends_with_the_process_that_started_it(tmp_path: Path, door: str, sent: signal.Signals) -> None:
+    there = tmp_path / "pid"
+    child = f"import os, time; open({str(there)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    code = f"import sys; from hpcmod.process import {door}; {door}([sys.executable, '-c', {child!r}], tied=True)"
+    parent = subprocess.Popen(python(code))
+    try:
+        _wait_for(lambda: there.exists() and bool(there.read_text()))
+        number = int(there.read_text())
+    finally:
+        parent.send_signal(sent)
+        parent.wait()
+    _wait_for(lambda: not Path(f"/proc/{number}").exists() or " Z " in Path(f"/proc/{number}/stat").read_text())
+
+
+def test_a_tied_program_that_is_missing_is_named() -> None:
+    with pytest.raises(LackingError, match="no-such-program-anywhere"):
+        run(["no-such-program-anywhere"], tied=True)
+
+
+def _wait_for(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -20,7 +20,7 @@ from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import remove_code
 from hpcmod.errors import CheckFailedError
 from hpcmod.fs.tree import write_file
-from hpcmod.process import run
+from hpcmod.install.eb import run_eb
 
 _KEPT = "kept"
 _SUFFIX = {".lua": "Lua", "": "Tcl"}
@@ -110,7 +110,7 @@ def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, e
     write_file(ours, text)
     # the module looks for notices in the catalogues that are known here
     known = ":".join(filter(None, (str(stage.catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
-    done = run(eb_command(stage, easyconfig), env={**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known})
+    done = run_eb(eb_command(stage, easyconfig)[1:], {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known})
     if done.status:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SAID:])
         raise CheckFailedError(

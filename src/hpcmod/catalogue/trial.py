@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, LackingError
 from hpcmod.model.catalogue.record import Check
-from hpcmod.process import Completed, run
+from hpcmod.process import Completed, run, which
 from hpcmod.render.checkscript import render_check
 
 EASYBUILD_CHECK = "eb: the module loads, the image starts, sanity_check_commands of the easyconfig"
@@ -82,7 +81,7 @@ def find_srun(environ: Mapping[str, str], *, use_slurm: bool, needed: bool) -> s
     LackingError
         If it is needed, and there is none.
     """
-    srun = shutil.which("srun", path=environ.get("PATH")) if use_slurm else None
+    srun = which("srun", environ) if use_slurm else None
     if srun and run(["sinfo", "--noheader"], env=environ, timeout=60).status == 0:
         return srun
     if needed:

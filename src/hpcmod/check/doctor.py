@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from hpcmod.errors import HpcmodError
+from hpcmod.install.eb import isolated
 from hpcmod.install.runtime import find_runtime
 from hpcmod.machine import load_site
-from hpcmod.process import run
+from hpcmod.process import run, which
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -69,7 +70,7 @@ def _check_module_tool(environ: Mapping[str, str]) -> Finding:
 
 
 def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
-    eb = shutil.which("eb", path=environ.get("PATH"))
+    eb = which("eb", environ)
     if eb is None:
         yield Finding(FAIL, "eb", "not on PATH", "Activate the Python environment that hpcmod is installed in.")
         return
@@ -77,7 +78,7 @@ def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
     python = environ.get("EB_PYTHON") or "python3"
     included = bool(environ.get("EASYBUILD_INCLUDE_EASYBLOCKS"))
     module = "hpcmod" if included else "easybuild.easyblocks.generic.containermodule"
-    if run([python, "-c", f"import {module}"], env=environ).status == 0:
+    if run([python, "-c", f"import {module}"], env=isolated(environ), cwd=Path("/")).status == 0:
         yield Finding(OK, "easyblock", f"{python} imports {module}")
     else:
         cure = 'Activate the Python environment that hpcmod is installed in, or: eval "$(hpcmod env)"'

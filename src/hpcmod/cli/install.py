@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,13 +12,13 @@ import click
 from hpcmod.catalogue.copies import loading_commands
 from hpcmod.catalogue.index import release_key
 from hpcmod.cli.containers import Here, complete_container, look_around, tell
-from hpcmod.cli.recipes import Recipe, eb_environ, find_recipe, is_easyconfig
-from hpcmod.errors import BusyError, LackingError
+from hpcmod.cli.recipes import Recipe, eb_environ, find_easyconfig, find_recipe, is_easyconfig
+from hpcmod.errors import BusyError
+from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import Installed, find_in_tree, own_trees
 from hpcmod.install.own_default import mark_default
 from hpcmod.install.own_place import MODULES, choose_prefix
 from hpcmod.model.catalogue.lifecycle import choose_default
-from hpcmod.process import call
 from hpcmod.render.quote import sh_word
 
 
@@ -40,7 +39,7 @@ def install(containers: tuple[str, ...], prefix: Path | None, dry_run: bool, reb
     """Install container modules by name, or from easyconfigs: composes and runs `eb`.
 
     CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue. You get your own copy, beside the site's, and the line
-    that loads it.
+    that loads it. An easyconfig ends in .eb, or is a path: ./FILE.
 
     \b
     Examples:
@@ -55,38 +54,20 @@ def install(containers: tuple[str, ...], prefix: Path | None, dry_run: bool, reb
     for recipe in recipes.values():
         _check_not_loaded(recipe)
     wanted = [one for one in recipes.values() if rebuild or dry_run or not _is_installed(here, one, asked=prefix)]
-    files = [text for text in containers if text not in recipes]
+    files = [find_easyconfig(text) for text in containers if text not in recipes]
     environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
     flags = [*_place(chosen), *["--extended-dry-run"] * dry_run]
     status = 0
     if files:
-        status = call([find_eb(), *files, *flags, *["--rebuild"] * rebuild], env=environ)
+        status = call_eb([*files, *flags, *["--rebuild"] * rebuild], environ)
     if wanted and not status:
         # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy that is to be made
         again = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
-        status = call([find_eb(), *(str(one.easyconfig) for one in wanted), *flags, *again], env=environ)
+        status = call_eb([*(str(one.easyconfig) for one in wanted), *flags, *again], environ)
     if not status and not dry_run:
         for recipe in recipes.values():
             _show_how_to_load(look_around(site), recipe, chosen)
     sys.exit(status)
-
-
-def find_eb() -> str:
-    """Find EasyBuild's command: on PATH, or installed with hpcmod.
-
-    Raises
-    ------
-    LackingError
-        If there is none.
-    """
-    if shutil.which("eb"):
-        return "eb"
-    beside = Path(sys.executable).with_name("eb")
-    if beside.is_file():
-        return str(beside)
-    raise LackingError(
-        "the command `eb` of EasyBuild is missing", f"Load the site's module of EasyBuild, or ask for one at {beside}."
-    )
 
 
 def _place(prefix: Path | None) -> list[str]:

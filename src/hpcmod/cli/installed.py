@@ -23,13 +23,12 @@ from hpcmod.cli.containers import (
     site_option,
     tell,
 )
-from hpcmod.cli.install import find_eb
 from hpcmod.cli.recipes import Recipe, eb_environ, find_own_recipe
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.image.provenance import parse_provenance, sidecar, write_provenance
+from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import RECORD, Installed
 from hpcmod.install.remove import is_package_layer, make_removal, remove
-from hpcmod.process import call
 from hpcmod.render.quote import sh_word, terminal
 
 _UPDATE = "HPCMOD_UPDATE"
@@ -165,7 +164,7 @@ def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool) -> i
         click.echo(" ".join(map(sh_word, argv)))
         return 0
     _restore_provenance(own)
-    return call(argv, env={**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"})
+    return call_eb(argv[1:], {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"})
 
 
 def _restore_provenance(own: Installed) -> None:
@@ -183,7 +182,7 @@ def _eb_command(own: Installed, recipe: Recipe) -> list[str]:
     """Make the command line that installs again to the very places, wherever `eb` would install now."""
     tree = _without(own.modulefile.with_name(own.version), own.module)
     software = _without(own.root, own.module)
-    argv = [find_eb(), str(recipe.easyconfig), "--rebuild"]
+    argv = ["eb", str(recipe.easyconfig), "--rebuild"]
     argv += [f"--module-syntax={'Lua' if own.modulefile.suffix == '.lua' else 'Tcl'}"]
     if tree and software:
         argv += [f"--installpath-software={software}", f"--installpath-modules={tree.parent}"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -21,7 +20,7 @@ from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, with_options
 from hpcmod.model.site import STAGE_PLACES, Site
-from hpcmod.process import become, run
+from hpcmod.process import become, run, which
 
 JSON_VERSION = 1
 _MARK = "Written by `hpcmod job`"
@@ -144,7 +143,7 @@ def _explain_output(request: JobRequest) -> Iterator[str]:
 
 def _test(text: str, *, must: bool) -> str:
     """Let Slurm say whether and when it could run a script; empty where there is no Slurm."""
-    if shutil.which("sbatch") is None:
+    if which("sbatch", os.environ) is None:
         return ""
     try:
         done = run(["sbatch", "--test-only"], stdin=text, timeout=_PATIENCE)

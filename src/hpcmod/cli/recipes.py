@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from hpcmod.catalogue.find import find_container
 from hpcmod.cli.containers import Here, say_end
 from hpcmod.cli.environment import environment_of_eb
-from hpcmod.errors import NotFoundError
+from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord
 
@@ -26,8 +27,30 @@ class Recipe:
 
 
 def is_easyconfig(text: str) -> bool:
-    """Say whether a word names an easyconfig, and not a container."""
-    return text.endswith(".eb") or ("/" in text and Path(text).is_file())
+    """Return whether a word names an easyconfig: it ends in .eb or is a path. NAME/VERSION is a container."""
+    return text.endswith(".eb") or text.startswith(("./", "../", "/"))
+
+
+def find_easyconfig(text: str) -> str:
+    """Return what `eb` is given for an easyconfig: the absolute path of a file, else its name, for the robot path.
+
+    Raises
+    ------
+    BadInputError
+        If a bare name is a file of another user in the working directory: an easyconfig is code.
+    """
+    path = Path(text)
+    if "/" not in text:
+        try:
+            found = path.stat()
+        except OSError:
+            return text
+        if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o002:
+            raise BadInputError(
+                f"{path.absolute()} belongs to another user or is writable by all, and an easyconfig is code",
+                f"If you trust it, name it with its path: ./{text}",
+            )
+    return str(path.absolute())
 
 
 def find_recipe(here: Here, text: str) -> Recipe:

@@ -28,11 +28,12 @@ def image_directories(parents: Sequence[str], name: str, central: Sequence[str])
 
 
 def find_image(reference: ImageReference, directories: Sequence[str]) -> Path | None:
-    """Find an image: a path as it is, any other by its file name in the directories, in their order."""
-    if reference.kind == "path":
-        candidates = [Path(reference.text)]
-    else:
-        candidates = [Path(directory, reference.file_name) for directory in directories]
+    """Return the first image of that path or file name in the directories, in their order; an absolute path as it is.
+
+    A relative path is not taken from the working directory: an easyconfig means one beside itself.
+    """
+    name = reference.text if reference.kind == "path" else reference.file_name
+    candidates = [Path(directory, name) for directory in (directories or ["/"])]
     return next((path.absolute() for path in candidates if path.is_file()), None)
 
 

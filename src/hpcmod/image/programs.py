@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError, LackingError
 from hpcmod.model.reference import ImageReference
-from hpcmod.process import call
+from hpcmod.process import call, which
 
 RUNTIMES = ("apptainer", "singularity")
 _DAEMONS = ("docker", "podman")
@@ -26,7 +25,7 @@ def find_program(names: Sequence[str], environ: Mapping[str, str], *, why: str) 
     LackingError
         If this machine has none of them.
     """
-    found = next((path for name in names if (path := shutil.which(name, path=environ.get("PATH")))), None)
+    found = next((path for name in names if (path := which(name, environ))), None)
     if found is None:
         raise LackingError(
             f"{why} needs {' or '.join(names)}, and none is on PATH",

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError
 from hpcmod.model.plan import RUNTIMES
-from hpcmod.process import run
+from hpcmod.process import run, which
 from hpcmod.render.quote import sh_word
 
 
 def find_runtime(environ: Mapping[str, str]) -> str | None:
     """Find the runtime on PATH; None if this machine has none."""
-    return next((path for name in RUNTIMES if (path := shutil.which(name, path=environ.get("PATH")))), None)
+    return next((path for name in RUNTIMES if (path := which(name, environ))), None)
 
 
 def check_starts(image: Path, runtime: str, environ: Mapping[str, str]) -> None:

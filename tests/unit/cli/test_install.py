@@ -31,15 +31,15 @@ class FakeCall:
         self.argv: list[str] = []
         self.env: dict[str, str] = {}
 
-    def __call__(self, argv: Sequence[str], *, env: Mapping[str, str]) -> int:
-        self.argv, self.env = list(argv), dict(env)
+    def __call__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+        self.argv, self.env = ["eb", *arguments], dict(environ)
         return self.status
 
 
 @pytest.fixture
 def eb(monkeypatch: pytest.MonkeyPatch) -> FakeCall:
     call = FakeCall(0)
-    monkeypatch.setattr("hpcmod.cli.install.call", call)
+    monkeypatch.setattr("hpcmod.cli.install.call_eb", call)
     return call
 
 
@@ -55,6 +55,20 @@ def eb(monkeypatch: pytest.MonkeyPatch) -> FakeCall:
 def test_install_is_one_call_of_eb(eb: FakeCall, flags: list[str], argv: list[str]) -> None:
     assert hpcmod("install", "a.eb", *flags).exit_code == 0
     assert eb.argv == argv
+
+
+def test_an_easyconfig_in_the_working_directory_is_named_absolutely_and_is_the_users_own(
+    eb: FakeCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.eb").touch(mode=0o644)
+    assert hpcmod("install", "a.eb", "./b.eb", "../c").exit_code == 0
+    assert eb.argv == ["eb", f"{tmp_path}/a.eb", f"{tmp_path}/b.eb", f"{tmp_path}/../c"]
+    monkeypatch.setattr("hpcmod.cli.recipes.os.geteuid", lambda: 4242)
+    refused = hpcmod("install", "a.eb")
+    assert refused.exit_code == 2
+    assert "./a.eb" in refused.stderr
+    assert hpcmod("install", "./a.eb").exit_code == 0
 
 
 @pytest.mark.parametrize("status", [0, 1, 6])

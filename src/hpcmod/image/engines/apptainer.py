@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,7 @@ from hpcmod.image.engines.engine import Source, check_base, check_done
 from hpcmod.image.engines.place import Place
 from hpcmod.image.programs import without_settings
 from hpcmod.model.reference import ImageReference
-from hpcmod.process import run
+from hpcmod.process import run, which
 
 _PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")
 
@@ -49,7 +48,7 @@ class Apptainer:
     def lacks(self, environ: Mapping[str, str]) -> str:
         """As of every engine."""
         way = WAYS[self.way]
-        missing = [one for one in (way.program, way.companion) if not shutil.which(one, path=environ.get("PATH"))]
+        missing = [one for one in (way.program, way.companion) if not which(one, environ)]
         if missing:
             return f"no {missing[0]} on PATH"
         if self.way == "proot" and "singularity-ce" not in run(["singularity", "--version"], env=environ).stdout:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from hpcmod.errors import HpcmodError
 from hpcmod.image.engines.engine import Source, check_base, check_done, exact
 from hpcmod.image.engines.place import Place
 from hpcmod.model.reference import ImageReference
+from hpcmod.process import which
 
 _BUILT = "oci:image:built"
 """Where the image goes, without being committed to the storage first: a layout in the place, its layers unpacked."""
@@ -40,7 +40,7 @@ class Buildah:
     def lacks(self, environ: Mapping[str, str]) -> str:
         """As of every engine."""
         needed = (self.name, _FUSE) if self.way == _FUSE else (self.name,)
-        missing = [each for each in needed if not shutil.which(each, path=environ.get("PATH"))]
+        missing = [each for each in needed if not which(each, environ)]
         return f"no {missing[0]} on PATH" if missing else ""
 
     def build(self, place: Place, source: Source) -> ImageReference:
@@ -53,7 +53,7 @@ class Buildah:
 
     def _call(self, place: Place) -> list[str]:
         driver = "overlay" if self.way == _FUSE else self.way
-        mount = shutil.which(_FUSE, path=place.environ.get("PATH"))
+        mount = which(_FUSE, place.environ)
         options = ["--storage-opt", f"overlay.mount_program={mount}"] if self.way == _FUSE else []
         storage = ["--root", os.fspath(place.directory / "storage"), "--runroot", os.fspath(place.runroot)]
         return [self.name, *storage, "--storage-driver", driver, *options]

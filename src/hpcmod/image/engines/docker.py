@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,6 +10,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.image.engines.engine import Source, check_done
 from hpcmod.image.engines.place import Place
 from hpcmod.model.reference import ImageReference
+from hpcmod.process import which
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Docker:
 
     def lacks(self, environ: Mapping[str, str]) -> str:
         """As of every engine."""
-        return "" if shutil.which("docker", path=environ.get("PATH")) else "no docker on PATH"
+        return "" if which("docker", environ) else "no docker on PATH"
 
     def build(self, place: Place, source: Source) -> ImageReference:
         """As of every engine; the daemon keeps the layers, as it does for whoever uses it, but not the image."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError, LackingError
-from hpcmod.process import follow, run
+from hpcmod.process import follow, run, which
 
 ELSEWHERE = "build elsewhere: HPCMOD_BUILD_DIR=DIRECTORY"
 """What puts a build on another disk, as the end of a sentence."""
@@ -185,7 +185,7 @@ def remove_tree(path: Path, environ: Mapping[str, str]) -> None:
     for remover in _REMOVERS:
         if not path.exists():
             return
-        if shutil.which(remover[0], path=environ.get("PATH")):
+        if which(remover[0], environ):
             run([*remover, os.fspath(path)], env=environ)
     if path.exists():
         raise LackingError(f"{path}: cannot be removed", f"Remove it by hand: buildah unshare rm -rf {path}")

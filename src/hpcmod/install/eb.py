@@ -1,0 +1,70 @@
+"""Run EasyBuild so that nothing in the working directory is executed, and so that it ends when hpcmod does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hpcmod.errors import LackingError
+from hpcmod.machine import is_profile_file
+from hpcmod.process import Completed, call, clean_path, run, which
+
+_NEUTRAL = Path("/")
+"""Where `eb` runs: it is `python -m`, and looks for modules and easyconfigs in its working directory."""
+
+_FILES = ("HPCMOD_CACHE", "HPCMOD_LOCK")
+
+
+def call_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run `eb` on our own terminal and return its exit status; paths among the arguments must be absolute.
+
+    Raises
+    ------
+    LackingError
+        If there is no `eb`.
+    """
+    return call([find_eb(environ), *arguments], env=isolated(environ), cwd=_NEUTRAL, tied=True)
+
+
+def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:
+    """Run `eb` to its end and return what it did, as `call_eb`."""
+    return run([find_eb(environ), *arguments], env=isolated(environ), cwd=_NEUTRAL, tied=True)
+
+
+def find_eb(environ: Mapping[str, str]) -> str:
+    """Return the path of EasyBuild's command: on PATH, or installed with hpcmod.
+
+    Raises
+    ------
+    LackingError
+        If there is none.
+    """
+    found = which("eb", environ)
+    beside = Path(sys.executable).with_name("eb")
+    if found or beside.is_file():
+        return found or str(beside)
+    raise LackingError(
+        "the command `eb` of EasyBuild is missing", f"Load the site's module of EasyBuild, or ask for one at {beside}."
+    )
+
+
+def isolated(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which no program and no Python module comes from the working directory.
+
+    What hpcmod's own variables name relative to it is named absolutely: `eb` runs elsewhere.
+    """
+    paths = [one for one in environ.get("PYTHONPATH", "").split(":") if one.startswith("/")]
+    found = {
+        **environ,
+        "PATH": clean_path(environ.get("PATH", "")),
+        "PYTHONPATH": ":".join(paths),
+        "PYTHONSAFEPATH": "1",  # Python 3.11; older ones are kept from it by the neutral directory
+    }
+    for name in _FILES:
+        if found.get(name):
+            found[name] = str(Path(found[name]).absolute())
+    if is_profile_file(found.get("HPCMOD_SITE", "")):
+        found["HPCMOD_SITE"] = str(Path(found["HPCMOD_SITE"]).absolute())
+    catalogues = [str(Path(one).absolute()) for one in found.get("HPCMOD_CATALOGUE", "").split(":") if one]
+    return {**found, "HPCMOD_CATALOGUE": ":".join(catalogues)} if catalogues else found

@@ -1,0 +1,86 @@
+"""Nothing that another user puts into the working directory is run, by the real `eb`."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.catalogues import make_catalogue, make_record
+from tests.integration.conftest import TOY_IMAGE, sha256_of, write_easyconfig
+from tests.stack import Done, EasyBuild, Stack, run
+
+pytestmark = pytest.mark.stack
+
+NAMES = ("easybuild", "hpcmod", "json", "logging", "sitecustomize")
+"""Modules that `eb` or its Python import early."""
+
+
+@pytest.fixture(scope="module")
+def eb(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
+    """An EasyBuild with a catalogue of one container, Toy/1.0."""
+    top = tmp_path_factory.mktemp("top")
+    sha256 = sha256_of(stack.tiny_sif)
+    record = make_record("Toy/1.0", sif=TOY_IMAGE, sha256=sha256, size=stack.tiny_sif.stat().st_size)
+    catalogue = make_catalogue(top / "catalogue", record)
+    for place in (catalogue.images, catalogue.easyconfigs_of("Toy")):
+        place.mkdir(parents=True)
+    (catalogue.images / TOY_IMAGE).symlink_to(stack.tiny_sif)
+    write_easyconfig(catalogue.easyconfigs_of("Toy"), checksums=[sha256])
+    variables = {"HPCMOD_CATALOGUE": str(catalogue.directory), "HPCMOD_SITE": "generic"}
+    return EasyBuild(stack, top, top / "central", variables=variables)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A directory full of what its owner would like others to run."""
+    for name in NAMES:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
+    for name in ("eb", "apptainer", "singularity", "python3", "id"):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\necho {name} >> {tmp_path}/ran\nexit 1\n")
+        program.chmod(0o755)
+    (tmp_path / "Toy").mkdir()
+    for planted in (tmp_path / "Toy" / "1.0", tmp_path / "Toy-1.0.eb"):
+        planted.write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('easyconfig')\n")
+    (tmp_path / "Toy-1.0.eb").chmod(0o666)
+    return tmp_path
+
+
+def hpcmod(eb: EasyBuild, here: Path, *words: str) -> Done:
+    environ = eb.environment()
+    environ["PATH"] = f".::{environ['PATH']}"
+    return run([str(eb.stack.python.parent / "hpcmod"), *words], environ, here)
+
+
+def test_a_container_is_installed_and_not_the_file_of_its_name(eb: EasyBuild, here: Path) -> None:
+    done = hpcmod(eb, here, "install", "--dry-run", "Toy/1.0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Toy" in done.stdout
+    assert not (here / "ran").exists(), (here / "ran").read_text()
+
+
+def test_an_easyconfig_of_another_user_is_taken_only_by_its_path(eb: EasyBuild, here: Path) -> None:
+    done = hpcmod(eb, here, "install", "--dry-run", "Toy-1.0.eb")
+    assert done.returncode == 2
+    assert "name it with its path: ./Toy-1.0.eb" in done.stderr
+    assert not (here / "ran").exists()
+    assert stat.S_IMODE((here / "Toy-1.0.eb").stat().st_mode) == 0o666
+    hpcmod(eb, here, "install", "--dry-run", "./Toy-1.0.eb")
+    assert (here / "ran").read_text().strip("easyconfig") == ""
+
+
+def test_an_easyconfig_of_a_relative_path_is_the_one_that_is_meant(eb: EasyBuild, here: Path) -> None:
+    own = write_easyconfig(here / "Toy", name="Own")
+    done = hpcmod(eb, here, "install", "--dry-run", f"./Toy/{own.name}")
+    assert "Own" in done.stdout, done.stdout + done.stderr
+    assert not (here / "ran").exists()
+
+
+@pytest.mark.parametrize("words", [("doctor",), ("ls",), ("update", "--dry-run", "--all")])
+def test_other_verbs_run_nothing_of_the_working_directory_either(
+    eb: EasyBuild, here: Path, words: tuple[str, ...]
+) -> None:
+    hpcmod(eb, here, *words)
+    assert not (here / "ran").exists(), (here / "ran").read_text()
