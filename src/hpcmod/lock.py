@@ -1,41 +1,44 @@
-"""A lock that says who holds it, so that one whose holder is dead can be told from one to wait for.
+"""A lock that names its holder: others wait for one that lives, and replace one that is known to be dead.
 
-The lock is a small file made whole by a hard link (atomic on NFS and Lustre too, where flock may be missing). It names
-host, process and the time that process started. On the holder's host anybody can see whether it still lives; elsewhere
-only its heartbeat tells: the file's time of change, touched every few seconds.
+The lock is a small file that gets its name by a hard link, in one step on every file system that has links, over NFS
+and on Lustre too. A holder is known to be dead only in the same boot of the same machine, and in the same namespaces:
+there the kernel says whether the process exists. Everywhere else only the heartbeat counts, the times of the file that
+its holder touches every few seconds; when they stay the same for long, the user decides.
+
+docs/explanation/locks.md says which file systems this is right on, and why.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import getpass
 import hashlib
 import json
 import os
+import secrets
 import socket
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import BinaryIO
 
 from hpcmod.errors import BusyError
-from hpcmod.fs.reading import UnusableFileError, as_regular_file, read_file
 from hpcmod.fs.temporary import clear_leftovers, temporary_name
 
 HEARTBEAT = 5.0
 """Seconds between two touches of a held lock."""
 
 SILENCE = 60.0
-"""Seconds without a heartbeat after which another host's lock is no longer waited for."""
+"""Seconds without a heartbeat after which a holder that cannot be asked for is no longer waited for."""
 
 POLL = 0.2
 """Seconds between two looks at a lock that is waited for."""
 
-_LIMIT = 64 << 10  # bytes of a lock
-_LONG = 120  # bytes of a name; with a host's 64 and two numbers it stays below the 255 that Linux takes
+_LIMIT = 4096  # bytes of a lock
+_LONGEST = 256  # characters of each of its texts
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,33 @@ class Holder:
     host: str
     pid: int
     started: str
-    """Start of the process in clock ticks since boot, and the boot's id: a later process of that number differs."""
+    """Start of the process in clock ticks since boot; empty if that could not be seen."""
     user: str
     since: str
+    machine: str = ""
+    """Identifies this boot of this machine, and the namespaces of processes and sockets; empty if that is unknown."""
+    token: str = ""
+    """Random: no two locks are the same."""
 
     @classmethod
     def me(cls) -> Holder:
         """Describe this process."""
         since = time.strftime("%Y-%m-%d %H:%M:%S")
-        return cls(socket.gethostname(), os.getpid(), _start_of(os.getpid()), _user_name(), since)
+        pid = os.getpid()
+        return cls(socket.gethostname(), pid, _start_of(pid), _user_name(), since, _machine(), secrets.token_hex(8))
 
     def is_dead(self) -> bool:
-        """Say whether the process is known to be gone; False where that cannot be known from this host."""
-        return self.host == socket.gethostname() and _start_of(self.pid) != self.started
+        """Return whether the process is known to be gone; False where that cannot be known from here."""
+        if not self.machine or self.machine != _machine():
+            return False
+        try:
+            os.kill(self.pid, 0)  # sees every process, also where /proc is mounted with hidepid
+        except (ProcessLookupError, OverflowError):
+            return True
+        except OSError:  # it is another user's
+            pass
+        started = _start_of(self.pid)
+        return bool(started and self.started) and started != self.started
 
     def __str__(self) -> str:
         """Name the process for a message."""
@@ -72,31 +89,94 @@ def _user_name() -> str:
 
 
 def _start_of(pid: int) -> str:
+    """Return when a process started, `ended` for one that only waits to be collected, or empty if it is not visible."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        if str(Path("/proc/self").readlink()) != str(os.getpid()):  # /proc of another namespace: other processes
+            return ""
+        found = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return ""
-    fields = stat.rpartition(")")[2].split()
-    # killed, but its parent has not asked for it yet: it holds nothing any more
-    return "" if fields[0] in "ZX" else f"{fields[19]}@{boot}"
+    return "ended" if found[0] in "ZX" else found[19]
+
+
+def _machine() -> str:
+    """Return what processes share that see each other and `_alone`: the boot and two namespaces; empty if unknown."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        spaces = [str(Path(f"/proc/self/ns/{name}").stat().st_ino) for name in ("pid", "net")]
+        return "/".join([boot, *spaces])
+    except OSError:
+        return ""
 
 
 def lock_name(directory: str) -> str:
-    """Name the lock of an installation, short whatever the length of its path: there is a limit to names of files."""
+    """Return the lock's name for an installation, short whatever the length of its path: file names have a limit."""
     return f"hpcmod_{Path(directory).parent.name[:60]}_{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """A lock as it was at one look."""
+
+    holder: Holder
+    file: tuple[int, int]
+    """Device and inode."""
+    beat: tuple[int, int]
+    """Times of its last change; they are only compared with each other, so that no clock matters."""
+
+
 def read_holder(path: Path) -> Holder | None:
-    """Read who holds a lock; None if nobody does."""
+    """Return who holds a lock; None if nobody does.
+
+    Raises
+    ------
+    BusyError
+        If what is there is not a lock.
+    """
+    seen = _look(path)
+    return seen.holder if seen else None
+
+
+def _look(path: Path) -> _Seen | None:
     try:
-        return Holder(**json.loads(read_file(path, _LIMIT)))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, TypeError, RecursionError, UnusableFileError) as err:
-        raise BusyError(
-            f"{path} is not one of our locks: {err}", f"Remove it if no installation runs: rm {path}"
-        ) from err
+    except OSError as err:
+        if err.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+            raise _not_ours(path, os.strerror(err.errno)) from err
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LIMIT:
+            raise _not_ours(path, "not a small regular file")
+        text = os.read(descriptor, _LIMIT)
+    finally:
+        os.close(descriptor)
+    try:
+        holder = _parse(text)
+    except (ValueError, TypeError, RecursionError) as err:
+        raise _not_ours(path, str(err) or "nested too deeply") from err
+    return _Seen(holder, (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_ctime_ns))
+
+
+def _parse(text: bytes) -> Holder:
+    known = {one.name for one in fields(Holder)}
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise TypeError("it is not a table")
+    found = Holder(**{name: value for name, value in values.items() if name in known})
+    if isinstance(found.pid, bool) or not isinstance(found.pid, int) or found.pid < 1:
+        raise ValueError("it does not name a process")
+    for value in asdict(found).values():
+        if value != found.pid and (not isinstance(value, str) or len(value) > _LONGEST):
+            raise ValueError("its fields are not short texts")
+        str(value).encode()  # surrogates cannot be printed
+    return found
+
+
+def _not_ours(path: Path, why: str) -> BusyError:
+    return BusyError(f"{path} is not one of our locks: {why}", f"Remove it if nothing of hpcmod runs: rm {path}")
 
 
 @contextlib.contextmanager
@@ -126,27 +206,29 @@ def hold(
     Raises
     ------
     BusyError
-        If the lock is not to be had: the limit passed, or its holder on another host has fallen silent.
+        If the limit passed, or a holder that cannot be asked for gave no heartbeat for `SILENCE` seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    waited, lock = _acquire(path, limit, tell, on_stale, on_wait)
+    waited, mine = _acquire(path, limit, tell, on_stale, on_wait)
     stop = threading.Event()
-    heart = threading.Thread(target=_beat, args=(lock, stop), daemon=True)
+    heart = threading.Thread(target=_beat, args=(mine, stop), daemon=True)
     heart.start()
     try:
         yield waited
     finally:
         stop.set()
         heart.join()
-        if _is_still(path, lock):  # somebody was told to remove it, and another process may hold the next one
-            path.unlink(missing_ok=True)
-        os.close(lock)
+        try:
+            if _is_at(path, mine):  # else it was removed by hand, and this is another one's
+                path.unlink(missing_ok=True)
+        finally:
+            os.close(mine)
 
 
-def _beat(lock: int, stop: threading.Event) -> None:
+def _beat(mine: int, stop: threading.Event) -> None:
     while not stop.wait(HEARTBEAT):
         with contextlib.suppress(OSError):  # the next beat may get through; silence is judged by others
-            os.utime(lock)
+            os.utime(mine)
 
 
 def _acquire(
@@ -156,116 +238,144 @@ def _acquire(
     on_stale: Callable[[], None],
     on_wait: Callable[[], None],
 ) -> tuple[bool, int]:
-    """Take the lock; return whether somebody was waited for, and the open lock."""
-    began = looked = time.monotonic()
+    """Take the lock; return whether somebody was waited for, and the descriptor of the lock's file."""
+    began = heard = time.monotonic()
+    last: _Seen | None = None
     told: Holder | None = None
+    stale = False
     while True:
-        with _guard(path):
-            lock = _take(path)
-            if lock is not None:
-                return told is not None, lock
-            holder = read_holder(path)
-            if holder and holder.is_dead():
-                tell(f"clearing the lock of {holder}, which is gone")
-                path.unlink(missing_ok=True)
-                lock = _take(path)
-                if lock is not None:
-                    on_stale()
-                    return told is not None, lock
-                continue
+        mine = None if os.path.lexists(path) else _take(path)
+        if mine is not None:
+            if stale:
+                on_stale()
+            return told is not None, mine
+        seen = _look(path)
+        if seen is None:
+            continue
+        if seen.holder.is_dead() and _clear(path, seen):
+            tell(f"clearing the lock of {seen.holder}, which is gone")
+            stale = True
+            continue
         now = time.monotonic()
-        if holder and (holder != told or now - looked > SILENCE):  # it may fall silent while it is waited for
-            _check_heartbeat(path, holder)
-            looked = now
-        if holder and holder != told:
-            tell(f"waiting for {holder}")
-            told = holder
-        if holder and limit is not None and now - began >= limit:
-            raise BusyError(f"{path} is held by {holder}", "Wait for it, or give a longer --wait-on-lock-limit.")
+        if last is None or (seen.file, seen.beat) != (last.file, last.beat):
+            last, heard = seen, now
+        if seen.holder != told:
+            told = seen.holder
+            tell(f"waiting for {told}")
+        _check_heartbeat(path, seen, now - heard)
+        if limit is not None and now - began >= limit:
+            raise BusyError(f"{path} is held by {told}", "Wait for it, or give a longer --wait-on-lock-limit.")
         on_wait()
         time.sleep(POLL)
 
 
-def tidy(path: Path) -> None:
-    """Remove what a lock leaves beside itself, which others may be waiting at: they open it anew."""
-    guard = _beside(path, "guard")
-    with _guard(path) as alone:
-        if alone:
-            guard.unlink(missing_ok=True)
+def _check_heartbeat(path: Path, seen: _Seen, silence: float) -> None:
+    """Raise BusyError for a holder that has been silent, unless it is known to live: it may only be stopped."""
+    if silence > SILENCE and (seen.holder.machine != _machine() or seen.holder.is_dead()):
+        raise BusyError(
+            f"{path} is held by {seen.holder}, of which nothing was heard for {silence:.0f} s",
+            f"If that process is gone, for example since its machine was restarted, remove its lock: rm {path}",
+        )
+
+
+def _take(path: Path) -> int | None:
+    """Make the lock ours and return its descriptor; None if somebody has it."""
+    temporary = path.with_name(temporary_name(path.name))
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    mine = os.open(temporary, flags, 0o600)
+    try:
+        with _named(temporary):
+            os.write(mine, json.dumps(asdict(Holder.me())).encode())
+            os.fchmod(mine, 0o644)  # whatever the umask: others are to see whom they wait for
+        _link(mine, temporary, path)
+        if _is_at(path, mine):
+            return mine
+    except FileExistsError:
+        if _is_at(path, mine):  # NFS: it was done, and the first answer was lost
+            return mine
+    except FileNotFoundError:  # another user has removed our file, and we try again
+        if os.fstat(mine).st_nlink:
+            raise
+    except BaseException:
+        os.close(mine)
+        raise
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+    os.close(mine)
+    return None
+
+
+def _link(mine: int, temporary: Path, path: Path) -> None:
+    """Give our file the lock's name; by its descriptor, for another user may have put something else at its first."""
+    place = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if Path("/proc/self/fd").is_dir():
+            os.link(f"/proc/self/fd/{mine}", path.name, dst_dir_fd=place, follow_symlinks=True)
+        else:
+            os.link(temporary, path, follow_symlinks=False)
+    finally:
+        os.close(place)
 
 
 @contextlib.contextmanager
-def _guard(path: Path) -> Iterator[bool]:
-    """Let one process of this host at a time look and take: only they may clear a lock of this host.
-
-    The value is False where none can be kept out: no flock on this file system, or another user's file. There the link
-    alone decides.
-    """
-    guard, alone = _beside(path, "guard"), False
-    with contextlib.ExitStack() as opened:
-        with contextlib.suppress(OSError):
-            while not alone:
-                opened.close()
-                file = opened.enter_context(_open_guard(guard))
-                fcntl.flock(file, fcntl.LOCK_EX)
-                alone = _is_still(guard, file.fileno())
-        yield alone
-
-
-def _open_guard(guard: Path) -> BinaryIO:
-    """Open a guard, which is made if it is not there; a link or a FIFO that somebody planted is not one."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return as_regular_file(os.open(guard, flags, 0o666), guard)
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    """Say whether a path is still that of an open file: whoever held it before may have removed it."""
+def _named(path: Path) -> Iterator[None]:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.lstat())
+        yield
+    except OSError as err:
+        err.filename = err.filename or str(path)  # a full disk is met while writing, which knows no name
+        raise
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Return whether a path is still that of an open file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
 
 
-def _beside(path: Path, suffix: str) -> Path:
-    """Name a file beside a lock: with the lock's name in it, or, where that is long, with what stands for it."""
-    name = path.name
-    if len(os.fsencode(name)) > _LONG:
-        name = f".{hashlib.sha256(os.fsencode(name)).hexdigest()}"
-    return path.with_name(f"{name}.{suffix}")
+def clear_dead(path: Path) -> bool:
+    """Remove a lock if its holder is known to be dead; return whether it was removed."""
+    seen = _look(path)
+    return bool(seen and seen.holder.is_dead() and _clear(path, seen))
 
 
-def _take(path: Path) -> int | None:
-    """Make the lock, and return its descriptor; None if there is one."""
+def _clear(path: Path, dead: _Seen) -> bool:
+    """Remove the lock of a dead process, if it is still that; return whether it was removed.
+
+    Everybody who may do so runs on the same machine (see `Holder.is_dead`), so a mutex of its kernel is enough to make
+    looking and removing one step: nobody removes a lock that was taken meanwhile.
+    """
+    with _alone(path) as alone:
+        now = _look(path) if alone else None
+        if now is None or (now.file, now.holder) != (dead.file, dead.holder):
+            return False
+        path.unlink(missing_ok=True)
+        clear_leftovers(path.parent, path.name)
+        return True
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    """Keep other processes of this machine out; the value is False where one is inside.
+
+    A name in the kernel's abstract socket namespace needs no file system that knows flock, leaves no file, and is
+    free again when its process ends.
+    """
+    place = path.parent.stat()
+    digest = hashlib.sha256(f"{place.st_dev}:{place.st_ino}:{path.name}".encode(errors="surrogateescape")).hexdigest()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mutex:
+        try:
+            mutex.bind(f"\0hpcmod-lock-{digest}")
+        except OSError as err:
+            if err.errno != errno.EADDRINUSE:
+                raise
+            yield False
+            return
+        yield True
+
+
+def tidy(path: Path) -> None:
+    """Remove what dead processes left beside a lock while they took it."""
     clear_leftovers(path.parent, path.name)
-    mine = path.with_name(temporary_name(path.name))
-    lock = os.open(mine, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(lock, json.dumps(asdict(Holder.me())).encode())
-        os.fchmod(lock, 0o644)  # whatever the umask: others are to see whom they wait for
-        os.link(mine, path, follow_symlinks=False)
-    except OSError as err:
-        os.close(lock)
-        if isinstance(err, FileExistsError):
-            return None
-        err.filename = err.filename or str(mine)  # a full disk is met while writing, which knows no name
-        raise
-    finally:
-        mine.unlink(missing_ok=True)
-    return lock
-
-
-def _check_heartbeat(path: Path, holder: Holder) -> None:
-    """Refuse to wait for another host's process that has been silent; both times are the file server's."""
-    probe = path.with_name(temporary_name(path.name))
-    os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    try:
-        silence = probe.lstat().st_mtime - path.lstat().st_mtime
-    except FileNotFoundError:
-        return
-    finally:
-        probe.unlink(missing_ok=True)
-    if silence > SILENCE and holder.host != socket.gethostname():
-        raise BusyError(
-            f"{path} is held by {holder}, of which nothing was heard for {silence:.0f} s",
-            f"If that process is gone, remove its lock: rm {path}",
-        )
