@@ -39,7 +39,7 @@ def install(containers: tuple[str, ...], prefix: Path | None, dry_run: bool, reb
     """Install container modules by name, or from easyconfigs: composes and runs `eb`.
 
     CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue. You get your own copy, beside the site's, and the line
-    that loads it. An easyconfig ends in .eb, or is a path: ./FILE.
+    that loads it. An easyconfig ends in .eb, or is a path that starts with / or a dot.
 
     \b
     Examples:
