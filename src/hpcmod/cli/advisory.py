@@ -37,7 +37,7 @@ def _catalogues() -> tuple[Catalogue, ...]:
 @click.option("--apply", "apply_", is_flag=True, help="Print the commands of what helps the loaded module, for `eval`.")
 @click.pass_context
 def advisory(ctx: click.Context, apply_: bool) -> None:
-    """Show known problems of the loaded container module on this node, and what helps.
+    """Show known problems of a container and their fixes.
 
     An advisory is a TOML file in the `advisories` directory of a catalogue. With --apply, what helps is printed as
     commands of a shell, and nothing happens unless that shell runs them.

@@ -86,7 +86,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
-    """Build an image with MPI, libfabric and the network plugin inside, and print the path of the SIF.
+    """Build an image with MPI, libfabric and the network plugin.
 
     Needs one of buildah, podman, docker, apptainer or singularity, and no root. What was built from the same recipe,
     options and sources before is not built again.

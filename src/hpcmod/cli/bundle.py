@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def bundle() -> None:
-    """Carry easyconfigs and images to a machine without a network, as one file.
+    """Pack easyconfigs and images for an offline machine.
 
     \b
     Examples:

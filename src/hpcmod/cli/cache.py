@@ -23,7 +23,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 @click.group()
 def cache() -> None:
-    """Look after the cache of blobs that come from registries.
+    """List and clean the cache of registry downloads.
 
     It is $HPCMOD_CACHE, else the place that the site profile names, else the user's own cache directory. What is in it
     is never needed, only fetched again where it is missing.

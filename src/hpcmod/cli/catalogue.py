@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 @site_option
 @json_option
 def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_json: bool) -> None:
-    """List containers: ready here, or available to install, or deprecated; with size and machine.
+    """List the containers on this machine.
+
+    Each is ready to use, available to install, or deprecated; shown with size and machine.
 
     TEXT is part of a name. Columns: name and version, what it is, size of the image, machine, aliases and notes.
 
@@ -99,7 +101,7 @@ def _render_table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
 @site_option
 @json_option
 def search_verb(text: str, site: str | None, as_json: bool) -> None:
-    """Search containers by name, version, description, and the Python packages inside.
+    """Search containers by name, description or Python package.
 
     TEXT==VERSION asks for packages of a version that begins so. Where nothing fits, abbreviations do: flash-attention
     finds flash_attn. What you have installed is searched too.
@@ -132,7 +134,9 @@ def _hit_row(hit: Hit) -> tuple[str, ...]:
 @site_option
 @json_option
 def info_verb(container: str, site: str | None, as_json: bool) -> None:
-    """Say all that is known of a container, or of a SIF, without starting it: source, tests, what is inside.
+    """Show what a container or SIF holds, without starting it.
+
+    Source, tests, packages, commands and environment.
 
     CONTAINER is NAME, NAME/VERSION or NAME/ALIAS.
 
@@ -277,7 +281,7 @@ def _advisories(here: Here, record: CatalogueRecord) -> list[str]:
 @site_option
 @json_option
 def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
-    """Compare two containers: packages, environment, what they are built on, commands, size.
+    """Compare the packages and settings of two containers.
 
     A line a difference, in the first and in the second: `-` is what is not there. What
     is installed and in no catalogue is compared by its image.

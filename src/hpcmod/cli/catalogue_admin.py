@@ -21,7 +21,7 @@ from hpcmod.render.quote import terminal
 
 @click.group("catalogue")
 def catalogue_verb() -> None:
-    """Make a catalogue of containers, read its journal, and make its index anew."""
+    """Create and maintain a catalogue."""
 
 
 catalogue_verb.add_command(refresh_verb)

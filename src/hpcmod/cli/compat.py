@@ -25,7 +25,9 @@ JSON_VERSION = 1
 @click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compat(image: Path, site: str | None, as_json: bool) -> None:
-    """Say whether an image fits this machine, without starting it: ok, warn or refuse, with the reason and the cure.
+    """Check whether an image fits this machine.
+
+    The image is not started. Prints ok, warn or refuse, each with the reason and the fix.
 
     Looks at MPI, libfabric, NCCL's network plugin, glibc, CUDA, ROCm and the libraries of the host that the site
     profile brings in. Run it on a compute node, too: a login node may lack drivers and directories. What cannot be

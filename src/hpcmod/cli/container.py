@@ -39,7 +39,9 @@ def _of_running(metavar: str) -> Decorator:
 @click.command("exec", context_settings=_AS_TYPED)
 @_of_running("COMMAND [ARGS]...")
 def exec_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
-    """Run a command in a container, with all that its module would set; no module need be loaded.
+    """Run a command in a container.
+
+    The command sees everything that loading its module would set; no module needs to be loaded.
 
     What stands before CONTAINER are options of singularity or apptainer. The command gets the terminal and all signals,
     and its exit status is that of hpcmod.
@@ -55,7 +57,9 @@ def exec_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
 @click.command("shell", context_settings=_AS_TYPED)
 @_of_running("[ARGS]...")
 def shell_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
-    """Start bash in a container, with all that its module would set; no module need be loaded.
+    """Start a shell in a container.
+
+    It sees everything that loading the module would set; no module needs to be loaded.
 
     \b
     Examples:
@@ -68,7 +72,9 @@ def shell_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
 @click.command("run", context_settings=_AS_TYPED)
 @_of_running("[ARGS]...")
 def run_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
-    """Run what an image itself starts, with all that its module would set; no module need be loaded.
+    """Run the image's own run script.
+
+    It sees everything that loading the module would set; no module needs to be loaded.
 
     \b
     Example:

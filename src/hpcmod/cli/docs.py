@@ -30,7 +30,7 @@ JSON_VERSION = 1
 @click.option("--dry-run", is_flag=True, help="Say which containers would be documented, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bool, as_json: bool) -> None:
-    """Write web pages and Markdown about every container of a catalogue into a directory.
+    """Write web pages about the containers of a catalogue.
 
     The pages need no server: open index.html. The directory is replaced whole, so it must be empty, or not be there, or
     have been written by this verb.

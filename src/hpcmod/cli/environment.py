@@ -51,7 +51,7 @@ def environment_of_eb() -> dict[str, str]:
 @click.option("--all", "everything", is_flag=True, help="With --diff: what is the same on both sides as well.")
 @click.option("--json", "as_json", is_flag=True, help="With --diff: print one JSON object.")
 def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None:
-    """Print the exports with which a site's own `eb` finds our easyblocks and easyconfigs.
+    """Print the settings that let your site's `eb` find hpcmod.
 
     With --diff: print what changes on the way from here into the container of a loaded module, and who set it.
 

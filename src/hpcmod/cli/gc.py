@@ -25,7 +25,7 @@ from hpcmod.render.quote import terminal
 @click.option("--keep", is_flag=True, help="Put files aside, so that `undo` can bring them back until the next gc.")
 @changing_options
 def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
-    """Remove what no container needs: leftovers, and images of retired ones. Say what nobody loads.
+    """Remove unused images and report unused modules.
 
     What is published is never removed: whether something is loaded is known only where modules count that
     (`hpcmod catalogue init --count-use`), and then it is only said. The names of retired containers stay, and go on

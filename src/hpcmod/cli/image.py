@@ -58,7 +58,7 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
 )
 @_shared
 def fetch(image: str, output: Path | None, **flags: Any) -> None:
-    """Get an image from anywhere as a verified SIF, and print its path.
+    """Fetch an image as a verified SIF and print its path.
 
     REFERENCE is a path, https://..., docker://HOST/NAME:TAG or @sha256:..., oras://..., library://...,
     docker-archive:FILE, oci-archive:FILE, oci:DIRECTORY, docker-daemon:NAME, or a definition file. What was interrupted
@@ -87,7 +87,7 @@ def fetch(image: str, output: Path | None, **flags: Any) -> None:
 )
 @_shared
 def convert(image: str, output: Path, engine: str, **flags: Any) -> None:
-    """Convert a container image to a SIF: from a registry, an archive that `docker save` wrote, or a layout.
+    """Convert a container image to a SIF.
 
     Needs no container runtime, no root, and no disk besides that of the SIF. The same image always gives the same SIF.
 
@@ -186,7 +186,9 @@ def verify(
     allow_http: bool,
     site: str | None,
 ) -> None:
-    """Check an image: is it whole, unchanged, and vouched for as the site's policy wants.
+    """Verify an image or a published container.
+
+    Checks that it is complete and unchanged, and that the site's trust policy accepts it.
 
     IMAGE is a SIF, or docker://... for the signature of an image in a registry; NAME/VERSION a published container, of
     which all that users see is compared with its record, or your own copy where `module load` takes that. Exit codes:

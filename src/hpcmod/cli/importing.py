@@ -48,7 +48,7 @@ def _options(verb: _Verb) -> _Verb:
 
 @click.group("import")
 def importing() -> None:
-    """Make easyconfigs from what others wrote: LUMI's easyconfigs, recipes of shpc, NGC's modules, bare SIFs.
+    """Make easyconfigs from recipes of LUMI, shpc or NGC, or a SIF.
 
     Nothing of it is run. Exit code 1: something was refused, or an easyconfig that says something else is there.
 

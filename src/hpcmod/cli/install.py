@@ -36,7 +36,7 @@ from hpcmod.render.quote import sh_word
 @click.option("--rebuild", is_flag=True, help="Install again; your own packages and an unchanged image are kept.")
 @click.option("--site", help="Name or file of the site profile.")
 def install(containers: tuple[str, ...], prefix: Path | None, dry_run: bool, rebuild: bool, site: str | None) -> None:
-    """Install container modules by name, or from easyconfigs: composes and runs `eb`.
+    """Install container modules by name or easyconfig.
 
     CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue. You get your own copy, beside the site's, and the line
     that loads it. An easyconfig ends in .eb, or is a path that starts with / or a dot.

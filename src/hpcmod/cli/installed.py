@@ -54,7 +54,7 @@ def _find(here: Here, container: str, *, only: bool = False) -> Installed:
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @json_option
 def remove_verb(container: str, with_packages: bool, dry_run: bool, as_json: bool) -> None:
-    """Remove an installation of your own: module, scripts and image. What you installed on top of it stays.
+    """Remove one of your installations; your own packages are kept.
 
     Of several versions, CONTAINER names one whole.
 
@@ -108,7 +108,7 @@ def _check_unused(here: Here, found: Installed) -> None:
 @site_option
 @json_option
 def outdated_verb(site: str | None, as_json: bool) -> None:
-    """List what of your own installations is deprecated, or could be newer, with the command that helps.
+    """List your installations that are deprecated or out of date.
 
     \b
     Examples:
@@ -132,7 +132,7 @@ def outdated_verb(site: str | None, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Print the command lines, and run nothing.")
 @site_option
 def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, site: str | None) -> None:
-    """Refresh scripts and environment of your own installations; an image with the same digest is not touched.
+    """Update your installations; unchanged images are kept.
 
     \b
     Examples:

@@ -53,7 +53,7 @@ _PATIENCE = 60.0  # seconds for a Slurm that does not answer
 @slurm_options
 @of_a_run
 def job(module: str, program: tuple[str, ...], site: str | None, lint: bool, as_json: bool, **given: Any) -> None:
-    """Write a batch script for this machine, and submit it if asked to.
+    """Write a batch script for this machine and submit it.
 
     MODULE is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image.
 

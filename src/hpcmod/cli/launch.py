@@ -24,7 +24,7 @@ from hpcmod.process import become
 @click.option("--dry-run", is_flag=True, help="Print the srun and run nothing.")
 @of_a_run
 def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: Any) -> None:
-    """Run a program in the allocation you are in, as `hpcmod job` would: one srun.
+    """Run a program in your current Slurm allocation.
 
     The module is loaded before. PROGRAM is a Python file with its arguments, or a command of the image.
 

@@ -48,7 +48,7 @@ def _change(
 @click.option("--remove", is_flag=True, help="Let the alias lead nowhere.")
 @changing_options
 def alias(container: str, name: str, remove: bool, **flags: Any) -> None:
-    """Let an alias lead to a container: users load NAME/ALIAS.
+    """Point an alias at a container.
 
     It leads to one version of a name; from another one it is taken. `module load NAME` follows `stable`, else `latest`.
 
@@ -65,7 +65,9 @@ def alias(container: str, name: str, remove: bool, **flags: Any) -> None:
 @click.argument("container", metavar="NAME/VERSION")
 @changing_options
 def promote(container: str, **flags: Any) -> None:
-    """Make a container the stable one: `module load NAME` leads to it.
+    """Make a container the default of its name.
+
+    `module load NAME` then loads it.
 
     \b
     Example:
@@ -113,7 +115,9 @@ def _let_go(
 @_leaving_options
 @changing_options
 def deprecate(container: str, **asked: Any) -> None:
-    """Say at each load of a container that it will go: when, why, and what to use instead. It goes on working.
+    """Warn users at load that a container will be retired.
+
+    The message says when, why, and what to use instead. The container keeps working.
 
     Of one that is deprecated already only what is said changes; an empty text takes back what was said.
 
@@ -130,7 +134,9 @@ def deprecate(container: str, **asked: Any) -> None:
 @_leaving_options
 @changing_options
 def retire(container: str, **asked: Any) -> None:
-    """Let a container load no more: at once, or from a day on. Loading it says what to use instead, and how.
+    """Block loading of a container, now or from a date.
+
+    Loading it then says what to use instead, and how.
 
     Nothing is removed: jobs that have loaded it go on, and `hpcmod restore` brings it back. Its aliases go to the
     successor.
@@ -147,7 +153,7 @@ def retire(container: str, **asked: Any) -> None:
 @click.argument("container", metavar="NAME/VERSION")
 @changing_options
 def restore(container: str, **flags: Any) -> None:
-    """Let a deprecated or retired container be as any other again.
+    """Return a deprecated or retired container to normal.
 
     \b
     Example:
@@ -160,7 +166,7 @@ def restore(container: str, **flags: Any) -> None:
 @click.argument("number", metavar="[CHANGE]", type=int, required=False)
 @changing_options
 def undo(number: int | None, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
-    """Take back a change of the catalogue: the last one, or that of a number in the journal.
+    """Undo a change of the catalogue.
 
     \b
     Examples:

@@ -30,7 +30,7 @@ _directory = click.argument("directory", required=False, type=click.Path(path_ty
 
 @click.group()
 def netstack() -> None:
-    """Copy the host's network libraries for containers, with all they need, and see whether the copy is stale.
+    """Copy the host's network libraries for use in containers.
 
     \b
     Examples:

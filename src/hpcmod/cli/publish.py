@@ -46,7 +46,7 @@ from hpcmod.render.quote import terminal
 def publish_verb(
     what: str, directory: Path | None, why: str, dry_run: bool, as_json: bool, site: str | None, **asked: Any
 ) -> None:
-    """Publish a container for everybody: fetched, read, installed, tested, and only then visible.
+    """Install, test and publish a container for all users.
 
     Its facts are read without starting it. `eb` installs it, its module unseen by others; then every check is run with
     the module loaded, here and under Slurm. If anything fails, the catalogue is as it was. Killed, it can be run again.

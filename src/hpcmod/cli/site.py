@@ -34,7 +34,7 @@ def _print_json(**values: Any) -> None:
 
 @click.group()
 def site() -> None:
-    """Look at site profiles: what is true of a machine.
+    """Show and check site profiles.
 
     \b
     Examples:
@@ -184,7 +184,7 @@ def site_check(name: str | None, flag: str | None, as_json: bool) -> None:
 @_site
 @_as_json
 def binds(explain: bool, flag: str | None, as_json: bool) -> None:
-    """Print what containers of this machine's modules have bound on this node, one bind path a line.
+    """Print the bind paths of this node, one per line.
 
     \b
     Examples:

@@ -26,7 +26,7 @@ JSON_VERSION = 1
 @click.argument("image", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(image: Path, as_json: bool) -> None:
-    """Say what is in an image, without starting it.
+    """Show what an image holds, without starting it.
 
     \b
     Example:
@@ -48,7 +48,7 @@ def inspect(image: Path, as_json: bool) -> None:
 @click.argument("images", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(images: tuple[Path, ...], as_json: bool) -> None:
-    """Look at this machine, and say what an installation would stumble over.
+    """Check this machine for problems.
 
     Also checks that the container modules that are installed are whole, and that IMAGES (by default theirs) fit this
     machine.

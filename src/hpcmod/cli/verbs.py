@@ -9,73 +9,72 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Find and run": {
         "ls": (
             "catalogue:list_verb",
-            "List containers: ready here, or available to install, or deprecated; with size and machine.",
+            "List the containers on this machine.",
         ),
         "search": (
             "catalogue:search_verb",
-            "Search containers by name, version, description, and the Python packages inside.",
+            "Search containers by name, description or Python package.",
         ),
         "info": (
             "catalogue:info_verb",
-            "Say all that is known of a container, or of a SIF, without starting it: source, tests, what is inside.",
+            "Show what a container or SIF holds, without starting it.",
         ),
         "diff": (
             "catalogue:diff_verb",
-            "Compare two containers: packages, environment, what they are built on, commands, size.",
+            "Compare the packages and settings of two containers.",
         ),
         "exec": (
             "container:exec_verb",
-            "Run a command in a container, with all that its module would set; no module need be loaded.",
+            "Run a command in a container.",
         ),
         "shell": (
             "container:shell_verb",
-            "Start bash in a container, with all that its module would set; no module need be loaded.",
+            "Start a shell in a container.",
         ),
         "run": (
             "container:run_verb",
-            "Run what an image itself starts, with all that its module would set; no module need be loaded.",
+            "Run the image's own run script.",
         ),
     },
     "Install": {
         "install": (
             "install:install",
-            "Install container modules by name, or from easyconfigs: composes and runs `eb`.",
+            "Install container modules by name or easyconfig.",
         ),
         "outdated": (
             "installed:outdated_verb",
-            "List what of your own installations is deprecated, or could be newer, with the command that helps.",
+            "List your installations that are deprecated or out of date.",
         ),
         "update": (
             "installed:update_verb",
-            "Refresh scripts and environment of your own installations; an image with the same digest is not touched.",
+            "Update your installations; unchanged images are kept.",
         ),
         "remove": (
             "installed:remove_verb",
-            "Remove an installation of your own: module, scripts and image. What you installed on top of it stays.",
+            "Remove one of your installations; your own packages are kept.",
         ),
     },
     "Images": {
-        "fetch": ("image:fetch", "Get an image from anywhere as a verified SIF, and print its path."),
+        "fetch": ("image:fetch", "Fetch an image as a verified SIF and print its path."),
         "convert": (
             "image:convert",
-            "Convert a container image to a SIF: from a registry, an archive that `docker save` wrote, or a layout.",
+            "Convert a container image to a SIF.",
         ),
         "build": (
             "build:build",
-            "Build an image with MPI, libfabric and the network plugin inside, and print the path of the SIF.",
+            "Build an image with MPI, libfabric and the network plugin.",
         ),
         "verify": (
             "image:verify",
-            "Check an image: is it whole, unchanged, and vouched for as the site's policy wants.",
+            "Verify an image or a published container.",
         ),
-        "inspect": ("user:inspect", "Say what is in an image, without starting it."),
+        "inspect": ("user:inspect", "Show what an image holds, without starting it."),
         "compat": (
             "compat:compat",
-            "Say whether an image fits this machine, without starting it: ok, warn or refuse, with the reason and the "
-            "cure.",
+            "Check whether an image fits this machine.",
         ),
-        "cache": ("cache:cache", "Look after the cache of blobs that come from registries."),
-        "bundle": ("bundle:bundle", "Carry easyconfigs and images to a machine without a network, as one file."),
+        "cache": ("cache:cache", "List and clean the cache of registry downloads."),
+        "bundle": ("bundle:bundle", "Pack easyconfigs and images for an offline machine."),
     },
     "Recipes": {
         "lint": (
@@ -84,64 +83,64 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "import": (
             "importing:importing",
-            "Make easyconfigs from what others wrote: LUMI's easyconfigs, recipes of shpc, NGC's modules, bare SIFs.",
+            "Make easyconfigs from recipes of LUMI, shpc or NGC, or a SIF.",
         ),
     },
     "Publish": {
         "publish": (
             "publish:publish_verb",
-            "Publish a container for everybody: fetched, read, installed, tested, and only then visible.",
+            "Install, test and publish a container for all users.",
         ),
-        "alias": ("lifecycle:alias", "Let an alias lead to a container: users load NAME/ALIAS."),
-        "promote": ("lifecycle:promote", "Make a container the stable one: `module load NAME` leads to it."),
+        "alias": ("lifecycle:alias", "Point an alias at a container."),
+        "promote": ("lifecycle:promote", "Make a container the default of its name."),
         "deprecate": (
             "lifecycle:deprecate",
-            "Say at each load of a container that it will go: when, why, and what to use instead. It goes on working.",
+            "Warn users at load that a container will be retired.",
         ),
         "retire": (
             "lifecycle:retire",
-            "Let a container load no more: at once, or from a day on. Loading it says what to use instead, and how.",
+            "Block loading of a container, now or from a date.",
         ),
-        "restore": ("lifecycle:restore", "Let a deprecated or retired container be as any other again."),
+        "restore": ("lifecycle:restore", "Return a deprecated or retired container to normal."),
         "undo": (
             "lifecycle:undo",
-            "Take back a change of the catalogue: the last one, or that of a number in the journal.",
+            "Undo a change of the catalogue.",
         ),
         "gc": (
             "gc:gc",
-            "Remove what no container needs: leftovers, and images of retired ones. Say what nobody loads.",
+            "Remove unused images and report unused modules.",
         ),
         "catalogue": (
             "catalogue_admin:catalogue_verb",
-            "Make a catalogue of containers, read its journal, and make its index anew.",
+            "Create and maintain a catalogue.",
         ),
         "docs": (
             "docs:docs",
-            "Write web pages and Markdown about every container of a catalogue into a directory.",
+            "Write web pages about the containers of a catalogue.",
         ),
     },
     "Jobs": {
-        "job": ("job:job", "Write a batch script for this machine, and submit it if asked to."),
-        "launch": ("launch:launch", "Run a program in the allocation you are in, as `hpcmod job` would: one srun."),
+        "job": ("job:job", "Write a batch script for this machine and submit it."),
+        "launch": ("launch:launch", "Run a program in your current Slurm allocation."),
     },
     "This machine": {
-        "doctor": ("user:doctor", "Look at this machine, and say what an installation would stumble over."),
+        "doctor": ("user:doctor", "Check this machine for problems."),
         "advisory": (
             "advisory:advisory",
-            "Show known problems of the loaded container module on this node, and what helps.",
+            "Show known problems of a container and their fixes.",
         ),
         "env": (
             "environment:env",
-            "Print the exports with which a site's own `eb` finds our easyblocks and easyconfigs.",
+            "Print the settings that let your site's `eb` find hpcmod.",
         ),
-        "site": ("site:site", "Look at site profiles: what is true of a machine."),
+        "site": ("site:site", "Show and check site profiles."),
         "binds": (
             "site:binds",
-            "Print what containers of this machine's modules have bound on this node, one bind path a line.",
+            "Print the bind paths of this node, one per line.",
         ),
         "netstack": (
             "netstack:netstack",
-            "Copy the host's network libraries for containers, with all they need, and see whether the copy is stale.",
+            "Copy the host's network libraries for use in containers.",
         ),
         "completion": ("completion:completion", "Print the completion script for a shell."),
     },
