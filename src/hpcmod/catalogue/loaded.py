@@ -34,11 +34,14 @@ def find_loaded(environ: Mapping[str, str]) -> LoadedModule:
 
 def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Look at what the catalogues know of the loaded module, for `hpcmod doctor`; nothing without a catalogue."""
+    skipped: list[str] = []
     try:
-        listed = find_catalogues(load_site(None, environ), environ)
+        listed = find_catalogues(load_site(None, environ), environ, tell=skipped.append)
     except HpcmodError as err:
         yield Finding(WARN, "catalogues", err.message, err.cure)
         return
+    for line in skipped:
+        yield Finding(WARN, "catalogues", line, "")
     if not listed:
         return
     loaded = find_loaded(environ)

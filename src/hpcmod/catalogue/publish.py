@@ -13,6 +13,7 @@ from hpcmod.catalogue.facts import SBOM, make_record, stack_pairs
 from hpcmod.catalogue.republish import check_aliases, check_same, with_aliases
 from hpcmod.catalogue.sharing import check_writable, shared
 from hpcmod.catalogue.staged import Stage, install_staged, place_kept
+from hpcmod.catalogue.storage.modes import settle
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.trial import EASYBUILD_CHECK, Trial, find_srun, now, run_checks
 from hpcmod.catalogue.whole import verify_container
@@ -152,6 +153,7 @@ def _install_and_try(stage: Stage, candidate: Candidate, request: Request, bench
     profile = Path(bench.machine.choice.profile)
     named = str(profile.absolute() if profile.is_file() else profile)
     install_staged(stage, easyconfig, profile=named, site=site, environ=bench.eb_environment)
+    settle(stage.catalogue, (stage.software, got.path, sidecar(got.path)))  # `eb` leaves the publisher's own group
     return replace(record, checks=tuple(_try(stage, record, request, bench)))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import grp
 import os
+import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.store import CATALOGUE, Catalogue, render_catalogue
@@ -35,7 +37,7 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     """
     root = catalogue.directory
     if root.is_dir() and any(root.iterdir()) and not (root / CATALOGUE).is_file():
-        raise BadInputError(f"{root}: other things lie there", "Name a directory that is empty, or that is not there.")
+        raise BadInputError(f"{root}: this directory is not empty", "Name a directory that is empty or does not exist.")
     root.mkdir(parents=True, exist_ok=True)
     if group:
         _give_to_group(root, group)
@@ -48,7 +50,16 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
             place.mkdir(parents=True, exist_ok=True)
         if catalogue.counts_use:
             catalogue.usage.mkdir(exist_ok=True)
-        write_file(root / CATALOGUE, render_catalogue(catalogue), mode=file_mode(root))
+        write_file(root / CATALOGUE, render_catalogue(_as_it_is(catalogue)), mode=file_mode(root))
+
+
+def _as_it_is(catalogue: Catalogue) -> Catalogue:
+    """Record mode and group of a catalogue's directory: a backup that is unpacked without them can be repaired."""
+    status, group = catalogue.directory.stat(), ""
+    if status.st_mode & _SETGID:
+        with contextlib.suppress(KeyError):
+            group = grp.getgrgid(status.st_gid).gr_name
+    return replace(catalogue, mode=stat.S_IMODE(status.st_mode), group=group)
 
 
 def _give_to_group(root: Path, group: str) -> None:
@@ -73,13 +84,19 @@ def group_may_write(root: Path) -> bool:
 
 
 def check_writable(catalogue: Catalogue) -> None:
-    """Refuse whoever may not change a catalogue, before anything is tried.
+    """Refuse a user who may not change a catalogue, before anything is tried.
 
     Raises
     ------
     LackingError
-        With who may.
+        With who may; or with where the catalogue is now.
     """
+    if catalogue.moved_to:
+        raise LackingError(
+            f"the catalogue {catalogue.directory} was moved to {catalogue.moved_to}",
+            f"Change that one: --catalogue {catalogue.moved_to}. To use this one again: hpcmod catalogue init "
+            f"{catalogue.directory}",
+        )
     if not os.access(catalogue.locks, os.W_OK):
         root = catalogue.directory
         who = f"the group {root.group()}" if group_may_write(root) else root.owner()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,13 @@ class Catalogue:
     """Name of the profile it is for; empty: not said."""
     counts_use: bool = False
     """Whether its modules count how often they are loaded: one byte more in a file of `usage` each time, no name."""
+
+    mode: int = 0
+    """Mode that its directory was given; 0: not recorded."""
+    group: str = ""
+    """Group that may change it; empty: nobody but the owner, or not recorded."""
+    moved_to: str = ""
+    """Where it is now; empty: here. What is left here loads, but takes no more changes."""
 
     @property
     def records_directory(self) -> Path:
@@ -183,32 +191,61 @@ def open_catalogue(directory: Path) -> Catalogue:
     try:
         text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as err:
-        raise NotFoundError(f"{directory} is no catalogue: it has no {CATALOGUE}", _MAKE_ONE) from err
+        raise NotFoundError(f"{directory} is not a catalogue: it has no {CATALOGUE}", _MAKE_ONE) from err
     found = JsonObject(load_json(text, str(path), limit=1 << 20), str(path))
     if found.number("format") != FORMAT:
         raise BadInputError(f"{path}: format {found.number('format')}, known is {FORMAT}", "Use a later hpcmod.")
-    counts_use = found.values.get("counts_use") is True
-    return Catalogue(directory, found.text("name"), found.text("site"), counts_use)
+    counts = found.values.get("counts_use") is True
+    texts = {key: found.text(key) for key in ("name", "site", "group", "moved_to")}
+    return Catalogue(directory, counts_use=counts, mode=_octal(found), **texts)
 
 
-_MAKE_ONE = "Make one: hpcmod catalogue init DIRECTORY"
+def _octal(found: JsonObject) -> int:
+    text = found.text("mode") or "0"
+    if not re.fullmatch("[0-7]{1,4}", text):
+        raise found.bad("mode", "an octal number", text)
+    return int(text, 8)
+
+
+_MAKE_ONE = (
+    "If it was moved, correct HPCMOD_CATALOGUE or `catalogues` of the site profile. To make one: "
+    "hpcmod catalogue init DIRECTORY"
+)
 
 
 def render_catalogue(catalogue: Catalogue) -> str:
     """Render the file that makes a directory a catalogue."""
-    values = {"name": catalogue.name, "site": catalogue.site, "counts_use": catalogue.counts_use}
+    values: dict[str, object] = {"name": catalogue.name, "site": catalogue.site, "counts_use": catalogue.counts_use}
+    values |= {"mode": f"{catalogue.mode:04o}"} if catalogue.mode else {}
+    values |= {"group": catalogue.group} if catalogue.group else {}
+    values |= {"moved_to": catalogue.moved_to} if catalogue.moved_to else {}
     return json.dumps({"format": FORMAT, **values}, indent=1, sort_keys=True) + "\n"
 
 
-def find_catalogues(site: Site | None, environ: Mapping[str, str]) -> tuple[Catalogue, ...]:
+def find_catalogues(
+    site: Site | None, environ: Mapping[str, str], *, tell: Callable[[str], None]
+) -> tuple[Catalogue, ...]:
     """Open the catalogues of this machine: those of $HPCMOD_CATALOGUE, of the site profile, and the user's own.
+
+    Parameters
+    ----------
+    tell
+        Called with a line about each that cannot be opened. Only the first must open: it is the one that verbs change.
 
     Raises
     ------
     HpcmodError
-        If one that is named is no catalogue; the user's own need not be there.
+        If the first is not a catalogue; the user's own need not exist.
     """
-    return tuple(open_catalogue(directory) for directory in catalogue_directories(site, environ))
+    found: list[Catalogue] = []
+    for directory in catalogue_directories(site, environ):
+        try:
+            found.append(open_catalogue(directory))
+        except NotFoundError as err:
+            if not found:
+                raise
+            tell(f"skipped: {err.message}")
+    return tuple(found)
 
 
 def catalogue_directories(site: Site | None, environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -30,7 +30,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON 
 
 
 def _catalogues() -> tuple[Catalogue, ...]:
-    return find_catalogues(load_site(None, os.environ), os.environ)
+    return find_catalogues(load_site(None, os.environ), os.environ, tell=tell)
 
 
 @click.group(invoke_without_command=True)

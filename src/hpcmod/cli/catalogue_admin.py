@@ -14,7 +14,9 @@ from hpcmod.catalogue.change import changing, refresh
 from hpcmod.catalogue.journal import read_journal
 from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.store import Catalogue, open_catalogue
+from hpcmod.cli.admin.move import move
 from hpcmod.cli.admin.refresh import refresh as refresh_verb
+from hpcmod.cli.admin.verify import verify
 from hpcmod.cli.catalogue_options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
 from hpcmod.render.quote import terminal
 
@@ -24,7 +26,8 @@ def catalogue_verb() -> None:
     """Create and maintain a catalogue."""
 
 
-catalogue_verb.add_command(refresh_verb)
+for command in (refresh_verb, move, verify):
+    catalogue_verb.add_command(command)
 
 
 @catalogue_verb.command()

@@ -52,7 +52,7 @@ def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
     """
     if directory:
         return (open_catalogue(directory.absolute()),)
-    found = find_catalogues(machine.load_site(None, os.environ), os.environ)
+    found = find_catalogues(machine.load_site(None, os.environ), os.environ, tell=tell)
     if not found:
         raise NotFoundError(
             "no catalogue is named: neither --catalogue, nor $HPCMOD_CATALOGUE, nor `catalogues` of the site profile",

@@ -12,6 +12,7 @@ from hpcmod.catalogue.trial import Trial, repeat_checks
 from hpcmod.catalogue.whole import IMAGE, verify_container
 from hpcmod.check.doctor import FAIL, OK, Finding
 from hpcmod.check.installation import verify_installed
+from hpcmod.cli.catalogue_options import tell
 from hpcmod.cli.containers import find_meant, look_around
 from hpcmod.cli.findings import show_findings
 from hpcmod.errors import CheckFailedError, NotFoundError, VerificationError
@@ -30,7 +31,7 @@ def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool
         Whether its checks are run again.
     """
     _verify_own(text, site=site, as_json=as_json)
-    catalogues = find_catalogues(machine.find_machine(None, os.environ, flag=site).site, os.environ)
+    catalogues = find_catalogues(machine.find_machine(None, os.environ, flag=site).site, os.environ, tell=tell)
     if not catalogues:
         return
     container = find_container(catalogues, text)

@@ -65,7 +65,7 @@ def test_a_catalogue_that_is_there_is_changed_only_in_what_is_said(tmp_path: Pat
 
 def test_a_directory_of_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(BadInputError, match="other things lie there"):
+    with pytest.raises(BadInputError, match="this directory is not empty"):
         make_catalogue(Catalogue(tmp_path))
     assert list(tmp_path.iterdir()) == [tmp_path / "thesis.tex"]
 

@@ -13,12 +13,10 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
-from hpcmod.catalogue.find import find_container
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.cli.admin.choosing import choose_records
 from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
 from hpcmod.cli.containers import complete_container
 from hpcmod.errors import CheckFailedError
-from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.quote import terminal
 
 
@@ -43,7 +41,7 @@ def refresh(
     found = machine.find_machine(None, os.environ, flag=site).site
     done = refresh_containers(
         catalogue,
-        _choose(catalogue, names),
+        choose_records(catalogue, names),
         Wanted(found, os.environ, hpcmod.__version__),
         actor=make_actor(why),
         dry_run=dry_run,
@@ -52,18 +50,6 @@ def refresh(
     show(done, dry_run=dry_run)
     if done.faults:
         sys.exit(CheckFailedError.exit_code)
-
-
-def _choose(catalogue: Catalogue, names: tuple[str, ...]) -> list[CatalogueRecord]:
-    """Return the containers that are meant: all versions of a name without a version, and everything without names."""
-    if not names:
-        return [record for record in catalogue.records() if record.state != "retired"]
-    chosen: dict[str, CatalogueRecord] = {}
-    for text in names:
-        container = find_container([catalogue], text)
-        named = [container.read()] if "/" in text else catalogue.named(container.name)
-        chosen |= {one.module: one for one in named if "/" in text or one.state != "retired"}
-    return list(chosen.values())
 
 
 def _show_json(done: Refreshed, *, dry_run: bool) -> None:

@@ -88,6 +88,10 @@ class CatalogueRecord:
     """Short module name, or any text, of what to use instead."""
     reason: str = ""
     """Why it is deprecated or retired."""
+    readers: str = ""
+    """The group that may read the image; empty: everybody."""
+    licence: str = ""
+    """The sha256 of a licence text that users must accept before they load it; empty: none."""
     rendering: str = ""
     """The change that rendered its module and scripts last; empty: publishing did."""
     compat: str = ""
@@ -170,6 +174,12 @@ def check_record(record: CatalogueRecord, where: str = "record") -> None:
     faults += [f"state: none of {', '.join(STATES)}: {show(record.state)}"] * (record.state not in STATES)
     faults += [f"sha256: not 64 hexadecimal digits: {show(record.sha256)}"] * (not _is_sha256(record.sha256))
     faults += [f"rendering: not a number: {show(record.rendering)}"] * (not re.fullmatch("[0-9]*", record.rendering))
+    faults += [f"readers: not the name of a group: {show(record.readers)}"] * (
+        bool(record.readers) and not is_file_name(record.readers)
+    )
+    faults += [f"licence: not 64 hexadecimal digits: {show(record.licence)}"] * (
+        bool(record.licence) and not _is_sha256(record.licence)
+    )
     faults += [f"until: no day YYYY-MM-DD: {show(record.until)}"] * (not _DAY.fullmatch(record.until))
     if faults:
         raise BadInputError(f"{where}: {'; '.join(faults)}")

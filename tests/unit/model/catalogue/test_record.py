@@ -42,6 +42,8 @@ RECORD = CatalogueRecord(
     reason="superseded",
     compat="warn",
     rendering="12",
+    readers="chemists",
+    licence="c" * 64,
 )
 """Every field has a value of its own: a field that is not written or not read changes the record."""
 

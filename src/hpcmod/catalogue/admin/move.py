@@ -1,0 +1,99 @@
+"""Copy a catalogue to another directory and let it work there; the old one still loads, but takes no more changes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.catalogue.change import Actor, changing, refresh, write_note
+from hpcmod.catalogue.sharing import file_mode
+from hpcmod.catalogue.store import CATALOGUE, Catalogue, render_catalogue
+from hpcmod.errors import BadInputError
+from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.tree import Tree, write_file
+from hpcmod.image.copy import copy_image
+
+_LEFT_OUT = (".locks", ".staging", ".trash")
+
+
+def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catalogue:
+    """Move a catalogue to a directory that does not exist yet; interrupted, it can be run again.
+
+    Images are hard links where both directories are on one file system, else copies. The old directory is left for
+    the admin to remove once nobody uses it.
+
+    Raises
+    ------
+    BadInputError
+        If the new directory exists, or is inside the catalogue.
+    """
+    check_target(catalogue, target)
+    moved = replace(catalogue, directory=target)
+    with changing(catalogue, actor):
+        with replacing_directory(target) as partial:
+            _copy(catalogue.directory, partial, actor)
+        for place in (moved.locks, moved.staging):
+            place.mkdir(exist_ok=True)
+            Tree(target).change_mode(place, stat.S_IMODE(catalogue.directory.stat().st_mode))
+        with changing(moved, actor):
+            refresh(moved, actor)
+            write_note(moved, "move", f"from {catalogue.directory}", actor)
+        closed = replace(catalogue, moved_to=str(target))
+        write_file(catalogue.directory / CATALOGUE, render_catalogue(closed), mode=file_mode(catalogue.directory))
+    return moved
+
+
+def check_target(catalogue: Catalogue, target: Path) -> None:
+    """Refuse a directory to which a catalogue cannot be moved.
+
+    Raises
+    ------
+    BadInputError
+        If it exists, or is inside the catalogue.
+    """
+    if os.path.lexists(target):
+        raise BadInputError(f"{target} exists already", "Name a directory that does not exist.")
+    if catalogue.directory.resolve() in target.resolve().parents:
+        raise BadInputError(f"{target} is inside the catalogue", "Name a directory outside.")
+
+
+def _copy(source: Path, target: Path, actor: Actor) -> None:
+    """Copy a directory with modes and groups; names that are one file stay one file."""
+    seen: dict[tuple[int, int], Path] = {}
+    for directory, directories, files in os.walk(source):
+        below = Path(directory).relative_to(source)
+        directories[:] = [name for name in directories if not (below == Path() and name in _LEFT_OUT)]
+        for name in (*directories, *files):
+            _copy_one(Path(directory, name), target / below / name, seen, actor)
+    _copy_mode(source, target)
+
+
+def _copy_one(source: Path, target: Path, seen: dict[tuple[int, int], Path], actor: Actor) -> None:
+    status = source.lstat()
+    known = seen.setdefault((status.st_dev, status.st_ino), target)
+    if stat.S_ISLNK(status.st_mode):
+        target.symlink_to(source.readlink())
+    elif stat.S_ISDIR(status.st_mode):
+        target.mkdir()
+        _copy_mode(source, target)
+    elif known != target:
+        target.hardlink_to(known)
+    elif stat.S_ISREG(status.st_mode):
+        if source.suffix == ".sif":
+            actor.tell(f"copying {source.name}")
+        copy_image(source, target, method="share" if source.suffix == ".sif" else "copy")
+        _copy_mode(source, target)
+        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _copy_mode(source: Path, target: Path) -> None:
+    """Give a copy the group and the mode of the original; a group that this user is not in is for verify to tell."""
+    status = source.stat()
+    if target.stat().st_gid != status.st_gid:
+        try:
+            os.chown(target, -1, status.st_gid)
+        except PermissionError:
+            return
+    Tree(target.parent).change_mode(target.name, stat.S_IMODE(status.st_mode))

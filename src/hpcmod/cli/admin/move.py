@@ -1,0 +1,37 @@
+"""The verb `hpcmod catalogue move`: let a catalogue work in another directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.admin.move import check_target, move_catalogue
+from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
+
+
+@click.command()
+@click.argument("target", metavar="DIRECTORY", type=click.Path(path_type=Path))
+@changing_options
+def move(target: Path, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
+    """Copy the catalogue to a directory that does not exist yet, and let its modules load from there.
+
+    Users are not interrupted: modules of the old directory load as before. It takes no more changes, and you remove it
+    when nobody uses it any more.
+
+    \b
+    Example:
+      hpcmod catalogue move /appl/new/containers
+    """
+    catalogue, place = open_catalogues(directory)[0], target.absolute()
+    check_target(catalogue, place)
+    if not dry_run:
+        move_catalogue(catalogue, place, actor=make_actor(why))
+    if as_json:
+        values = {"dry_run": dry_run, "from": str(catalogue.directory), "to": str(place)}
+        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        return
+    click.echo(place)
+    if not dry_run:
+        tell(f"now name {place} in `catalogues` of the site profile, and {place / 'modules/all'} on MODULEPATH")

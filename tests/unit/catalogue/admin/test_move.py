@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue.admin.move import move_catalogue
+from hpcmod.catalogue.journal import read_journal
+from hpcmod.catalogue.sharing import make_catalogue
+from hpcmod.catalogue.store import Catalogue, open_catalogue
+from hpcmod.catalogue.whole import verify_container
+from hpcmod.check.doctor import FAIL
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.model.catalogue import lifecycle as rules
+from tests.unit.catalogue.rendered import make_rendered, visible
+from tests.unit.catalogue.stage import ADA, ONE
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogue:
+    return make_rendered(tmp_path / "shop")
+
+
+def test_a_moved_catalogue_works_there_and_the_old_one_still_loads(shop: Catalogue, tmp_path: Path) -> None:
+    before = visible(shop)
+    moved = move_catalogue(shop, tmp_path / "new", actor=ADA)
+    assert visible(shop) == before
+    assert read_journal(moved.directory)[-1].why == f"because: from {shop.directory}"
+    assert (moved.images / "Toy-1.0.sif").samefile(shop.images / "Toy-1.0.sif")
+    shutil.rmtree(shop.directory)
+    assert not [one for one in verify_container(moved, moved.read(*ONE), images=False) if "gone" in one.found]
+    assert not [
+        one for one in verify_container(moved, moved.read(*ONE)) if one.verdict == FAIL and one.subject != "image"
+    ]
+    assert not [name for name, text in visible(moved).items() if f"{shop.directory}/" in text]
+
+
+def test_the_old_one_takes_no_more_changes_until_it_is_wanted_again(shop: Catalogue, tmp_path: Path) -> None:
+    move_catalogue(shop, tmp_path / "new", actor=ADA)
+    old = open_catalogue(shop.directory)
+
+    def deprecate(catalogue: Catalogue) -> None:
+        lifecycle.change_name(catalogue, "Toy", lambda all_: rules.deprecate(all_, ONE), verb="deprecate", actor=ADA)
+
+    with pytest.raises(LackingError, match=f"was moved to {tmp_path / 'new'}"):
+        deprecate(old)
+    deprecate(open_catalogue(tmp_path / "new"))
+    make_catalogue(shop)
+    deprecate(open_catalogue(shop.directory))
+
+
+def test_a_place_that_is_taken_or_inside_is_refused(shop: Catalogue, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(BadInputError, match="exists already"):
+        move_catalogue(shop, tmp_path / "taken", actor=ADA)
+    with pytest.raises(BadInputError, match="inside the catalogue"):
+        move_catalogue(shop, shop.directory / "new", actor=ADA)
