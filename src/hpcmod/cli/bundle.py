@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,9 @@ from hpcmod.cli.image import TOOL, tell
 from hpcmod.cli.recipes import find_recipe
 from hpcmod.cli.signals import ending_tidily
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
+from hpcmod.fs.reading import UnusableFileError, read_text
+from hpcmod.fs.replacing import scratch
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.bundle import read_bundle, write_bundle
 from hpcmod.image.locate import find_image, image_directories, nowhere
 from hpcmod.image.provenance import sidecar
@@ -26,6 +28,8 @@ from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
     from hpcmod.image.bring import ObtainOptions
+
+_MOST_TEXT = 1 << 20  # bytes of an easyconfig
 
 
 @click.group()
@@ -101,8 +105,9 @@ def _new_directory(output: Path, *, dry_run: bool) -> Iterator[Path]:
     if dry_run:
         yield output.absolute().parent / ".hpcmod"
         return
-    with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".hpcmod-") as directory:
-        yield Path(directory)
+    clear_leftovers(output.absolute().parent, output.name)
+    with scratch(output.absolute()) as made:
+        yield made.directory
 
 
 @bundle.command("import")
@@ -155,11 +160,13 @@ def _collect(
         return
     easyconfig = Path(text)
     try:
-        named = read_named_image(easyconfig.read_text(encoding="utf-8"), text)
+        named = read_named_image(read_text(easyconfig, _MOST_TEXT), text)
     except FileNotFoundError as err:
         raise NotFoundError(f"{text}: no such easyconfig", "Give the path of its file.") from err
     except UnicodeDecodeError as err:
         raise BadInputError(f"{text}: is not written in UTF-8", "Save it as UTF-8.") from err
+    except UnusableFileError as err:
+        raise BadInputError(f"{text}: {err.strerror}", "Give the path of an easyconfig.") from err
     source = make_source(named.reference, named.source_urls, named.checksum)
     if source.reference.kind == "path":
         name = Path(named.reference).name

@@ -44,8 +44,12 @@ def open_beneath(directory: int, path: str | PurePath, flags: int, mode: int = 0
         return _open(directory, parts, flags, mode)
     except NotADirectoryError:  # what the kernel says of a link, too, where a directory is asked for
         if flags & os.O_DIRECTORY and _is_link(directory, parts):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+            raise _is_a_link(str(path)) from None
         raise
+
+
+def _is_a_link(path: str) -> OSError:
+    return OSError(errno.ELOOP, "there is a symbolic link, and none is followed here", path)
 
 
 def _is_link(directory: int, parts: tuple[str, ...]) -> bool:
@@ -78,7 +82,7 @@ def _openat2(directory: int, path: str, flags: int, mode: int) -> int:
         number = ctypes.get_errno()
         if number not in (errno.EAGAIN, errno.EINTR):
             break
-    raise OSError(number, os.strerror(number), path)
+    raise _is_a_link(path) if number == errno.ELOOP else OSError(number, os.strerror(number), path)
 
 
 def _step_by_step(directory: int, parts: tuple[str, ...], flags: int, mode: int) -> int:
@@ -88,6 +92,8 @@ def _step_by_step(directory: int, parts: tuple[str, ...], flags: int, mode: int)
             at, before = _step_into(at, part), at
             os.close(before)
         return os.open(parts[-1], flags, mode, dir_fd=at)
+    except OSError as err:
+        raise (_is_a_link(parts[-1]) if err.errno == errno.ELOOP else err) from None
     finally:
         os.close(at)
 
@@ -97,5 +103,5 @@ def _step_into(directory: int, name: str) -> int:
         return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except NotADirectoryError:
         if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
+            raise _is_a_link(name) from None
         raise

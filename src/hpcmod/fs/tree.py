@@ -112,6 +112,14 @@ class Tree:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (place, name):
             remove_at(place, name)
 
+    def clear(self, path: Path | str) -> None:
+        """Free a name: remove what has it or, where permissions of its owner forbid that, rename it out of the way."""
+        try:
+            self.remove(path)
+        except OSError:
+            with self.parent(path) as (place, name):
+                os.rename(name, temporary_name(name), src_dir_fd=place, dst_dir_fd=place)
+
     @contextlib.contextmanager
     def parent(self, path: Path | str) -> Iterator[tuple[int, str]]:
         """Open the directory that a path is in; yield its descriptor, and the name in it."""

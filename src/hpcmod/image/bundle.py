@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.errors import BadInputError, VerificationError
+from hpcmod.fs.reading import UnusableFileError, open_regular
 from hpcmod.fs.replacing import replacing
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.blobs.tally import Tally
 from hpcmod.image.integrity import BLOCK, Progress, check_sha256, file_sha256
 from hpcmod.image.preflight import Need, check_room
@@ -72,7 +74,8 @@ def write_bundle(
     total = sum(sizes.values())
     check_room([Need(out.absolute().parent, total, 1, "the bundle", "name another place for the bundle")])
     tally = Tally(out.name, sizes, progress=progress)
-    with replacing(out) as new, new.open("wb") as file:
+    clear_leftovers(out.parent, out.name)
+    with replacing(out) as new, new.open("xb") as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
             blank = _list_sums(dict.fromkeys(sizes, "0" * 64))
             tar.addfile(_member(SUMS, len(blank)), io.BytesIO(blank))
@@ -92,7 +95,7 @@ def _list_sums(sums: Mapping[str, str]) -> bytes:
 
 def _add(tar: tarfile.TarFile, path: Path, size: int, tally: Tally) -> str:
     """Add a file; give its sum."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         source = _Hashed(file, path.name, tally)
         tar.addfile(_member(path.name, size), source)
     return source.sha256.hexdigest()
@@ -122,6 +125,7 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
         tally = Tally(bundle.name, {SUMS: whole, **there}, progress=progress)
         _check_there(directory, {name: sums[name] for name in there}, tally)
         directory.mkdir(parents=True, exist_ok=True)
+        clear_leftovers(directory)
         size = max(0, whole - sum(there.values()))
         check_room([Need(directory, size, len(sums), "what is in the bundle", "name another directory: -o")])
         with _whole(bundle):
@@ -161,8 +165,10 @@ def _list(directory: Path, names: Iterable[str]) -> Unpacked:
 @contextmanager
 def _open_tar(bundle: Path) -> Iterator[tarfile.TarFile]:
     try:
-        with tarfile.open(bundle, mode="r:") as tar:
+        with open_regular(bundle) as file, tarfile.open(bundle, mode="r:", fileobj=file) as tar:
             yield tar
+    except UnusableFileError as err:
+        raise BadInputError(f"{bundle}: {err.strerror}", "Make one: hpcmod bundle export.") from err
     except OSError as err:
         if err.errno != errno.EINVAL:  # that is where a negative length leads before the start of the file
             raise
@@ -215,7 +221,7 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, expected:
     source = tar.extractfile(member)
     sha256 = hashlib.sha256()
     with replacing(path) as new:
-        with new.open("wb") as file:
+        with new.open("xb") as file:
             while source and (block := source.read(BLOCK)):
                 sha256.update(block)
                 file.write(block)

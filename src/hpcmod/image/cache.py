@@ -5,26 +5,36 @@
     DIRECTORY/locks/<64 digits>            who is fetching it
 
 A directory with the set-group-id bit that its group may write (`chmod 2770`) is shared: what is put there the group may
-read, use and remove, whatever the umask of who put it there. Any other is the user's own.
+read, use and remove, whatever the umask of who put it there. Whatever the mode, no link is followed in it, and where
+anybody else may write, what is read is verified again while it is read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from hpcmod.errors import BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
-from hpcmod.image.cache_entry import Entry, choose, digits_of, scan
+from hpcmod.fs.ownership import others_may_change
+from hpcmod.fs.tree import Tree
+from hpcmod.image.cache_entry import Entry, choose, digits_of, is_blob_name
 from hpcmod.image.copy import FULL, free_bytes, write_at
 from hpcmod.lock import hold, read_holder, tidy
 
 SETTING = "choose another place for the cache: HPCMOD_CACHE=DIRECTORY"
 """What helps where the cache does not fit, as the end of a sentence."""
 GC = "hpcmod cache gc"
+
+_DIRECTORIES = ("blobs", "blobs/sha256", "partial", "locks")
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
+_UNUSABLE = (errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO)
+"""What opening says of a link, a directory, another user's file, or a socket at the name of a partial blob."""
 
 _say_nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - a default for several callbacks
 
@@ -34,6 +44,7 @@ class Cache:
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = Path(directory)
+        self.tree = Tree(self.directory)
 
     def path(self, digest: str) -> Path:
         """Name the file of a whole blob, whether it is there or not."""
@@ -46,7 +57,7 @@ class Cache:
     def size_of_partial(self, digest: str) -> int:
         """Give how many bytes an interrupted fetch has left of a blob."""
         try:
-            return self.partial(digest).stat().st_size
+            return self.tree.status(self.partial(digest)).st_size
         except OSError:
             return 0
 
@@ -57,17 +68,41 @@ class Cache:
         """
         path = self.path(digest)
         try:
-            found = path.stat().st_size
+            found = self.tree.status(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as err:
             raise self.fault(err) from err
-        if found != size:
+        if found.st_size != size or not stat.S_ISREG(found.st_mode):
             self.discard(digest)
             return None
-        with contextlib.suppress(OSError):  # another user's, in a cache that only he may write
-            os.utime(path)
+        self._note_use(path)
         return path
+
+    def open(self, digest: str) -> BinaryIO:
+        """Open a whole blob; its digest is for the reader to verify.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not there any more.
+        LackingError
+            If it cannot be read.
+        """
+        try:
+            return self.tree.open_file(self.path(digest))
+        except FileNotFoundError:
+            raise
+        except OSError as err:
+            raise self.fault(err) from err
+
+    def _note_use(self, path: Path) -> None:
+        with contextlib.suppress(OSError):  # another user's, in a cache that only they may write
+            file = self.tree.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                os.utime(file)
+            finally:
+                os.close(file)
 
     @contextlib.contextmanager
     def lock(
@@ -100,8 +135,9 @@ class Cache:
         """
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for name in ("blobs", "blobs/sha256", "partial", "locks"):
-                self._make_directory(self.directory / name)
+            mode = stat.S_IMODE(self.directory.stat().st_mode)
+            for name in _DIRECTORIES:
+                self.tree.make_directory(name, mode)
         except OSError as err:
             raise self.fault(err) from err
 
@@ -113,19 +149,17 @@ class Cache:
             return NoSpaceError(f"{what}; {free} bytes free", f"Free some space there ({GC}), or {SETTING}.")
         return LackingError(what, f"See whether you may write to {self.directory}, or {SETTING}.")
 
-    def _make_directory(self, path: Path) -> None:
-        try:
-            path.mkdir()
-        except FileExistsError:
-            return
-        with contextlib.suppress(PermissionError):  # made by another user meanwhile
-            path.chmod(stat.S_IMODE(self.directory.stat().st_mode))
-
     @property
     def shared(self) -> bool:
         """Whether the directory is its group's."""
         mode = self.directory.stat().st_mode
         return bool(mode & stat.S_ISGID and mode & stat.S_IWGRP)
+
+    def others_may_change(self, file: int) -> bool:
+        """Say whether anybody else may change an open file of the cache, or what its directories hold."""
+        return others_may_change(os.fstat(file)) or any(
+            others_may_change(status) for status in (self.directory.stat(), *map(self.tree.status, _DIRECTORIES))
+        )
 
     def open_partial(self, digest: str) -> int:
         """Open what there is of a blob for reading and writing, or an empty file; give the file descriptor.
@@ -134,22 +168,46 @@ class Cache:
         """
         path = self.partial(digest)
         try:
-            try:
-                return _open(path)
-            except PermissionError:  # another user's, in a directory that is ours to write
-                path.unlink(missing_ok=True)
-            return _open(path)
+            found = self._open_usable(path)
+            if found is None:
+                self.tree.clear(path)
+                found = self.tree.open(path, _NEW, 0o600)
+            with contextlib.suppress(PermissionError):  # another user's
+                os.fchmod(found, 0o600 | (self.directory.stat().st_mode & 0o060 if self.shared else 0))
+            return found
         except OSError as err:
             raise self.fault(err) from err
 
-    def keep(self, digest: str) -> Path:
-        """Give a blob that is whole, verified and on disk for good its name."""
+    def _open_usable(self, path: Path) -> int | None:
+        """Open what there is of a blob, or an empty file; None where something else was put there."""
+        try:
+            found = self.tree.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
+        except OSError as err:
+            if err.errno not in _UNUSABLE:
+                raise
+            return None
+        status = os.fstat(found)
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:  # a second name: it is somebody's file elsewhere
+            return found
+        os.close(found)
+        return None
+
+    def keep(self, digest: str, file: int) -> Path:
+        """Give a blob that is whole, verified and on disk for good its name; `file` is the open partial one."""
         partial, path = self.partial(digest), self.path(digest)
         mode = self.directory.stat().st_mode
         with contextlib.suppress(PermissionError):  # resumed from another user's, whose mode is right already
-            partial.chmod(0o600 | (mode & 0o044) | (mode & 0o020 if self.shared else 0))
-        partial.replace(path)
+            os.fchmod(file, 0o600 | (mode & 0o044) | (mode & 0o020 if self.shared else 0))
+        with contextlib.suppress(IsADirectoryError):
+            self.tree.rename(partial, path)
+            return path
+        self.tree.clear(path)
+        self.tree.rename(partial, path)
         return path
+
+    def discard_partial(self, digest: str) -> None:
+        """Remove what there is of a blob that is not whole; only while its lock is held."""
+        self.tree.clear(self.partial(digest))
 
     def store(self, digest: str, content: bytes) -> None:
         """Put a small blob there that is in memory, and verified, already."""
@@ -173,7 +231,7 @@ class Cache:
             os.ftruncate(descriptor, 0)
             write_at(descriptor, memoryview(content), 0)
             os.fsync(descriptor)
-            self.keep(digest)
+            self.keep(digest, descriptor)
         except OSError as err:
             raise self.fault(err) from err
         finally:
@@ -183,9 +241,9 @@ class Cache:
         """Remove a whole blob, damaged or not; readers that have it open go on. Give the bytes that are free."""
         path = self.path(digest)
         try:
-            size = path.stat().st_size
-            path.unlink()
-        except FileNotFoundError:
+            size = self.tree.status(path).st_size
+            self.tree.clear(path)
+        except (FileNotFoundError, NotADirectoryError):
             return 0
         except OSError as err:
             raise self.fault(err) from err
@@ -194,29 +252,31 @@ class Cache:
     def load(self, digest: str, limit: int) -> bytes | None:
         """Read a small blob and verify it; None if it is not there whole, or is no small one."""
         try:
-            if self.path(digest).stat().st_size > limit:
-                return None
-            content = self.path(digest).read_bytes()
+            content = self.tree.read(self.path(digest), limit)
         except OSError:
             return None
         if f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
             self.discard(digest)
             return None
-        with contextlib.suppress(OSError):
-            os.utime(self.path(digest))
+        self._note_use(self.path(digest))
         return content
 
     def entries(self) -> list[Entry]:
         """List the blobs, the longest unused first."""
         found = []
-        for directory, whole in ((self.path(_ZERO).parent, True), (self.partial(_ZERO).parent, False)):
-            for file in scan(directory):
-                with contextlib.suppress(FileNotFoundError):  # removed or renamed meanwhile
-                    facts = file.stat()
-                    digest = f"sha256:{file.name}"
-                    busy = not whole and self._is_busy(digest)
-                    found.append(Entry(digest, facts.st_size, facts.st_mtime, whole, busy))
+        for directory, whole in (("blobs/sha256", True), ("partial", False)):
+            for name, status in self._list(directory):
+                digest = f"sha256:{name}"
+                busy = not whole and self._is_busy(digest)
+                found.append(Entry(digest, status.st_size, status.st_mtime, whole, busy))
         return sorted(found, key=lambda entry: (entry.used, entry.digest))
+
+    def _list(self, directory: str) -> list[tuple[str, os.stat_result]]:
+        """List what in a directory is named as blobs are."""
+        try:
+            return [entry for entry in self.tree.entries(directory) if is_blob_name(entry[0])]
+        except OSError as err:
+            raise self.fault(err) from err
 
     def _is_busy(self, digest: str) -> bool:
         try:
@@ -238,9 +298,18 @@ class Cache:
         BusyError
             If it is being fetched.
         """
-        if not (self.path(digest).exists() or self.partial(digest).exists()):
+        if not any(self._is_there(path) for path in (self.path(digest), self.partial(digest))):
             raise NotFoundError(f"{self.directory}: holds no {digest}", "See what it holds: hpcmod cache ls")
         return self._remove(digest)
+
+    def _is_there(self, path: Path) -> bool:
+        try:
+            self.tree.status(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as err:
+            raise self.fault(err) from err
+        return True
 
     def _remove(self, digest: str) -> int:
         """Remove a whole blob at once, for whoever wants it fetches it anew; a partial one only under its lock."""
@@ -248,7 +317,7 @@ class Cache:
             size = self.discard(digest)
             with self.lock(digest, limit=0):
                 size += self.size_of_partial(digest)
-                self.partial(digest).unlink(missing_ok=True)
+                self.discard_partial(digest)
                 tidy(self._lock(digest))
         except BusyError:
             if not size:
@@ -279,20 +348,21 @@ class Cache:
             What is gone, or would go.
         """
         chosen = choose(self.entries(), now=now, oldest=oldest, most=most)
+        if not dry_run:
+            self._clear_dead_locks()
         return [entry for entry in chosen if dry_run or self._removed(entry)]
+
+    def _clear_dead_locks(self) -> None:
+        """Remove the locks of processes that were killed."""
+        for name, _ in self._list("locks"):
+            with contextlib.suppress(HpcmodError, OSError):
+                holder = read_holder(self._lock(f"sha256:{name}"))
+                if holder and holder.is_dead():
+                    with self.lock(f"sha256:{name}", limit=0):
+                        tidy(self._lock(f"sha256:{name}"))
 
     def _removed(self, entry: Entry) -> bool:
         with contextlib.suppress(BusyError, LackingError):  # another process's now, or another user's
             self._remove(entry.digest)
             return True
         return False
-
-
-_ZERO = "sha256:" + 64 * "0"
-
-
-def _open(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with contextlib.suppress(PermissionError):
-        os.fchmod(descriptor, 0o600 | (path.parent.stat().st_mode & 0o060))
-    return descriptor

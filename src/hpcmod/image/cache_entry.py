@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from hpcmod.errors import BadInputError
 
@@ -54,10 +52,6 @@ def digits_of(digest: str) -> str:
     return match.group(1)
 
 
-def scan(directory: Path) -> Iterator[Path]:
-    """Give the files of a directory that are named as blobs are; none if there is no such directory."""
-    try:
-        files = sorted(directory.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    yield from (file for file in files if _NAME.fullmatch(file.name))
+def is_blob_name(name: str) -> bool:
+    """Return whether a file is named as blobs are."""
+    return _NAME.fullmatch(name) is not None

@@ -118,7 +118,8 @@ def _no_collector() -> Iterator[None]:
 def _made_whole(partial: Path) -> Iterator[BinaryIO]:
     """Open a new file, which goes unless all went well."""
     try:
-        with partial.open("w+b") as file:
+        partial.unlink(missing_ok=True)
+        with partial.open("x+b") as file:
             yield file
             os.fchmod(file.fileno(), _MODE)
     except OSError as err:

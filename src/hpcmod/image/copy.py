@@ -1,7 +1,7 @@
-"""Put an image's bytes at a temporary name, hashing the source in the same pass, by the cheapest way the disk has.
+"""Put an image's bytes at a temporary name, hashing what arrives there, by the cheapest way the disk has.
 
 The ways, in the order tried: reflink (shares blocks, writes nothing), `copy_file_range` (in the kernel, or on the
-server of NFS 4.2) with a thread that hashes the same pages, and a plain loop. A hard link only where it is asked for.
+server of NFS 4.2) with a thread that reads back what was copied, and a plain loop. A hard link only if you ask for it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import ELSEWHERE, BadInputError, LackingError, NoSpaceError, VerificationError
+from hpcmod.fs.ownership import others_may_change
 from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, file_sha256, hash_range, parse_sha256
 from hpcmod.image.sif import open_image
 
@@ -35,7 +36,7 @@ class CopyResult:
     """What a copy did."""
 
     sha256: str
-    """Of the bytes of the source."""
+    """Of the bytes at the temporary name, read there: whoever may write the source could show us others."""
     method: str
     """`reflink`, `hardlink`, `copy_file_range` or `stream`."""
     bytes_written: int
@@ -107,16 +108,19 @@ def free_bytes(directory: Path) -> int:
 
 
 def _link(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
-    open_image(source).close()
-    try:
-        partial.unlink(missing_ok=True)
-        os.link(source, partial)
-    except OSError as err:
-        raise LackingError(
-            f"{partial}: cannot be a hard link to {source}: {err.strerror}",
-            "A hard link needs one file system and the right to write the source: use install_mode = 'copy' instead.",
-        ) from err
-    return CopyResult(file_sha256(source, progress), "hardlink", 0)
+    with open_image(source) as reader:
+        try:
+            partial.unlink(missing_ok=True)
+            os.link(source, partial, follow_symlinks=False)
+        except OSError as err:
+            raise LackingError(
+                f"{partial}: cannot be a hard link to {source}: {err.strerror}",
+                "A hard link needs one file system and the right to write the source: "
+                "use install_mode = 'copy' instead.",
+            ) from err
+        if not os.path.samestat(os.fstat(reader.fileno()), partial.lstat()):
+            raise _changed(source, source.stat().st_size)
+    return CopyResult(file_sha256(partial, progress), "hardlink", 0)
 
 
 def _copy(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
@@ -131,9 +135,18 @@ def _copy(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
         finally:
             os.close(target)
         after = os.fstat(reader.fileno())
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise _changed(source, after.st_size)
+        if not _is_unchanged(before, after, reader.fileno(), result):
+            raise _changed(source, after.st_size)
     return result
+
+
+def _is_unchanged(before: os.stat_result, after: os.stat_result, source: int, result: CopyResult) -> bool:
+    """Say whether a source is what was copied; it is read again where more than its contents may have changed."""
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        return False
+    if before.st_ctime_ns == after.st_ctime_ns:
+        return True
+    return _hash_only(source, after.st_size, Ticker(None, 0)) == result.sha256  # a new hard link does that too
 
 
 def _fill(source: int, target: int, size: int, directory: Path, progress: Progress | None) -> CopyResult:
@@ -144,7 +157,7 @@ def _fill(source: int, target: int, size: int, directory: Path, progress: Progre
         raise OSError(errno.ENOSPC, "No space")
     with ThreadPoolExecutor(1) as pool:
         if cloned:
-            return CopyResult(_hash_only(source, size, ticker), "reflink", 0)
+            return CopyResult(_hash_only(target, size, ticker), "reflink", 0)
         digest = _copy_in_kernel(source, target, size, ticker, pool)
         if digest is not None:
             return CopyResult(digest, "copy_file_range", size)
@@ -162,17 +175,17 @@ def _clone(source: int, target: int) -> bool:
     return True
 
 
-def _hash_only(source: int, size: int, ticker: Ticker) -> str:
+def _hash_only(file: int, size: int, ticker: Ticker) -> str:
     sha256 = hashlib.sha256()
     buffer = bytearray(BLOCK)
     for start in range(0, size, BLOCK):
-        _hash_all(sha256, source, start, min(BLOCK, size - start), buffer)
+        _hash_all(sha256, file, start, min(BLOCK, size - start), buffer)
         ticker.tick(start + BLOCK if start + BLOCK < size else size)
     return sha256.hexdigest()
 
 
 def _copy_in_kernel(source: int, target: int, size: int, ticker: Ticker, pool: ThreadPoolExecutor) -> str | None:
-    """Copy by `copy_file_range` while a thread hashes the same chunks; None where this pair of files cannot."""
+    """Copy by `copy_file_range` while a thread hashes what was copied; None where this pair of files cannot."""
     sha256 = hashlib.sha256()
     buffer = bytearray(BLOCK)
     hashing: deque[Future[None]] = deque()
@@ -181,7 +194,7 @@ def _copy_in_kernel(source: int, target: int, size: int, ticker: Ticker, pool: T
         length = min(_CHUNK, size - done)
         if not _copy_chunk(source, target, done, length):
             return None
-        hashing.append(pool.submit(_hash_all, sha256, source, done, length, buffer))
+        hashing.append(pool.submit(_hash_all, sha256, target, done, length, buffer))
         done += length
         if len(hashing) > _LEAD:
             hashing.popleft().result()
@@ -234,8 +247,8 @@ def write_at(target: int, view: memoryview, start: int) -> None:
         done += os.pwrite(target, view[done:], start + done)
 
 
-def _hash_all(sha256: hashlib._Hash, source: int, start: int, length: int, buffer: bytearray) -> None:
-    if hash_range(sha256, source, start, length, buffer) < length:
+def _hash_all(sha256: hashlib._Hash, file: int, start: int, length: int, buffer: bytearray) -> None:
+    if hash_range(sha256, file, start, length, buffer) < length:
         raise _Shrunk
 
 
@@ -267,6 +280,10 @@ def _changed(source: Path, size: int) -> VerificationError:
 
 
 def _share(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
+    with open_image(source) as reader:
+        is_ours = not others_may_change(os.fstat(reader.fileno()))
+    if not is_ours:  # a link would go on showing what they write
+        return _copy(source, partial, progress)
     try:
         return _link(source, partial, progress)
     except LackingError:

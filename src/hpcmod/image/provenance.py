@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.fs.ownership import make_private_directory, others_may_change
+from hpcmod.fs.reading import UnusableFileError, read_file
 from hpcmod.fs.tree import write_file
 from hpcmod.machine import absolute
 from hpcmod.model.strict_json import JsonObject, load_json
@@ -70,10 +72,11 @@ def read_provenance(sif: Path) -> Provenance | None:
         If the file beside it is damaged.
     """
     try:
-        with sidecar(sif).open("rb") as file:
-            text = file.read(_LIMIT + 1)
+        text = read_file(sidecar(sif), _LIMIT)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except UnusableFileError as err:
+        raise BadInputError(f"{err.filename}: {err.strerror}", f"Remove it: rm {err.filename}") from err
     return parse_provenance(text, str(sidecar(sif)))
 
 
@@ -104,15 +107,21 @@ def remember(found: Provenance, environ: Mapping[str, str]) -> None:
     place = _memory(found, environ)
     if place is None:
         return
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for directory in (place.parent.parent, place.parent):
+        make_private_directory(directory)
     _write(place, found)
 
 
 def is_remembered(found: Provenance, environ: Mapping[str, str]) -> bool:
-    """Say whether a provenance is one that a run of this user has written, with these very words."""
+    """Say whether a provenance is one that a run of this user has written, with these very words.
+
+    What anybody else may change proves nothing.
+    """
     place = _memory(found, environ)
     try:
-        return place is not None and parse_provenance(place.read_bytes(), str(place)) == found
+        if place is None or any(others_may_change(path.stat()) for path in (place, *place.parents[:2])):
+            return False
+        return parse_provenance(read_file(place, _LIMIT), str(place)) == found
     except (OSError, BadInputError):
         return False
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hpcmod.errors import BadInputError, LackingError, NotFoundError, VerificationError
+from hpcmod.fs.reading import UnusableFileError, open_regular
 from hpcmod.image.sif_format import (
     ARCHITECTURES,
     DESCRIPTOR,
@@ -165,18 +166,17 @@ def open_image(path: Path) -> BinaryIO:
     NotFoundError
         If there is no such file.
     BadInputError
-        If it is a directory, or not ours to read.
+        If it is not a regular file, or you may not read it.
     """
     try:
-        return path.open("rb")
+        return open_regular(path)
     except FileNotFoundError as err:
         raise NotFoundError(
             f"{path}: no such image", "Check its name; to get one from elsewhere: hpcmod fetch."
         ) from err
-    except IsADirectoryError as err:
-        raise BadInputError(
-            f"{path}: a directory, expected a SIF", "If it is a sandbox: apptainer build NEW.sif DIRECTORY."
-        ) from err
+    except UnusableFileError as err:
+        sandbox = "If it is a sandbox: apptainer build NEW.sif DIRECTORY." if path.is_dir() else ""
+        raise BadInputError(f"{path}: {err.strerror}", sandbox or "Name the file of an image.") from err
     except OSError as err:
         raise BadInputError(f"{path}: cannot be read: {err.strerror}", f"See its permissions: ls -l {path}") from err
 

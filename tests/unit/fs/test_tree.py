@@ -86,7 +86,7 @@ def test_a_directory_that_became_a_link_is_refused(tree: Tree, tmp_path: Path, d
     (tree.root / "mine").write_text("mine")
     tree.remove("d")
     (tree.root / "d").symlink_to(tmp_path / "home")
-    with pytest.raises(OSError, match="symbolic links") as caught:
+    with pytest.raises(OSError, match="symbolic link") as caught:
         does(tree)
     assert caught.value.errno == errno.ELOOP
     assert str(caught.value.filename).startswith(str(tree.root))
@@ -98,7 +98,7 @@ def test_a_directory_that_became_a_link_is_refused(tree: Tree, tmp_path: Path, d
 def test_only_regular_files_are_read(tree: Tree, tmp_path: Path, path: str) -> None:
     (tree.root / "link").symlink_to(tmp_path / "home/file")
     os.mkfifo(tree.root / "fifo")
-    with pytest.raises(OSError, match=r"symbolic links|is a FIFO"):
+    with pytest.raises(OSError, match=r"symbolic link|is a FIFO"):
         tree.read(path, 100)
 
 

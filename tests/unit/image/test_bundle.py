@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
+import sys
 import tarfile
 from functools import partial
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from hpcmod.errors import BadInputError, HpcmodError, VerificationError
 from hpcmod.image import integrity
 from hpcmod.image.bundle import SUMS, read_bundle, write_bundle
-from tests.corpus import make_sif
+from tests.corpus import make_random, make_sif
 
 
 @pytest.fixture
@@ -222,3 +224,34 @@ def test_a_link_of_somebody_else_is_not_taken_for_a_file_of_the_bundle(tmp_path:
         read_bundle(bundle, tmp_path / "to")
     read_bundle(bundle, tmp_path / "to", replace=True)
     assert not (tmp_path / "to" / "X-1.eb").is_symlink()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from hpcmod.image.bundle import read_bundle, write_bundle
+def die(done, total):
+    if done > 100:
+        os.kill(os.getpid(), signal.SIGKILL)
+verb, one, other = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+read_bundle(one, other, progress=die) if verb == "import" else write_bundle([one], other, progress=die)
+"""
+
+
+@pytest.mark.parametrize("verb", ["import", "export"])
+def test_what_a_killed_run_leaves_goes_with_the_next(tmp_path: Path, verb: str) -> None:
+    image = make_random(tmp_path / "a.sif", size=1 << 20)
+    write_bundle([image], tmp_path / "a.tar")
+    (tmp_path / "out").mkdir()
+    one, other = (tmp_path / "a.tar", tmp_path / "out") if verb == "import" else (image, tmp_path / "out/b.tar")
+    killed = subprocess.run([sys.executable, "-c", KILLED, verb, str(one), str(other)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list((tmp_path / "out").iterdir())) == 1
+    read_bundle(one, other) if verb == "import" else write_bundle([one], other)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.sif" if verb == "import" else "b.tar"]
+
+
+def test_a_fifo_is_no_bundle(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.tar")
+    with pytest.raises(BadInputError, match="is a FIFO"):
+        read_bundle(tmp_path / "a.tar", tmp_path / "out")

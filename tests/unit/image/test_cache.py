@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import socket
 import threading
 import time
 from pathlib import Path
@@ -267,3 +268,97 @@ def test_whatever_lies_in_a_cache_nothing_but_our_error_comes(tmp_path_factory: 
             use()
         except HpcmodError as err:
             assert err.message
+
+
+def plant(path: Path, kind: str, home: Path) -> None:
+    """Put at a path what somebody else who may write there could put."""
+    home.mkdir(exist_ok=True)
+    (home / "thesis").write_text("text")
+    if kind == "link":
+        path.symlink_to(home / "thesis")
+    elif kind == "hard link":
+        path.hardlink_to(home / "thesis")
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+        (path / "full").touch()
+    else:
+        path.mkdir(mode=0o000)
+
+
+KINDS = ["link", "hard link", "fifo", "directory", "closed directory"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", ["partial", "path"])
+def test_what_is_planted_at_the_name_of_a_blob_is_put_aside(
+    cache: Cache, tmp_path: Path, kind: str, place: str
+) -> None:
+    cache.prepare()
+    plant(getattr(cache, place)(DIGEST), kind, tmp_path / "home")
+    mode = (tmp_path / "home/thesis").stat().st_mode
+    assert cache.load(DIGEST, 100) is None
+    cache.store(DIGEST, CONTENT)
+    assert cache.find(DIGEST, len(CONTENT))
+    assert cache.load(DIGEST, 100) == CONTENT
+    assert ((tmp_path / "home/thesis").read_text(), (tmp_path / "home/thesis").stat().st_mode) == ("text", mode)
+
+
+@pytest.mark.parametrize("place", ["blobs", "blobs/sha256", "partial"])
+def test_no_link_in_place_of_a_directory_is_followed(cache: Cache, tmp_path: Path, place: str) -> None:
+    cache.prepare()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / ("a" * 64)).touch()
+    (cache.directory / place).rename(tmp_path / "moved")
+    (cache.directory / place).symlink_to(other)
+    for act in (
+        lambda: cache.gc(now=time.time() + DAY, oldest=0.0),
+        lambda: cache.store(DIGEST, CONTENT),
+        lambda: cache.remove("sha256:" + "a" * 64),
+    ):
+        with pytest.raises(LackingError, match="symbolic link"):
+            act()
+    assert [path.name for path in other.iterdir()] == ["a" * 64]
+
+
+def test_the_mode_is_set_on_what_was_written_whatever_has_its_name_now(cache: Cache, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.touch(mode=0o600)
+    with cache.lock(DIGEST):
+        cache.directory.chmod(0o2770)
+        file = cache.open_partial(DIGEST)
+        cache.partial(DIGEST).unlink()
+        cache.partial(DIGEST).symlink_to(secret)
+        cache.keep(DIGEST, file)
+        os.close(file)
+    assert secret.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o2770, 0o2777, 0o755])
+def test_others_may_change_what_is_in_a_directory_that_they_may_write(cache: Cache, mode: int) -> None:
+    cache.prepare()
+    cache.directory.chmod(mode)
+    with cache.lock(DIGEST):
+        file = cache.open_partial(DIGEST)
+        assert cache.others_may_change(file) == (mode != 0o755)
+        os.close(file)
+
+
+def test_others_may_change_a_file_of_ours_that_is_open_to_them(cache: Cache) -> None:
+    cache.prepare()
+    (cache.directory / "partial").chmod(0o777)
+    file = cache.open_partial(DIGEST)
+    assert cache.others_may_change(file)
+    os.close(file)
+
+
+def test_gc_removes_the_locks_of_killed_processes(cache: Cache) -> None:
+    cache.prepare()
+    dead = {"host": socket.gethostname(), "pid": 1, "started": "long ago", "user": "x", "since": "x"}
+    (cache.directory / "locks" / ("a" * 64)).write_text(json.dumps(dead))
+    cache.gc(now=time.time(), dry_run=True)
+    assert len(list((cache.directory / "locks").iterdir())) == 1
+    cache.gc(now=time.time())
+    assert list((cache.directory / "locks").iterdir()) == []

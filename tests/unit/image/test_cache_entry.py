@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.cache_entry import Entry, choose, digits_of, scan
+from hpcmod.image.cache_entry import Entry, choose, digits_of, is_blob_name
 
 DIGITS = "0123456789abcdef" * 4
 
@@ -60,12 +58,6 @@ def test_nothing_else_names_a_file(text: str) -> None:
     assert "64 hexadecimal digits, lower case" in caught.value.cure
 
 
-def test_only_files_that_are_named_as_blobs_are_found_in_order(tmp_path: Path) -> None:
-    for name in ("b" * 64, "a" * 64, "a" * 63, "a" * 65, "A" * 64, f"{'a' * 64}.json", "lock"):
-        (tmp_path / name).touch()
-    assert [path.name[0] for path in scan(tmp_path)] == ["a", "b"]
-
-
-def test_no_directory_holds_nothing(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert list(scan(tmp_path / "none")) == list(scan(tmp_path / "file")) == []
+def test_only_files_that_are_named_as_blobs_count() -> None:
+    names = ("b" * 64, "a" * 64, "a" * 63, "a" * 65, "A" * 64, f"{'a' * 64}.json", "lock")
+    assert [name[0] for name in names if is_blob_name(name)] == ["b", "a"]

@@ -35,7 +35,7 @@ def partial(tmp_path: Path) -> Path:
 
 
 def refuse(code: int) -> object:
-    def call(*_: object) -> int:
+    def call(*_: object, **__: object) -> int:
         raise OSError(code, os.strerror(code))
 
     return call
@@ -246,3 +246,60 @@ def test_an_empty_file_is_copied(tmp_path: Path, partial: Path) -> None:
     result = copy_image(corpus.make_empty(tmp_path / "empty.sif"), partial)
     assert result.sha256 == hashlib.sha256(b"").hexdigest()
     assert partial.stat().st_size == 0
+
+
+def test_the_sum_is_of_what_arrived_where_a_source_shows_other_bytes_meanwhile(
+    tmp_path: Path, partial: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write the source changes it for the copy, then restores bytes and time before it is hashed."""
+    source = tmp_path / "theirs.sif"
+    source.write_bytes(b"good" * 1000)
+    good, status, real = hashlib.sha256(source.read_bytes()).hexdigest(), source.stat(), os.copy_file_range
+
+    def other_bytes(*given: int) -> int:
+        source.write_bytes(b"evil" * 1000)
+        try:
+            return real(*given)
+        finally:
+            source.write_bytes(b"good" * 1000)
+            os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    monkeypatch.setattr(fcntl, "ioctl", refuse(errno.EOPNOTSUPP))
+    monkeypatch.setattr(os, "copy_file_range", other_bytes)
+    with pytest.raises(VerificationError):
+        copy_image(source, partial, checksum=good)
+    with pytest.raises(VerificationError, match="changed while it was copied"):
+        copy_image(source, partial)
+    assert not partial.exists()
+
+
+def test_a_new_name_of_the_source_is_not_taken_for_a_change(
+    tmp_path: Path, partial: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "a.sif"
+    source.write_bytes(b"good" * 1000)
+    real = os.copy_file_range
+
+    def linked(*given: int) -> int:
+        os.link(source, tmp_path / "b.sif")
+        return real(*given)
+
+    monkeypatch.setattr(fcntl, "ioctl", refuse(errno.EOPNOTSUPP))
+    monkeypatch.setattr(os, "copy_file_range", linked)
+    assert copy_image(source, partial).bytes_written == 4000
+
+
+def test_what_others_may_write_is_copied_where_ours_would_be_a_link(tmp_path: Path, partial: Path) -> None:
+    source = tmp_path / "a.sif"
+    source.write_bytes(b"good" * 1000)
+    source.chmod(0o664)
+    assert copy_image(source, partial, method="share").method != "hardlink"
+    source.chmod(0o644)
+    assert copy_image(source, partial, method="share").method == "hardlink"
+
+
+def test_a_fifo_is_no_image_and_nothing_waits_for_it(tmp_path: Path, partial: Path) -> None:
+    os.mkfifo(tmp_path / "a.sif")
+    for method in ("copy", "link", "share"):
+        with pytest.raises(BadInputError, match="is a FIFO"):
+            copy_image(tmp_path / "a.sif", partial, method=method)

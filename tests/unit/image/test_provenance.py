@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,38 @@ def test_only_the_very_words_that_a_run_of_this_user_wrote_are_remembered(tmp_pa
         assert not is_remembered(other, environ)
     (place,) = tmp_path.rglob("*.json")
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002])
+def test_what_is_remembered_is_for_the_user_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        remember(FOUND, {"HOME": str(tmp_path)})
+    finally:
+        os.umask(before)
+    state = tmp_path / ".local/state/hpcmod"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (state, state / "images")] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize("place", ["hpcmod", "hpcmod/images", "hpcmod/images/*.json"])
+def test_what_others_could_have_written_proves_nothing(tmp_path: Path, place: str) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    remember(FOUND, environ)
+    (path,) = tmp_path.glob(place)
+    path.chmod(path.stat().st_mode | 0o022)
+    assert not is_remembered(FOUND, environ)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "huge"])
+def test_what_is_planted_beside_a_sif_is_an_error_at_once(tmp_path: Path, kind: str) -> None:
+    if kind == "fifo":
+        os.mkfifo(sidecar(tmp_path / "x.sif"))
+    else:
+        with sidecar(tmp_path / "x.sif").open("wb") as file:
+            file.truncate(1 << 40)
+    with pytest.raises(BadInputError, match="expected") as caught:
+        read_provenance(tmp_path / "x.sif")
+    assert "rm " in caught.value.cure
 
 
 def test_without_a_home_nothing_is_remembered_and_nothing_fails() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import threading
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from hpcmod.errors import VerificationError
 from hpcmod.image.cache import Cache
@@ -122,13 +122,7 @@ class _Cached(io.RawIOBase):
     def __init__(self, cache: Cache, blob: Descriptor) -> None:
         self._cache = cache
         self._blob = blob
-        try:
-            file = cache.path(blob.digest).open("rb", buffering=0)
-        except FileNotFoundError:
-            raise
-        except OSError as err:
-            raise cache.fault(err) from err
-        self._stream = verified(cast(BinaryIO, file), digest=blob.digest, size=blob.size, what=blob.digest)
+        self._stream = verified(cache.open(blob.digest), digest=blob.digest, size=blob.size, what=blob.digest)
 
     def readable(self) -> bool:
         return True

@@ -75,7 +75,7 @@ class Downloads:
                 arrival.changed.wait_for(lambda: arrival.settled() or arrival.file is not None)
                 arrival.check()
                 if arrival.file is not None:
-                    return self._guard(blob, open_growing(arrival, os.dup(arrival.file)))
+                    return self._guard(blob, arrival.file, open_growing(arrival, os.dup(arrival.file)))
                 try:
                     return open_cached(self._cache, blob)
                 except FileNotFoundError:  # somebody has cleared the cache meanwhile
@@ -83,9 +83,11 @@ class Downloads:
             with self._lock:
                 self._waiting.append(arrival)
 
-    def _guard(self, blob: Descriptor, stream: BinaryIO) -> BinaryIO:
+    def _guard(self, blob: Descriptor, file: int, stream: BinaryIO) -> BinaryIO:
         """Verify what is read too where others may write the file, not only what was written."""
-        return verified(stream, digest=blob.digest, size=blob.size, what=blob.digest) if self._cache.shared else stream
+        if not self._cache.others_may_change(file):
+            return stream
+        return verified(stream, digest=blob.digest, size=blob.size, what=blob.digest)
 
     def wait(self, blob: Descriptor) -> None:
         """Wait until a blob is in the cache, whole and verified.
@@ -152,7 +154,7 @@ class Downloads:
         if self._stop.is_set():
             raise Stopped(blob.digest)
         with contextlib.suppress(OSError):
-            self._tally.set(blob.digest, self._cache.partial(blob.digest).stat().st_size)
+            self._tally.set(blob.digest, self._cache.size_of_partial(blob.digest))
 
     def _fill(self, arrival: Arrival) -> None:
         """Bring what is missing of a blob, and give it its name."""
@@ -161,13 +163,13 @@ class Downloads:
         try:
             self._pull(arrival, file)
             os.fsync(file)
-            self._cache.keep(digest)
+            self._cache.keep(digest, file)
         except VerificationError:
-            self._cache.partial(digest).unlink(missing_ok=True)
+            self._cache.discard_partial(digest)
             raise
         except OSError as err:
             if err.errno in FULL:  # whoever has no space left is not helped by half a blob
-                self._cache.partial(digest).unlink(missing_ok=True)
+                self._cache.discard_partial(digest)
             raise self._cache.fault(err) from err
         finally:
             with arrival.changed:
