@@ -33,7 +33,7 @@ def test_eight_ranks_on_four_nodes_train_while_three_and_one_on_two_of_them_redu
     assert {rank["total"] for rank in ranks} == {28} and all(rank["equal"] for rank in ranks)
     others = torch_jobs.ranks(uneven)
     first, second = others[0]["host"], others[3]["host"]
-    assert places(others) == [*(f"{local} 4 3 0 {first}" for local in range(3)), f"0 4 1 1 {second}"]
+    assert places(others) == [*(f"{local % 2} 4 3 0 {first}" for local in range(3)), f"0 4 1 1 {second}"]
     assert {rank["total"] for rank in others} == {6}
 
 
@@ -49,6 +49,23 @@ def test_two_steps_of_one_allocation_do_not_meet(tiny_jobs: Jobs) -> None:
     assert sorted((rank["group"], rank["RANK"]) for rank in ranks) == [("a", "0"), ("a", "1"), ("b", "0"), ("b", "1")]
     assert {rank["total"] for rank in ranks} == {1}
     assert len({rank["MASTER_PORT"] for rank in ranks}) == 2
+
+
+def test_programs_of_one_script_run_one_after_the_other_with_the_users_variables(tiny_jobs: Jobs) -> None:
+    (tiny_jobs.directory / "say.py").write_text("import os, sys; print(sys.argv[1], os.environ['GROUP'], flush=True)\n")
+    steps = ("--before", "say.py first", "--then", "say.py last")
+    number = tiny_jobs.submit("-N", "2", *SHARED, "--env", "GROUP=a b", *steps, "--", "say.py", "ranks")
+    tiny_jobs.wait(number)
+    assert tiny_jobs.state(number) == "COMPLETED"
+    said = [line for line in tiny_jobs.output(number).splitlines() if line.endswith(" a b")]
+    assert said == ["first a b", *["ranks a b"] * 4, *["last a b"] * 4]
+
+
+def test_a_program_that_fails_ends_the_script(tiny_jobs: Jobs) -> None:
+    number = tiny_jobs.submit("-N", "1", *SHARED, "--before", "-c 'raise SystemExit(4)'", "--", "-c", "print('ranks')")
+    tiny_jobs.wait(number)
+    assert tiny_jobs.state(number) == "FAILED"
+    assert "ranks" not in tiny_jobs.output(number)
 
 
 def test_a_rank_that_fails_fails_the_job(tiny_jobs: Jobs) -> None:

@@ -1,0 +1,97 @@
+"""Rows of the documents that hpcmod was measured against: what a reader does there, and what shows that hpcmod does it.
+
+A row is proved by texts that a view must hold, by a test that runs it, or by what is refused. Views are written as
+
+    $ hpcmod ...        what the command prints, on both outputs
+    module SITE         the modulefile of PyTorch 2.7.1 on a site
+    rank SITE           what the last rank of two nodes is told there
+    binds SITE          candidates of bind paths, one a line
+    profile SITE        the profile with what it extends, as `hpcmod site show --origin` prints it
+    file PATH           a file of the checkout
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from hpcmod.cli.main import main
+from hpcmod.machine import load_site
+from hpcmod.model.toml import load_toml
+from hpcmod.render.modulefile import render_body
+from hpcmod.resources import module_templates
+from tests.plans import make_example
+from tests.walkthroughs import CHECKOUT
+
+TOLD = "tests/unit/runscripts/golden/{}.explain.txt"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a seed's table, and its proof."""
+
+    number: int
+    what: str
+    view: str = ""
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    """Tests that run it, as FILE::NAME."""
+    status: int = 0
+    """Exit status of the command."""
+
+
+def read_rows(path: Path) -> tuple[Row, ...]:
+    """Read the rows of a table."""
+    rows = load_toml(path.read_text(encoding="utf-8"), path.name)["row"]
+    return tuple(
+        Row(**{key: tuple(value) if isinstance(value, list) else value for key, value in one.items()}) for one in rows
+    )
+
+
+def read_accounted(path: Path) -> tuple[list[int], int]:
+    """Read the numbers of all rows of a table, proved or accounted for, and how many there must be."""
+    tree = load_toml(path.read_text(encoding="utf-8"), path.name)
+    return sorted([*(one["number"] for one in tree["row"]), *map(int, tree["others"])]), tree["rows"]
+
+
+def check(one: Row) -> None:
+    """Assert what proves a row."""
+    assert one.view or one.tests, "a row without a proof"
+    for name in one.tests:
+        assert is_test(name), f"no such test: {name}"
+    if one.view:
+        text = view(one.view, one.status)
+        assert [part for part in one.has if part not in text] == [], f"not in {one.view}"
+        assert [part for part in one.lacks if part in text] == [], f"in {one.view}"
+
+
+def is_test(name: str) -> bool:
+    """Return whether FILE::NAME is a test of the checkout."""
+    file, _, function = name.partition("::")
+    path = CHECKOUT / file
+    return path.is_file() and any(
+        isinstance(node, ast.FunctionDef) and node.name == function for node in ast.parse(path.read_text()).body
+    )
+
+
+@functools.cache
+def view(name: str, status: int = 0) -> str:
+    """Make the text of a view."""
+    kind, _, rest = name.partition(" ")
+    if kind == "$":
+        done = CliRunner(env={"HOME": "/nowhere"}).invoke(main, shlex.split(rest)[1:])
+        assert done.exit_code == status, done.output
+        return done.stdout + done.stderr
+    if kind == "module":
+        return render_body(make_example(rest), "Lua", module_templates())
+    if kind == "binds":
+        return "\n".join(str(bind) for group in load_site(rest, {}).all_binds for bind in group)
+    if kind == "profile":
+        return view(f"$ hpcmod site show --origin {rest}")
+    return (CHECKOUT / (TOLD.format(rest) if kind == "rank" else rest)).read_text(encoding="utf-8")
