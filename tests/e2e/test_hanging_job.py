@@ -1,0 +1,54 @@
+"""The page about a hanging job: its commands, on a job in which one rank keeps the others waiting."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+
+import pytest
+
+from tests.e2e.conftest import Jobs, must
+from tests.stack import CHECKOUT
+
+pytestmark = pytest.mark.stack
+
+PAGE = CHECKOUT / "docs" / "how-to" / "hanging-job.md"
+
+HANGS = """
+import os, socket, time
+
+def load_data():
+    time.sleep(600)
+
+def wait_for_others():
+    time.sleep(600)
+
+print("started", os.environ["RANK"], flush=True)
+load_data() if os.environ["RANK"] == "1" else wait_for_others()
+"""
+
+
+def page_command(beginning: str) -> str:
+    """Return the command of the page that begins so."""
+    found = re.findall(rf"^({re.escape(beginning)}.*)$", PAGE.read_text(), re.MULTILINE)
+    assert len(found) == 1
+    return found[0]
+
+
+def test_the_commands_of_the_page_find_the_rank_that_keeps_the_others_waiting(tiny_jobs: Jobs) -> None:
+    (tiny_jobs.directory / "train.py").write_text(HANGS)
+    job = shlex.split(page_command("hpcmod job PyTorch"))
+    assert job[:4] == ["hpcmod", "job", "PyTorch", "-N"]
+    number = tiny_jobs.hpcmod(*job[1:-2], "-p", "small-g", "--gpus", "1", *job[-2:]).stdout.strip()
+    while tiny_jobs.output(number).count("started") < 2:
+        time.sleep(0.2)
+        assert tiny_jobs.state(number) in ("PENDING", "RUNNING"), tiny_jobs.output(number)
+    look = page_command("srun --jobid=4711 --overlap --ntasks-per-node=1 ps").replace("4711", number)
+    assert len(re.findall(r"python\S* train\.py", must(tiny_jobs("bash", "-c", look)).stdout)) >= 2
+    end = page_command("srun --jobid=4711 --overlap --ntasks-per-node=1 pkill").replace("4711", number)
+    tiny_jobs("bash", "-c", end)
+    tiny_jobs.wait(number)
+    output = tiny_jobs.output(number)
+    assert output.count("Fatal Python error: Aborted") == 2
+    assert "in load_data" in output and "in wait_for_others" in output
