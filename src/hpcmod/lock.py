@@ -209,6 +209,7 @@ def hold(
         If the limit passed, or a holder that cannot be asked for gave no heartbeat for `SILENCE` seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    clear_leftovers(path.parent, path.name)
     waited, mine = _acquire(path, limit, tell, on_stale, on_wait)
     stop = threading.Event()
     heart = threading.Thread(target=_beat, args=(mine, stop), daemon=True)
@@ -352,7 +353,6 @@ def _clear(path: Path, dead: _Seen) -> bool:
         if now is None or (now.file, now.holder) != (dead.file, dead.holder):
             return False
         path.unlink(missing_ok=True)
-        clear_leftovers(path.parent, path.name)
         return True
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -74,7 +76,46 @@ def test_publishing_killed_at_any_moment_shows_all_of_it_or_nothing(site: Site, 
     published = [line for line in site.journal() if line["verb"] == "publish"]
     assert len(published) == len({edit["version"] for line in published for edit in line["edits"]} - {""})
     assert not list((site.catalogue / ".staging").iterdir())
+    assert not [path for path in staging(site) if path.is_file()]
     assert leftovers(site) == []
+
+
+def staging(site: Site) -> list[Path]:
+    """What publishing works on, in the publisher's own directory."""
+    environ = site.environment()
+    state = environ.get("XDG_STATE_HOME") or f"{environ['HOME']}/.local/state"
+    return list(Path(state, "hpcmod", "staging").rglob("*"))
+
+
+def test_eb_ends_with_the_publishing_that_started_it(site: Site, tiny_sif: Path, tmp_path: Path) -> None:
+    started = tmp_path / "pid"
+    code = f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    check = f"python3 -c {shlex.quote(code)}"
+    program = tmp_path / "bin" / "eb"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nexec {check}\n")
+    program.chmod(0o755)
+    path = f"{program.parent}:{site.environment()['PATH']}"
+    for sent in (signal.SIGTERM, signal.SIGKILL):
+        started.unlink(missing_ok=True)
+        words = ["publish", str(tiny_sif), "--name", "Toy", "--version", "1.0", "--no-slurm"]
+        publishing = subprocess.Popen(
+            site.argv(*words), env={**site.environment(), "PATH": path}, cwd=site.top, start_new_session=True
+        )
+        wait_for(lambda: started.exists() and bool(started.read_text()))
+        eb = Path("/proc", started.read_text())
+        publishing.send_signal(sent)
+        assert publishing.wait(60) in (-sent, 128 + sent)
+        wait_for(lambda: not eb.exists() or " Z " in (eb / "stat").read_text())  # noqa: B023
+    site.published(tiny_sif, "1.0")
+    assert site.user("module load Toy/1.0 && echo loaded").stdout == "loaded\n"
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def leftovers(site: Site) -> list[str]:

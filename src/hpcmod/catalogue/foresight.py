@@ -9,7 +9,7 @@ from hpcmod.catalogue.candidate import Candidate, Request, choose_candidate, mak
 from hpcmod.catalogue.facts import make_record
 from hpcmod.catalogue.publish import Bench, judge_fit
 from hpcmod.catalogue.republish import check_aliases, check_same
-from hpcmod.catalogue.staged import Stage, eb_command
+from hpcmod.catalogue.staged import Stage, eb_command, state_directory
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.trial import now
 from hpcmod.image.contents import read_facts
@@ -58,7 +58,7 @@ def foresee_publishing(catalogue: Catalogue, request: Request, bench: Bench) -> 
         check_same(candidate, known, bench.progress(candidate.sif))
     image = foresee(candidate.reference, catalogue.images / candidate.sif, options=bench.options)
     record = _read(candidate, request, bench)
-    stage = Stage(catalogue, candidate.name, candidate.version)
+    stage = Stage(catalogue, candidate.name, candidate.version, state_directory(bench.options.environ))
     return Foresight(
         module=candidate.module,
         image=image,

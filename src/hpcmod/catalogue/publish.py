@@ -12,7 +12,7 @@ from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.facts import SBOM, make_record, stack_pairs
 from hpcmod.catalogue.republish import check_aliases, check_same, with_aliases
 from hpcmod.catalogue.sharing import check_writable, shared
-from hpcmod.catalogue.staged import Stage, install_staged, place_kept
+from hpcmod.catalogue.staged import Stage, install_staged, place_kept, state_directory
 from hpcmod.catalogue.storage.modes import settle
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.trial import EASYBUILD_CHECK, Trial, find_srun, now, run_checks
@@ -30,7 +30,7 @@ from hpcmod.image.provenance import sidecar
 from hpcmod.image.sif import check_sif, read_sif
 from hpcmod.image.stack import open_files
 from hpcmod.lock import hold, tidy
-from hpcmod.machine import Machine
+from hpcmod.machine import Machine, is_profile_file
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from hpcmod.model.compat.rules import RULES
@@ -77,7 +77,7 @@ def publish(catalogue: Catalogue, request: Request, bench: Bench) -> Published:
         none.
     """
     candidate = choose_candidate(request, central=bench.machine.site.central)
-    stage = Stage(catalogue, candidate.name, candidate.version)
+    stage = Stage(catalogue, candidate.name, candidate.version, state_directory(bench.options.environ))
     check_writable(catalogue)
     find_srun(bench.eb_environment, use_slurm=bench.use_slurm, needed=bool(request.job_checks))
     with shared(catalogue), _alone(stage, candidate, bench.actor):
@@ -101,7 +101,7 @@ def publish(catalogue: Catalogue, request: Request, bench: Bench) -> Published:
 @contextmanager
 def _alone(stage: Stage, candidate: Candidate, actor: Actor) -> Iterator[None]:
     """Let one process at a time publish this container, or this image; all other changes of the catalogue go on."""
-    locks = [stage.catalogue.locks / f"{name}.lock" for name in (stage.directory.name, f"image-{candidate.sif}")]
+    locks = [stage.catalogue.locks / f"{name}.lock" for name in (stage.title, f"image-{candidate.sif}")]
     with ExitStack() as held:
         for lock in locks:
             held.callback(tidy, lock)
@@ -150,8 +150,8 @@ def _install_and_try(stage: Stage, candidate: Candidate, request: Request, bench
     easyconfig.parent.mkdir()
     write_file(easyconfig, make_easyconfig(candidate, sha256=record.sha256, reference=record.reference))
     bench.actor.tell(f"installing {record.module} with eb")
-    profile = Path(bench.machine.choice.profile)
-    named = str(profile.absolute() if profile.is_file() else profile)
+    profile = bench.machine.choice.profile
+    named = str(Path(profile).absolute()) if is_profile_file(profile) else profile
     install_staged(stage, easyconfig, profile=named, site=site, environ=bench.eb_environment)
     settle(stage.catalogue, (stage.software, got.path, sidecar(got.path)))  # `eb` leaves the publisher's own group
     return replace(record, checks=tuple(_try(stage, record, request, bench)))

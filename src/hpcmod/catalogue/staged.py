@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
-import shutil
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +20,13 @@ from hpcmod.catalogue.renderings.kept import (
 from hpcmod.catalogue.sharing import group_may_write
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import remove_code
-from hpcmod.errors import CheckFailedError
+from hpcmod.errors import CheckFailedError, LackingError
+from hpcmod.fs.ownership import make_private_directory
+from hpcmod.fs.removal import remove
+from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.tree import write_file
 from hpcmod.install.eb import run_eb
+from hpcmod.machine import absolute
 
 _KEPT = "kept"
 _SUFFIX = {".lua": "Lua", "": "Tcl"}
@@ -29,17 +35,29 @@ _SAID = 15  # lines of what a failed `eb` said
 
 @dataclass(frozen=True)
 class Stage:
-    """The directory of a container that is about to be published."""
+    """Where a container is made that is about to be published.
+
+    The directory belongs to the publisher alone, and is not below the catalogue: what `eb` reads there is code, and
+    other members of a catalogue's group could exchange it. It is in the home directory, for checks as job steps.
+    """
 
     catalogue: Catalogue
     name: str
     version: str
     """With the suffix."""
+    state: Path
+    """The user's directory for state."""
+
+    @property
+    def title(self) -> str:
+        """What this container is called among those that are published at the same time."""
+        return f"{self.name}@{self.version}"  # no name holds an @
 
     @property
     def directory(self) -> Path:
         """Removed when all is done, or went wrong."""
-        return self.catalogue.staging / f"{self.name}@{self.version}"  # no name holds an @
+        place = hashlib.sha256(os.fsencode(os.path.realpath(self.catalogue.directory))).hexdigest()[:16]
+        return self.state / "staging" / place / self.title
 
     @property
     def modules(self) -> Path:
@@ -58,18 +76,35 @@ class Stage:
 
     def clear(self) -> None:
         """Begin anew."""
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
+        remove(self.directory)
+        make_private_directory(self.directory)
 
     def remove(self) -> None:
         """Leave nothing of the directory."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove(self.directory)
 
     def discard(self) -> None:
         """Remove all that was put in place, and the directory."""
         remove_code(self.catalogue, self.name, self.version)
         for place in (self.kept, self.software, self.directory):
-            shutil.rmtree(place, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove(place)
+
+
+def state_directory(environ: Mapping[str, str]) -> Path:
+    """Return this user's directory for state, which is not made.
+
+    Raises
+    ------
+    LackingError
+        If there is no home directory.
+    """
+    home = absolute(environ.get("HOME"))
+    state = absolute(environ.get("XDG_STATE_HOME")) or (f"{home}/.local/state" if home else "")
+    if not state:
+        raise LackingError("there is no home directory to work in", "Set HOME, or XDG_STATE_HOME.")
+    return Path(state, "hpcmod")
 
 
 def eb_command(stage: Stage, easyconfig: Path) -> list[str]:
@@ -101,9 +136,7 @@ def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, e
     CheckFailedError
         If `eb` failed, with what it said.
     """
-    before = stage.software / "easybuild"
-    if before.is_dir():  # another admin's log files, which `eb` would write over
-        before.rename(stage.directory / "easybuild-before")
+    remove(stage.software / "easybuild")  # another admin's log files, which `eb` would write over
     ours = stage.directory / "site.toml"
     # the image is in the catalogue already: one file with two names, not two files
     text = f'name = {_toml(site)}\nextends = {_toml(profile)}\n[images]\ninstall_mode = "link"\n'
@@ -115,7 +148,7 @@ def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, e
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SAID:])
         raise CheckFailedError(
             f"eb failed for {stage.name}/{stage.version} (exit code {done.status}):\n{said}",
-            "Mend what it says is wrong; with --dry-run the easyconfig and the whole command are shown.",
+            "Fix what it says is wrong; --dry-run shows the easyconfig and the whole command.",
         )
     _keep(stage, easyconfig)
 
@@ -143,7 +176,6 @@ def _keep(stage: Stage, easyconfig: Path) -> None:
 
 def place_kept(stage: Stage) -> None:
     """Put what is kept where the catalogue looks for it, within `changing`: nobody else looks there."""
-    stage.kept.parent.mkdir(parents=True, exist_ok=True)
-    if stage.kept.exists():
-        stage.kept.rename(stage.directory / f"{_KEPT}-before")
-    (stage.directory / _KEPT).rename(stage.kept)
+    with replacing_directory(stage.kept) as new:
+        for path in (stage.directory / _KEPT).iterdir():
+            write_file(new / path.name, path.read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ from hpcmod.catalogue.foresight import Foresight, foresee_publishing
 from hpcmod.catalogue.publish import Bench, Published, publish
 from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
 from hpcmod.cli.environment import environment_of_eb
+from hpcmod.cli.signals import ending_tidily
 from hpcmod.image.integrity import Progress, parse_sha256
 from hpcmod.image.settings import make_options
 from hpcmod.model.catalogue.record import record_values
@@ -80,6 +81,7 @@ def publish_verb(
         if dry_run:
             _show_foresight(foresee_publishing(catalogue, request, bench), as_json=as_json)
             return
+        shown.enter_context(ending_tidily())
         done = publish(catalogue, request, bench)
     _show(done, as_json=as_json)
 
