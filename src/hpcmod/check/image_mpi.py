@@ -18,8 +18,12 @@ from hpcmod.model.site import Site
 def find_image_mpi(module: str, site: Site, environ: Mapping[str, str]) -> str:
     """Return what hpcmod.model.jobs.mpi calls it; empty if the module is not installed here, or its image has none."""
     found = find_module(module, environ)
-    image = Path(found.of_image("path")) if found else None
-    if image is None or not image.is_file():
+    return read_image_mpi(Path(found.of_image("path")), site, environ) if found else ""
+
+
+def read_image_mpi(image: Path, site: Site, environ: Mapping[str, str]) -> str:
+    """Return what hpcmod.model.jobs.mpi calls an image's MPI; empty if it has none, or cannot be read."""
+    if not image.is_file():
         return ""
     try:
         return name_mpi(make_case(image, site, environ))

@@ -11,9 +11,6 @@ import click
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.request import DIRECTIVES
 
-MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
-"""What completion offers for --mpi; srun may know more."""
-
 NETWORK_VALUES = ("single_node_vni", "job_vni", "disable_rdzv_get", "none")
 """What completion offers for --network; Slurm takes more, several with commas between them."""
 
@@ -24,8 +21,6 @@ def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--then", multiple=True, metavar="COMMAND", help="Program to run afterwards on the same ranks."),
         click.option("--before", multiple=True, metavar="COMMAND", help="Program to run once, before the ranks start."),
         click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable for the ranks."),
-        click.option("--mpi", default="", metavar="TYPE", help="srun's --mpi; default: what the image's MPI needs.",
-                     shell_complete=lambda *_: list(MPI_TYPES)),
         click.option("--network", default="", metavar="VALUE", help="sbatch's --network; default: the profile's.",
                      shell_complete=lambda *_: list(NETWORK_VALUES)),
         click.option("--sockets-per-node", type=click.IntRange(min=1), help="Sockets that a node must have."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from hpcmod.cli.run_options import CommandOfProgram, of_a_run, runtime_name, scr
 from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.model.jobs.layout import Layout, make_layout
 from hpcmod.model.jobs.request import JobRequest, check_request
+from hpcmod.model.jobs.review import review_job
 from hpcmod.model.jobs.step import make_step
 from hpcmod.model.site import Site
 from hpcmod.process import become
@@ -33,16 +35,21 @@ def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: A
       hpcmod launch -- train.py --epochs 3
       hpcmod launch --dry-run --launcher torchrun -- train.py
     """
+    from hpcmod.check.image_mpi import read_image_mpi
     from hpcmod.render.jobscript import make_argv, render_step
 
     profile = machine.load_site(site, {} if site else os.environ)
+    image = os.environ.get("SIF", "")
+    given["image_mpi"] = read_image_mpi(Path(image), profile, os.environ) if image else ""
     request = _launch_request(program, given, profile)
     check_request(request)
-    step = make_step(request, profile, _fit(make_layout(request, profile)))
+    layout = _fit(make_layout(request, profile))
+    step = make_step(request, profile, layout)
+    for note in review_job(request, profile, layout):
+        click.echo(f"hpcmod: {note}", err=True)
     if dry_run:
         click.echo(render_step(step))
         return
-    image = os.environ.get("SIF")
     if not image:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
     become(make_argv(step, image=image))
@@ -67,6 +74,8 @@ def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Si
         options=(("partition", partition),) if partition else (),
         script_options=script_options(given),
         binds=given["binds"],
+        mpi=given["mpi"],
+        image_mpi=given["image_mpi"],
         runtime=runtime_name(),
     )
 

@@ -12,6 +12,9 @@ import click
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.site import LAUNCHERS
 
+MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
+"""What completion offers for --mpi; srun may know more."""
+
 
 class CommandOfProgram(click.Command):
     """A verb that runs a program, and says where the program's own options belong when it meets one."""
@@ -42,6 +45,8 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--node-type", default="", help="Kind of node, as the site profile names it."),
         click.option("--launcher", default=None, type=click.Choice(LAUNCHERS), help="What starts the ranks."),
         click.option("--ranks-per-node", default=0, help="Default: one a GPU."),
+        click.option("--mpi", default="", metavar="TYPE", help="srun's --mpi; default: what the image's MPI needs.",
+                     shell_complete=lambda *_: list(MPI_TYPES)),
         click.option("--gpus", default=-1, help="A node; default: all."),
         click.option(
             "--gpus-visible",
@@ -53,7 +58,7 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--profile-rank", default="", help="Run these ranks under a profiler: 14 or 0,8."),
         click.option("--profiler", default="", help="rocprofv3, rocprof, nsys, py-spy, or any command."),
         click.option("--debug", default="", help="Logs, one file a rank, of: rccl, nccl, hip, miopen."),
-    ):
+    ):  # fmt: skip
         command = option(command)
     return command
 

@@ -203,6 +203,13 @@ def test_mpi_follows_what_the_image_needs(
     assert f" {flag} " in hpcmod("job", "P", "--site", "cray-ex-gh200", *asked, "--", "t.py").stdout
 
 
+def test_launch_asks_for_what_the_loaded_image_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_mpi, "read_image_mpi", lambda *_: "MPICH")
+    cray = ("launch", "--dry-run", "--site", "cray-ex-gh200")
+    assert " --mpi=pmi2 " in hpcmod(*cray, "--", "t.py", SIF="/a.sif", **ALLOCATION).stdout
+    assert " --mpi=pmix " in hpcmod(*cray, "--mpi", "pmix", "--", "t.py", SIF="/a.sif", **ALLOCATION).stdout
+
+
 def test_open_mpi_5_under_pmi2_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_mpi, "find_image_mpi", lambda *_: "Open MPI 5")
     done = hpcmod("job", "P", "--site", "cray-ex-gh200", "--mpi", "pmi2", "--", "t.py")
