@@ -11,9 +11,6 @@ from typing import Any
 
 from tests.stack import Done, ModuleTool, Stack, run
 
-SYNTAX = {"lmod": "Lua", "envmodules": "Tcl"}
-TOOL = {"lmod": "Lmod", "envmodules": "EnvironmentModules"}
-
 
 @dataclass(frozen=True)
 class Site:
@@ -42,8 +39,6 @@ class Site:
             "HPCMOD_CATALOGUE": str(self.catalogue),
             "HPCMOD_SITE": "generic",
             "EASYBUILD_PREFIX": str(self.top / "own"),
-            "EASYBUILD_MODULES_TOOL": TOOL[self.tool.name],
-            "EASYBUILD_MODULE_SYNTAX": SYNTAX[self.tool.name],
             "EASYBUILD_MODULE_NAMING_SCHEME": "HierarchicalMNS",
         }
         return self.tool.environment(**{**own, **self.variables, **more})

@@ -44,9 +44,7 @@ def setup(tool: ModuleTool, *args: str | Path) -> Path:
 
 
 def in_shell(tool: ModuleTool, modules: Path, snippet: str, **env: str) -> Done:
-    kinds = {"lmod": ("Lmod", "Lua"), "envmodules": ("EnvironmentModules", "Tcl")}
-    names = dict(zip(("EASYBUILD_MODULES_TOOL", "EASYBUILD_MODULE_SYNTAX"), kinds[tool.name]))
-    prefix = {"EASYBUILD_PREFIX": str(tool.home / "own"), "EASYBUILD_TMPDIR": str(tool.home / "tmp"), **names}
+    prefix = {"EASYBUILD_PREFIX": str(tool.home / "own"), "EASYBUILD_TMPDIR": str(tool.home / "tmp")}
     command = {"MODULES_CMD": str(tool.stack.modulecmd)} if tool.name == "envmodules" else {}
     return tool(snippet, modules, **prefix, **command, **env)
 

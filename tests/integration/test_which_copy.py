@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import make_images
-from tests.integration.publishing import SYNTAX, TOOL, Site, make_site
+from tests.integration.publishing import Site, make_site
 from tests.stack import Done, ModuleTool, Stack
 
 pytestmark = pytest.mark.stack
@@ -49,8 +49,6 @@ def variables(site: Site, home: Path) -> Mapping[str, str]:
         "HPCMOD_SITE": "generic",
         "HOME": str(home),
         "EASYBUILD_PREFIX": str(home / "mine"),
-        "EASYBUILD_MODULES_TOOL": TOOL[site.tool.name],
-        "EASYBUILD_MODULE_SYNTAX": SYNTAX[site.tool.name],
         **{name: value for name, value in site.tool.environment().items() if name in ("LMOD_CMD", "MODULES_CMD")},
     }
 

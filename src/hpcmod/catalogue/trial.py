@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, LackingError
+from hpcmod.install.module_tool import with_one_tool
 from hpcmod.model.catalogue.record import Check
 from hpcmod.process import Completed, run, which
 from hpcmod.render.checkscript import render_check
@@ -96,7 +97,7 @@ def _run(trial: Trial, command: str, srun: str = "") -> Check:
     shown = ":" if command == EASYBUILD_CHECK else command
     script = render_check(shown, module=trial.module, modulepath=str(trial.modulepath))
     slurm = [srun, "--quiet", "--nodes=1", "--ntasks=1", *trial.slurm] if srun else []
-    done = run([*slurm, "bash", "-c", script], env=trial.environ, stdin="", timeout=trial.timeout)
+    done = run([*slurm, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=trial.timeout)
     where = "slurm" if srun else ""
     if done.status:
         raise _failed(command, trial, where, done)

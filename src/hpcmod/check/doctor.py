@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError
-from hpcmod.install.eb import isolated
+from hpcmod.install.eb import isolated, run_eb
+from hpcmod.install.module_tool import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool
 from hpcmod.install.runtime import find_runtime
 from hpcmod.machine import load_site
 from hpcmod.process import run, which
@@ -62,11 +64,31 @@ def _check_runtime(environ: Mapping[str, str]) -> Finding:
 
 
 def _check_module_tool(environ: Mapping[str, str]) -> Finding:
-    for name in ("LMOD_CMD", "MODULES_CMD"):
-        if environ.get(name):
-            return Finding(OK, "module tool", environ[name])
+    tool = find_module_tool(environ)
+    if tool:
+        return Finding(OK, "module tool", f"{tool}, {environ[COMMANDS[tool]]}")
     cure = "Start a login shell, or source the initialisation file of Lmod or Environment Modules."
     return Finding(FAIL, "module tool", "neither LMOD_CMD nor MODULES_CMD is set", cure)
+
+
+def _check_tool_of_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Compare the module tool that `eb` is configured for with that of this shell."""
+    tool = find_module_tool(environ)
+    if not tool:
+        return
+    # what hpcmod adds is left out: it is what a plain eb uses that counts
+    shown = run_eb(["--show-config"], environ).stdout
+    configured = dict(re.findall(r"^(modules-tool|module-syntax) +\(\w\) = (\S+)", shown, re.MULTILINE))
+    used, syntax = configured.get("modules-tool", LMOD), configured.get("module-syntax", "Lua")
+    right = used == tool and (tool == LMOD or syntax == "Tcl")
+    if right:
+        yield Finding(OK, "module tool of eb", f"{used}, {syntax}")
+    elif environ.get(EB_TOOL) or environ.get(EB_SYNTAX):
+        cure = f"unset {EB_TOOL} {EB_SYNTAX}"
+        yield Finding(FAIL, "module tool of eb", f"{used}, {syntax}; this shell has {tool}", cure)
+    else:
+        found = f"{used}, {syntax}; this shell has {tool}. `hpcmod install` and `publish` pass the right ones to eb"
+        yield Finding(WARN, "module tool of eb", found, 'For a plain eb: eval "$(hpcmod env)", or module load hpcmod')
 
 
 def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -75,6 +97,7 @@ def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(FAIL, "eb", "not on PATH", "Activate the Python environment that hpcmod is installed in.")
         return
     yield Finding(OK, "eb", eb)
+    yield from _check_tool_of_eb(environ)
     python = environ.get("EB_PYTHON") or "python3"
     included = bool(environ.get("EASYBUILD_INCLUDE_EASYBLOCKS"))
     module = "hpcmod" if included else "easybuild.easyblocks.generic.containermodule"

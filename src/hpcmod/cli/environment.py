@@ -16,6 +16,7 @@ import click
 from hpcmod import resources
 from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.image.contents import read_facts
+from hpcmod.install.module_tool import eb_settings
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.environment import Difference, compare_environments
 from hpcmod.process import run
@@ -24,7 +25,7 @@ JSON_VERSION = 1
 
 
 def eb_environment() -> dict[str, str]:
-    """Make the variables with which any `eb` finds our easyblocks and easyconfigs."""
+    """Return the variables with which any `eb` finds our easyblocks, our easyconfigs, and this shell's module tool."""
     robot = os.environ.get("EASYBUILD_ROBOT_PATHS", "")
     path = os.environ.get("PYTHONPATH", "")
     ours = str(resources.easyconfigs_directory())
@@ -32,6 +33,7 @@ def eb_environment() -> dict[str, str]:
     return {
         **(include if resources.is_checkout() else {}),
         "EASYBUILD_ROBOT_PATHS": robot if ours in robot.split(":") else f"{ours}:{robot}",
+        **eb_settings(os.environ),
         "PYTHONPATH": ":".join(dict.fromkeys([str(resources.import_directory()), *filter(None, path.split(":"))])),
     }
 

@@ -1,4 +1,4 @@
-"""Ask the module tool of this shell, Lmod or Environment Modules, which file `module load` would read."""
+"""Find the module tool of this shell, Lmod or Environment Modules, and ask it which file `module load` would read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,52 @@ _TIMEOUT = 30.0  # seconds; a file system that hangs must not hang us
 _TCL_PATH = re.compile(r"^echo '(/.*)';?$", re.MULTILINE)
 
 
+LMOD, ENVIRONMENT_MODULES = "Lmod", "EnvironmentModules"
+"""The module tools, by the names that EasyBuild's option `modules-tool` has for them."""
+COMMANDS = {LMOD: "LMOD_CMD", ENVIRONMENT_MODULES: "MODULES_CMD"}
+"""The variable in which each tool leaves the path of its program."""
+EB_TOOL, EB_SYNTAX = "EASYBUILD_MODULES_TOOL", "EASYBUILD_MODULE_SYNTAX"
+"""EasyBuild's settings for the module tool, and for the language of modulefiles."""
+
+
+def find_module_tool(environ: Mapping[str, str]) -> str:
+    """Return the module tool of this shell, LMOD or ENVIRONMENT_MODULES; empty if there is none.
+
+    A shell that switched from one tool to the other has the variables of both. The exported function `module`, else
+    MODULESHOME, is then the later one's.
+    """
+    named = [tool for tool, variable in COMMANDS.items() if environ.get(variable)]
+    if len(named) < 2:
+        return "".join(named)
+    function = environ.get("BASH_FUNC_module%%", "")
+    if "_module_raw" in function or "modulecmd" in function:
+        return ENVIRONMENT_MODULES
+    home = environ.get("MODULESHOME")
+    is_lmod = function or not home or Path(home) in Path(environ["LMOD_CMD"]).parents
+    return LMOD if is_lmod else ENVIRONMENT_MODULES
+
+
+def with_one_tool(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the command of a module tool that this shell used before."""
+    tool = find_module_tool(environ)
+    former = {variable for name, variable in COMMANDS.items() if name != tool}
+    return {name: value for name, value in environ.items() if name not in former}
+
+
 def has_module_tool(environ: Mapping[str, str]) -> bool:
     """Return whether this environment names a module tool."""
-    return bool(environ.get("LMOD_CMD") or environ.get("MODULES_CMD"))
+    return bool(find_module_tool(environ))
+
+
+def eb_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which `eb` uses the module tool of this shell; empty where its defaults are right.
+
+    EasyBuild's defaults are Lmod and Lua. What the user has set stays.
+    """
+    tool = environ.get(EB_TOOL) or find_module_tool(environ)
+    if tool in ("", LMOD):
+        return {}
+    return {EB_TOOL: tool, EB_SYNTAX: environ.get(EB_SYNTAX) or "Tcl"}
 
 
 def find_modulefile(module: str, environ: Mapping[str, str], *, first: Path | None = None) -> Path | None:
@@ -37,10 +80,11 @@ def find_modulefile(module: str, environ: Mapping[str, str], *, first: Path | No
         # Lmod keeps MODULEPATH in a table of its own, which would win
         environ = {name: value for name, value in environ.items() if not name.startswith("_ModuleTable")}
     try:
-        if environ.get("LMOD_CMD"):
+        tool = find_module_tool(environ)
+        if tool == LMOD:
             said = run([environ["LMOD_CMD"], "bash", "--location", "show", module], env=environ, timeout=_TIMEOUT)
             paths = [line for line in said.stderr.splitlines() if line.startswith("/")] if said.status == 0 else []
-        elif environ.get("MODULES_CMD"):
+        elif tool == ENVIRONMENT_MODULES:
             said = run([environ["MODULES_CMD"], "bash", "path", module], env=environ, timeout=_TIMEOUT)
             paths = _TCL_PATH.findall(said.stdout)
         else:

@@ -6,7 +6,74 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.install.module_tool import find_modulefile, has_module_tool, module_name
+from hpcmod.install.module_tool import (
+    ENVIRONMENT_MODULES,
+    LMOD,
+    eb_settings,
+    find_module_tool,
+    find_modulefile,
+    has_module_tool,
+    module_name,
+    with_one_tool,
+)
+
+LMODS_FUNCTION = '() {  eval "$($LMOD_CMD bash "$@")"\n}'
+BOTH = {"LMOD_CMD": "/usr/share/lmod/lmod/libexec/lmod", "MODULES_CMD": "/usr/lib/modulecmd.tcl"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "tool"),
+    [
+        pytest.param({}, "", id="none"),
+        pytest.param({"LMOD_CMD": "/lmod", "MODULES_CMD": ""}, LMOD, id="Lmod"),
+        pytest.param({"MODULES_CMD": "/modulecmd.tcl"}, ENVIRONMENT_MODULES, id="Environment Modules"),
+        pytest.param(BOTH, LMOD, id="both, and nothing says which"),
+        pytest.param({**BOTH, "MODULESHOME": "/usr/share/lmod/lmod"}, LMOD, id="both, home of Lmod"),
+        pytest.param({**BOTH, "MODULESHOME": "/usr/share/modules"}, ENVIRONMENT_MODULES, id="both, home of the other"),
+        pytest.param(
+            {**BOTH, "BASH_FUNC_module%%": '() {  _module_raw "$@"\n}', "MODULESHOME": "/usr/share/lmod/lmod"},
+            ENVIRONMENT_MODULES,
+            id="both, function of Environment Modules",
+        ),
+        pytest.param(
+            {
+                **BOTH,
+                "BASH_FUNC_module%%": LMODS_FUNCTION,
+                "MODULESHOME": "/usr/share/modules",
+            },
+            LMOD,
+            id="both, function of Lmod",
+        ),
+    ],
+)
+def test_the_module_tool_is_the_one_that_was_started_last(environ: dict[str, str], tool: str) -> None:
+    assert find_module_tool(environ) == tool
+    assert find_module_tool(with_one_tool(environ)) == tool
+    assert len({"LMOD_CMD", "MODULES_CMD"} & set(with_one_tool(environ))) <= 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "settings"),
+    [
+        pytest.param({}, {}, id="no tool"),
+        pytest.param({"LMOD_CMD": "/lmod"}, {}, id="Lmod is the default"),
+        pytest.param({"MODULES_CMD": "/m"}, ("EnvironmentModules", "Tcl"), id="the other tool"),
+        pytest.param({"MODULES_CMD": "/m", "EASYBUILD_MODULES_TOOL": "Lmod"}, {}, id="the user says otherwise"),
+        pytest.param(
+            {"EASYBUILD_MODULES_TOOL": "EnvironmentModulesC"},
+            ("EnvironmentModulesC", "Tcl"),
+            id="an old tool",
+        ),
+        pytest.param(
+            {"MODULES_CMD": "/m", "EASYBUILD_MODULE_SYNTAX": "Lua"},
+            ("EnvironmentModules", "Lua"),
+            id="own syntax",
+        ),
+    ],
+)
+def test_eb_is_told_what_its_defaults_get_wrong(environ: dict[str, str], settings: tuple[str, str]) -> None:
+    names = ("EASYBUILD_MODULES_TOOL", "EASYBUILD_MODULE_SYNTAX")
+    assert eb_settings(environ) == dict(zip(names, settings))
 
 
 @pytest.mark.parametrize(
