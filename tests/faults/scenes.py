@@ -6,8 +6,8 @@ import hashlib
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.corpus import make_image
@@ -63,7 +63,8 @@ class Scene:
     prepare: Callable[[Ground], None]
     checks: tuple[Words, ...] = ()
     """Verbs that must succeed on the result."""
-    extra: Mapping[str, str] = field(default_factory=dict)
+    later: str = ""
+    """Beginning of the paths that the verb may leave for its next run to remove."""
 
 
 def _sources(ground: Ground) -> None:
@@ -138,14 +139,14 @@ SCENES: dict[str, Scene] = {
     "update": Scene(("update", "Toy"), _installed),
     "remove": Scene(("remove", "Toy/1.0"), _installed),
     "catalogue init": Scene(("catalogue", "init", "{top}/catalogue"), _sources),
-    "publish": Scene(_publish("1.0"), _empty_catalogue, _CHECKED),
+    "publish": Scene(_publish("1.0"), _empty_catalogue, _CHECKED, "home/.local/state/hpcmod/staging/"),
     "alias": Scene(("alias", "Toy/1.0", "new"), _published, _CHECKED),
     "promote": Scene(("promote", "Toy/1.0"), _published_twice, _CHECKED),
     "deprecate": Scene(("deprecate", "Toy/1.0", "--until", "2099-01-01"), _published, _CHECKED),
     "restore": Scene(("restore", "Toy/1.0"), _deprecated, _CHECKED),
     "retire": Scene(("retire", "Toy/1.0"), _published_twice, (("ls",),)),
     "undo": Scene(("undo", "2"), _published_twice, _CHECKED),
-    "gc": Scene(("gc", "--days", "0"), _retired, (("verify", "Toy/2.0"),)),
+    "gc": Scene(("gc", "--days", "0"), _retired, (("verify", "Toy/2.0"),), "catalogue/.trash/"),
     "catalogue rebuild": Scene(("catalogue", "rebuild"), _published, _CHECKED),
     "advisory refresh": Scene(("advisory", "refresh"), _advised, _CHECKED),
     "docs": Scene(("docs", "out/pages"), _published),

@@ -6,12 +6,13 @@ import contextlib
 import grp
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.store import CATALOGUE, Catalogue, render_catalogue
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
 
 _ALL_MAY_READ = 0o755
@@ -31,12 +32,15 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     Raises
     ------
     BadInputError
-        If other things lie there.
+        If the directory holds anything else.
     LackingError
         If there is no such group, or the user is not in it.
     """
     root = catalogue.directory
-    if root.is_dir() and any(root.iterdir()) and not (root / CATALOGUE).is_file():
+    places = (catalogue.records_directory, catalogue.images, catalogue.easyconfigs, catalogue.software)
+    mine = (catalogue.kept, catalogue.advisories, catalogue.notices, catalogue.staging, catalogue.locks)
+    every = (*places, catalogue.modules, *mine, *([catalogue.usage] if catalogue.counts_use else []))
+    if root.is_dir() and not (root / CATALOGUE).is_file() and not _is_begun(root, every):
         raise BadInputError(f"{root}: this directory is not empty", "Name a directory that is empty or does not exist.")
     root.mkdir(parents=True, exist_ok=True)
     if group:
@@ -44,13 +48,20 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     elif not (root / CATALOGUE).is_file():
         root.chmod(_ALL_MAY_READ)
     with shared(catalogue):
-        places = (catalogue.records_directory, catalogue.images, catalogue.easyconfigs, catalogue.software)
-        mine = (catalogue.kept, catalogue.advisories, catalogue.notices, catalogue.staging, catalogue.locks)
-        for place in (*places, catalogue.modules, *mine):
+        for place in every:
             place.mkdir(parents=True, exist_ok=True)
-        if catalogue.counts_use:
-            catalogue.usage.mkdir(exist_ok=True)
         write_file(root / CATALOGUE, render_catalogue(_as_it_is(catalogue)), mode=file_mode(root))
+
+
+def _is_begun(root: Path, places: Iterable[Path]) -> bool:
+    """Return whether a directory is empty, or holds no more than an interrupted `make_catalogue` leaves."""
+    clear_leftovers(root, CATALOGUE)
+    ours = {root / place.relative_to(root).parts[0] for place in places}
+    return all(entry in ours and not _holds_files(entry) for entry in root.iterdir())
+
+
+def _holds_files(directory: Path) -> bool:
+    return any(not path.is_dir() or path.is_symlink() for path in (directory, *directory.rglob("*")))
 
 
 def _as_it_is(catalogue: Catalogue) -> Catalogue:

@@ -70,6 +70,20 @@ def test_a_directory_of_other_things_is_left_alone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "thesis.tex"]
 
 
+def test_an_interrupted_init_is_finished_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    (tmp_path / "modules" / "all").mkdir(parents=True)
+    make_catalogue(Catalogue(tmp_path))
+    assert open_catalogue(tmp_path).records_directory.is_dir()
+
+
+def test_a_directory_with_a_file_in_a_place_of_ours_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "thesis.tex").touch()
+    with pytest.raises(BadInputError, match="this directory is not empty"):
+        make_catalogue(Catalogue(tmp_path))
+
+
 def test_a_group_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="there is no group 'nobody-has-this'"):
         make_catalogue(Catalogue(tmp_path / "shop"), group="nobody-has-this")
