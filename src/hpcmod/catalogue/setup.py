@@ -9,6 +9,7 @@ from pathlib import Path
 from hpcmod import resources
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
 from hpcmod.render.modulefile import SYNTAXES, render_template
 from hpcmod.render.published import MODULERC
@@ -88,6 +89,7 @@ def write_setup(files: Iterable[SetupFile]) -> None:
     """Write the files, each whole or not at all, for all to read whatever the umask; the group is the directory's."""
     for file in files:
         _make_directory(file.path.parent)
+        clear_leftovers(file.path.parent, file.path.name)
         group = file.path.parent.stat().st_mode & 0o020
         write_file(file.path, file.text, mode=(0o755 if file.executable else 0o644) | group)
 

@@ -27,8 +27,8 @@ from hpcmod.cli.recipes import Recipe, eb_environ, find_own_recipe
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.image.provenance import parse_provenance, sidecar, write_provenance
 from hpcmod.install.eb import call_eb
-from hpcmod.install.installed import RECORD, Installed
-from hpcmod.install.remove import is_package_layer, make_removal, remove
+from hpcmod.install.installed import RECORD, Installed, own_trees
+from hpcmod.install.remove import find_unfinished, is_package_layer, make_removal, remove
 from hpcmod.render.quote import sh_word, terminal
 
 _UPDATE = "HPCMOD_UPDATE"
@@ -64,7 +64,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, as_json: boo
       hpcmod remove --dry-run PyTorch/2.6.0-rocm-6.2.4-singularity
     """
     here = look_around(None)
-    found = _find(here, container, only=True)
+    found = find_unfinished(own_trees(here.trees), container) or _find(here, container, only=True)
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
     if not dry_run:

@@ -15,6 +15,7 @@ from hpcmod.catalogue.loaded import check_advisories
 from hpcmod.check.doctor import check_machine
 from hpcmod.check.fit import check_all
 from hpcmod.check.installation import check_installations
+from hpcmod.check.security import check_directory, check_policy
 from hpcmod.cli.findings import show_findings
 from hpcmod.image.contents import read_facts
 from hpcmod.render.quote import terminal
@@ -46,8 +47,15 @@ def inspect(image: Path, as_json: bool) -> None:
 
 @click.command()
 @click.argument("images", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--security",
+    "shared",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Shared directory to check for what others can change, instead of this machine.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(images: tuple[Path, ...], as_json: bool) -> None:
+def doctor(images: tuple[Path, ...], shared: Path | None, as_json: bool) -> None:
     """Check this machine for problems.
 
     Also checks that the container modules that are installed are whole, and that IMAGES (by default theirs) fit this
@@ -57,7 +65,12 @@ def doctor(images: tuple[Path, ...], as_json: bool) -> None:
     Examples:
       hpcmod doctor
       hpcmod doctor pytorch.sif
+      hpcmod doctor --security /appl/containers
     """
+    if shared and images:
+        raise click.UsageError("name images, or a directory with --security")
+    if shared:
+        show_findings(chain(check_directory(shared), check_policy(os.environ)), as_json=as_json)
     machine = check_machine(os.environ, str(resources.easyconfigs_directory()))
     installed = () if images else check_installations(os.environ)
     fits = check_all(images, os.environ)

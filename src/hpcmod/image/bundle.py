@@ -220,6 +220,7 @@ def _unpack_all(
 def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, expected: str, tally: Tally) -> None:
     source = tar.extractfile(member)
     sha256 = hashlib.sha256()
+    clear_leftovers(path.parent, path.name)
     with replacing(path) as new:
         with new.open("xb") as file:
             while source and (block := source.read(BLOCK)):

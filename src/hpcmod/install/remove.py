@@ -1,22 +1,29 @@
-"""Remove an installation: its module first, so that nobody loads half of one; what others put there stays."""
+"""Remove an installation: its module first, so that nobody loads half of one; what others put there stays.
+
+The modulefile is renamed to a hidden name before anything else, and deleted last: a removal that was interrupted is
+found by that name, and finished when it is run again.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.fs.removal import remove as fs_remove
 from hpcmod.image.provenance import sidecar
-from hpcmod.install.installed import RECORD, Installed
+from hpcmod.install.installed import RECORD, Installed, read_installed
 from hpcmod.install.own_default import unmark_default
 from hpcmod.lock import hold, lock_name, tidy
+from hpcmod.model.catalogue.record import is_file_name
 
 USER_LAYER = "user-software"
+
+_UNFINISHED = ".hpcmod-removing"
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
         If it is somebody else's, or the directory has no record of it: then it may be anything.
     """
     root, modulefile = installed.root, installed.modulefile.resolve()
+    if _is_unfinished(modulefile) and not (root / RECORD).is_file():  # the record goes last
+        return Removal((modulefile,), root, (), tuple(sorted(root.iterdir())) if root.is_dir() else ())
     if installed.record.get("module") != installed.module:
         raise BadInputError(
             f"{root} has no {RECORD} of {installed.module}, so what lies there may be somebody's",
@@ -98,7 +107,7 @@ def _links_to(modulefile: Path, name: str) -> Iterator[Path]:
 
 
 def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None]) -> None:
-    """Remove an installation; killed at any point it leaves the whole module, or none.
+    """Remove an installation; killed at any point it leaves the whole module, or none, and can be run again.
 
     Raises
     ------
@@ -106,16 +115,44 @@ def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None
         If it is being installed.
     """
     with _alone(installed, tell):
-        for path in reversed(removal.modulefiles):
+        modulefile, *links = removal.modulefiles
+        for path in links:
             path.unlink(missing_ok=True)
+        unfinished = modulefile if _is_unfinished(modulefile) else _unfinished_name(modulefile)
+        if unfinished != modulefile:
+            modulefile.rename(unfinished)
         unmark_default(installed)
-        for path in removal.modulefiles:
+        for path in links:
             _prune(path.parent)
         record = removal.root / RECORD
         for path in sorted(removal.removed, key=lambda path: path == record):
-            _remove_path(path)
+            fs_remove(path)
         _prune(removal.root)
         _prune(removal.root.parent)
+    unfinished.unlink(missing_ok=True)  # after the lock: nothing is left when this name is gone
+    _prune(unfinished.parent)
+
+
+def find_unfinished(trees: Iterable[Path], module: str) -> Installed | None:
+    """Find an installation whose removal was interrupted, by its full name; None if there is none."""
+    if not all(map(is_file_name, module.split("/"))):
+        return None
+    for tree in trees:
+        for end in (".lua", ""):
+            found = read_installed(_unfinished_name(tree / f"{module}{end}"), module)
+            if found:
+                return found
+    return None
+
+
+def _unfinished_name(modulefile: Path) -> Path:
+    """Return the name of a modulefile while its installation is removed: no module tool sees it."""
+    suffix = ".lua" if modulefile.suffix == ".lua" else ""
+    return modulefile.with_name(f".{modulefile.name.removesuffix('.lua')}{_UNFINISHED}{suffix}")
+
+
+def _is_unfinished(modulefile: Path) -> bool:
+    return modulefile.name.startswith(".") and _UNFINISHED in modulefile.name
 
 
 @contextmanager
@@ -128,13 +165,6 @@ def _alone(installed: Installed, tell: Callable[[str], None]) -> Iterator[None]:
             held.callback(tidy, lock)
             held.enter_context(hold(lock, limit=0.0, tell=tell, on_stale=lambda: None))
         yield
-
-
-def _remove_path(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _prune(directory: Path) -> None:

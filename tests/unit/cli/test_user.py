@@ -66,3 +66,13 @@ def test_doctor_gives_one_versioned_object_for_programs(tmp_path: Path) -> None:
     found = json.loads(hpcmod("doctor", "--json", PATH=str(tmp_path)).stdout)
     assert found["version"] == 1
     assert {"eb", "runtime"} <= {finding["subject"] for finding in found["findings"] if finding["verdict"] == "fail"}
+
+
+def test_doctor_checks_a_shared_directory(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    (tmp_path / "x").chmod(0o666)
+    result = hpcmod("doctor", "--security", str(tmp_path))
+    assert result.exit_code == 1
+    assert "fail world-writable: 1 (" in result.stdout
+    assert hpcmod("doctor", "--security", str(tmp_path), "x.sif").exit_code == 2
+    assert hpcmod("doctor", "--security", str(tmp_path / "nowhere")).exit_code == 2

@@ -1,0 +1,130 @@
+"""Every verb here is killed at each of its changes to the disk, and finishes when it is run again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hpcmod.catalogue.setup import SetupFile, write_setup
+from hpcmod.cli.main import main
+from hpcmod.image.bundle import read_bundle, write_bundle
+from tests.installations import install
+
+CHANGES = ("rename", "replace", "unlink", "rmdir", "mkdir", "link", "write", "fsync")
+"""Functions of `os` that change the disk."""
+
+
+def killed_at(step: int, work: Callable[[], None]) -> bool:
+    """Run something in a process of its own that is killed before its n-th change; return whether it was."""
+    child = os.fork()
+    if not child:
+        left = step
+
+        def counting(change: Callable[..., object]) -> Callable[..., object]:
+            def counted(*args: object, **how: object) -> object:
+                nonlocal left
+                left -= 1
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return change(*args, **how)
+
+            return counted
+
+        for name in CHANGES:
+            setattr(os, name, counting(getattr(os, name)))
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def kill_everywhere(fresh: Callable[[int], Callable[[], None]], check: Callable[[], None]) -> int:
+    """Kill some work at each step, run it again, and check; return how many steps it has."""
+    step = 1
+    while True:
+        work = fresh(step)
+        was_killed = killed_at(step, work)
+        if was_killed:
+            work()
+        check()
+        if not was_killed:
+            return step
+        step += 1
+
+
+def test_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "XDG_DATA_HOME", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    top = tmp_path
+
+    def fresh(step: int) -> Callable[[], None]:
+        nonlocal top
+        top = tmp_path / str(step)
+        install(top, "PyTorch/2.6")
+        monkeypatch.setenv("MODULEPATH", str(top / "modules/all"))
+        return work
+
+    def work() -> None:
+        done = CliRunner().invoke(main, ["remove", "PyTorch/2.6"])
+        # killed after the last change that matters, there is nothing left to remove
+        assert done.exit_code == 0 or not left(), done.output
+
+    def left() -> list[Path]:
+        return [path for path in top.rglob("*") if not path.is_dir()]
+
+    def check() -> None:
+        assert left() == []
+
+    assert kill_everywhere(fresh, check) > 5
+
+
+def test_bundle(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("a.eb", "b.sif"):
+        (source / name).write_bytes(b"x" * 100_000)
+    out = directory = tmp_path
+
+    def fresh(step: int) -> Callable[[], None]:
+        nonlocal out, directory
+        out, directory = tmp_path / str(step) / "b.tar", tmp_path / str(step) / "out"
+        out.parent.mkdir()
+        return work
+
+    def work() -> None:
+        write_bundle(sorted(source.iterdir()), out)
+        read_bundle(out, directory)
+
+    def check() -> None:
+        assert sorted(path.name for path in out.parent.iterdir()) == ["b.tar", "out"]
+        assert {path.name: path.stat().st_size for path in directory.iterdir()} == {"a.eb": 100_000, "b.sif": 100_000}
+
+    assert kill_everywhere(fresh, check) > 5
+
+
+def test_site_setup(tmp_path: Path) -> None:
+    place = tmp_path
+
+    def fresh(step: int) -> Callable[[], None]:
+        nonlocal place
+        place = tmp_path / str(step)
+        place.mkdir()
+        return work
+
+    def work() -> None:
+        write_setup(
+            [SetupFile(place / "bin" / "hpcmod", "#!/bin/sh", executable=True), SetupFile(place / "m.lua", "x")]
+        )
+
+    def check() -> None:
+        assert sorted(path.name for path in place.rglob("*") if path.is_file()) == ["hpcmod", "m.lua"]
+
+    assert kill_everywhere(fresh, check) > 5
