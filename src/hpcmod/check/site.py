@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,18 @@ from hpcmod.errors import HpcmodError
 from hpcmod.machine import Machine
 from hpcmod.model.libraries.netstack import RECORD
 from hpcmod.model.site import NodeType, Site
+from hpcmod.process import run, which
 
 GPU_DEVICES = {"amd": ("/dev/kfd",), "nvidia": ("/dev/nvidiactl", "/proc/driver/nvidia/version")}
 """By vendor, what exists where the driver is loaded."""
 
 NETWORK = Path("/sys/class/net")
+
+MPI_TYPES = ("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2", "cray_shasta")
+"""Types that `srun --mpi=list` may name, but for those that no MPI of today needs."""
+
+_PATIENCE = 30.0
+"""Seconds to wait for a Slurm that does not answer."""
 
 
 def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -31,6 +39,7 @@ def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding
     yield from _check_gpus(site)
     yield from _check_network(site)
     yield from _check_cores(site)
+    yield from _check_mpi(site, environ)
     yield from _check_places(site, environ)
 
 
@@ -110,6 +119,36 @@ def _check_cores(site: Site) -> Iterator[Finding]:
 
 def _threads(node: NodeType) -> tuple[int, int]:
     return node.all_cores, node.all_cores * node.threads_per_core
+
+
+def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Compare the types of MPI that srun offers with those of the profile."""
+    offered = _find_mpi_types(environ)
+    if offered is None:
+        return
+    absent = [kind for kind in site.launcher.mpi if kind not in offered]
+    if absent:
+        cure = f"Correct `mpi` in [launcher]; srun offers {', '.join(offered) or 'none that is known'}."
+        yield Finding(WARN, "mpi", f"srun does not offer {', '.join(absent)}", cure)
+    elif site.launcher.mpi:
+        yield Finding(OK, "mpi", f"srun offers {', '.join(site.launcher.mpi)}")
+    elif offered:
+        listed = ", ".join(f'"{kind}"' for kind in offered)
+        cure = f"Add mpi = [{listed}] to [launcher], so that jobs get the type that the MPI of their image needs."
+        yield Finding(OK, "mpi", f"srun offers {', '.join(offered)}; the profile does not say", cure)
+
+
+def _find_mpi_types(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Ask srun for the types that it offers; None where there is no Slurm that answers."""
+    srun = which("srun", environ)
+    if not srun:
+        return None
+    try:
+        done = run([srun, "--mpi=list"], env=environ, timeout=_PATIENCE)
+    except HpcmodError:
+        return None
+    said = done.stdout + done.stderr
+    return None if done.status else tuple(kind for kind in MPI_TYPES if re.search(rf"\b{kind}\b", said))
 
 
 def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -90,3 +90,30 @@ def test_captured_libraries_that_are_stale_are_told(node: Path) -> None:
     found = findings(node, text)
     assert found["netstack record"].verdict == FAIL
     assert list(found)[-1] != "netstack record", "the rest is looked at all the same"
+
+
+SRUN = """#!/bin/bash
+# Stands for srun of Slurm 22.05, which lists the types on stderr.
+printf 'MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n\\tpmix\\nspecific pmix plugin versions available: pmix_v4\\n' >&2
+"""
+
+
+@pytest.mark.parametrize(
+    ("offered", "verdict", "said"),
+    [
+        pytest.param('mpi = ["pmix_v4", "pmi2"]', OK, "srun offers pmix_v4, pmi2", id="all are there"),
+        pytest.param('mpi = ["cray_shasta"]', WARN, "srun does not offer cray_shasta", id="one is not"),
+        pytest.param("", OK, "srun offers pmix, pmix_v4, pmi2; the profile does not say", id="the profile lists none"),
+    ],
+)
+def test_types_of_mpi_are_those_of_srun(node: Path, offered: str, verdict: str, said: str) -> None:
+    program = node / "bin" / "srun"
+    program.parent.mkdir()
+    program.write_text(SRUN)
+    program.chmod(0o755)
+    found = findings(node, f"[launcher]\n{offered}\n", PATH=f"{node}/bin:/usr/bin:/bin")["mpi"]
+    assert (found.verdict, found.found) == (verdict, said)
+
+
+def test_without_slurm_nothing_is_said_of_mpi(node: Path) -> None:
+    assert "mpi" not in findings(node, '[launcher]\nmpi = ["pmix"]\n', PATH=str(node))
