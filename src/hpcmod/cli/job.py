@@ -183,6 +183,11 @@ def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
     from hpcmod.render.jobscript import make_salloc
     from hpcmod.render.quote import sh_word
 
+    if request.variables or request.before or request.then:
+        raise BadInputError(
+            "--env, --before and --then are for a batch script, and --salloc prints none",
+            "Leave them out; in the allocation, export variables and run `hpcmod launch` for each program.",
+        )
     argv = make_salloc(make_job(request, site))
     if submit:
         sys.stdout.flush()

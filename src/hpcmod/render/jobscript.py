@@ -72,9 +72,13 @@ def make_argv(step: Step, *, image: str) -> tuple[str, ...]:
     return ("srun", *step.srun, *step.container, image, *step.program)
 
 
+_OF_SCRIPTS = ("--output=", "--error=", "--job-name=", "--array=")
+"""Options of sbatch that salloc has not, or that an allocation does not need."""
+
+
 def make_salloc(plan: JobPlan) -> tuple[str, ...]:
     """Make the words of the salloc that gives what a batch script would ask for."""
-    options = [each.option for each in plan.directives if not each.option.startswith(("--output=", "--job-name="))]
+    options = [each.option for each in plan.directives if not each.option.startswith(_OF_SCRIPTS)]
     return ("salloc", *(word for option in options for word in option.split()))
 
 

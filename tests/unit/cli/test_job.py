@@ -111,7 +111,7 @@ def test_variables_of_sbatch_count_as_given() -> None:
     [
         pytest.param(["job"], "no module", id="nothing"),
         pytest.param(["job", "PyTorch", *LUMI], "no program", id="no program"),
-        pytest.param(["job", "PyTorch", *LUMI, "--gpus", "9", "--", "t.py"], "has 8", id="too many GPUs"),
+        pytest.param(["job", "PyTorch", *LUMI, "--gpus", "9", "--", "t.py"], "have 8", id="too many GPUs"),
         pytest.param(["job", "PyTorch", *LUMI, "--node-type", "lumi-x", "--", "t.py"], "lumi-c", id="no such nodes"),
         pytest.param(["job", "PyTorch", *LUMI, "--stage", "nvme", "--", "t.py"], "has: ram", id="no such place"),
         pytest.param(["job", "PyTorch", *LUMI, "--", "torchrun", "t.py"], "--launcher torchrun", id="torchrun"),
@@ -242,6 +242,12 @@ def test_the_quality_of_service_tells_the_kind_of_node() -> None:
     script = hpcmod(*asked, "-q", "gp_debug", "--", "t.py").stdout
     assert "(gpp)" in script and "--gres" not in script and "--nv" not in script
     assert "#SBATCH --gres=gpu:4\n" in hpcmod(*asked, "-q", "acc_debug", "--", "t.py").stdout
+
+
+@pytest.mark.parametrize("option", [("--env", "A=1"), ("--then", "b.py"), ("--before", "b.py")])
+def test_what_only_a_script_can_do_is_refused_for_an_allocation(option: tuple[str, str]) -> None:
+    done = hpcmod(*SLURM, "--salloc", *option)
+    assert (done.exit_code, done.stdout) == (2, "") and "hpcmod launch" in done.stderr
 
 
 def test_an_allocation_needs_no_module() -> None:

@@ -88,6 +88,11 @@ def test_the_words_of_a_step_are_those_of_its_text(tmp_path: Path) -> None:
     assert shown == "".join(f"[{word}]" for word in make_argv(step, image="/an image.sif")[1:])
 
 
+def test_salloc_has_no_options_of_scripts() -> None:
+    options = (("array", "0-3"), ("error", "e"), ("output", "o"), ("account", "a"))
+    assert make_salloc(made(options=options)) == ("salloc", "--account=a", "--nodes=1", "--ntasks-per-node=1")
+
+
 def test_salloc_asks_for_the_same_nodes() -> None:
     site = Site("ours", stage_places=(StagePlace("nvme", "/mnt", "-C nvme"),))
     argv = make_salloc(made(site=site, nodes=3, stage="nvme", options=(("account", "a"),)))

@@ -49,10 +49,10 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
     others = [f"--node-type {each.name}" for each in site.node_types if each.gpus]
     if gpus > node.gpus and others:
         cure = "Ask for more nodes instead: -N." if node.gpus else f"Ask for {others[0]}."
-        raise BadInputError(f"{gpus} GPUs a node, but a node of type {node.name} has {node.gpus}", cure)
+        raise BadInputError(f"the job asks for {gpus} GPUs a node; nodes of type {node.name} have {node.gpus}", cure)
     if node.gpus and not gpus:
         without = next((f"--node-type {each.name}" for each in site.node_types if not each.gpus), "--gpus 1")
-        raise BadInputError(f"a job on nodes of type {node.name} has a GPU at least", f"Ask for {without}.")
+        raise BadInputError(f"nodes of type {node.name} have GPUs, and the job asks for none", f"Ask for {without}.")
     launcher = _choose_launcher(request, site, gpus)
     tasks = 1 if launcher != "srun" else request.ranks_per_node or gpus or 1
     if request.ranks:

@@ -179,7 +179,7 @@ def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"gpus": 0}, "has a GPU at least"),
+        ({"gpus": 0}, "asks for none"),
         ({"options": (("time", "1hour"),)}, "'1hour' is no time limit"),
         ({"more": ("mem=0",)}, "'mem=0' is no option"),
         ({"stage_data": ("/data/x.zip",)}, "cannot be staged"),
