@@ -27,6 +27,7 @@ from hpcmod.render.runscript import (
     ENVIRONMENT_SCRIPTS,
     RUNSCRIPTS,
     render_environment,
+    render_mount,
     render_runscript,
     render_runtime,
     render_start_shell,
@@ -87,7 +88,7 @@ def install(
     prove
         As for `install_image`, which also tells what is raised.
     """
-    for directory in ("", "bin", "runscripts"):
+    for directory in ("", "bin", "libexec", "runscripts"):
         clear_leftovers(Path(plan.spec.root, directory), alone=True)
     image = install_image(plan, source, prove=prove, progress=progress)
     files = install_files(plan, runscript_templates())
@@ -219,6 +220,7 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
         yield f"bin/{name}", render_wrapper(name, settings, templates=templates, words=words.get(name, (name,)))
     for command in RUNTIMES:
         yield f"bin/{command}", render_runtime(command, settings, templates=templates)
+    yield "libexec/squashfuse_ll", render_mount(settings, templates=templates)
     yield "bin/start-shell", render_start_shell(settings, templates=templates)
     for name in ENVIRONMENT_SCRIPTS:
         yield name, render_environment(name, plan, templates=templates)
@@ -228,7 +230,7 @@ def _remove_disowned(root: Path, owned: set[str]) -> None:
     """Remove files that an earlier installation wrote and this one does not; nothing that a user put there."""
     for name in set(read_record(root).get("files", ())) - owned:
         directory, _, file = name.partition("/")
-        if directory in ("bin", "runscripts") and file not in ("", "..") and "/" not in file:
+        if directory in ("bin", "libexec", "runscripts") and file not in ("", "..") and "/" not in file:
             (root / name).unlink(missing_ok=True)
 
 

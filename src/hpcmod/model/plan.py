@@ -43,6 +43,8 @@ class RunscriptSettings:
     """Full name of the module, e.g. PyTorch/2.7.1-rocm-6.2.4-singularity; for messages."""
     sif_variable: str
     """Variable that holds the SIF's path outside the container, e.g. SIFPYTORCH."""
+    root: str = ""
+    """Directory of the installation."""
     gpu_visibility: tuple[str, ...] = ()
     """Variables that choose GPUs on this machine, Slurm's own first, e.g. ROCR_VISIBLE_DEVICES; empty: no GPUs."""
     gpus_per_rank: str = "all"
@@ -262,6 +264,7 @@ def _make_runscript_settings(
     return RunscriptSettings(
         module=spec.module,
         sif_variable=f"SIF{spec.variable}",
+        root=spec.root,
         gpu_visibility=site.gpu_visibility,
         gpus_per_rank=site.gpus_per_rank,
         cache_root=site.node_local,

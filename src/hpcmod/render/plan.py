@@ -18,6 +18,7 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
     yield from (f"image looked for at load: {place}" for place in plan.sif_places)
     yield from (f"run script: {plan.runscripts_directory}/{name}" for name in RUNSCRIPTS)
     yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in (*plan.commands, *RUNTIMES, "start-shell"))
+    yield f"keeps the image mounted when a job gets a signal: {plan.spec.root}/libexec/squashfuse_ll"
     if plan.user_layer:
         yield f"user layer: {plan.user_layer.directory}, in the container {plan.user_layer.venv}"
     yield from (f"bind if it exists: {' else '.join(str(bind) for bind in group)}" for group in plan.binds)

@@ -19,6 +19,7 @@ RUNSCRIPTS = (
     "conda-python-simple",
     "get-master",
     "run-in-env",
+    "signal-ranks",
     "stage-data",
     "stage-image",
 )
@@ -95,6 +96,17 @@ def render_runtime(command: str, settings: RunscriptSettings, *, templates: Mapp
         If a setting cannot be written into a script.
     """
     return _rendered("runtime", templates, settings=settings, command=command)
+
+
+def render_mount(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
+    """Render libexec/squashfuse_ll, which keeps the image mounted when Slurm sends a signal to all processes.
+
+    Raises
+    ------
+    BadInputError
+        If a setting cannot be written into a script.
+    """
+    return _rendered("squashfuse_ll", templates, settings=settings)
 
 
 def render_environment(name: str, plan: InstallPlan, *, templates: Mapping[str, str]) -> str:

@@ -243,12 +243,12 @@ def test_scripts_are_written_executable_and_listed(plan: InstallPlan, root: Path
     for name in written:
         assert stat.S_IMODE((root / name).stat().st_mode) == 0o755
         assert subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
-    assert names(root) == ["bin", "environment.sh", "in-environment", "runscripts", "user-software"]
+    assert names(root) == ["bin", "environment.sh", "in-environment", "libexec", "runscripts", "user-software"]
 
 
 def test_files_are_the_listed_ones_and_no_others(plan: InstallPlan, root: Path) -> None:
     written = install_files(plan, runscript_templates())
-    found = [f"{room}/{name}" for room in ("bin", "runscripts") for name in names(root / room)]
+    found = [f"{room}/{name}" for room in ("bin", "libexec", "runscripts") for name in names(root / room)]
     assert sorted(written) == sorted([*found, "environment.sh", "in-environment"])
 
 

@@ -16,6 +16,7 @@ from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import NodeType
 from hpcmod.render.runscript import (
     RUNSCRIPTS,
+    render_mount,
     render_runscript,
     render_runtime,
     render_start_shell,
@@ -65,6 +66,7 @@ ALL_SETTINGS = [
 def all_scripts(settings: RunscriptSettings) -> dict[str, str]:
     scripts = {name: render_runscript(name, settings, templates=TEMPLATES) for name in RUNSCRIPTS}
     scripts["runtime"] = render_runtime("apptainer", settings, templates=TEMPLATES)
+    scripts["squashfuse_ll"] = render_mount(settings, templates=TEMPLATES)
     scripts["start-shell"] = render_start_shell(settings, templates=TEMPLATES)
     for command in ("python", "it's a $(command)", "-n"):
         scripts[f"wrapper of {command}"] = render_wrapper(command, settings, templates=TEMPLATES)
@@ -112,9 +114,16 @@ def test_nothing_sleeps_or_starts_a_program_before_it_must(settings: RunscriptSe
         assert not re.search(r"\bsleep\b|rocm-smi|\bwhoami\b|\bbasename\b", code)
 
 
-def test_no_script_but_the_one_of_the_distributed_job_holds_tunables() -> None:
-    holding = [name for name, text in all_scripts(SETTINGS).items() if "NCCL_" in text]
-    assert holding == ["conda-python-distributed"]
+def test_every_script_that_starts_something_holds_the_settings() -> None:
+    without = {name for name, text in all_scripts(SETTINGS).items() if "NCCL_" not in text}
+    assert without == {
+        "conda-python-simple",
+        "get-master",
+        "signal-ranks",
+        "squashfuse_ll",
+        "stage-data",
+        "stage-image",
+    }
 
 
 def test_the_cores_near_each_gpu_are_written_as_ranges_by_partition() -> None:

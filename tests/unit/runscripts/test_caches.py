@@ -110,8 +110,45 @@ def directory_of_another_user(tmp_path: Path) -> Path:
 
 
 def test_a_directory_of_another_user_is_not_ours(directory_of_another_user: Path) -> None:
-    part = runscript_templates()["_caches.bash.j2"]
+    part = runscript_templates()["_cache-place.bash.j2"]
     assert subprocess.run(["bash", "-c", f'{part}\nis_mine "$1"', "bash", directory_of_another_user]).returncode == 1
+
+
+def test_the_host_file_of_deepspeed_is_not_written_through_a_link(rank: Rank, stolen: Path, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    victim = tmp_path / "thesis.txt"
+    victim.write_text("mine")
+    if stolen.is_symlink():
+        (tmp_path / "elsewhere" / "hostfile-0").symlink_to(victim)
+    env = task(0, (1,), TMPDIR=str(tmp_path / "tmp"))
+    words = rank(env, "--launcher=deepspeed", "--ranks-per-node=2", "x.py").arguments
+    file = Path(words[words.index("--hostfile") + 1])
+    assert file.parent.parent == tmp_path / "tmp" and file.read_text() == "nid001 slots=2\n"
+    assert victim.read_text() == "mine"
+    for path in (tmp_path / "elsewhere").iterdir():
+        path.unlink()
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A place for caches that takes directories and no bytes: its file of 4 kB is /dev/full."""
+    place = tmp_path / "caches" / "alice-hpcmod-4711-nid001"
+    place.mkdir(parents=True, mode=0o700)
+    (place / ".space").symlink_to("/dev/full")
+    return place
+
+
+def test_where_the_place_for_caches_is_full_another_one_is_taken(rank: Rank, full: Path, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    ran = rank(task(0, TMPDIR=str(tmp_path / "tmp")))
+    assert ran.stderr.startswith(f"{DISTRIBUTED}: {full} is full; the caches are in {tmp_path}/tmp/")
+    assert ran.environment["TRITON_CACHE_DIR"].startswith(f"{tmp_path}/tmp/")
+
+
+def test_where_every_place_for_caches_is_full_that_is_said(rank: Rank, full: Path, tmp_path: Path) -> None:
+    ran = rank(task(0, TMPDIR=str(tmp_path / "nowhere")))
+    assert (ran.status, ran.stdout) == (7, "")
+    assert f"{full} is full, and {tmp_path}/nowhere/" in ran.stderr and "Set HPCMOD_CACHE_ROOT" in ran.stderr
 
 
 def test_no_place_for_caches_at_all_is_said(rank: Rank, stolen: Path, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from tests.unit.runscripts.test_launchers import mpich
 TWO = task(1, (1, 1), ROCR_VISIBLE_DEVICES=EIGHT, SLURM_JOB_ID="7")
 PORT = str(10240 + (7 * 13957) % 22511)
 TORCHRUN = [
-    "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank", "1", "--nproc_per_node", "8",
-    "--master_addr", "nid001", "--master_port", PORT,
+    "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "8",
+    "--node_rank", "1", "--master_addr", "nid001", "--master_port", PORT, "--no-python", "SCRIPT",
 ]  # fmt: skip
 ACCELERATE = [
     "-m", "accelerate.commands.launch", "--num_machines", "2", "--machine_rank", "1", "--num_processes", "16",
@@ -37,7 +37,47 @@ def test_a_launcher_is_run_by_the_images_python(
     env = {**TWO, "HPCMOD_LAUNCHER": "deepspeed" if given else name}
     ran = rank(env, *(word.format(name) for word in given), "train.py", "--launcher", "a b")
     assert (ran.status, ran.stderr) == (0, "")
-    assert ran.arguments == [*words, "train.py", "--launcher", "a b"]
+    script = str(rank.scripts.root / "runscripts" / DISTRIBUTED)
+    expected = [word.replace("SCRIPT", script) for word in words]
+    assert ran.arguments == [*expected, "train.py", "--launcher", "a b"]
+
+
+def test_torchrun_gets_its_own_options(rank: Rank) -> None:
+    words = rank(TWO, "--launcher=torchrun", "--rdzv=c10d", "--max-restarts", "3", "--tee=3", "x.py").arguments
+    own = words[words.index("--nproc_per_node") + 2 : words.index("--no-python")]
+    assert own == [
+        "--rdzv_backend", "c10d", "--rdzv_endpoint", f"nid001:{PORT}", "--rdzv_id", "7",
+        "--max_restarts", "3", "--tee", "3",
+    ]  # fmt: skip
+
+
+def test_a_rank_of_torchrun_does_not_start_torchrun_again(rank: Rank) -> None:
+    env = rank({**TWO, "HPCMOD_LAUNCHER": "torchrun", "HPCMOD_TEE": "3", "HPCMOD_SAVE_CACHES": "x"}, "x.py").environment
+    assert not {"HPCMOD_LAUNCHER", "HPCMOD_TEE", "HPCMOD_SAVE_CACHES"} & set(env)
+    worker = {
+        "TORCHELASTIC_RUN_ID": "none",
+        "RANK": "11",
+        "LOCAL_RANK": "3",
+        "WORLD_SIZE": "16",
+        "LOCAL_WORLD_SIZE": "8",
+    }
+    ran = rank({**TWO, **worker, "GROUP_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "29400"}, "x.py")
+    assert ran.arguments == ["x.py"] and ran.environment["ROCR_VISIBLE_DEVICES"] == EIGHT
+
+
+@pytest.mark.parametrize(("more", "threads"), [({"SLURM_CPUS_PER_TASK": "56"}, "7"), ({}, None)])
+def test_ranks_of_torchrun_share_the_cores_as_threads(rank: Rank, more: dict[str, str], threads: str | None) -> None:
+    seen = rank({**TWO, **more}, "--launcher=torchrun", "x.py").environment
+    assert seen.get("OMP_NUM_THREADS") == threads
+    assert (
+        rank({**TWO, **more, "OMP_NUM_THREADS": "2"}, "--launcher=torchrun", "x.py").environment["OMP_NUM_THREADS"]
+        == "2"
+    )
+
+
+def test_a_launcher_is_deaf_to_the_signals_that_are_for_the_ranks(rank: Rank, tmp_path: Path) -> None:
+    make_program(tmp_path / "python-bin" / "python", "#!/bin/bash\nkill -USR1 $$\nkill -USR2 $$\necho alive\n")
+    assert rank(TWO, "--launcher=torchrun", "x.py").stdout == "alive\n"
 
 
 def test_ranks_of_a_launcher_are_not_told_that_they_are_one(rank: Rank) -> None:
@@ -129,6 +169,10 @@ FAULTS = [
         ["--profile-rank=0", "--launcher=torchrun"], "needs a task for each rank", id="profile of a launcher's rank"
     ),
     pytest.param(["--profile-rank", "3", "--profiler", "vtune -x"], "no profiler 'vtune' in this image", id="profiler"),
+    pytest.param(["--rdzv", "etcd", "--launcher=torchrun"], "--rdzv is 'etcd'; it can be static or c10d", id="rdzv"),
+    pytest.param(["--max-restarts=x", "--launcher=torchrun"], "--max-restarts is 'x'", id="restarts"),
+    pytest.param(["--tee=4", "--launcher=torchrun"], "--tee is '4'; it can be 0 to 3", id="tee"),
+    pytest.param(["--tee=3"], "--tee is for --launcher torchrun", id="an option of torchrun for srun"),
     pytest.param(["--launcher=torchrun"], "3 tasks a node: srun --ntasks-per-node=1", id="more than a task a node"),
 ]
 
@@ -235,5 +279,6 @@ def test_miopen_has_its_file_by_way_of_stderr_and_the_first_rank_says_so(rank: R
 
 def test_explain_prints_the_command_and_runs_nothing(rank: Rank, tmp_path: Path) -> None:
     ran = rank(TWO, "--launcher=torchrun", "--debug=nccl", "--hpcmod-explain", "x.py", "a b")
-    assert ran.stdout.splitlines()[-1] == f"# runs: python {' '.join(TORCHRUN)} x.py a\\ b"
+    words = " ".join(TORCHRUN).replace("SCRIPT", str(rank.scripts.root / "runscripts" / DISTRIBUTED))
+    assert ran.stdout.splitlines()[-1] == f"# runs: python {words} x.py a\\ b"
     assert not (tmp_path / "caches").exists() and "\nRANK=" not in ran.stdout

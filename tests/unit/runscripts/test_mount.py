@@ -1,0 +1,64 @@
+"""The squashfuse_ll that the runtime finds: the host's, deaf to the signals that are meant for the program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.model.plan import RunscriptSettings
+from hpcmod.render.runscript import render_mount
+from hpcmod.resources import runscript_templates
+from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program, task
+
+SHOW_MASK = "#!/bin/bash\nwhile read -r name value; do [[ $name != SigIgn: ]] || echo $value; done </proc/self/status\n"
+SHOW_PATH = '#!/bin/bash\nprintf "%s\\n" "$PATH"\n'
+DEAF = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def rendered(settings: RunscriptSettings, standard: str) -> str:
+    """Render it with one directory in the place of the system's."""
+    text = render_mount(settings, templates=runscript_templates())
+    return text.replace("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", f"PATH={standard}")
+
+
+def test_it_is_the_hosts_and_ignores_signals(settings: RunscriptSettings, tmp_path: Path) -> None:
+    make_program(tmp_path / "host" / "squashfuse_ll", SHOW_MASK)
+    ours = make_program(
+        tmp_path / "libexec" / "squashfuse_ll", rendered(settings, f"{tmp_path}/libexec:{tmp_path}/host")
+    )
+    ran = subprocess.run([str(ours)], env={"PATH": ""}, capture_output=True, text=True, check=True)
+    assert all(int(ran.stdout, 16) & 1 << number - 1 for number in DEAF)
+
+
+def test_a_node_without_one_says_so(settings: RunscriptSettings, tmp_path: Path) -> None:
+    ours = make_program(tmp_path / "libexec" / "squashfuse_ll", rendered(settings, str(tmp_path)))
+    ran = subprocess.run([str(ours)], env={"PATH": ""}, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (127, "squashfuse_ll: no squashfuse_ll on this node\n")
+
+
+@pytest.mark.parametrize("way", ["singularity", "python"])
+@pytest.mark.parametrize(
+    ("own", "taken"),
+    [pytest.param(False, True, id="the host's"), pytest.param(True, False, id="one of the user's own")],
+)
+def test_the_runtime_finds_ours_first(
+    settings: RunscriptSettings, tmp_path: Path, way: str, own: bool, taken: bool
+) -> None:
+    if shutil.which("squashfuse_ll", path=SYSTEM_PATH) is None:
+        pytest.skip("no squashfuse_ll on this machine: run dev/stack")
+    scripts = Scripts(tmp_path).write(replace(settings, root=str(tmp_path)))
+    make_program(tmp_path / "libexec" / "squashfuse_ll", render_mount(settings, templates=runscript_templates()))
+    make_program(tmp_path / "tools" / "singularity", SHOW_PATH)
+    if own:
+        make_program(tmp_path / "tools" / "squashfuse_ll")
+    (tmp_path / "x.sif").touch()
+    words = ("exec", "x.sif", "true") if way == "singularity" else ("x.py",)
+    path = f"{tmp_path}/tools:{SYSTEM_PATH}"
+    ran = scripts(way, *words, env=task(0, SIFPYTORCH=str(tmp_path / "x.sif")), path=path)
+    assert (ran.stdout.split(os.pathsep)[0] == str(tmp_path / "libexec")) is taken, ran.stderr
