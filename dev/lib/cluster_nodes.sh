@@ -60,7 +60,8 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket=$dir/run/munge.socket
+# A requeued job waits as long as a credential lives, 120 s by default.
+AuthInfo=socket=$dir/run/munge.socket,cred_expire=15
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool/%n
 SlurmctldPidFile=$dir/run/slurmctld.pid

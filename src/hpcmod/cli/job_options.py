@@ -10,6 +10,7 @@ import click
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.request import DIRECTIVES
+from hpcmod.model.jobs.requeue import MOST_REQUEUES, parse_requeue
 
 NETWORK_VALUES = ("single_node_vni", "job_vni", "disable_rdzv_get", "none")
 """What completion offers for --network; Slurm takes more, several with commas between them."""
@@ -18,6 +19,8 @@ NETWORK_VALUES = ("single_node_vni", "job_vni", "disable_rdzv_get", "none")
 def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that only `hpcmod job` has, beside those for what every job needs."""
     for option in (
+        click.option("--max-requeues", default=MOST_REQUEUES, metavar="N", help="Limit of requeues; default: 10."),
+        click.option("--requeue-on", default="", metavar="SIG@SECONDS", help="Signal for a checkpoint, then requeue."),
         click.option("--then", multiple=True, metavar="COMMAND", help="Program to run afterwards on the same ranks."),
         click.option("--before", multiple=True, metavar="COMMAND", help="Program to run once, before the ranks start."),
         click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable for the ranks."),
@@ -49,6 +52,7 @@ def more_of_request(given: Mapping[str, Any]) -> dict[str, Any]:
         If a variable has no value, or a further program cannot be split into words.
     """
     return {
+        "requeue": parse_requeue(given["requeue_on"], given["max_requeues"]) if given["requeue_on"] else None,
         "before": tuple(_split(words, "--before") for words in given["before"]),
         "then": tuple(_split(words, "--then") for words in given["then"]),
         "variables": tuple(_parse_variable(text) for text in given["variables"]),

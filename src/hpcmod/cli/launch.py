@@ -20,6 +20,8 @@ from hpcmod.model.jobs.step import make_step
 from hpcmod.model.site import Site
 from hpcmod.process import become
 
+_RESERVED_STEPS = 4294967280
+
 
 @click.command(cls=CommandOfProgram)
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -47,6 +49,9 @@ def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: A
     step = make_step(request, profile, layout)
     for note in review_job(request, profile, layout):
         click.echo(f"hpcmod: {note}", err=True)
+    if _is_in_step():
+        click.echo("hpcmod: inside a step of srun: the new one shares its CPUs and GPUs (--overlap).", err=True)
+        step = replace(step, srun=("--overlap", *step.srun))
     if dry_run:
         click.echo(render_step(step))
         return
@@ -91,6 +96,15 @@ def _fit(layout: Layout) -> Layout:
     """Share the CPUs of a node of the allocation out among our tasks, which may be others than it was asked for."""
     cpus = _number("SLURM_CPUS_PER_TASK") * (_number("SLURM_NTASKS_PER_NODE") or 1)
     return replace(layout, cpus=cpus // layout.tasks) if cpus else layout
+
+
+def _is_in_step() -> bool:
+    """Return whether srun started this shell: it holds all resources, and another srun would wait for them forever.
+
+    The steps of batch scripts and of salloc hold none; they have numbers from the reserved end (slurm.h).
+    """
+    step = os.environ.get("SLURM_STEP_ID", "")
+    return step.isdigit() and int(step) < _RESERVED_STEPS
 
 
 def _number(variable: str) -> int:

@@ -57,6 +57,11 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("-B", "--bind", "binds", multiple=True, help="Bind path, beside those of the module."),
         click.option("--profile-rank", default="", help="Run these ranks under a profiler: 14 or 0,8."),
         click.option("--profiler", default="", help="rocprofv3, rocprof, nsys, py-spy, or any command."),
+        click.option("--save-caches", default="", metavar="DIR", help="Place for compiled kernels at the end."),
+        click.option("--restore-caches", default="", metavar="DIR", help="Place of compiled kernels to begin with."),
+        click.option("--rdzv", default=None, type=click.Choice(("static", "c10d")), help="Rendezvous of torchrun."),
+        click.option("--max-restarts", default="", metavar="N", help="Restarts of failed ranks by torchrun."),
+        click.option("--tee", default="", metavar="N", help="Output of ranks for torchrun to print: 1, 2 or 3."),
         click.option("--debug", default="", help="Logs, one file a rank, of: rccl, nccl, hip, miopen."),
     ):  # fmt: skip
         command = option(command)
@@ -65,7 +70,8 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
 
 def script_options(given: Mapping[str, Any]) -> tuple[str, ...]:
     """Collect the options that the run script gets."""
-    names = ("gpus-visible", "profile-rank", "profiler", "debug")
+    torchrun = ("rdzv", "max-restarts", "tee")
+    names = ("gpus-visible", *torchrun, "save-caches", "restore-caches", "profile-rank", "profiler", "debug")
     pairs = [(f"--{name}", given[name.replace("-", "_")]) for name in names]
     return tuple(word for pair in pairs if pair[1] for word in pair)
 

@@ -446,3 +446,33 @@ def test_lint_speaks_json() -> None:
     answer = json.loads(hpcmod("job", "--lint", "--json", "a.sh", "--site", "generic").stdout)
     assert answer["version"] == 1
     assert [fault["rule"] for fault in answer["files"][0]["faults"]] == ["line-end"]
+
+
+def test_a_launch_inside_a_step_shares_its_resources(tmp_path: Path) -> None:
+    allocation = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SIF": "/x.sif"}
+    for step, shared in (("0", True), ("4294967290", False), ("4294967291", False), ("", False)):
+        done = hpcmod("launch", "--site", "generic", "--dry-run", "--", "t.py", **allocation, SLURM_STEP_ID=step)
+        assert done.exit_code == 0, done.output
+        assert ("srun --overlap" in done.stdout) is shared and ("inside a step of srun" in done.stderr) is shared
+
+
+def test_options_of_the_run_script_reach_it() -> None:
+    words = ("--gpus-visible", "all", "--save-caches", "kept", "--restore-caches", "kept")
+    done = hpcmod("job", "P", *LUMI, *words, "--", "t.py")
+    assert "conda-python-distributed --gpus-visible all --save-caches kept --restore-caches kept t.py" in done.stdout
+
+
+def test_options_of_torchrun_are_for_torchrun() -> None:
+    words = ("--rdzv", "c10d", "--max-restarts", "3", "--tee", "3", "--", "t.py")
+    done = hpcmod("job", "P", *LUMI, "--launcher", "torchrun", *words)
+    assert "--launcher torchrun --rdzv c10d --max-restarts 3 --tee 3 t.py" in done.stdout
+    refused = hpcmod("job", "P", *LUMI, *words)
+    assert refused.exit_code == 2 and "Add --launcher torchrun." in refused.output
+
+
+def test_a_job_that_is_requeued_says_so_to_slurm() -> None:
+    done = hpcmod("job", "P", *LUMI, "--requeue-on", "USR1@120", "--max-requeues", "3", "--", "t.py")
+    assert "#SBATCH --signal=B:USR1@120\n" in done.stdout and "#SBATCH --requeue\n" in done.stdout
+    assert "run srun " in done.stdout and "at most 3 times" in " ".join(done.stdout.split())
+    lost = hpcmod("job", "P", *LUMI, "--sbatch=--signal=B:USR1@120", "--", "t.py")
+    assert lost.exit_code == 2 and "Write --requeue-on USR1@120" in lost.output

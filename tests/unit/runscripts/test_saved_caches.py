@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -102,3 +104,21 @@ def test_python_reads_its_stdin_though_another_waits_for_it(scripts: Scripts, py
     script = str(scripts.root / "runscripts" / DISTRIBUTED)
     done = subprocess.run([script], input="given\n", env=env, capture_output=True, text=True, timeout=30)
     assert (done.stdout, done.stderr) == ("given\n", "")
+
+
+def test_an_image_without_tar_saves_and_restores_by_its_python(scripts: Scripts, tmp_path: Path) -> None:
+    for name in ("bash", "mkdir", "mv", "rm", "flock"):
+        (tmp_path / "tools").mkdir(exist_ok=True)
+        (tmp_path / "tools" / name).symlink_to(shutil.which(name) or name)
+    text = f'#!/bin/bash\n[[ $1 != -c ]] || exec {sys.executable} "$@"\n'
+    make_program(tmp_path / "tools" / "python", text + 'read -r kernel <"$TRITON_CACHE_DIR/kernel"; echo "$kernel"\n')
+    rank = Rank(scripts, str(tmp_path / "tools"))
+    place = tmp_path / "caches" / "alice-hpcmod-4711-nid001" / "triton" / "kernel"
+    place.parent.mkdir(parents=True)
+    place.write_text("compiled\n")
+    ran = rank(task(0), "--save-caches", str(tmp_path / "kept"), "x.py")
+    assert (ran.status, ran.stdout, ran.stderr) == (0, "compiled\n", "")
+    with tarfile.open(tmp_path / "kept" / "hpcmod-caches.tar") as archive:
+        assert "./triton/kernel" in archive.getnames() and not [name for name in archive.getnames() if "rank-" in name]
+    other = rank(task(0, SLURM_JOB_ID="4712"), "--restore-caches", str(tmp_path / "kept"), "x.py")
+    assert (other.status, other.stdout, other.stderr) == (0, "compiled\n", "")

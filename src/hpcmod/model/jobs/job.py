@@ -12,6 +12,7 @@ from hpcmod.model.jobs.layout import Layout, choose_partition, make_layout
 from hpcmod.model.jobs.mpi import choose_mpi, explain_mpi
 from hpcmod.model.jobs.network import choose_network, explain_network
 from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, check_request, is_command
+from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.review import review_job
 from hpcmod.model.jobs.step import Step, make_single_step, make_step
 from hpcmod.model.site import Site, StagePlace
@@ -49,6 +50,8 @@ class JobPlan:
     step: Step
     then: tuple[Step, ...]
     """Steps after it, on the same ranks; the job ends with one that fails."""
+    requeue: Requeue | None
+    """What the script does shortly before its time limit; None: nothing."""
     notes: tuple[str, ...]
     """What the user should know."""
 
@@ -79,6 +82,7 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         before=tuple(make_single_step(program, request, site, layout) for program in request.before),
         step=make_step(request, site, layout),
         then=tuple(make_step(replace(request, program=program), site, layout) for program in request.then),
+        requeue=request.requeue,
         notes=(*_make_notes(request, site), *review_job(request, site, layout)),
     )
 
@@ -142,6 +146,7 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
     yield from (Directive(line, f"{site.name} wants it of every job") for line in site.job.lines)
     if place and flag:
         yield Directive(flag, f"the nodes' {place.name}, to stage to")
+    yield from (Directive(*each) for each in (request.requeue.directives if request.requeue else ()))
     yield from (Directive(option) for option in request.more)
 
 

@@ -23,7 +23,7 @@ class Layout:
     memory_gib: int
     """A node; 0: not known."""
     whole: bool
-    """The job has whole nodes, with all their GPUs."""
+    """The job has all GPUs and all cores of its nodes."""
 
 
 def make_layout(request: JobRequest, site: Site) -> Layout:
@@ -57,13 +57,16 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
     tasks = 1 if launcher != "srun" else request.ranks_per_node or gpus or 1
     if request.ranks:
         tasks = -(-request.ranks // request.nodes)
+    _check_torchrun(request, launcher)
     _check_profiled(request, request.ranks or tasks * request.nodes)
-    whole = gpus == node.gpus and (
-        choose_partition(request, site, node) in site.job.exclusive or "--exclusive" in (*site.job.lines, *request.more)
-    )
     cpus = request.cpus
     if cpus < 0:  # of unequal shares nobody knows the tasks of a node, but each has its GPU
         cpus = _count_cpus(node, gpus, max(gpus, tasks) if request.ranks else tasks, site.launcher.cpus_per_gpu)
+    whole = gpus == node.gpus and (
+        choose_partition(request, site, node) in site.job.exclusive
+        or "--exclusive" in (*site.job.lines, *request.more)
+        or 0 < node.cores <= cpus * tasks  # on a shared node, too: all cores that a job may use are of this one
+    )
     memory_gib = node.memory_gib * gpus // node.gpus if node.gpus else node.memory_gib
     return Layout(node, launcher, gpus, tasks, cpus, memory_gib, whole)
 
@@ -109,6 +112,12 @@ def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
             f"--profile-rank needs ranks that srun starts, and {launcher} starts them itself", "Leave out --launcher."
         )
     return launcher
+
+
+def _check_torchrun(request: JobRequest, launcher: str) -> None:
+    for name in ("rdzv", "max-restarts", "tee"):
+        if request.script_option(name) and launcher != "torchrun":
+            raise BadInputError(f"--{name} is an option of torchrun, not of {launcher}", "Add --launcher torchrun.")
 
 
 def _check_profiled(request: JobRequest, ranks: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.jobs.requeue import Requeue, check_signals
 from hpcmod.model.site import LAUNCHERS
 from hpcmod.model.text import check_plain
 
@@ -84,6 +85,8 @@ class JobRequest:
     runtime: str = "singularity"
     before: tuple[tuple[str, ...], ...] = ()
     """Programs to run first, one after the other, each as one task of its own on the first node."""
+    requeue: Requeue | None = None
+    """What to do shortly before the time limit; None: nothing."""
     then: tuple[tuple[str, ...], ...] = ()
     """Programs to run after `program`, one after the other, on the same ranks."""
 
@@ -116,6 +119,7 @@ def check_request(request: JobRequest) -> None:
     if request.nodes < 1 or request.ranks_per_node < 0 or request.ranks < 0 or request.gpus < -1:
         raise BadInputError("nodes, ranks and GPUs are counted from 1", "Leave out what you do not want to choose.")
     _check_options(request)
+    check_signals(request.more, request.requeue)
     if 0 < request.ranks < request.nodes:
         raise BadInputError(
             f"{request.ranks} ranks on {request.nodes} nodes: some would have none", "Ask for fewer nodes: -N."

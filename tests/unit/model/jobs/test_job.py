@@ -47,10 +47,15 @@ def test_each_gpu_of_a_whole_node_has_a_rank_with_the_cores_near_it() -> None:
     assert made.step.srun[-1] == "--cpu-bind=mask_cpu:0xc0,0x30,0xc,0x3"
 
 
+def test_a_job_with_all_cores_of_a_shared_node_has_masks() -> None:
+    made = plan(options=(("partition", "shared"),))
+    assert made.step.srun[-1] == "--cpu-bind=mask_cpu:0xc0,0x30,0xc,0x3"
+
+
 @pytest.mark.parametrize(
     "request_of",
     [
-        pytest.param({"options": (("partition", "shared"),)}, id="shared nodes"),
+        pytest.param({"options": (("partition", "shared"),), "cpus": 1}, id="some cores of shared nodes"),
         pytest.param({"gpus": 2}, id="half a node"),
         pytest.param({"ranks": 5, "nodes": 2}, id="unequal shares"),
     ],

@@ -1,0 +1,78 @@
+"""A job that is put back into the queue when its time is nearly over, so that it goes on from its checkpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcmod.errors import BadInputError
+
+MOST_REQUEUES = 10
+"""How often a job is requeued unless the user says otherwise."""
+
+_LONGEST = 65535
+"""Seconds before the end that sbatch takes (sbatch(1), --signal)."""
+
+
+@dataclass(frozen=True)
+class Requeue:
+    """What a batch script does shortly before its time limit."""
+
+    signal: str
+    """USR1 or USR2, which the ranks get to write a checkpoint and end."""
+    seconds: int
+    """Before the time limit."""
+    limit: int
+    """How often at most."""
+
+    @property
+    def directives(self) -> tuple[tuple[str, str], ...]:
+        """Options of sbatch, and why they are there."""
+        return (
+            (f"--signal=B:{self.signal}@{self.seconds}", "to this script alone, which tells the ranks"),
+            ("--requeue", ""),
+            ("--open-mode=append", "each run adds to the output of the one before"),
+        )
+
+
+def parse_requeue(text: str, limit: int = MOST_REQUEUES) -> Requeue:
+    """Parse SIGNAL@SECONDS.
+
+    Raises
+    ------
+    BadInputError
+        If it is of another form, or the signal is not one that a program can take for a checkpoint.
+    """
+    found = re.fullmatch(r"(?:SIG)?([A-Z0-9]+)@(\d+)", text.upper())
+    if not found or not 0 < int(found[2]) <= _LONGEST:
+        raise BadInputError(
+            f"--requeue-on {text!r} is not SIGNAL@SECONDS", "Write --requeue-on USR1@120: two minutes before the end."
+        )
+    if found[1] not in ("USR1", "USR2"):
+        raise BadInputError(
+            f"--requeue-on {text}: {found[1]} ends srun and launchers, not only the ranks",
+            f"Write --requeue-on USR1@{found[2]}, and write the checkpoint on USR1.",
+        )
+    if limit < 1:
+        raise BadInputError(f"--max-requeues {limit}: the job would never be requeued", "Ask for 1 or more.")
+    return Requeue(found[1], int(found[2]), limit)
+
+
+def check_signals(options: Sequence[str], requeue: Requeue | None) -> None:
+    """Refuse an option of sbatch that sends a signal to a batch script which does not expect it.
+
+    Raises
+    ------
+    BadInputError
+        Naming the option that does what is meant.
+    """
+    for option in options:
+        if requeue and option.startswith("--signal"):
+            raise BadInputError(f"{option} and --requeue-on are two signals; sbatch takes one", "Leave out the first.")
+        found = re.match(r"--signal=R?B:R?(\w+)(@\d+)?", option)
+        if found:
+            raise BadInputError(
+                f"{option} ends the batch script, which does not handle it",
+                f"Write --requeue-on {found[1]}{found[2] or '@60'}, which has the ranks write a checkpoint.",
+            )

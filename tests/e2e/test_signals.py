@@ -1,0 +1,161 @@
+"""Signals of Slurm, caches that are saved, jobs that are requeued: real Slurm, real containers mounted by FUSE."""
+
+from __future__ import annotations
+
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Jobs, must
+
+pytestmark = pytest.mark.stack
+
+SHARED = ("-p", "small-g", "--gpus", "2")
+
+HANDLER = """
+import os, signal, sys, time
+name = f"rank-{os.environ['RANK']}"
+def save(number, frame):
+    signal.signal(number, signal.SIG_IGN)  # the runtime hands on what Slurm has sent to this process as well
+    import xmlrpc.client  # a file of the image that nothing has read yet
+    files = sum(len(files) for _, _, files in os.walk("/usr/lib/python3"))
+    with open(f"{name}.saved", "a") as out:
+        print(signal.Signals(number).name, files > 100 or os.path.exists(xmlrpc.client.__file__), file=out)
+    sys.exit(0)
+for each in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
+    signal.signal(each, save)
+with open(os.environ["TRITON_CACHE_DIR"] + "/kernel", "w") as out:
+    out.write("compiled")
+open(f"{name}.started", "w").close()
+print("ready", flush=True)
+time.sleep(100)
+"""
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def begin(jobs: Jobs, *words: str, ranks: int = 4) -> str:
+    (jobs.directory / "train.py").write_text(HANDLER)
+    number = jobs.submit("-N", "2", *SHARED, *words, "--", "train.py")
+    assert until(lambda: len(list(jobs.directory.glob("rank-*.started"))) == ranks), jobs.output(number)
+    return number
+
+
+def deaf_mounts() -> list[str]:
+    """Name the processes that serve an image and ignore SIGTERM: ours."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = path.read_text()
+        except OSError:
+            continue
+        ignored = int(text.partition("SigIgn:\t")[2].partition("\n")[0], 16)
+        found += [str(path)] if text.startswith("Name:\tsquashfuse_ll") and ignored >> 14 & 1 else []
+    return found
+
+
+def saved(jobs: Jobs) -> list[str]:
+    return [path.read_text() for path in sorted(jobs.directory.glob("rank-*.saved"))]
+
+
+@pytest.mark.parametrize("signal", ["USR1", "TERM"])
+def test_a_program_has_its_files_when_a_signal_comes(tiny_jobs: Jobs, signal: str) -> None:
+    number = begin(tiny_jobs)
+    must(tiny_jobs("scancel", f"--signal={signal}", number))
+    tiny_jobs.wait(number)
+    assert [set(text.splitlines()) for text in saved(tiny_jobs)] == [{f"SIG{signal} True"}] * 4, tiny_jobs.output(
+        number
+    )
+    assert tiny_jobs.state(number) == "COMPLETED"
+    assert until(lambda: not deaf_mounts(), 30)
+
+
+def test_caches_are_saved_when_a_job_is_cancelled(torch_jobs: Jobs) -> None:
+    archive = torch_jobs.directory / "kept" / "hpcmod-caches.tar"
+    number = begin(torch_jobs, "--save-caches", str(archive.parent))
+    must(torch_jobs("scancel", number))
+    torch_jobs.wait(number)
+    assert archive.exists(), torch_jobs.output(number)
+    with tarfile.open(archive) as kept:
+        assert "./triton/kernel" in kept.getnames()
+
+
+def test_signal_ranks_reaches_the_program_of_each_rank_once(tiny_jobs: Jobs) -> None:
+    number = begin(tiny_jobs, "--requeue-on", "USR1@60", "--max-requeues", "1")
+    must(tiny_jobs("scancel", "--batch", "--signal=USR1", number))
+    assert until(lambda: len(saved(tiny_jobs)) == 4), tiny_jobs.output(number)
+    assert saved(tiny_jobs) == ["SIGUSR1 True\n"] * 4, tiny_jobs.output(number)
+    must(tiny_jobs("scancel", number))
+    tiny_jobs.wait(number)
+
+
+TRAIN = """
+import os, signal, sys, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, place = dist.get_rank(), os.environ.get("STRAIGHT", "checkpoint.pt")
+torch.manual_seed(1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+asked, step = [], 0
+signal.signal(signal.SIGUSR1, lambda *_: asked.append(True))
+if os.path.exists(place):
+    kept = torch.load(place)
+    model.load_state_dict(kept["model"])
+    optimizer.load_state_dict(kept["optimizer"])
+    step = kept["step"]
+print(f"rank {rank} begins at step {step}", flush=True)
+while step < 40:
+    generator = torch.Generator().manual_seed(1000 * step + rank)
+    loss = model(torch.randn(8, 4, generator=generator)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    step += 1
+    stop = torch.tensor([len(asked)])
+    dist.all_reduce(stop)  # all ranks end behind the same step
+    if stop.item() or step == 40:
+        if rank == 0:
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+            torch.save(state, place + ".part")
+            os.replace(place + ".part", place)
+        dist.barrier()
+    if stop.item():
+        dist.destroy_process_group()
+        sys.exit(0)
+    if step in (5, 15, 25) and not os.environ.get("STRAIGHT"):
+        open(f"at-{step}", "w").close()
+        while not asked:  # stand-in for a long step
+            time.sleep(0.1)
+if rank == 0:
+    print("weights", [round(x, 6) for x in model.module.weight.flatten().tolist()], flush=True)
+dist.destroy_process_group()
+"""
+
+
+def test_a_training_goes_on_from_its_checkpoint_over_three_requeues(torch_jobs: Jobs) -> None:
+    (torch_jobs.directory / "train.py").write_text(TRAIN)
+    words = ("-N", "2", *SHARED, "--ranks-per-node", "1", "--gpus", "1")
+    number = torch_jobs.submit(*words, "--requeue-on", "USR1@60", "--", "train.py")
+    for step in (5, 15, 25):
+        assert until(lambda step=step: (torch_jobs.directory / f"at-{step}").exists(), 240), torch_jobs.output(number)
+        must(torch_jobs("scancel", "--batch", "--signal=USR1", number))
+    straight = torch_jobs.submit(*words, "--env", "STRAIGHT=straight.pt", "--", "train.py")
+    torch_jobs.wait(number, straight)
+    told = torch_jobs.output(number).splitlines()
+    assert [line for line in told if line.startswith("rank 0")] == [
+        f"rank 0 begins at step {n}" for n in (0, 6, 16, 26)
+    ]
+    assert torch_jobs.state(number) == "COMPLETED"
+    weights = [line for line in told if line.startswith("weights")]
+    assert weights and weights == [line for line in torch_jobs.output(straight).splitlines() if line in weights]
