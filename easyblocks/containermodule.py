@@ -45,6 +45,7 @@ from hpcmod.model.spec import InstallSpec, parse_commands, parse_environment, pa
 from hpcmod.progress import ProgressLine
 from hpcmod.render.modulefile import render_body, render_description
 from hpcmod.render.plan import render_plan
+from hpcmod.render.quote import terminal
 
 
 @contextmanager
@@ -54,7 +55,12 @@ def boundary():
         yield
     except (HpcmodError, OSError) as err:
         fault = err if isinstance(err, HpcmodError) else explain_os_error(err)
-        raise EasyBuildError("%s", fault, exit_code=fault.exit_code) from err
+        raise EasyBuildError("%s", terminal(str(fault)), exit_code=fault.exit_code) from err
+
+
+def warn(line):
+    """Warn the user of something, with what others wrote made fit for a terminal."""
+    print_warning("%s", terminal(line))
 
 
 AGAIN = ("force", "rebuild", "module_only", "sanity_check_only", "skip")  # ask for one even where there is one
@@ -141,7 +147,7 @@ class ContainerModule(EasyBlock):
 
     def tell(self, line):
         """Say something to the user."""
-        print_msg(line, log=self.log, silent=self.silent)
+        print_msg(terminal(line), log=self.log, silent=self.silent)
 
     def clear_lock(self):
         """Remove EasyBuild's own lock, which the same dead process left."""
@@ -256,9 +262,9 @@ class ContainerModule(EasyBlock):
         """The image is in one of its places, fits the machine, and starts through the module; run scripts are there."""
         files = [self.plan.sif_places, "runscripts/conda-python-simple", "bin/start-shell"]
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
-        kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, warn=print_warning))
+        kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, warn=warn))
         with boundary():
-            check_fit(self.plan, os.environ, warn=print_warning)
+            check_fit(self.plan, os.environ, warn=warn)
         super().sanity_check_step(*args, **kwargs)
 
     def make_module_description(self):

@@ -102,3 +102,24 @@ def test_that_there_is_no_such_engine_is_told_before_a_source_is_downloaded(eb: 
     assert done.returncode != 0
     assert "there is no engine 'bulidah'" in done.stdout
     assert "downloading" not in done.stdout and not lock.exists()
+
+
+FAULT = """
+from easybuild.easyblocks.generic.containermodule import boundary
+from easybuild.tools.build_log import EasyBuildError
+from hpcmod.errors import RemoteError
+try:
+    with boundary():
+        raise RemoteError("digest \\x1b]0;x\\x07 of \\u202efis.sif", "Try \\x9bagain.")
+except EasyBuildError as err:
+    print(err)
+"""
+
+
+def test_control_characters_of_what_others_wrote_do_not_reach_the_terminal(eb: EasyBuild, tmp_path: Path) -> None:
+    """L6: a registry's answer ends up in messages of `eb`."""
+    script = tmp_path / "fault.py"
+    script.write_text(FAULT)
+    done = run([str(eb.stack.python), str(script)], eb.environment(), tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "digest ?]0;x? of ?fis.sif\nTry ?again." in done.stdout

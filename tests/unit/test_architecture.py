@@ -354,3 +354,83 @@ def names_defined_in(path: str) -> set[str]:
     file = PACKAGE / path if (PACKAGE / path).exists() else CHECKOUT / path
     kinds = (ast.FunctionDef, ast.ClassDef)
     return {node.name for node in ast.walk(parse(file)) if isinstance(node, kinds)}
+
+
+SHARED_PLACES = ("image", "install", "catalogue")
+"""Rooms that work in directories which other people may write too: fs/ opens, writes and removes for them."""
+
+PAST_FS = {
+    "image/bring.py": "removes an archive within a Scratch",
+    "image/build.py": "makes the directory of the output, and a log beside it",
+    "image/build_context.py": "fills a build's private place",
+    "image/bundle.py": "creates files within a Scratch, and the output directory",
+    "image/cache.py": "makes the cache's own directory",
+    "image/convert.py": "creates and removes a file within a Scratch",
+    "image/copy.py": "creates and removes a file within a Scratch; links from there",
+    "image/engines/buildah.py": "fills a build's private place",
+    "image/engines/place.py": "makes and removes a build's private place, whose owner it checks",
+    "image/engines/trial.py": "fills a build's private place",
+    "image/fetch.py": "writes a file and its note within a Scratch",
+    "image/files.py": "reads what a container would see of the host, as its programs would",
+    "image/ingredients.py": "makes the directory of downloads",
+    "image/obtain.py": "removes a file within a Scratch",
+    "image/quota.py": "asks the kernel about a directory",
+    "image/registry.py": "moves a blob within a Scratch",
+    "image/settings.py": "makes the cache's own directory for a group",
+    "image/sif_labels.py": "changes a file within a Scratch",
+    "image/signatures/sif.py": "makes a key ring in the user's own temporary directory",
+    "install/host_files.py": "reads libraries of the host",
+    "install/netstack.py": "reads libraries of the host, fills a Scratch",
+    "install/own_default.py": "removes a file beside the user's own modulefile",
+    "install/remove.py": "removes modulefiles and empty directories of the user's own installation",
+    "install/store.py": "makes directories of the user's own installation",
+    "install/user_layer.py": "makes a virtual environment in the user's own directory",
+    "catalogue/admin/move.py": "makes the new directory of a catalogue, which nobody else knows yet",
+    "catalogue/documentation.py": "fills a Scratch",
+    "catalogue/foreign/writing.py": "makes the output directory",
+    "catalogue/publish.py": "removes what it has just put in place",
+    "catalogue/setup.py": "makes directories of a site's own software",
+    "catalogue/sharing.py": "makes the catalogue's own directory",
+    "catalogue/staged.py": "fills the publisher's private directory",
+    "catalogue/storage/modes.py": "opens by descriptor what it then checks",
+    "catalogue/storage/trash.py": "removes an empty directory",
+}
+"""Files of these rooms that touch the disk otherwise, each with what they do there."""
+
+TOUCHING = {
+    "os": ("open", "chmod", "replace", "rename", "remove", "unlink", "mkdir", "makedirs", "rmdir", "link", "symlink"),
+    "shutil": ("rmtree", "copy", "copy2", "copyfile", "copytree", "move"),
+    "tempfile": ("TemporaryDirectory", "NamedTemporaryFile", "TemporaryFile", "mkdtemp", "mkstemp"),
+}
+METHODS = {
+    *("write_text", "write_bytes", "read_text", "chmod", "unlink", "rename", "rmdir", "mkdir", "touch"),
+    *("symlink_to", "hardlink_to"),
+}
+
+
+def touches_of(path: Path) -> Iterator[str]:
+    """Every call of a file that opens, makes, changes or removes a path: line and function."""
+    for node in ast.walk(parse(path)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and called.id == "open":
+            yield f"{name_of(path)}:{node.lineno} {called.id}"
+        elif isinstance(called, ast.Attribute):
+            owner = called.value.id if isinstance(called.value, ast.Name) else ""
+            has_mode = bool(node.args) and isinstance(node.args[0], ast.Constant) and called.attr == "open"
+            in_tree = isinstance(called.value, ast.Attribute) and called.value.attr == "tree"
+            if called.attr in TOUCHING.get(owner, ()) or (owner not in TOUCHING and has_mode):
+                yield f"{name_of(path)}:{node.lineno} {owner}.{called.attr}"
+            elif called.attr in METHODS and owner not in (*TOUCHING, "tree") and not in_tree:
+                yield f"{name_of(path)}:{node.lineno} .{called.attr}"
+
+
+def test_shared_directories_are_touched_through_fs_alone() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): list(touches_of(path))
+        for room in SHARED_PLACES
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+    }
+    assert [touch for name, touches in found.items() if name not in PAST_FS for touch in touches] == []
+    assert [name for name in PAST_FS if not found.get(name)] == []  # an entry that is not needed any more

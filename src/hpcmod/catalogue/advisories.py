@@ -23,18 +23,14 @@ def read_advisories(catalogues: Iterable[Catalogue]) -> Iterator[Advisory | BadI
     for catalogue in catalogues:
         for path in sorted(catalogue.advisories.glob("[!.]*.toml")):
             try:
-                yield parse_advisory(_text(path), str(path), path.name[: -len(".toml")])
+                yield parse_advisory(_text(catalogue, path), str(path), path.name[: -len(".toml")])
             except BadInputError as err:
                 yield err
 
 
-def _text(path: Path) -> str:
+def _text(catalogue: Catalogue, path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            text = file.read(_LIMIT + 1)
-        if len(text) > _LIMIT:
-            raise BadInputError(f"advisory {path}: more than {_LIMIT} bytes", "Take it out of the catalogue.")
-        return text.decode()
+        return catalogue.read_file(path, _LIMIT).decode()
     except UnicodeDecodeError as err:
         raise BadInputError(f"advisory {path} is not text in UTF-8: {err}", "Save it as UTF-8.") from err
     except OSError as err:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.visible import easyconfig_name
 from hpcmod.errors import BadInputError
+from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.image.contents import read_facts
 from hpcmod.image.locate import find_image, image_directories, recognize
 from hpcmod.image.source import ImageSource, make_source
@@ -18,6 +19,7 @@ from hpcmod.model.reference import LOCAL_KINDS, ImageReference
 from hpcmod.model.static_values import read_static_values
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
 
+_LIMIT = 1 << 20  # bytes of an easyconfig
 _WHOLE = ("docker", "oras", "library")
 _DESCRIPTION, _URL = "org.opencontainers.image.description", "org.opencontainers.image.url"
 _TITLE, _VERSION = "org.opencontainers.image.title", "org.opencontainers.image.version"
@@ -128,7 +130,7 @@ def _of_image(request: Request, labels: Mapping[str, str]) -> Candidate:
 
 def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
     path = Path(request.what)
-    text = path.read_text(encoding="utf-8")
+    text = _read(path)
     known = read_static_values(text, str(path), constants=CONSTANTS).known
     templates = templates_of(known)
     values = {name: fill_templates(value, templates) for name, value in known.items() if isinstance(value, str)}
@@ -140,6 +142,11 @@ def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
                 f"{path}: makes {named.software}/{version}, not {asked!r}", "Leave --name and --version out."
             )
     source = make_source(named.reference, named.source_urls, request.checksum or named.checksum)
+    if source.reference.kind == "path":  # eb would link to that very file, which its owner goes on changing
+        raise BadInputError(
+            f"{path}: names its image by a path, {named.reference}, which is not in the catalogue",
+            f"Write sources = [{Path(named.reference).name!r}], and put a link to the image beside the easyconfig.",
+        )
     return Candidate(
         name=named.software,
         version=version,
@@ -151,6 +158,15 @@ def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
         moduleclass=values.get("moduleclass", ""),
         text=text,
     )
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_text(path, _LIMIT)
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{path}: is not written in UTF-8", "Save it as UTF-8.") from err
+    except UnusableFileError as err:
+        raise BadInputError(f"{path}: {err.strerror}", "Name an easyconfig.") from err
 
 
 def _locate(source: ImageSource, directories: Sequence[str]) -> ImageReference:

@@ -22,7 +22,6 @@ from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import update_visible
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import write_file
 from hpcmod.lock import hold
 from hpcmod.model.catalogue.journal import Change, Key, Records, make_edits, parse_change, render_change
 from hpcmod.model.catalogue.record import CatalogueRecord, parse_record, record_json
@@ -98,16 +97,16 @@ def commit(
     changed = {edit.key: new[edit.key] for edit in edits}
     pending = catalogue.directory / _PENDING
     try:
-        write_file(pending, _render_pending(change, changed, moves), mode=file_mode(catalogue.directory))
+        catalogue.tree.write(pending, _render_pending(change, changed, moves), mode=file_mode(catalogue.directory))
         _apply(catalogue, changed, moves, actor)
         _write_journal(catalogue, change)
     except BaseException:  # a full disk, Ctrl-C: as it was
         with suppress(OSError, HpcmodError):  # else the next writer completes it
             if last_change(catalogue.directory) < change.id:  # with its line in the journal it is done
                 _apply(catalogue, {key: old[key] for key in changed}, [one.reversed for one in moves], actor)
-            pending.unlink(missing_ok=True)
+            catalogue.tree.remove(pending)
         raise
-    pending.unlink()
+    catalogue.tree.remove(pending)
     return change
 
 
@@ -135,7 +134,7 @@ def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
     """Carry out to its end what a killed process has begun."""
     path = catalogue.directory / _PENDING
     try:
-        text = path.read_bytes()
+        text = catalogue.read_file(path, _LIMIT)
     except FileNotFoundError:
         return
     found = JsonObject(load_json(text, str(path), limit=_LIMIT), str(path))
@@ -149,7 +148,7 @@ def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
     _apply(catalogue, records, moves, actor)
     if last_change(catalogue.directory) < change.id:
         _write_journal(catalogue, change)
-    path.unlink()
+    catalogue.tree.remove(path)
 
 
 def _write_journal(catalogue: Catalogue, change: Change) -> None:
@@ -162,10 +161,10 @@ def _apply(catalogue: Catalogue, records: Records, moves: Sequence[Move], actor:
     for (name, version), record in records.items():
         path = catalogue.record_path(name, version)
         if record is None:
-            path.unlink(missing_ok=True)
+            catalogue.tree.remove(path)
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(path, record_json(record), mode=file_mode(catalogue.directory))
+            catalogue.tree.make_directory(path.parent)
+            catalogue.tree.write(path, record_json(record), mode=file_mode(catalogue.directory))
     _update(catalogue, {name for name, _ in records}, actor)
 
 
@@ -195,4 +194,4 @@ def _clear(catalogue: Catalogue) -> None:
 
 def _directories(place: Path) -> Iterator[Path]:
     yield place
-    yield from (below for below in place.rglob("*") if below.is_dir())
+    yield from (below for below in place.rglob("*") if below.is_dir() and not below.is_symlink())

@@ -13,6 +13,7 @@ from hpcmod.catalogue.renderings.kept import rendering_name, software_of
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import usage_file, visible_files
+from hpcmod.fs.tree import Tree
 from hpcmod.image.provenance import sidecar
 from hpcmod.lock import read_holder
 from hpcmod.model.catalogue.advisory import seconds_of
@@ -85,6 +86,7 @@ def _find_leftovers(
     known = {(record.name, record.version): record for record in records}
     found = [path for path in _children(catalogue.images) if path.name not in images]
     for place in (catalogue.software, catalogue.kept):
+        found += [path for path in _children(place) if path.is_symlink()]
         for path in (one for name in _children(place) for one in _children(name)):
             record = known.get((path.parent.name, path.name.partition("@")[0]))
             if record is None:
@@ -109,8 +111,10 @@ def _find_former(
 
 
 def _children(place: Path) -> list[Path]:
-    """List what lies in a directory; hidden are EasyBuild's own locks."""
-    return sorted(path for path in place.iterdir() if path.name != ".locks") if place.is_dir() else []
+    """List what is in a directory, but for EasyBuild's own locks; a link is not followed, so nothing is in it."""
+    if place.is_symlink() or not place.is_dir():
+        return []
+    return [place / name for name in Tree(place).names() if name != ".locks"]
 
 
 def _is_being_published(catalogue: Catalogue, path: Path) -> bool:

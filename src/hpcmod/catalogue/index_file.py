@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -21,9 +22,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hpcmod.fs.reading import open_regular
 from hpcmod.model.facts import Package
 
 INDEX_VERSION = 2
+
+_LIMIT = 1 << 30  # bytes; of 10,000 containers it has 30 MB
 
 Lines = list[tuple[str, str]]
 """Names of packages, as they are compared, each with its line."""
@@ -168,7 +172,9 @@ class Stored:
 def open_stored(path: Path, directories: dict[str, int]) -> Stored | None:
     """Read an index file; None if there is none, or it is not whole, or of another version."""
     try:
-        with path.open("rb") as opened:
+        with open_regular(path, follow=False) as opened:
+            if os.fstat(opened.fileno()).st_size > _LIMIT:
+                return None
             file = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
         head = json.loads(file.readline())
         entries, keys = file.read(head["entries"]), file.read(head["keys"])

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from hpcmod.errors import NotFoundError
+from hpcmod.fs.reading import check_regular
+from hpcmod.fs.tree import Tree
 from hpcmod.model.catalogue.journal import Change, parse_change, render_change
 
 JOURNAL = "journal.jsonl"
@@ -21,7 +23,7 @@ def read_journal(directory: Path) -> tuple[Change, ...]:
     """
     path = directory / JOURNAL
     try:
-        whole = path.read_bytes().rpartition(b"\n")[0]
+        whole = Tree(directory).read(JOURNAL, _LIMIT).rpartition(b"\n")[0]
     except FileNotFoundError:
         return ()
     lines = enumerate(whole.split(b"\n"), 1) if whole else ()
@@ -51,7 +53,7 @@ def append_change(directory: Path, change: Change, *, mode: int) -> None:
         Of the file where it is made: other admins are to append too.
     """
     path = directory / JOURNAL
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    descriptor = _open(directory, os.O_RDWR | os.O_CREAT, mode)
     try:
         end = _whole_lines(descriptor)
         os.ftruncate(descriptor, end)
@@ -76,7 +78,7 @@ def last_change(directory: Path) -> int:
     """
     path = directory / JOURNAL
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = _open(directory, os.O_RDONLY)
     except FileNotFoundError:
         return 0
     try:
@@ -88,6 +90,18 @@ def last_change(directory: Path) -> int:
 
 
 _STEP = 1 << 16
+_LIMIT = 1 << 30  # bytes; a million changes have 300 MB
+
+
+def _open(directory: Path, flags: int, mode: int = 0) -> int:
+    """Open the journal; what is not a regular file of its size, as a FIFO that somebody put there, is refused."""
+    descriptor = Tree(directory).open(JOURNAL, flags | os.O_NONBLOCK, mode)
+    try:
+        check_regular(os.fstat(descriptor), directory / JOURNAL, limit=_LIMIT)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _whole_lines(descriptor: int) -> int:

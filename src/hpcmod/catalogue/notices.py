@@ -13,7 +13,7 @@ from hpcmod.catalogue.index import read_index
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue, catalogue_directories
 from hpcmod.errors import BadInputError
-from hpcmod.fs.tree import write_file
+from hpcmod.fs.reading import read_text
 from hpcmod.install.store import recorded_sha256
 from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.plan import InstallPlan, with_notices
@@ -57,11 +57,11 @@ def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple
     wanted = {name: render_notices(said) for name, said in notices.items()}
     changed = {name for name, text in wanted.items() if _read(catalogue.notices / name) != text}
     for name in changed:
-        catalogue.notices.mkdir(exist_ok=True)
-        write_file(catalogue.notices / name, wanted[name], mode=file_mode(catalogue.directory))
+        catalogue.tree.make_directory(catalogue.notices)
+        catalogue.tree.write(catalogue.notices / name, wanted[name], mode=file_mode(catalogue.directory))
     gone = {name for name in _names(catalogue.notices) if _OURS.fullmatch(name) and name not in wanted}
     for name in gone:
-        (catalogue.notices / name).unlink(missing_ok=True)
+        catalogue.tree.remove(catalogue.notices / name)
     return tuple(sorted(changed | gone))
 
 
@@ -73,7 +73,7 @@ def _names(directory: Path) -> list[str]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path, LIMIT << 4)
     except (OSError, UnicodeDecodeError):
         return ""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from hpcmod.catalogue.store import CATALOGUE, Catalogue, render_catalogue
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import write_file
+from hpcmod.fs.tree import Tree, write_file
 
 _ALL_MAY_READ = 0o755
 _GROUP_MAY_WRITE = 0o020
@@ -46,10 +46,10 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     if group:
         _give_to_group(root, group)
     elif not (root / CATALOGUE).is_file():
-        root.chmod(_ALL_MAY_READ)
+        catalogue.tree.change_mode("", _ALL_MAY_READ)
     with shared(catalogue):
         for place in every:
-            place.mkdir(parents=True, exist_ok=True)
+            catalogue.tree.make_directory(place)
         write_file(root / CATALOGUE, render_catalogue(_as_it_is(catalogue)), mode=file_mode(root))
 
 
@@ -77,7 +77,7 @@ def _give_to_group(root: Path, group: str) -> None:
     """Let a group write, and let all that is made below belong to it, whoever makes it."""
     try:
         os.chown(root, -1, grp.getgrnam(group).gr_gid)
-        root.chmod(_ALL_MAY_READ | _GROUP_MAY_WRITE | _SETGID)
+        Tree(root).change_mode("", _ALL_MAY_READ | _GROUP_MAY_WRITE | _SETGID)
     except KeyError as err:
         raise LackingError(f"there is no group {group!r}", "Name one that is there: getent group") from err
     except PermissionError as err:

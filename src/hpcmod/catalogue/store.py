@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.tree import Tree
 from hpcmod.machine import absolute
-from hpcmod.model.catalogue.record import CatalogueRecord, parse_record
+from hpcmod.model.catalogue.record import RECORD_LIMIT, CatalogueRecord, parse_record
 from hpcmod.model.site import Site
 from hpcmod.model.strict_json import JsonObject, load_json
 
@@ -20,6 +21,8 @@ CATALOGUE = "catalogue.json"
 """What makes a directory a catalogue."""
 
 FORMAT = 1
+
+_LIMIT = 1 << 20  # bytes of the file that makes a directory a catalogue
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,31 @@ class Catalogue:
     """Group that may change it; empty: nobody but the owner, or not recorded."""
     moved_to: str = ""
     """Where it is now; empty: here. What is left here loads, but takes no more changes."""
+
+    @property
+    def tree(self) -> Tree:
+        """The directory as one in which no link is followed: whoever may publish may also put links there."""
+        return Tree(self.directory)
+
+    def read_file(self, path: Path, limit: int) -> bytes:
+        """Read a file of the catalogue.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        BadInputError
+            If it is not a regular file of at most `limit` bytes, or may not be read.
+        """
+        try:
+            return self.tree.read(path, limit)
+        except (FileNotFoundError, NotADirectoryError) as err:
+            raise FileNotFoundError(err.errno, err.strerror, err.filename) from err
+        except OSError as err:
+            raise BadInputError(
+                f"{path}: {err.strerror}",
+                f"See who put it there: ls -ld {path}. An admin of the catalogue can remove or replace it.",
+            ) from err
 
     @property
     def records_directory(self) -> Path:
@@ -146,7 +174,7 @@ class Catalogue:
         """Read a record; None if there is none."""
         path = self.record_path(name, version)
         try:
-            return parse_record(path.read_bytes(), str(path))
+            return parse_record(self.read_file(path, RECORD_LIMIT), str(path))
         except FileNotFoundError:
             return None
 
@@ -166,7 +194,7 @@ class Catalogue:
 
 def _directories(place: Path) -> list[str]:
     with suppress(FileNotFoundError), os.scandir(place) as found:
-        return [entry.name for entry in found if entry.is_dir() and not entry.name.startswith(".")]
+        return [entry.name for entry in found if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")]
     return []
 
 
@@ -189,10 +217,10 @@ def open_catalogue(directory: Path) -> Catalogue:
     """
     path = directory / CATALOGUE
     try:
-        text = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as err:
+        text = Catalogue(directory).read_file(path, _LIMIT)
+    except FileNotFoundError as err:
         raise NotFoundError(f"{directory} is not a catalogue: it has no {CATALOGUE}", _MAKE_ONE) from err
-    found = JsonObject(load_json(text, str(path), limit=1 << 20), str(path))
+    found = JsonObject(load_json(text, str(path), limit=_LIMIT), str(path))
     if found.number("format") != FORMAT:
         raise BadInputError(f"{path}: format {found.number('format')}, known is {FORMAT}", "Use a later hpcmod.")
     counts = found.values.get("counts_use") is True

@@ -20,7 +20,6 @@ from hpcmod.catalogue.renderings.kept import (
 )
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.fs.tree import write_file
 from hpcmod.install.installed import RECORD
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.model.catalogue.record import CatalogueRecord
@@ -70,7 +69,7 @@ def update_visible(catalogue: Catalogue, names: Iterable[str], *, anew: bool = F
 
 def _show(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
     if catalogue.counts_use:
-        _make_usage_file(usage_file(catalogue, record))
+        _make_usage_file(catalogue, usage_file(catalogue, record))
     _write_scripts(catalogue, record, anew=anew)
     files = dict(visible_files(catalogue, record))
     for path, text in files.items():
@@ -78,7 +77,7 @@ def _show(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
     modules = [modulefile(catalogue, record.name, record.version, syntax) for syntax in SYNTAXES]
     for path in modules if set(modules) & set(files) else ():
         if path not in files:  # it was published in the other syntax before
-            path.unlink(missing_ok=True)
+            catalogue.tree.remove(path)
 
 
 def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tuple[Path, str]]:
@@ -113,7 +112,7 @@ def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool)
     for path, text in files.items():
         _write(catalogue, path, text, executable=path.name != RECORD)
     for path in before - set(files):
-        path.unlink(missing_ok=True)
+        catalogue.tree.remove(path)
 
 
 def _defer(catalogue: Catalogue, name: str, version: str, text: str) -> Deferred:
@@ -125,7 +124,7 @@ def remove_code(catalogue: Catalogue, name: str, version: str) -> None:
     """Remove the code of a module that nobody has seen; that of others stays for who is just loading them, until gc."""
     text = read_text(catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
     for path, _ in _defer(catalogue, name, version, text).files:
-        Path(path).unlink(missing_ok=True)
+        catalogue.tree.remove(path)
 
 
 def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord], syntax: str) -> None:
@@ -135,7 +134,7 @@ def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[Catalogue
         default = choose_default(mine, order=release_key)
         _write(catalogue, path, render_modulerc(mine, syntax, module_templates(), default=default))
     else:
-        path.unlink(missing_ok=True)
+        catalogue.tree.remove(path)
 
 
 def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord]) -> None:
@@ -144,20 +143,21 @@ def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[Catalo
     with contextlib.suppress(FileNotFoundError):
         for version in {kept.name.partition("@")[0] for kept in (catalogue.kept / name).iterdir()} - known:
             for syntax in SYNTAXES:
-                modulefile(catalogue, name, version, syntax).unlink(missing_ok=True)
-            (catalogue.easyconfigs_of(name) / easyconfig_name(name, version)).unlink(missing_ok=True)
+                catalogue.tree.remove(modulefile(catalogue, name, version, syntax))
+            catalogue.tree.remove(catalogue.easyconfigs_of(name) / easyconfig_name(name, version))
 
 
-def _make_usage_file(path: Path) -> None:
+def _make_usage_file(catalogue: Catalogue, path: Path) -> None:
     """Make a file that everybody may append to."""
     with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
-        path.chmod(0o666)
+        file = catalogue.tree.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        os.fchmod(file, 0o666)
+        os.close(file)
 
 
 def _write(catalogue: Catalogue, path: Path, text: str, *, executable: bool = False) -> None:
     """Put a file in place, unless that very text is there."""
     if read_text(path) != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        catalogue.tree.make_directory(path.parent)
         mode = file_mode(catalogue.directory)
-        write_file(path, text, mode=mode | 0o111 if executable else mode)
+        catalogue.tree.write(path, text, mode=mode | 0o111 if executable else mode)

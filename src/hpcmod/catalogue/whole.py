@@ -10,6 +10,7 @@ from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import script_files, visible_files
 from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import NotFoundError
+from hpcmod.fs.reading import read_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.installed import read_record
 from hpcmod.model.catalogue.record import CatalogueRecord
@@ -114,4 +115,7 @@ def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[F
 
 def _has(path: Path, text: str) -> bool:
     """Return whether a file has a text."""
-    return path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text
+    try:
+        return read_file(path, len(text.encode())) == text.encode()
+    except OSError:
+        return False

@@ -16,6 +16,7 @@ from hpcmod.cli.user import JSON_VERSION
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.cache import Cache
 from hpcmod.image.cache_entry import Entry
+from hpcmod.render.quote import terminal_line
 
 _DAY = 86_400.0
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -128,4 +129,4 @@ def _print(entries: Sequence[Entry], as_json: bool, *, directory: str) -> None:
         days = max(0.0, time.time() - entry.used) / _DAY
         click.echo(f"{entry.digest} {entry.size} {days:.1f} {state}")
     total = sum(entry.size for entry in entries)
-    click.echo(f"{directory}: {len(entries)} blobs, {total / 1e9:.1f} GB", err=True)
+    click.echo(terminal_line(f"{directory}: {len(entries)} blobs, {total / 1e9:.1f} GB"), err=True)

@@ -20,6 +20,7 @@ from hpcmod.install.module_tool import eb_settings
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.environment import Difference, compare_environments
 from hpcmod.process import run
+from hpcmod.render.quote import terminal_line
 
 JSON_VERSION = 1
 
@@ -98,7 +99,7 @@ def _print_diff(differences: tuple[Difference, ...], *, everything: bool, as_jso
         click.echo(json.dumps({"version": JSON_VERSION, "variables": [asdict(one) for one in shown]}, indent=1))
         return
     for one in shown:
-        click.echo(f"{one.name}: {_visible(one.host)} -> {_visible(one.container)}  # {one.set_by}")
+        click.echo(terminal_line(f"{one.name}: {_visible(one.host)} -> {_visible(one.container)}  # {one.set_by}"))
 
 
 def _visible(value: str | None) -> str:

@@ -48,34 +48,41 @@ def read_text(path: Path | str, limit: int, *, errors: str = "strict") -> str:
     return read_file(path, limit).decode("utf-8", errors=errors)
 
 
-def open_regular(path: Path | str) -> BinaryIO:
-    """Open a regular file for reading; a link to one is followed.
+def open_regular(path: Path | str, *, follow: bool = True) -> BinaryIO:
+    """Open a regular file for reading; a link to one is followed unless `follow` is False.
 
     Raises
     ------
     UnusableFileError
         If it is not a regular file.
     """
-    return as_regular_file(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), path)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    return as_regular_file(os.open(path, flags), path)
 
 
 def as_regular_file(descriptor: int, path: Path | str) -> BinaryIO:
     """Make a file of a descriptor opened for reading, which is closed if it is not that of a regular file."""
     try:
         check_regular(os.fstat(descriptor), path)
-        return os.fdopen(descriptor, "rb")
+        return open(path, "rb", opener=lambda *_: descriptor)  # the file has its name for messages
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def check_regular(status: os.stat_result, path: Path | str) -> None:
-    """Raise UnusableFileError if a file is not a regular one."""
+def check_regular(status: os.stat_result, path: Path | str, *, limit: int | None = None) -> None:
+    """Raise UnusableFileError if a file is not a regular one of at most `limit` bytes."""
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         what = _KINDS.get(kind, "something else")
         code = errno.EISDIR if kind == stat.S_IFDIR else errno.EINVAL
         raise UnusableFileError(code, f"is {what}, expected a regular file", str(path))
+    if limit is not None and status.st_size > limit:
+        raise _too_large(status.st_size, path, limit)
+
+
+def _too_large(size: int, path: Path | str, limit: int) -> UnusableFileError:
+    return UnusableFileError(errno.EFBIG, f"has {size} bytes, expected at most {limit}", str(path))
 
 
 def read_whole(file: BinaryIO, path: Path | str, limit: int) -> bytes:
@@ -88,5 +95,5 @@ def read_whole(file: BinaryIO, path: Path | str, limit: int) -> bytes:
             return found
         found += chunk
     if size > limit or len(found) > limit:
-        raise UnusableFileError(errno.EFBIG, f"has {max(size, len(found))} bytes, expected at most {limit}", str(path))
+        raise _too_large(max(size, len(found)), path, limit)
     return found

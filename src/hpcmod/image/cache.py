@@ -25,7 +25,7 @@ from hpcmod.fs.ownership import others_may_change
 from hpcmod.fs.tree import Tree
 from hpcmod.image.cache_entry import Entry, choose, digits_of, is_blob_name
 from hpcmod.image.copy import FULL, free_bytes, write_at
-from hpcmod.lock import hold, read_holder, tidy
+from hpcmod.lock import clear_dead, hold, read_holder, tidy
 
 SETTING = "choose another place for the cache: HPCMOD_CACHE=DIRECTORY"
 """What helps where the cache does not fit, as the end of a sentence."""
@@ -355,11 +355,8 @@ class Cache:
     def _clear_dead_locks(self) -> None:
         """Remove the locks of processes that were killed."""
         for name, _ in self._list("locks"):
-            with contextlib.suppress(HpcmodError, OSError):
-                holder = read_holder(self._lock(f"sha256:{name}"))
-                if holder and holder.is_dead():
-                    with self.lock(f"sha256:{name}", limit=0):
-                        tidy(self._lock(f"sha256:{name}"))
+            with contextlib.suppress(HpcmodError, OSError):  # not a lock, or another user's
+                clear_dead(self._lock(f"sha256:{name}"))
 
     def _removed(self, entry: Entry) -> bool:
         with contextlib.suppress(BusyError, LackingError):  # another process's now, or another user's

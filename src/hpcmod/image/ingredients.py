@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcmod import resources
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, VerificationError
+from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.fs.replacing import scratch
 from hpcmod.fs.tree import write_file
 from hpcmod.image.fetch import fetch_file
@@ -27,6 +28,7 @@ from hpcmod.model.reference import ImageReference
 
 _USED = f"{BUILD_ROOT}/used"
 _USED_LIMIT = 1 << 20  # bytes
+_TEXT_LIMIT = 4 << 20  # bytes of a Dockerfile or a lock
 _HEADER = (
     "# What builds used for the first time, one line a file: KIND NAME VERSION SHA256 ORIGIN. See `hpcmod build`.\n"
 )
@@ -106,7 +108,7 @@ def plan_own(context: Path, dockerfile: Path, architecture: str) -> BuildPlan:
     file = dockerfile if dockerfile.is_file() else context / dockerfile
     if not file.is_file():
         raise NotFoundError(f"{dockerfile}: there is no such Dockerfile", "Name it: --context DIR -f DOCKERFILE")
-    text = file.read_text(encoding="utf-8")
+    text = _read(file)
     files = (path for path in context.rglob("*") if not _is_no_input(path.relative_to(context)))
     return make_own_plan(str(context.resolve()), text, architecture=architecture, contents=_digest(context, files))
 
@@ -130,7 +132,7 @@ def record_first_use(used: Sequence[Pin], *, larder: Larder) -> tuple[Pin, ...]:
     holder = larder.lock.with_name(f".{larder.lock.name}.lock")
     with hold(holder, limit=None, tell=larder.tell, on_stale=lambda: None):
         added = new_pins(used, _known_pins(larder.lock))
-        before = larder.lock.read_text(encoding="utf-8") if larder.lock.exists() else _HEADER
+        before = _read(larder.lock) if larder.lock.exists() else _HEADER
         write_file(larder.lock, before + "".join(f"{pin}\n" for pin in added))
     tidy(holder)
     for pin in added:
@@ -146,8 +148,17 @@ def _shipped(lock: Path) -> Shipped:
     )
 
 
+def _read(path: Path) -> str:
+    try:
+        return read_text(path, _TEXT_LIMIT)
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{path}: is not written in UTF-8", "Save it as UTF-8.") from err
+    except UnusableFileError as err:
+        raise BadInputError(f"{path}: {err.strerror}", "Name another file.") from err
+
+
 def _known_pins(lock: Path) -> tuple[Pin, ...]:
-    own = lock.read_text(encoding="utf-8") if lock.exists() else ""
+    own = _read(lock) if lock.exists() else ""
     return merge_pins(parse_lock(own, str(lock)), parse_lock(resources.recipe_lock(), "recipes/lock"))
 
 

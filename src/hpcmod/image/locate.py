@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.fs.reading import open_regular
 from hpcmod.image.integrity import parse_sha256
 from hpcmod.model.reference import LOCAL_KINDS, ImageReference
 
@@ -45,7 +46,7 @@ def recognize(reference: ImageReference) -> ImageReference:
     if path.is_dir() and (path / "index.json").is_file():
         return replace(reference, kind="oci")
     if path.is_file():
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if file.read(512)[_TAR_AT:].startswith(_TAR):
                 return replace(reference, kind="docker-archive")
     return reference

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.model.facts import Package
 
 RECORD = "record.json"
@@ -74,7 +75,7 @@ class Installed:
 def read_record(root: Path) -> dict[str, Any]:
     """Read what was installed; empty if nothing was."""
     try:
-        record = json.loads((root / RECORD).read_text(encoding="utf-8"))
+        record = json.loads(read_file(root / RECORD, _LIMIT))
     except (OSError, ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
@@ -131,7 +132,7 @@ def find_in_tree(tree: Path, module: str) -> Installed | None:
 def read_installed(modulefile: Path, module: str) -> Installed | None:
     """Read a modulefile; None if it is none that loads a container of hpcmod."""
     try:
-        with modulefile.open("rb") as file:
+        with open_regular(modulefile) as file:
             text = file.read(_LIMIT)
     except OSError:
         return None

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, LackingError, NoSpaceError, NotFoundError, explain_os_error
+from hpcmod.fs.reading import read_file
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
@@ -34,6 +35,7 @@ from hpcmod.model.libraries.netstack import (
 from hpcmod.render.quote import sh_word
 
 _BUILD_ID = re.compile(rb"\x04\0\0\0[\x08-\x40]\0\0\0\x03\0\0\0GNU\0")  # the head of the note, in little-endian order
+_LIMIT = 16 << 20  # bytes of the record of a capture
 _NOTES_WITHIN = 8192  # linkers put notes right behind the program headers
 
 
@@ -244,7 +246,7 @@ def read_capture(directory: Path) -> Capture:
     """
     path = directory / RECORD
     try:
-        return parse_record(path.read_bytes(), str(path))
+        return parse_record(read_file(path, _LIMIT), str(path))
     except (FileNotFoundError, NotADirectoryError) as err:
         raise NotFoundError(
             f"{directory} was not made by `hpcmod netstack capture`: it has no {RECORD}",

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hpcmod.fs.reading import read_text
 from hpcmod.fs.tree import write_file
 from hpcmod.install.installed import Installed
 from hpcmod.render.modulefile import render_template
 from hpcmod.render.published import MODULERC
 from hpcmod.resources import module_templates
+
+_LIMIT = 1 << 20  # bytes of a file that is looked at
 
 
 def mark_default(copy: Installed) -> None:
@@ -28,7 +31,7 @@ def mark_default(copy: Installed) -> None:
 def unmark_default(copy: Installed) -> None:
     """Remove the mark of a copy that is removed."""
     path = _file(copy)
-    if path.is_file() and path.read_text(encoding="utf-8", errors="replace") == _render(copy.module):
+    if path.is_file() and read_text(path, _LIMIT, errors="replace") == _render(copy.module):
         path.unlink(missing_ok=True)
 
 
@@ -43,5 +46,5 @@ def _render(module: str) -> str:
 
 def _is_ours(path: Path) -> bool:
     """Return whether this module wrote a file: all but the name of the module is as it would write it."""
-    lines, expected = path.read_text(encoding="utf-8", errors="replace").splitlines(), _render("x/y").splitlines()
+    lines, expected = read_text(path, _LIMIT, errors="replace").splitlines(), _render("x/y").splitlines()
     return len(lines) == len(expected) and lines[0] == expected[0]

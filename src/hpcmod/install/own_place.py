@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.fs.reading import read_text
 from hpcmod.model.site import Site
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -19,6 +20,8 @@ _CHOSEN_BY = ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "EASYBUILD_INSTALLPAT
 
 MODULES = "modules/all"
 """Directory of modulefiles below a prefix."""
+
+_LIMIT = 1 << 20  # bytes of a file that is looked at
 
 
 def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None = None) -> Path | None:
@@ -101,6 +104,6 @@ def _is_configured(environ: Mapping[str, str]) -> bool:
     named = environ.get("EASYBUILD_CONFIGFILES", "").split(",")
     for name in [*named, f"{home}/easybuild/config.cfg"]:
         with suppress(OSError):
-            if name and re.search(r"^\s*(?:prefix|installpath)\s*=", Path(name).read_text(errors="replace"), re.M):
+            if name and re.search(r"^\s*(?:prefix|installpath)\s*=", read_text(name, _LIMIT, errors="replace"), re.M):
                 return True
     return False

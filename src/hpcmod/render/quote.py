@@ -33,8 +33,16 @@ def sh_comment(text: str) -> str:
 
 
 def terminal(text: str) -> str:
-    """Make text fit for a terminal: control characters become `?`, but for line ends and tabs."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "?", text)
+    """Make text fit for a terminal: control characters become `?`, except line ends and tabs.
+
+    So do the characters that change the direction of the text after them: they make words read as others.
+    """
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]", "?", text)
+
+
+def terminal_line(text: str) -> str:
+    """Make text fit for one line of a terminal: line ends become `?` too."""
+    return terminal(text).replace("\n", "?")
 
 
 def lua(text: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,26 @@ def test_an_easyconfig_is_published_as_it_is_but_for_the_checksum(easyconfig: Pa
 def test_an_easyconfig_whose_image_is_nowhere_is_refused(easyconfig: Path) -> None:
     (easyconfig.parent / "toy.sif").unlink()
     with pytest.raises(BadInputError, match=r"the image toy.sif is in none of"):
+        choose_candidate(Request(str(easyconfig)))
+
+
+def test_an_easyconfig_that_names_its_image_by_a_path_is_refused(easyconfig: Path) -> None:
+    """Eb would make a hard link to that very file, which its owner goes on changing."""
+    easyconfig.write_text(OURS.replace("'toy.sif'", f"'{easyconfig.parent}/toy.sif'"))
+    with pytest.raises(BadInputError, match="names its image by a path") as caught:
+        choose_candidate(Request(str(easyconfig)))
+    assert "sources = ['toy.sif']" in caught.value.cure
+
+
+@pytest.mark.parametrize("kind", ["fifo", "noise", "huge"])
+def test_what_is_not_the_text_of_an_easyconfig_is_refused_at_once(easyconfig: Path, kind: str) -> None:
+    easyconfig.unlink()
+    if kind == "fifo":
+        os.mkfifo(easyconfig)
+    else:
+        with easyconfig.open("wb") as file:
+            file.write(b"\xff") if kind == "noise" else file.truncate(1 << 40)
+    with pytest.raises(BadInputError, match=r"FIFO|UTF-8|at most"):
         choose_candidate(Request(str(easyconfig)))
 
 

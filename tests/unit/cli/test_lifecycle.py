@@ -83,7 +83,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
         pytest.param(("gc", "--days", "-1"), 2, "not in the range", id="days before today"),
         pytest.param(("undo", "99"), 3, "no change 99", id="unknown change"),
         pytest.param(
-            ("retire", "Toy/1.0", "--catalogue", "/nowhere"), 3, "/nowhere is no catalogue", id="no catalogue"
+            ("retire", "Toy/1.0", "--catalogue", "/nowhere"), 3, "/nowhere is not a catalogue", id="no catalogue"
         ),
         pytest.param(("publish", "x.sif"), 2, "--name PyTorch --version", id="no name"),
     ],
@@ -126,7 +126,7 @@ def test_making_a_catalogue_again_changes_only_what_is_said(shop: Catalogue) -> 
     lines(shop, "catalogue", "init", str(shop.directory), "--count-use")
     lines(shop, "catalogue", "init", str(shop.directory))
     assert json.loads((shop.directory / "catalogue.json").read_text()) == {
-        "counts_use": True, "format": 1, "name": "shop", "site": "generic"
+        "counts_use": True, "format": 1, "mode": "0755", "name": "shop", "site": "generic"
     }  # fmt: skip
 
 

@@ -174,6 +174,16 @@ def test_a_comment_keeps_what_can_be_read() -> None:
     assert quote.sh_comment("PyTorch/2.7.1 größer\n`id`") == "PyTorch/2.7.1 größer?`id`"
 
 
+@pytest.mark.parametrize("char", "\u202e\u202a\u2066\u2069\u200f\u200e\u061c\u2028\u2029")
+def test_a_terminal_gets_no_character_that_turns_text_round(char: str) -> None:
+    assert quote.terminal(f"invoice{char}fdp.sif") == "invoice?fdp.sif"
+    assert char not in quote.markdown(f"a{char}b")
+
+
+def test_a_line_for_a_terminal_stays_one_line() -> None:
+    assert quote.terminal_line("a\nhpcmod: done\x1b]0;x\x07") == "a?hpcmod: done?]0;x?"
+
+
 def test_a_terminal_gets_lines_and_tabs_and_no_other_control_characters() -> None:
     assert quote.terminal("a\tb\nc\x1b[31m\r\x7f\x9b\x00é\udcff") == "a\tb\nc?[31m????é\udcff"
 

@@ -8,8 +8,11 @@ from pathlib import Path
 
 from hpcmod.catalogue.foreign.outcome import Converted, Outcome, Refused
 from hpcmod.errors import HpcmodError
+from hpcmod.fs.reading import read_file
 from hpcmod.fs.tree import write_file
 from hpcmod.render.easyconfig import render_easyconfig
+
+_LIMIT = 4 << 20  # bytes of an easyconfig
 
 CONVERTED, UNCHANGED, EXISTS, REFUSED = "converted", "unchanged", "exists", "refused"
 
@@ -76,7 +79,7 @@ def _comments(one: Converted, verb: str) -> Iterator[str]:
 
 def _status(path: Path, text: str, *, force: bool) -> str:
     try:
-        there = path.read_bytes()
+        there = read_file(path, _LIMIT)
     except FileNotFoundError:
         return CONVERTED
     if there == text.encode():

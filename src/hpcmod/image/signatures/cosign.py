@@ -12,10 +12,10 @@ import importlib
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hpcmod.errors import BadInputError, LackingError, NotFoundError, UnknownKeyError, UntrustedError, VerificationError
+from hpcmod.fs.reading import read_file
 from hpcmod.image.web.repository import Access, Repository
 from hpcmod.model.oci import Manifest, parse_manifest
 from hpcmod.model.reference import ImageReference
@@ -136,7 +136,7 @@ def _load_key(name: str) -> Any:
     serialization = _import("cryptography.hazmat.primitives.serialization")
     ec = _import("cryptography.hazmat.primitives.asymmetric.ec")
     try:
-        key = serialization.load_pem_public_key(Path(name).read_bytes())
+        key = serialization.load_pem_public_key(read_file(name, _LIMIT))
     except OSError as err:
         raise BadInputError(f"{name}: the public key cannot be read: {err.strerror}") from err
     except (ValueError, unsupported):

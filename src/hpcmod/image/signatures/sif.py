@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.errors import BadInputError, UnknownKeyError, UntrustedError, VerificationError
+from hpcmod.fs.reading import read_file
 from hpcmod.image.programs import RUNTIMES, find_program
 from hpcmod.image.sif import read_sif
 from hpcmod.process import Completed, run
 
+_LIMIT = 1 << 20  # bytes of a key
 _PEM = b"-----BEGIN PUBLIC KEY-----"
 _CHANGED = ("integrity compromised", "object not signed", "not associated with object group", "signature not found")
 """What the runtime says of a changed header, and of objects that were added after signing; its JSON does not tell."""
@@ -68,7 +70,7 @@ def check_sif_signature(
 
 def _verify(runtime: str, sif: Path, key: Path, environ: Mapping[str, str]) -> Completed:
     try:
-        is_pem = _PEM in key.read_bytes()
+        is_pem = _PEM in read_file(key, _LIMIT)
     except OSError as err:
         raise BadInputError(f"{key}: the public key cannot be read: {err.strerror}") from err
     if is_pem:

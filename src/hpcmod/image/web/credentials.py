@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.fs.reading import read_file
 from hpcmod.process import run
 
 _LIMIT = 4 << 20  # bytes of an auth file
@@ -93,11 +94,12 @@ def auth_files(*, env: Mapping[str, str], home: Path | None = None) -> list[Path
 
 def _read(path: Path) -> dict[str, Any]:
     """Read an auth file; nothing if there is none, or if it is not ours to read."""
+    if path.is_dir():
+        return {}
     try:
-        with path.open("rb") as file:
-            text = file.read(_LIMIT)
+        text = read_file(path, _LIMIT)
         content = json.loads(text) if text.strip() else {}
-    except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return {}
     except OSError as err:
         raise LackingError(f"{path}: cannot be read: {err.strerror}") from err

@@ -15,7 +15,8 @@ from hpcmod.model.strict_json import JsonObject, Texts, load_json, show
 RECORD_VERSION = 1
 STATES = ("published", "deprecated", "retired")
 
-_LIMIT = 16 << 20  # bytes of a record; one of 10,000 packages has 1 MB
+RECORD_LIMIT = 16 << 20
+"""Bytes of a record; one of 10,000 packages has 1 MB."""
 _MOST = 100_000  # packages, commands, checks
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}")  # 255 is what Linux takes; we put more around it
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)?")
@@ -111,7 +112,7 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
     BadInputError
         If it is not one, or names files outside the catalogue.
     """
-    found = JsonObject(load_json(text, where, limit=_LIMIT), where)
+    found = JsonObject(load_json(text, where, limit=RECORD_LIMIT), where)
     if found.number("record", 0) != RECORD_VERSION:
         raise BadInputError(
             f"{where}: record is of version {show(found.values.get('record'))}, known is {RECORD_VERSION}",

@@ -1,0 +1,162 @@
+"""Another member of the group, as a real second user, works against whoever shares a directory with them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import make_random
+from tests.registry import Registry
+from tests.stack import CHECKOUT
+from tests.unit.catalogue.stage import make_shop
+from tests.users import Users
+
+pytestmark = pytest.mark.stack
+
+SWAP = """
+cd "$1"
+while :; do
+    for part in .*.hpcmod-part* partial/*; do
+        [ -e "$part" ] && [ ! -L "$part" ] && mv -f "$part" "moved-$$" 2>/dev/null && ln -s "$2" "$part" 2>/dev/null
+        rm -rf "moved-$$" 2>/dev/null
+    done
+done
+"""
+"""Puts a link in place of everything temporary, again and again."""
+
+
+@pytest.fixture
+def home(users: Users) -> Path:
+    """The home directory of alice, who runs the tests: nobody else may enter it."""
+    path = users.make_directory("home", owner="alice", mode=0o700)
+    (path / "precious").mkdir()
+    (path / "precious/thesis.txt").write_text("text")
+    (path / "precious/thesis.txt").chmod(0o600)
+    os.utime(path / "precious/thesis.txt", (0, 0))
+    return path
+
+
+def hpcmod(home: Path, *words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "HPCMOD_SITE": "generic", **environ}
+    argv = [sys.executable, "-m", "hpcmod.cli.main", *map(str, words)]
+    return subprocess.run(argv, env=env, cwd=home, capture_output=True, text=True, timeout=120, check=False)
+
+
+def assert_untouched(home: Path) -> None:
+    thesis = home / "precious/thesis.txt"
+    assert (thesis.read_text(), thesis.stat().st_mode & 0o777) == ("text", 0o600)
+    assert [path.name for path in thesis.parent.iterdir()] == ["thesis.txt"]
+
+
+@contextlib.contextmanager
+def mallory(users: Users, script: str, *arguments: Path) -> Iterator[None]:
+    """Let mallory run a script of shell until the block ends."""
+    argv = users.argv("mallory", "sh", "-c", script, "sh", *arguments)
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        time.sleep(0.2)
+        try:
+            yield
+        finally:
+            users.sh("root", f"pkill -KILL -U 2 --ns {users.namespace} || true")
+            running.kill()
+
+
+@pytest.mark.parametrize("target", ["precious", "precious/thesis.txt"])
+def test_a_fetch_into_a_shared_directory_writes_nothing_elsewhere(users: Users, home: Path, target: str) -> None:
+    shared = users.shared_directory("shared")
+    source = make_random(home / "source.sif", size=40 << 20)
+    with mallory(users, SWAP, shared, home / target):
+        for _ in range(5):
+            done = hpcmod(home, "convert", "--help") and hpcmod(
+                home, "fetch", source, "-o", shared / "c.sif", "--force"
+            )
+            assert "Traceback" not in done.stderr
+    assert_untouched(home)
+
+
+def test_what_is_on_its_way_cannot_be_read_or_written_by_the_group(users: Users, home: Path) -> None:
+    shared = users.shared_directory("shared")
+    code = (
+        "import sys, time\nfrom pathlib import Path\nfrom hpcmod.fs.replacing import replacing\n"
+        "with replacing(Path(sys.argv[1])) as new:\n    new.write_text('secret')\n    print(flush=True)\n    input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(shared / "x")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout and running.stdin
+        running.stdout.readline()
+        for act in ("cat .x*/x", "echo evil >.x*/x", "ls .x*/", "rm .x*/x"):
+            assert users.run("mallory", "sh", "-c", act, cwd=shared, check=False).returncode != 0
+        running.stdin.write("\n")
+    assert (shared / "x").read_text() == "secret"
+
+
+FLIP = """
+cd "$1" && mkdir -p partial && chmod 777 partial
+: >"partial/$2" && chmod 666 "partial/$2"
+while :; do printf XXXXXXXX | dd of="partial/$2" bs=1 seek=1000 conv=notrunc; done
+"""
+"""Makes the partial file of a blob first, for all to write, and goes on writing into it."""
+
+
+@pytest.mark.parametrize("mode", [0o2770, 0o770, 0o777])
+def test_what_comes_through_a_shared_cache_is_what_its_digest_says(users: Users, registry: Registry, mode: int) -> None:
+    """M2."""
+    layer = os.urandom(2 << 20)
+    sum_of_layer = hashlib.sha256(layer).hexdigest()
+    registry.push_image("users/flip", [layer])
+    cache = users.shared_directory("cache", mode)
+    with mallory(users, FLIP, cache, Path(sum_of_layer)):
+        for _ in range(3):
+            done = fetch_layers(registry, "users/flip", cache)
+            assert "Traceback" not in done.stderr
+            assert done.stdout.split() == [sum_of_layer] if done.returncode == 0 else not done.stdout
+
+
+@pytest.mark.parametrize("mode", [0o2770, 0o777])
+def test_a_shared_cache_opens_no_secret_behind_a_planted_link(
+    users: Users, home: Path, registry: Registry, mode: int
+) -> None:
+    """H2."""
+    registry.push_image("users/swap", [os.urandom(1 << 20) for _ in range(4)])
+    cache = users.shared_directory("cache", mode)
+    with mallory(users, SWAP, cache, home / "precious/thesis.txt"):
+        for _ in range(3):
+            assert "Traceback" not in fetch_layers(registry, "users/swap", cache).stderr
+    assert_untouched(home)
+
+
+def fetch_layers(registry: Registry, name: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    script = CHECKOUT / "tests/integration/fetch_image.py"
+    argv = [sys.executable, script, f"docker://{registry.host}/{name}:1", cache]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_gc_removes_nothing_behind_the_link_of_another_member(users: Users, home: Path) -> None:
+    """H4."""
+    shop = make_shop(users.shared_directory("shared") / "shop", "Toy/1.0")
+    shop.directory.chmod(0o775)
+    users.sh("root", f"chgrp -R 20 '{shop.directory}'; chmod -R g+w '{shop.directory}'")
+    users.sh("mallory", f"ln -s '{home}/precious' '{shop.software}/Old'")
+    done = hpcmod(home, "gc", "--yes", HPCMOD_CATALOGUE=str(shop.directory))
+    assert "Traceback" not in done.stderr
+    assert_untouched(home)
+
+
+@pytest.mark.parametrize("name", ["records/Toy/1.0.json", "catalogue.json", "index.jsonl", "advisories/x.toml"])
+def test_a_fifo_of_another_member_hangs_nobody(users: Users, home: Path, name: str) -> None:
+    """M1."""
+    shop = make_shop(users.shared_directory("shared") / "shop", "Toy/1.0")
+    users.sh("root", f"chgrp -R 20 '{shop.directory}'; chmod -R g+w '{shop.directory}'")
+    users.sh("mallory", f"rm -f '{shop.directory}/{name}'; mkfifo -m 666 '{shop.directory}/{name}'")
+    for words in (("ls",), ("info", "Toy/1.0"), ("catalogue", "verify")):
+        done = hpcmod(home, *words, HPCMOD_CATALOGUE=str(shop.directory))
+        assert "Traceback" not in done.stderr

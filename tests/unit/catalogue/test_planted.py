@@ -1,0 +1,117 @@
+"""What a member of a catalogue's group could put into it: nothing hangs, and nothing elsewhere is read or changed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.advisories import read_advisories
+from hpcmod.catalogue.change import changing, refresh
+from hpcmod.catalogue.gc import find_unused, remove_unused
+from hpcmod.catalogue.index import read_index
+from hpcmod.catalogue.journal import append_change, last_change, read_journal
+from hpcmod.catalogue.store import Catalogue, open_catalogue
+from hpcmod.errors import BadInputError
+from hpcmod.model.catalogue.journal import Change
+from tests.unit.catalogue.stage import ADA, make_shop
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogue:
+    return make_shop(tmp_path / "shop", "Toy/1.0", counts_use=True)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A directory of the user, which has nothing to do with the catalogue."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/thesis").write_text("text")
+    os.utime(tmp_path / "home/thesis", (0, 0))
+    return tmp_path / "home"
+
+
+def plant(path: Path, kind: str, home: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(home / "thesis")
+    else:
+        with path.open("wb") as file:
+            file.truncate(100 << 30)
+
+
+READERS: dict[str, Callable[[Catalogue], object]] = {
+    "catalogue.json": lambda shop: open_catalogue(shop.directory),
+    "records/Toy/1.0.json": lambda shop: list(shop.records()),
+    "journal.jsonl": lambda shop: read_journal(shop.directory),
+    "pending.json": lambda shop: changing(shop, ADA).__enter__(),
+}
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_is_told_what_is_in_the_way(shop: Catalogue, home: Path, name: str, kind: str) -> None:
+    plant(shop.directory / name, kind, home)
+    with pytest.raises((BadInputError, OSError), match=r"FIFO|symbolic link|at most"):
+        READERS[name](shop)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
+def test_an_index_that_is_not_one_counts_for_nothing(shop: Catalogue, home: Path, kind: str) -> None:
+    with changing(shop, ADA):
+        refresh(shop, ADA)
+    (index,) = shop.directory.glob("index*")
+    plant(index, kind, home)
+    assert [entry.module for entry in read_index(shop).entries] == ["Toy/1.0"]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
+def test_an_advisory_that_is_not_one_is_an_error_beside_the_others(shop: Catalogue, home: Path, kind: str) -> None:
+    plant(shop.advisories / "x.toml", kind, home)
+    assert [isinstance(one, BadInputError) for one in read_advisories([shop])] == [True]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
+def test_a_change_is_not_written_through_what_was_planted(shop: Catalogue, home: Path, kind: str) -> None:
+    plant(shop.directory / "journal.jsonl", kind, home)
+    change = Change(1, "2026-11-22T00:00:00Z", "ada", "note", "", ())
+    for act in (lambda: append_change(shop.directory, change, mode=0o644), lambda: last_change(shop.directory)):
+        with pytest.raises(OSError, match=r"FIFO|symbolic link|at most"):
+            act()
+    assert (home / "thesis").read_text() == "text"
+
+
+@pytest.mark.parametrize("place", ["software/Old", "software", "images", "kept/Old", "modules/.code"])
+def test_gc_removes_nothing_behind_a_link(shop: Catalogue, home: Path, place: str) -> None:
+    path = shop.directory / place
+    if path.is_dir():
+        path.rename(home.parent / "moved")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(home)
+    later = time.time() + 90 * 24 * HOUR
+    assert "thesis" not in "".join(one.what for one in find_unused(shop, days=30, now=later))
+    remove_unused(shop, days=30, now=later, actor=ADA)
+    assert (home / "thesis").read_text() == "text"
+
+
+@pytest.mark.parametrize("place", ["records/Toy", "modules", "easyconfigs", "usage"])
+def test_a_change_writes_nothing_behind_a_link(shop: Catalogue, home: Path, place: str) -> None:
+    with changing(shop, ADA):
+        refresh(shop, ADA)
+    path = shop.directory / place
+    if path.is_dir():
+        path.rename(home.parent / "moved")
+    path.symlink_to(home)
+    with pytest.raises((BadInputError, OSError), match="symbolic link"):
+        with changing(shop, ADA):
+            refresh(shop, ADA)
+        shop.tree.write(shop.record_path("Toy", "1.0"), "x")
+    assert [path.name for path in home.iterdir()] == ["thesis"]
