@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -66,6 +67,58 @@ def test_a_program_that_fails_ends_the_script(tiny_jobs: Jobs) -> None:
     tiny_jobs.wait(number)
     assert tiny_jobs.state(number) == "FAILED"
     assert "ranks" not in tiny_jobs.output(number)
+
+
+def test_a_script_runs_in_a_shell_that_knows_nothing_and_again_by_file_and_by_number(tiny_jobs: Jobs) -> None:
+    program(tiny_jobs, MEET)
+    lmod = {"LMOD_CMD": str(tiny_jobs.machine.stack.lmod_cmd)}
+    words = ("-N", "2", *SHARED, "-o", "meet.sh", "--", "train.py", "0")
+    first = tiny_jobs.submit(*words, **lmod)
+    script = (tiny_jobs.directory / "meet.sh").read_text()
+    assert f"module use {tiny_jobs.modules}\n" in script
+    assert re.search(r"^module load PyTorch/\S+ \|\| exit$", script, re.MULTILINE)
+    assert re.search(r"^# Image: sha256 [0-9a-f]{64}", script, re.MULTILINE)
+    knows_nothing = {"MODULEPATH": "", "BASH_ENV": "", "LMOD_CMD": ""}
+    alone = must(tiny_jobs("sbatch", "--parsable", "--export=NONE", "meet.sh", **knows_nothing)).stdout.strip()
+    again = tiny_jobs.hpcmod("job", "--rerun", "meet.sh", "--submit", "-J", "again").stdout.strip()
+    tiny_jobs.wait(first, alone, again)
+    number = tiny_jobs.hpcmod("job", "--rerun", first, "--submit", "-o", "copy.sh").stdout.strip()
+    tiny_jobs.wait(number)
+    for one in (first, alone, again, number):
+        assert {rank["total"] for rank in tiny_jobs.ranks(one)} == {6}
+    assert "JobName=again" in must(tiny_jobs("scontrol", "show", "job", again)).stdout
+    assert (tiny_jobs.directory / "copy.sh").read_text() == script
+
+
+def test_what_a_job_would_miss_is_refused_before_the_queue(tiny_jobs: Jobs) -> None:
+    program(tiny_jobs, MEET)
+    hpcmod = tiny_jobs.machine.stack.python.parent / "hpcmod"
+    asked = ("-t", "5", *SHARED, "--submit")
+    for words, said in (
+        (("PyTorhc", *asked, "--", "train.py"), "Did you mean PyTorch"),
+        (("PyTorch", *asked, "--", "trian.py"), "Did you mean train.py"),
+        (("PyTorch", *asked, "--stage-data", "nope.tar", "--", "train.py"), "there is no data file nope.tar"),
+        (
+            ("PyTorch", *asked, "--profile-rank", "0", "--profiler", "nope", "--", "train.py"),
+            "there is no profiler nope",
+        ),
+        (("PyTorch", *asked, "--", "nope"), "there is no command nope"),
+    ):
+        done = tiny_jobs(hpcmod, "job", *words)
+        assert (done.returncode, said in done.stderr) == (3, True), done.stderr
+    assert not must(tiny_jobs("squeue", "-h")).stdout.strip()
+
+
+def test_a_job_is_not_run_again_with_another_image(tiny_jobs: Jobs) -> None:
+    program(tiny_jobs, MEET)
+    tiny_jobs.hpcmod("job", "PyTorch", *SHARED, "-o", "old.sh", "--", "train.py", "0")
+    script = tiny_jobs.directory / "old.sh"
+    script.write_text(re.sub(r"sha256 [0-9a-f]{64}", f"sha256 {'0' * 64}", script.read_text()))
+    hpcmod = tiny_jobs.machine.stack.python.parent / "hpcmod"
+    done = tiny_jobs(hpcmod, "job", "--rerun", "old.sh", "--submit")
+    assert (done.returncode, "has another image" in done.stderr) == (4, True), done.stderr
+    for name, status in (("nope.sh", 3), ("999999", 3), ("train.py", 2)):
+        assert tiny_jobs(hpcmod, "job", "--rerun", name).returncode == status
 
 
 def test_a_rank_that_fails_fails_the_job(tiny_jobs: Jobs) -> None:

@@ -45,17 +45,24 @@ def find_loaded_by(text: str, environ: Mapping[str, str]) -> Installed | None:
     return read_installed(modulefile, module) if modulefile and module else None
 
 
-def loading_commands(copy: Installed, environ: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+def loading_commands(
+    copy: Installed, environ: Mapping[str, str], *, fresh: bool = False
+) -> tuple[tuple[str, ...], ...]:
     """Make the commands that load this copy in this shell, as words: `module use` where needed, then `module load`.
 
     Where another copy would still win, because Lmod prefers a marked default, its directory is left out first.
+
+    Parameters
+    ----------
+    fresh
+        Whether they are for another shell, whose MODULEPATH is not known.
     """
     tree = copy.modulefile.parents[copy.module.count("/")]
     load = (("module", "load", copy.module),)
     used = [os.path.realpath(place) for place in environ.get("MODULEPATH", "").split(":") if place]
     is_used = os.path.realpath(tree) in used
     loaded = find_modulefile(copy.module, environ)
-    if is_used and (loaded is None or loaded.samefile(copy.modulefile)):
+    if is_used and not fresh and (loaded is None or loaded.samefile(copy.modulefile)):
         return load
     use = (("module", "use", str(tree)),)
     loaded = find_modulefile(copy.module, environ, first=tree)

@@ -10,7 +10,6 @@ from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import CheckFailedError, HpcmodError
 from hpcmod.install.installed import Installed, find_installed, module_trees
 from hpcmod.machine import load_site
-from hpcmod.model.bind import version_key
 from hpcmod.model.compat import verdict as compat
 from hpcmod.model.compat.verdict import Verdict
 from hpcmod.model.plan import InstallPlan
@@ -64,9 +63,8 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
             yield one.module, image
 
 
-def explain_module(module: str, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
-    """Say, in a line each, what speaks against the image of a module on this machine; nothing if that is not found."""
-    found = find_module(module, environ)
+def explain_module(found: Installed | None, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
+    """Say, in a line each, what speaks against the image of an installed module on this machine."""
     image = Path(found.of_image("path")) if found else None
     if found is None or image is None or not image.is_file():
         return
@@ -77,13 +75,6 @@ def explain_module(module: str, site: Site, environ: Mapping[str, str]) -> Itera
         return
     for one in (*verdict.at(compat.REFUSE), *verdict.at(compat.WARN)):
         yield f"{found.module}: {one.level}: {one.found}. {one.cure}".strip()
-
-
-def find_module(module: str, environ: Mapping[str, str]) -> Installed | None:
-    """Find what `module load` takes: a module by its whole name, else the newest of the name."""
-    name = module.partition("/")[0]
-    named = [one for one in find_installed(module_trees(environ), name) if module in (one.module, one.name)]
-    return max(named, key=lambda one: version_key(one.version), default=None)
 
 
 def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> Finding:

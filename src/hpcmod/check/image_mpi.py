@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcmod.check.compat import make_case
-from hpcmod.check.fit import find_module
 from hpcmod.errors import HpcmodError
+from hpcmod.install.installed import Installed
 from hpcmod.model.compat.stack import MPICH as MPICH_FAMILY
 from hpcmod.model.compat.stack import OPEN_MPI
 from hpcmod.model.compat.verdict import Case
@@ -15,10 +15,9 @@ from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.model.site import Site
 
 
-def find_image_mpi(module: str, site: Site, environ: Mapping[str, str]) -> str:
-    """Return what hpcmod.model.jobs.mpi calls it; empty if the module is not installed here, or its image has none."""
-    found = find_module(module, environ)
-    return read_image_mpi(Path(found.of_image("path")), site, environ) if found else ""
+def find_image_mpi(installed: Installed | None, site: Site, environ: Mapping[str, str]) -> str:
+    """Return what hpcmod.model.jobs.mpi calls it; empty if nothing is installed here, or the image has none."""
+    return read_image_mpi(Path(installed.of_image("path")), site, environ) if installed else ""
 
 
 def read_image_mpi(image: Path, site: Site, environ: Mapping[str, str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -15,16 +14,16 @@ import click
 
 from hpcmod import machine, resources
 from hpcmod.cli.job_options import directives, more_of_request, slurm_options
+from hpcmod.cli.job_script import save_script, submit_script, test_script
 from hpcmod.cli.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
-from hpcmod.errors import BadInputError, CheckFailedError, LackingError
-from hpcmod.model.jobs.job import JobPlan, make_job
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.install.installed import Installed
+from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, with_options
 from hpcmod.model.site import STAGE_PLACES, Site
-from hpcmod.process import become, run, which
+from hpcmod.process import become
 
 JSON_VERSION = 1
-_MARK = "Written by `hpcmod job`"
-_PATIENCE = 60.0  # seconds for a Slurm that does not answer
 
 
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
@@ -49,10 +48,19 @@ _PATIENCE = 60.0  # seconds for a Slurm that does not answer
 @click.option("--salloc", is_flag=True, help="Print the salloc that gives the same nodes, for `hpcmod launch`.")
 @click.option("--dry-run", is_flag=True, help="Print the script; write and submit nothing.")
 @click.option("--lint", is_flag=True, help="Look for mistakes in the batch scripts named: hpcmod job --lint FILE")
+@click.option("--rerun", default="", metavar="FILE|JOBID", help="Former batch script or job to check and run again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @slurm_options
 @of_a_run
-def job(module: str, program: tuple[str, ...], site: str | None, lint: bool, as_json: bool, **given: Any) -> None:
+def job(
+    module: str,
+    program: tuple[str, ...],
+    site: str | None,
+    lint: bool,
+    rerun: str,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Write a batch script for this machine and submit it.
 
     MODULE is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image.
@@ -65,18 +73,30 @@ def job(module: str, program: tuple[str, ...], site: str | None, lint: bool, as_
       hpcmod job PyTorch -N 2 --env NCCL_ALGO=Tree --then 'evaluate.py --last' -- train.py
       hpcmod job PyTorch -N 2 --salloc
       hpcmod job --lint train.sh
+      hpcmod job --rerun train.sh --submit
     """
     from hpcmod.check.image_mpi import find_image_mpi
     from hpcmod.cli.job_lint import lint_files
+    from hpcmod.cli.job_module import find_module
+    from hpcmod.cli.job_rerun import rerun_job
 
     profile = machine.load_site(site, {} if site else os.environ)
-    given["image_mpi"] = find_image_mpi(module, profile, os.environ) if module and not lint else ""
     if lint:
         lint_files([name for name in (module, *program) if name], profile, as_json=as_json)
-    elif given["salloc"]:
-        _allocate(_make_request(module, program or ("python",), given), profile, submit=given["submit"])
-    else:
-        _write(_make_request(module, program, given), profile, given, named=site is not None, as_json=as_json)
+        return
+    if rerun:
+        rerun_job(rerun, given, as_json=as_json)
+        return
+    # a script for another machine, of which only the profile is known
+    elsewhere = site is not None and not (given["submit"] and not given["dry_run"])
+    loading, installed = find_module(module, profile, elsewhere=elsewhere)
+    mpi = find_image_mpi(installed, profile, os.environ)
+    given |= {"loading": loading, "image_mpi": mpi, "site_named": site is not None}
+    if given["salloc"]:
+        _allocate(_make_request(loading.name, program or ("python",), given), profile, submit=given["submit"])
+        return
+    request = _make_request(loading.name, program, given)
+    _write(request, profile, given, installed, elsewhere=elsewhere, as_json=as_json)
 
 
 def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any]) -> JobRequest:
@@ -89,6 +109,7 @@ def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any
     request = JobRequest(
         program=program,
         module=module,
+        loading=given["loading"],
         nodes=given["nodes"],
         ranks_per_node=given["ranks_per_node"],
         ranks=given["ranks"],
@@ -108,19 +129,36 @@ def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any
     return with_options(request, {name: os.environ.get(variable, "") for name, variable in SBATCH_VARIABLES.items()})
 
 
-def _write(request: JobRequest, site: Site, given: Mapping[str, Any], *, named: bool, as_json: bool) -> None:
+def _write(
+    request: JobRequest,
+    site: Site,
+    given: Mapping[str, Any],
+    installed: Installed | None,
+    *,
+    elsewhere: bool,
+    as_json: bool,
+) -> None:
     from hpcmod.check.fit import explain_module
+    from hpcmod.check.jobs.needs import find_missing
     from hpcmod.render.jobscript import render_jobscript
 
     plan = make_job(request, site)
     text = render_jobscript(plan, templates=resources.module_templates())
     submit = given["submit"] and not given["dry_run"]
-    tested = "" if named and not submit else _test(text, must=submit)  # another machine's script is not for this Slurm
-    path = None if given["dry_run"] else _save(text, given["script"], plan, submit=submit)
-    number = _submit(path) if submit and path else ""
-    unfit = () if named else explain_module(request.module, site, os.environ)
-    unsaid = () if named and not submit else _explain_output(request)
-    for note in (*plan.notes, *filter(None, [tested]), *unsaid, *unfit):
+    tested = "" if elsewhere else test_script(text, must=submit)
+    missing = () if elsewhere else find_missing(request, installed)
+    if missing and submit and not given["site_named"]:
+        raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
+    path = (
+        None
+        if given["dry_run"]
+        else save_script(text, given["script"] or (Path(f"{plan.name}.sh") if submit else None))
+    )
+    number = submit_script(path) if submit and path else ""
+    unfit = () if elsewhere else explain_module(installed, site, os.environ)
+    unsaid = () if elsewhere else _explain_output(request)
+    lacking = (f"{found}. {cure}" for found, cure in missing)
+    for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit):
         click.echo(f"hpcmod: {note}", err=True)
     if as_json:
         answer = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
@@ -139,44 +177,6 @@ def _explain_output(request: JobRequest) -> Iterator[str]:
     for place in dict.fromkeys(start / Path(request.option(name)).parent for name in ("output", "error")):
         if "%" not in str(place) and not place.is_dir() and place != start:
             yield f"There is no directory {place}, and Slurm makes none: mkdir -p {place}"
-
-
-def _test(text: str, *, must: bool) -> str:
-    """Let Slurm say whether and when it could run a script; empty where there is no Slurm."""
-    if which("sbatch", os.environ) is None:
-        return ""
-    try:
-        done = run(["sbatch", "--test-only"], stdin=text, timeout=_PATIENCE)
-    except LackingError as err:
-        if must:
-            raise
-        return err.message
-    said = " ".join(re.sub(r"^(?:sbatch: )?(?:error: )?", "", line) for line in done.stderr.splitlines())
-    if done.status and must:
-        raise CheckFailedError(f"Slurm would not run it: {said}", "Change what is asked for; nothing was submitted.")
-    return f"sbatch --test-only: {said}"
-
-
-def _save(text: str, script: Path | None, plan: JobPlan, *, submit: bool) -> Path | None:
-    """Write the script under its name; one that somebody else wrote is not touched."""
-    from hpcmod.fs.tree import write_file
-
-    path = script or (Path(f"{plan.name}.sh") if submit else None)
-    if path is None:
-        return None
-    if not path.parent.is_dir():
-        raise BadInputError(f"there is no directory {path.parent}", f"mkdir -p {path.parent}")
-    if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
-        raise BadInputError(f"{path} is there, and `hpcmod job` did not write it", "Name another file: -o FILE")
-    write_file(path, text)
-    return path
-
-
-def _submit(path: Path) -> str:
-    done = run(["sbatch", "--parsable", str(path)])
-    if done.status:
-        raise CheckFailedError(f"sbatch refused {path}: {done.stderr.strip()}", "Change what is asked for.")
-    return done.stdout.strip().partition(";")[0]
 
 
 def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:

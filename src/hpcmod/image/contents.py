@@ -59,8 +59,8 @@ def read_facts(path: Path | str) -> ImageFacts:
     partition = squashfs_partition(sif)
     with open_image(sif.path) as file:
         squashfs = Squashfs(file, partition.offset, partition.size)
-        environment, search_path = _read_environment(squashfs)
-        python = _find_python(squashfs, environment, search_path)
+        environment, search_path = read_environment(squashfs)
+        python = find_python(squashfs, environment, search_path)
         return ImageFacts(
             architecture=sif.architecture,
             size=sif.size,
@@ -91,7 +91,7 @@ def _read_labels(squashfs: Squashfs) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((key, value) for key, value in labels.items() if isinstance(value, str)))
 
 
-def _read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
+def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
     """Give the variables whose value is known, and the directories that PATH is given, first to be searched first."""
     environment: dict[str, str] = {}
     search_path: list[str] = []
@@ -165,7 +165,8 @@ def _literal_directories(written: str) -> list[str]:
     return [entry for entry in entries if entry.startswith("/") and not re.search(r"[$`\\\"'\s]", entry)]
 
 
-def _find_python(squashfs: Squashfs, environment: dict[str, str], search_path: list[str]) -> PythonFacts | None:
+def find_python(squashfs: Squashfs, environment: dict[str, str], search_path: list[str]) -> PythonFacts | None:
+    """Find the Python that an image is made for, from what `read_environment` gives; None if it has none."""
     found = (_read_python(squashfs, prefix) for prefix in _prefixes(squashfs, environment, search_path))
     return next((python for python in found if python is not None), None)
 

@@ -61,6 +61,20 @@ def eb_settings(environ: Mapping[str, str]) -> dict[str, str]:
     return {EB_TOOL: tool, EB_SYNTAX: environ.get(EB_SYNTAX) or "Tcl"}
 
 
+def find_init(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the file that defines the `module` command in bash, and the program behind the command.
+
+    Either is empty where it is not found; the program is given for Environment Modules only.
+    """
+    lmod = environ.get("LMOD_CMD", "")
+    homes = [environ.get("LMOD_PKG", ""), str(Path(lmod).parents[1])] if lmod else [environ.get("MODULESHOME", "")]
+    files = [Path(home, "init", "bash") for home in homes if home]
+    if environ.get("BASH_ENV", "").endswith("/init/bash"):  # both tools set it for scripts
+        files.append(Path(environ["BASH_ENV"]))
+    init = next((str(path) for path in files if path.is_file()), "")
+    return init, "" if lmod else environ.get("MODULES_CMD", "")
+
+
 def find_modulefile(module: str, environ: Mapping[str, str], *, first: Path | None = None) -> Path | None:
     """Return the file that `module load MODULE` would read; None if it finds none, or if there is no module tool.
 

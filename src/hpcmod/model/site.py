@@ -120,6 +120,8 @@ class JobRules:
     """Partitions that give whole nodes only: masks of CPUs are right there, whatever else runs."""
     command: tuple[str, ...] = ()
     """Lines of bash that every batch script needs before the first srun."""
+    module_init: str = ""
+    """File that defines the `module` command, for batch scripts; empty: the one of the shell that writes the script."""
     network_one_node: tuple[str, ...] = ()
     """Values of sbatch's --network for jobs on one node, e.g. single_node_vni."""
     network_several_nodes: tuple[str, ...] = ()

@@ -10,11 +10,15 @@ import jinja2
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.job import JobPlan
+from hpcmod.model.jobs.module import JobModule
 from hpcmod.model.jobs.step import Step
 from hpcmod.render import quote
 
 _TEMPLATE = "jobscript.sh.j2"
 _WIDTH = 110
+
+IMAGE_MARK = "Image: sha256 "
+"""Begins the comment that says which image a job was written for."""
 
 
 def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
@@ -28,6 +32,7 @@ def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
     steps = (*plan.before, plan.step, *plan.then)
     text = _template(templates[_TEMPLATE]).render(
         plan=plan,
+        loading=list(_render_loading(plan.loading)),
         steps=[(step.why, render_step(step), _has_shell_words(step)) for step in steps],
         variables=[(name, _export(name, value)) for name, value in plan.variables],
     )
@@ -43,6 +48,26 @@ def _template(text: str) -> jinja2.Template:
         sh_word=quote.sh_word, sh_comment=quote.sh_comment, sh_place=_place, sh_line=quote.sh_comment
     )
     return environment.from_string(text)
+
+
+def _render_loading(module: JobModule) -> Iterator[str]:
+    """Render the lines that load a module in any shell, and the comment that says which image it has."""
+    if module.sha256:
+        made_of = f", made of {module.source}" if module.source else ""
+        yield "# " + quote.sh_comment(f"{IMAGE_MARK}{module.sha256}{made_of}")
+    if module.init or module.modulecmd or module.trees:
+        yield "# For any shell, also after `sbatch --export=NONE`, which every srun would otherwise inherit."
+        yield "unset SLURM_EXPORT_ENV"
+    if module.init:
+        yield f"type -t module >/dev/null || source {quote.sh_word(module.init)}"
+    elif module.modulecmd:
+        command = quote.sh_word(module.modulecmd)
+        yield f'type -t module >/dev/null || module() {{ eval "$({command} bash "$@")"; }}'
+    if module.path:
+        yield f"export PATH=$PATH:{quote.sh_word(module.path)} # the container runtime"
+    yield from (f"module unuse {quote.sh_word(tree)}" for tree in module.unused)
+    yield from (f"module use {quote.sh_word(tree)}" for tree in module.trees)
+    yield f"module load {quote.sh_word(module.name)} || exit"
 
 
 def render_step(step: Step) -> str:

@@ -11,6 +11,7 @@ from hpcmod.check.doctor import FAIL, OK, WARN
 from hpcmod.check.fit import check_all, check_fit, explain_module
 from hpcmod.cli.main import main
 from hpcmod.errors import CheckFailedError
+from hpcmod.install.installed import find_in_tree
 from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec
@@ -88,15 +89,12 @@ def test_doctor_looks_at_the_images_named_or_at_those_installed(tmp_path: Path) 
     assert (warned.verdict, "TCP" in warned.found) == (WARN, True)
 
 
-@pytest.mark.parametrize(
-    ("module", "expected"),
-    [("Torch/10", "FABRIC_1.8"), ("Torch", "FABRIC_1.8"), ("Torch/9", ""), ("Torch/11", ""), ("None/1", "")],
-)
+@pytest.mark.parametrize(("module", "expected"), [("Torch/10", "FABRIC_1.8"), ("Torch/9", ""), ("None/1", "")])
 def test_a_job_is_told_what_speaks_against_the_image_of_its_module(tmp_path: Path, module: str, expected: str) -> None:
     good, bad = images(tmp_path)
     install(tmp_path, "Torch/9", good)
     install(tmp_path, "Torch/10", bad)
-    lines = list(explain_module(module, Site("here"), {"MODULEPATH": str(tmp_path / "modules")}))
+    lines = list(explain_module(find_in_tree(tmp_path / "modules", module), Site("here"), {}))
     assert [expected in line for line in lines] == [True] * bool(expected)
 
 

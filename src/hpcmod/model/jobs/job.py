@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.layout import Layout, choose_partition, make_layout
+from hpcmod.model.jobs.module import JobModule
 from hpcmod.model.jobs.mpi import choose_mpi, explain_mpi
 from hpcmod.model.jobs.network import choose_network, explain_network
 from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, check_request, is_command
@@ -31,6 +32,7 @@ class JobPlan:
     """Everything a batch script says."""
 
     module: str
+    loading: JobModule
     name: str
     """Of the job, fit for a file."""
     site: str
@@ -70,6 +72,7 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
     place = _find_place(request, site)
     return JobPlan(
         module=request.module,
+        loading=request.loading or JobModule(request.module),
         name=_plain(request.option("job-name") or _name_program(request)),
         site=site.name,
         title=_make_title(request, site, layout),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.jobs.module import JobModule
 from hpcmod.model.jobs.requeue import Requeue, check_signals
 from hpcmod.model.site import LAUNCHERS
 from hpcmod.model.text import check_plain
@@ -54,6 +55,8 @@ class JobRequest:
     program: tuple[str, ...]
     """A Python file and its arguments, options of Python first; or a command of the image."""
     module: str = ""
+    loading: JobModule | None = None
+    """How the job gets its module; None: by `module load` of that name, and nothing else is known."""
     nodes: int = 1
     ranks_per_node: int = 0
     ranks: int = 0

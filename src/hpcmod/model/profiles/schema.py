@@ -229,6 +229,12 @@ SCHEMA: Mapping[str, Key] = {
     "job.command": Key(
         check.texts, "list of texts", "lines of bash that every batch script needs before the first srun"
     ),
+    "job.module_init": Key(
+        check.path,
+        "path",
+        "file that defines the `module` command in bash, sourced by batch scripts where there is none; default: that "
+        "of the shell in which `hpcmod job` runs",
+    ),
     "job.network_one_node": Key(
         check.texts, "list of texts", "values of sbatch's `--network` for jobs on one node, e.g. `single_node_vni`"
     ),

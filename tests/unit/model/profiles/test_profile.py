@@ -86,6 +86,7 @@ lines = ["--hint=nomultithread"]
 gpus = "--gres=gpu:{gpus}"
 exclusive = ["gpu"]
 command = ["unset SLURM_EXPORT_ENV"]
+module_init = "/usr/share/lmod/lmod/init/bash"
 network_one_node = ["single_node_vni"]
 network_several_nodes = ["disable_rdzv_get"]
 network_several_steps = ["job_vni"]
@@ -177,6 +178,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             gpus="--gres=gpu:{gpus}",
             exclusive=("gpu",),
             command=("unset SLURM_EXPORT_ENV",),
+            module_init="/usr/share/lmod/lmod/init/bash",
             network_one_node=("single_node_vni",),
             network_several_nodes=("disable_rdzv_get",),
             network_several_steps=("job_vni",),

@@ -1,0 +1,111 @@
+"""Check before a job waits in the queue that what it needs is there: program, data files and profiler."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hpcmod.errors import HpcmodError
+from hpcmod.image.commands import ImageCommands, read_commands
+from hpcmod.install.installed import Installed
+from hpcmod.model.jobs.request import JobRequest, is_command_line
+
+_IN_CONTAINER = ("/staged-data/", "/runscripts/", "/user-software/")
+"""Directories that exist in the container of a job only."""
+
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+"""Options of Python that take the next word."""
+
+Fault = tuple[str, str]
+"""What is missing, and what helps."""
+
+
+def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Fault, ...]:
+    """Find what a job needs and what is not there: program, data files, profiler.
+
+    Parameters
+    ----------
+    installed
+        The installation of the job's module; None where that is not known: then commands are not looked for.
+    """
+    start = Path(request.option("chdir") or ".")
+    programs = [words for words in (request.program, *request.before, *request.then) if words]
+    files = [find_script(words) for words in programs if not is_command_line(words)]
+    commands = [words[0] for words in programs if is_command_line(words)]
+    profiler = request.script_option("profiler").split()[:1]
+    files += [name for name in commands if "/" in name]
+    names = [name for name in commands if "/" not in name]
+    missing = [name for name in files if name and not _is_on_host(name, start, request.binds)]
+    image = _read_image(installed, missing) if installed and (missing or names or profiler) else None
+    return (
+        *_find_missing_files("program", [name for name in missing if not image or name not in image.files], start),
+        *_find_missing_files("data file", [name for name in request.stage_data if not _is_file(start, name)], start),
+        *(_find_missing_commands(names, profiler, image, installed) if image and installed else ()),
+    )
+
+
+def find_script(program: Sequence[str]) -> str:
+    """Return the file that Python is to run; empty if it runs something else: a module, a command line, its input."""
+    words = list(program[1:] if program[0] in ("python", "python3") else program)
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option == "-" or (not option.startswith("--") and set(option[1:]) & set("cm")):
+            return ""
+        if option in _WITH_VALUE:
+            words = words[1:]
+    return words[0] if words else ""
+
+
+def _is_on_host(path: str, start: Path, binds: Iterable[str]) -> bool:
+    """Return whether a file of the container is on the host, where the job's bind paths say; True if that is open."""
+    if "$" in path or path.startswith(_IN_CONTAINER):
+        return True
+    for bind in binds:
+        source, _, rest = bind.partition(":")
+        destination = rest.partition(":")[0].rstrip("/")
+        if destination and f"{path}/".startswith(f"{destination}/"):
+            path = f"{source}/{path[len(destination) :].lstrip('/')}"
+            break
+    return (start / path).exists()
+
+
+def _is_file(start: Path, name: str) -> bool:
+    return "$" in name or (start / name).is_file()
+
+
+def _find_missing_files(what: str, names: Iterable[str], start: Path) -> Iterator[Fault]:
+    for name in names:
+        directory = (start / name).parent
+        listed = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+        near = difflib.get_close_matches(posixpath.basename(name), listed, n=1)
+        place = posixpath.dirname(name)
+        cure = f"Did you mean {posixpath.join(place, near[0])}?" if near else f"Looked in {directory.absolute()}."
+        yield f"there is no {what} {name}", cure
+
+
+def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | None:
+    """Read what the image has; None where that does not tell: packages in a squashfs may hold more."""
+    image = Path(installed.of_image("path"))
+    if not image.is_file() or (installed.root / "user-software.squashfs").exists():
+        return None
+    try:
+        return read_commands(image, [path for path in paths if path.startswith("/")])
+    except HpcmodError:  # the checks of the image say what is wrong with it
+        return None
+
+
+def _find_missing_commands(
+    names: Sequence[str], profiler: Sequence[str], image: ImageCommands, installed: Installed
+) -> Iterator[Fault]:
+    own = ("runscripts/*", "user-software/venv/*/bin/*")
+    known = {path.name for pattern in own for path in installed.root.glob(pattern)}
+    # a directory that the image lacks may be one that is bound from the host, with the host's programs
+    known |= {path.name for place in image.absent for path in Path(place).glob("*")} | image.names
+    for what, wanted in (("command", names), ("profiler", profiler)):
+        for name in wanted:
+            if name not in known and "/" not in name:
+                near = difflib.get_close_matches(name, sorted(known), n=1)
+                add = f"If it is a Python package, add it: hpcmod exec {installed.module} pip install {name}"
+                yield f"there is no {what} {name} in {installed.module}", f"Did you mean {near[0]}?" if near else add

@@ -1,0 +1,47 @@
+"""Which commands and files an image has, by name, read from the SIF without starting it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.image.contents import find_python, read_environment
+from hpcmod.image.sif import open_image, read_sif, squashfs_partition
+from hpcmod.image.squashfs.reader import Squashfs
+
+_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""What both runtimes give a container whose image sets no PATH."""
+
+
+@dataclass(frozen=True)
+class ImageCommands:
+    """What can be run in a container of an image, as far as the image itself says."""
+
+    names: frozenset[str]
+    """Names in the directories of its PATH."""
+    absent: tuple[str, ...]
+    """Directories that it puts on PATH and does not have: some are for binds of the host."""
+    files: frozenset[str]
+    """Those of the paths asked for that it has."""
+
+
+def read_commands(image: Path, paths: Iterable[str] = ()) -> ImageCommands:
+    """Read which commands an image has, and which of some absolute paths.
+
+    Raises
+    ------
+    HpcmodError
+        As hpcmod.image.contents.read_facts.
+    """
+    partition = squashfs_partition(read_sif(image))
+    with open_image(image) as file:
+        squashfs = Squashfs(file, partition.offset, partition.size)
+        environment, search_path = read_environment(squashfs)
+        python = find_python(squashfs, environment, search_path)
+        places = dict.fromkeys([*([f"{python.prefix}/bin"] if python else []), *search_path, *_PATH])
+        there = [place for place in places if squashfs.find(place)]
+        names = (posixpath.basename(name) for place in there for name in squashfs.listdir(place))
+        absent = tuple(place for place in search_path if place not in there)
+        return ImageCommands(frozenset(names), absent, frozenset(path for path in paths if squashfs.find(path)))
