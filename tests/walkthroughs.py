@@ -55,7 +55,7 @@ def text_of(page: str) -> str:
 
 def blocks(page: str, language: str) -> list[str]:
     """Code blocks of a page in one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```", text_of(page), re.MULTILINE | re.DOTALL)
 
 
 def commands(page: str) -> list[Command]:

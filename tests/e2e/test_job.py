@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.conftest import MEET, Jobs, equal_shares, must, places
 from tests.stack import CHECKOUT
+from tests.walkthroughs import blocks
 
 pytestmark = pytest.mark.stack
 
@@ -164,3 +165,39 @@ def test_an_allocation_by_salloc_runs_a_launch(tiny_jobs: Jobs) -> None:
 def test_sbatch_does_with_a_mistake_what_its_rule_says(tiny_jobs: Jobs, text: str, runs: bool) -> None:
     (tiny_jobs.directory / "job.sh").write_bytes(text.encode())
     assert (tiny_jobs("sbatch", "--test-only", "job.sh").returncode == 0) is runs
+
+
+def commands_of(page: str) -> list[str]:
+    """The commands of a how-to page, in order."""
+    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
+    return [line.strip()[2:] for line in lines if line.strip().startswith("$ ")]
+
+
+def test_the_page_on_running_a_job_again_works_as_written(tiny_jobs: Jobs) -> None:
+    (tiny_jobs.directory / "train.py").write_text("print('trained')\n")
+    first, check, again, by_number, bundle = commands_of("rerun")
+    assert bundle.startswith("hpcmod bundle export")  # see test_bundle.py
+    path = f"PATH={tiny_jobs.machine.stack.python.parent}:$PATH"
+    number = must(tiny_jobs("bash", "-c", f"{path} {first}")).stdout.strip()
+    assert must(tiny_jobs("bash", "-c", f"{path} {check}")).stdout == (tiny_jobs.directory / "train.sh").read_text()
+    second = must(tiny_jobs("bash", "-c", f"{path} {again}")).stdout.strip()
+    third = must(tiny_jobs("bash", "-c", f"{path} {by_number.replace('4711', number)}")).stdout.strip()
+    tiny_jobs.wait(number, second, third)
+    for one in (number, second, third):
+        assert "trained" in tiny_jobs.output(one)
+
+
+def test_the_page_on_a_shell_on_a_node_works_as_written(tiny_jobs: Jobs) -> None:
+    load, shell, salloc, *_, join = commands_of("node-shell")
+    assert [line.rpartition(" --pty ")[2] for line in (shell, join)] == ["start-shell"] * 2
+    tells = "-c 'echo $SLURMD_NODENAME; test -d /.singularity.d && echo inside'"
+    path = f"PATH={tiny_jobs.machine.stack.python.parent}:$PATH"
+    said = must(tiny_jobs("bash", "-c", f"{load} && {shell} {tells}")).stdout.split()
+    assert said[0].startswith("nid") and said[1] == "inside"
+    assert must(tiny_jobs("bash", "-c", f"{path} {salloc}")).stdout.startswith("salloc ")
+    (tiny_jobs.directory / "train.py").write_text("import time\ntime.sleep(60)\n")
+    number = tiny_jobs.submit(*SHARED, "--", "train.py")
+    must(tiny_jobs("bash", "-c", f"until squeue -h -t R -j {number} | grep -q .; do sleep 0.2; done"))
+    said = must(tiny_jobs("bash", "-c", f"{load} && {join.replace('4711', number)} {tells}")).stdout.split()
+    assert said[0].startswith("nid") and said[1] == "inside"
+    must(tiny_jobs("scancel", number))

@@ -11,7 +11,9 @@ import pytest
 
 from tests.integration.conftest import make_images
 from tests.integration.publishing import Site, make_site
+from tests.integration.test_wrappers import make_wheel
 from tests.stack import Done, ModuleTool, Stack
+from tests.walkthroughs import blocks
 
 pytestmark = pytest.mark.stack
 
@@ -134,6 +136,12 @@ def test_while_the_sites_copy_is_loaded_installing_says_to_unload_it(student: St
     assert "module unload Toy/0.9" in done.stderr
 
 
+def test_while_it_is_loaded_updating_says_to_unload_it(student: Student) -> None:
+    done = student(f"module load {TOY} >&2; hpcmod update Toy", student.own)
+    assert done.returncode == 6
+    assert f"module unload {TOY}" in done.stderr
+
+
 def test_a_prefix_is_obeyed_and_removing_leaves_the_sites_copy(student: Student) -> None:
     other = student.home / "other"
     done = student(f"hpcmod install --prefix {other} Toy", student.site.modules)
@@ -145,3 +153,40 @@ def test_a_prefix_is_obeyed_and_removing_leaves_the_sites_copy(student: Student)
     assert removed.returncode == 0, removed.stderr
     assert not (other / "modules/all/Toy").exists()
     assert student.root_of("module load Toy >&2; echo $CONTAINERROOT", *trees) == "site"
+
+
+def commands_of(page: str, **words: object) -> str:
+    """Return the commands of a how-to page as one script, with some of its words replaced."""
+    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
+    script = "\n".join(line.strip()[2:] for line in lines if line.strip().startswith("$ "))
+    for word, other in words.items():
+        assert word in script, (page, word)
+        script = script.replace(word, str(other))
+    return script
+
+
+def test_the_page_on_own_copies_works_as_written(student: Student, tmp_path: Path) -> None:
+    wheel = tmp_path / "mine-1.0-py3-none-any.whl"
+    make_wheel(wheel)
+    script = commands_of(
+        "private-copy",
+        **{"PyTorch": "Toy", "$HOME/.local/easybuild": student.home / "mine", "einops": f"-q --no-index {wheel}"},
+    )
+    try:
+        done = student(f"set -e\n{script}", student.site.modules)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "copy: your own, in " in done.stdout
+        assert not (student.own / "Toy/1.0.lua").exists()
+    finally:
+        student("hpcmod install Toy", student.site.modules)
+
+
+def test_the_page_on_a_full_quota_works_as_written(student: Student) -> None:
+    place = student.home / "scratch"
+    script = commands_of("quota", **{"PyTorch": "Toy", "/scratch/project_465000001/alice/easybuild": place})
+    setting = blocks("quota", "bash")[0].replace("/scratch/project_465000001/alice/easybuild", str(place))
+    before, remove = script.split("hpcmod remove")
+    done = student(f"set -e\n{before}\n{setting}\nhpcmod remove{remove}", student.site.modules)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"module use {place}/modules/all; module load {TOY}" in done.stdout
+    assert not (place / "modules/all/Toy").exists() and (student.own / "Toy").exists()

@@ -119,9 +119,9 @@ def _check_robot_paths(environ: Mapping[str, str], easyconfigs: str) -> Iterator
 def _check_loaded(environ: Mapping[str, str]) -> Iterator[Finding]:
     root = environ.get("CONTAINERROOT")
     if root:
-        yield Finding(
-            WARN, "loaded module", f"{root}: eb does not install a module anew while it is loaded", "module unload it."
-        )
+        name = environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2] or "NAME"
+        found = f"{name} is loaded from {root}: eb does not install a module again while it is loaded"
+        yield Finding(WARN, "loaded module", found, f"module unload {name}")
 
 
 def _check_bind_pairs(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from hpcmod.catalogue.find import Container, find_container
 from hpcmod.catalogue.index import Index, read_index, release_key
 from hpcmod.catalogue.listing import READY, Listed, list_containers
 from hpcmod.catalogue.store import Catalogue, catalogue_directories, open_catalogue
-from hpcmod.errors import HpcmodError, NotFoundError, explain_os_error
+from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.image.sif import architecture_name
 from hpcmod.install.installed import Installed, find_installed, module_trees, own_trees
 from hpcmod.install.own_place import own_module_trees
@@ -195,6 +195,19 @@ def _tell_end(record: CatalogueRecord) -> None:
         until = f" until {record.until}" if record.until else ""
         use = f"; use {record.successor}" if record.successor else ""
         tell(f"{record.module} is {record.state}{until}{f': {record.reason}' if record.reason else ''}{use}")
+
+
+def check_not_loaded(module: str) -> None:
+    """Refuse to install a module while one of its name is loaded in this shell, as `eb` would, but with what helps.
+
+    Raises
+    ------
+    BusyError
+        If one is.
+    """
+    loaded = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
+    if loaded.partition("/")[0] == module.partition("/")[0]:
+        raise BusyError(f"{loaded} is loaded in this shell", f"module unload {sh_word(loaded)}, and run this again.")
 
 
 def say_end(record: CatalogueRecord) -> NotFoundError:

@@ -11,9 +11,8 @@ import click
 
 from hpcmod.catalogue.copies import loading_commands
 from hpcmod.catalogue.index import release_key
-from hpcmod.cli.containers import Here, complete_container, look_around, tell
+from hpcmod.cli.containers import Here, check_not_loaded, complete_container, look_around, tell
 from hpcmod.cli.recipes import Recipe, eb_environ, find_easyconfig, find_recipe, is_easyconfig
-from hpcmod.errors import BusyError
 from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import Installed, find_in_tree, own_trees
 from hpcmod.install.own_default import mark_default
@@ -52,7 +51,7 @@ def install(containers: tuple[str, ...], prefix: Path | None, dry_run: bool, reb
     chosen = choose_prefix(here.site, os.environ, asked=prefix)
     recipes = {text: find_recipe(here, text) for text in containers if not is_easyconfig(text)}
     for recipe in recipes.values():
-        _check_not_loaded(recipe)
+        check_not_loaded(recipe.module)
     wanted = [one for one in recipes.values() if rebuild or dry_run or not _is_installed(here, one, asked=prefix)]
     files = [find_easyconfig(text) for text in containers if text not in recipes]
     environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
@@ -76,19 +75,6 @@ def _place(prefix: Path | None) -> list[str]:
         return []
     software = [f"--installpath-software={prefix}/software", f"--installpath-modules={prefix}/modules"]
     return [f"--prefix={prefix}", f"--installpath={prefix}", *software, "--suffix-modules-path=all"]
-
-
-def _check_not_loaded(recipe: Recipe) -> None:
-    """Refuse while a module of the name is loaded, as `eb` would, but with what helps.
-
-    Raises
-    ------
-    BusyError
-        If one is.
-    """
-    loaded = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
-    if loaded.partition("/")[0] == recipe.module.partition("/")[0]:
-        raise BusyError(f"{loaded} is loaded in this shell", f"module unload {sh_word(loaded)}, and run this again.")
 
 
 def _is_installed(here: Here, recipe: Recipe, *, asked: Path | None) -> bool:

@@ -15,6 +15,7 @@ from hpcmod.catalogue.outdated import find_outdated
 from hpcmod.catalogue.store import CATALOGUE
 from hpcmod.cli.containers import (
     Here,
+    check_not_loaded,
     complete_container,
     find_own,
     json_option,
@@ -163,6 +164,7 @@ def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool) -> i
     if dry_run:
         click.echo(" ".join(map(sh_word, argv)))
         return 0
+    check_not_loaded(own.module)
     _restore_provenance(own)
     return call_eb(argv[1:], {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"})
 
