@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.copies import loading_commands
-from hpcmod.cli.containers import find_ready, look_around, tell
-from hpcmod.errors import NotFoundError
+from hpcmod.cli.containers import find_meant, find_ready, look_around, tell
+from hpcmod.errors import HpcmodError, NotFoundError
 from hpcmod.install.installed import Installed, find_installed
 from hpcmod.install.module_tool import find_init, find_modulefile, has_module_tool, module_name
 from hpcmod.install.runtime import find_runtime
@@ -32,8 +32,10 @@ def find_module(text: str, site: Site, *, elsewhere: bool) -> tuple[JobModule, I
     NotFoundError
         If there is none, with the nearest name.
     """
-    if elsewhere or not text or text.endswith(".py"):  # a missing name is the request's to refuse
-        return JobModule(text, init=site.job.module_init), None
+    if not text or text.endswith(".py"):  # a missing name is the request's to refuse
+        return JobModule(text), None
+    if elsewhere:
+        return JobModule(text, init=site.job.module_init), _find_quietly(text)
     here = look_around(None)
     init, modulecmd = find_init(os.environ)
     shell = JobModule(text, init=site.job.module_init or init, modulecmd=modulecmd, path=_runtime_directory())
@@ -57,6 +59,16 @@ def find_module(text: str, site: Site, *, elsewhere: bool) -> tuple[JobModule, I
         sha256=found.of_image("sha256"),
         source=_source(found),
     ), found
+
+
+def _find_quietly(text: str) -> Installed | None:
+    """Return what is installed here under a name that is meant for another machine, for what its image tells."""
+    try:
+        here = look_around(None, say=lambda _: None)
+        copies = here.copies(find_meant(here, text)[0])
+    except HpcmodError:
+        return None
+    return copies.meant if copies else None
 
 
 def _source(found: Installed) -> str:
