@@ -152,13 +152,12 @@ def _commands(values: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _left_out(read: StaticValues, values: Mapping[str, Any]) -> Iterator[str]:
-    extra = values.get("modextravars")
-    variables = (
-        [str(name) for name in extra if not _SET_BY_OURS.fullmatch(str(name))] if isinstance(extra, dict) else []
-    )
+    given = values.get("modextravars")
+    extra = {str(name): value for name, value in given.items()} if isinstance(given, dict) else {}
+    variables = [name for name in extra if not _SET_BY_OURS.fullmatch(name)]
     if variables:
         yield f"variables of the module, which the site profile sets if it should: {', '.join(variables)[:200]}"
-    texts = {name: value for name, value in extra.items() if isinstance(value, str)} if isinstance(extra, dict) else {}
+    texts = {name: value for name, value in extra.items() if isinstance(value, str)}
     binds = [one for one in binds_of(texts, _text(values, "modluafooter")) if "%(" not in one]
     if binds:
         yield f"binds, which the site profile has if they should be: {', '.join(binds)[:300]}"

@@ -42,6 +42,12 @@ def test_what_is_lost_is_said_and_what_ours_sets_itself_is_not() -> None:
     )
 
 
+def test_a_variable_whose_name_is_a_number_is_named_as_lost() -> None:
+    text = LUMI.replace("modextravars = {", "modextravars = {1: 'x',", 1)
+    assert text != LUMI
+    assert any(": 1, NCCL_SOCKET_IFNAME" in one for one in convert_easyconfig(text, PATH).left_out)
+
+
 def test_commands_that_ours_wraps_anyway_are_not_listed_and_others_are() -> None:
     assert convert_easyconfig(LUMI, PATH).easyconfig.wrapped_commands == ()
     more = LUMI.replace("bin/torchrun", "bin/lightning")
