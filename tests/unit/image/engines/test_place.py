@@ -83,7 +83,8 @@ with open_place(Path(sys.argv[1]), "x.sif", os.environ) as place:
 def test_what_outlives_a_killed_build_is_ended_by_the_next(tmp_path: Path) -> None:
     note = build_directory(tmp_path, "x.sif") / "pid"
     with subprocess.Popen([sys.executable, "-c", SLOW, str(tmp_path)]) as started:
-        while not (note.exists() and note.read_text().strip()):
+        session = build_directory(tmp_path, "x.sif") / "session"
+        while not (note.exists() and note.read_text().strip() and session.exists() and session.read_text()):
             time.sleep(0.05)
         pid = int(note.read_text())
         started.send_signal(signal.SIGKILL)
