@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -42,12 +42,10 @@ class Machine:
         return done
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["fresh shell", "shell that had Lmod"])
-def machine(
-    request: pytest.FixtureRequest, stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Machine]:
+@pytest.fixture(scope="module")
+def machine(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """A machine with a catalogue, the module of hpcmod, and one container that was published."""
-    made = Machine(stack, tmp_path_factory.mktemp("modules5"), request.param)
+    made = Machine(stack, tmp_path_factory.mktemp("modules5"), was_lmod=False)
     shutil.copy(tiny_sif, made.home / "toy.sif")
     made.does(f"hpcmod catalogue init {made.catalogue} && hpcmod site setup --catalogue {made.catalogue}")
     made.does(
@@ -60,6 +58,16 @@ def machine(
 def test_what_is_published_loads(machine: Machine) -> None:
     done = machine.does(f"module use {machine.catalogue}/modules/all && module load Toy && python -c 'print(6 * 7)'")
     assert done.stdout.splitlines()[-1] == "42"
+
+
+def test_a_shell_that_had_lmod_before_publishes_and_loads(machine: Machine) -> None:
+    switched = replace(machine, was_lmod=True)
+    switched.does(
+        f"export HPCMOD_CATALOGUE={machine.catalogue}; "
+        "hpcmod publish toy.sif --name Toy --version 1.1 --check 'python -c 1' --no-slurm"
+    )
+    assert (machine.catalogue / "modules/all/Toy/1.1").read_text().startswith("#%Module")
+    switched.does(f"module use {machine.catalogue}/modules/all && module load Toy/1.1 && python -c 1")
 
 
 def test_the_module_of_hpcmod_tells_eb_the_tool_and_the_syntax(machine: Machine) -> None:
