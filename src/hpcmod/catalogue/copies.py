@@ -35,7 +35,7 @@ def find_copies(module: str, trees: Sequence[Path], environ: Mapping[str, str]) 
         return None
     asked = find_modulefile(module, environ) if len(found) > 1 else None
     meant = next((one for one in found if asked and one.modulefile.samefile(asked)), found[0])
-    return Copies(meant, tuple(one for one in found if not one.root.samefile(meant.root)))
+    return Copies(meant, tuple(one for one in found if os.path.realpath(one.root) != os.path.realpath(meant.root)))
 
 
 def find_loaded_by(text: str, environ: Mapping[str, str]) -> Installed | None:

@@ -36,6 +36,13 @@ def test_a_directory_named_twice_is_no_second_copy(trees: list[Path]) -> None:
     assert copies is not None and copies.others == ()
 
 
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_copy_whose_installation_is_gone_is_still_listed(trees: list[Path], gone: int) -> None:
+    (trees[gone].parent / "software").rmdir()
+    copies = find_copies(TOY, trees, {})
+    assert copies is not None and len(copies.others) == 1
+
+
 def test_what_is_not_installed_has_no_copies(trees: list[Path]) -> None:
     assert find_copies("Toy/2.0", trees, {}) is None
     assert find_loaded_by("Toy", {}) is None
