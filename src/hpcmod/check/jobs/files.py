@@ -7,10 +7,10 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError, explain_os_error
 
-LARGEST = 4 << 20
-"""Bytes; Slurm refuses larger batch scripts by default (slurm.conf(5), max_script_size)."""
+LARGEST = 1 << 18
+"""Bytes; Slurm takes up to 4 MiB by default (slurm.conf(5), max_script_size), but nobody writes as much."""
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".batch")
-_LONGEST_LINE = 1 << 18  # bytes; a command line of Linux takes 128 KiB for one argument
+_LONGEST_LINE = 1 << 17  # bytes; a command line of Linux takes 128 KiB for one argument
 
 
 def is_batch_script(path: Path) -> bool:
@@ -43,7 +43,7 @@ def read_batch_file(path: Path) -> str:
     except OSError as err:
         raise explain_os_error(err) from err
     if len(data) > LARGEST:
-        raise BadInputError(f"{path}: larger than the {LARGEST >> 20} MiB that Slurm allows a batch script", "")
+        raise BadInputError(f"{path}: larger than {LARGEST >> 10} KiB, too large for a batch script", "")
     if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
         raise BadInputError(f"{path}: a line is longer than {_LONGEST_LINE >> 10} KiB", "Read such data from a file.")
     return _decode(path, data)

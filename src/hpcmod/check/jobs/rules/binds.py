@@ -146,12 +146,14 @@ def _host_environment(look: Look) -> Iterator[Fault]:
 
 def _purged(look: Look) -> Iterator[Fault]:
     for call in look.calls:
+        if call.name not in ("module", "ml") or call.inner:
+            continue
         verbs = [word.plain for word in call.program[1:] if not word.plain.startswith("-")]
-        gone = call.name in ("module", "ml") and verbs[:1] in (["purge"], ["reset"])
+        gone = verbs[:1] in (["purge"], ["reset"])
         before = [name for line, name in look.loads if line < call.line]
         after = [name for line, name in look.loads if line >= call.line]
         used = [one for one in look.calls if one.line > call.line and one.container]
-        if gone and before and not after and used and not call.inner:
+        if gone and before and not after and used:
             what = f"module {verbs[0]} unloads {', '.join(before)}, which the lines below need"
             yield call.line, what, "Put it above module load."
 
