@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import TextIO
 
+_UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 _QUIET = 10.0  # seconds between two lines in a log; the first only after as long, so short work says nothing
 
 
@@ -51,16 +53,58 @@ class ProgressLine:
         text = f"{self._label}: {render_progress(done, total, now - began, before=max(0, before))}"
         text += f" ({self._detail})" if self._detail else ""
         width = shutil.get_terminal_size().columns - 1
+        ended = self._terminal and 0 < total <= done  # what is said next begins on a clean line
         self._stream.write(f"\r{text[:width]}\x1b[K" if self._terminal else f"{text}\n")
+        self._stream.write("\r\x1b[K" if ended else "")
+        self._drew = not ended
         self._stream.flush()
 
 
+class Working:
+    """Shows on a terminal that work goes on whose progress is not known, and for how many seconds."""
+
+    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+        self._label = label
+        self._stream = stream or sys.stderr
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Working:
+        if self._stream.isatty():
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._thread.ident:
+            self._thread.join()
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _tick(self) -> None:
+        began = time.monotonic()
+        while not self._ended.wait(1.0):
+            width = shutil.get_terminal_size().columns - 1
+            text = f"{self._label} ... {time.monotonic() - began:.0f} s"
+            self._stream.write(f"\r{text[:width]}\x1b[K")
+            self._stream.flush()
+
+
 def render_progress(done: int, total: int, seconds: float, *, before: int = 0) -> str:
-    """Render bytes done of bytes in all after so many seconds, e.g. `1.2 of 20.1 GB, 6 %, 0.8 GB/s, 24 s left`.
+    """Return bytes done of bytes in all after so many seconds, e.g. `1.2 of 20.1 GB, 6 %, 812.0 MB/s, 24 s left`.
 
     `before` is how many were done before those seconds began.
     """
     rate = max(0, done - before) / seconds if seconds > 0 else 0.0
-    left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
-    share = f" of {total / 1e9:.1f} GB, {100 * done / total:.0f} %" if total else " GB"
-    return f"{done / 1e9:.1f}{share}, {rate / 1e9:.1f} GB/s{left}"
+    left = f", {(total - done) / rate:.0f} s left" if rate and total > done else ""
+    unit, factor = _unit(total or done)
+    share = f" of {total / factor:.1f} {unit}, {100 * done / total:.0f} %" if total else f" {unit}"
+    speed_unit, speed_factor = _unit(rate)
+    return f"{done / factor:.1f}{share}, {rate / speed_factor:.1f} {speed_unit}/s{left}"
+
+
+def _unit(size: float) -> tuple[str, int]:
+    """Return the unit that fits a number of bytes, and how many bytes it is."""
+    return next(((unit, factor) for unit, factor in _UNITS if size >= factor), ("kB", 1000))

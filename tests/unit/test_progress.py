@@ -5,7 +5,7 @@ import io
 import pytest
 
 from hpcmod import progress
-from hpcmod.progress import ProgressLine, render_progress
+from hpcmod.progress import ProgressLine, Working, render_progress
 
 GB = 1_000_000_000
 
@@ -33,11 +33,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.mark.parametrize(
     ("done", "total", "seconds", "text"),
     [
-        pytest.param(1.2 * GB, 20.1 * GB, 1.5, "1.2 of 20.1 GB, 6 %, 0.8 GB/s, 24 s left", id="on its way"),
-        pytest.param(0, 20 * GB, 0.0, "0.0 of 20.0 GB, 0 %, 0.0 GB/s", id="first moment"),
-        pytest.param(20 * GB, 20 * GB, 10.0, "20.0 of 20.0 GB, 100 %, 2.0 GB/s, 0 s left", id="done"),
+        pytest.param(1.2 * GB, 20.1 * GB, 1.5, "1.2 of 20.1 GB, 6 %, 800.0 MB/s, 24 s left", id="on its way"),
+        pytest.param(0, 20 * GB, 0.0, "0.0 of 20.0 GB, 0 %, 0.0 kB/s", id="first moment"),
+        pytest.param(20 * GB, 20 * GB, 10.0, "20.0 of 20.0 GB, 100 %, 2.0 GB/s", id="done"),
         pytest.param(3 * GB, 0, 2.0, "3.0 GB, 1.5 GB/s", id="size unknown"),
-        pytest.param(0, 0, 0.0, "0.0 GB, 0.0 GB/s", id="nothing known"),
+        pytest.param(0, 0, 0.0, "0.0 kB, 0.0 kB/s", id="nothing known"),
     ],
 )
 def test_says_how_far_how_fast_and_how_long(done: int, total: int, seconds: float, text: str) -> None:
@@ -102,7 +102,7 @@ def test_bytes_that_were_there_before_say_nothing_of_the_rate(clock: Clock) -> N
         line(10 * GB, 20 * GB)
         clock.now += 2
         line(11 * GB, 20 * GB)
-    assert "11.0 of 20.0 GB, 55 %, 0.5 GB/s, 18 s left" in stream.getvalue()
+    assert "11.0 of 20.0 GB, 55 %, 500.0 MB/s, 18 s left" in stream.getvalue()
 
 
 def test_more_is_said_of_each_part_as_far_as_the_line_is_wide(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,4 +123,36 @@ def test_work_that_comes_after_other_work_says_nothing_of_its_first_bytes_in_a_l
         line(1, 4 * GB)
         clock.now += 11
         line(GB, 4 * GB)
-    assert stream.getvalue() == "building: 1.0 of 4.0 GB, 25 %, 0.1 GB/s, 33 s left\n"
+    assert stream.getvalue() == "building: 1.0 of 4.0 GB, 25 %, 90.9 MB/s, 33 s left\n"
+
+
+def test_a_line_that_is_complete_leaves_room_for_what_is_said_next(clock: Clock) -> None:
+    stream = Terminal()
+    with ProgressLine("copying", stream) as line:
+        clock.now += 1
+        line(10, 10)
+        assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_work_without_known_progress_says_so_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, stream = Terminal(), io.StringIO()
+    with Working("installing X/1", shown) as work:
+        monkeypatch.setattr(work._ended, "wait", lambda _: bool(shown.getvalue()))
+        while "installing X/1 ... " not in shown.getvalue():
+            pass
+    assert shown.getvalue().endswith("\r\x1b[K")
+    with Working("installing X/1", stream):
+        pass
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "text"),
+    [
+        (43_000_000, 86_000_000, "43.0 of 86.0 MB, 50 %, 43.0 MB/s, 1 s left"),
+        (500, 2000, "0.5 of 2.0 kB, 25 %, 0.5 kB/s, 3 s left"),
+        (2000, 2000, "2.0 of 2.0 kB, 100 %, 2.0 kB/s"),
+    ],
+)
+def test_the_unit_fits_the_size(done: int, total: int, text: str) -> None:
+    assert render_progress(done, total, 1.0) == text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -52,6 +52,8 @@ class Bench:
     use_slurm: bool = True
     progress: Callable[[str], Progress | None] = lambda _: None
     """Gives what shows the progress of a piece of work, by its label."""
+    working: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
+    """Gives what shows that work goes on whose progress is not known, by its label."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,8 @@ def _install_and_try(stage: Stage, candidate: Candidate, request: Request, bench
     bench.actor.tell(f"installing {record.module} with eb")
     profile = bench.machine.choice.profile
     named = str(Path(profile).absolute()) if is_profile_file(profile) else profile
-    install_staged(stage, easyconfig, profile=named, site=site, environ=bench.eb_environment)
+    with bench.working(f"installing {record.module}"):
+        install_staged(stage, easyconfig, profile=named, site=site, environ=bench.eb_environment)
     settle(stage.catalogue, (stage.software, got.path, sidecar(got.path)))  # `eb` leaves the publisher's own group
     return replace(record, checks=tuple(_try(stage, record, request, bench)))
 
@@ -168,12 +171,12 @@ def judge_fit(record: CatalogueRecord, image: Path, request: Request, bench: Ben
     case = make_case(image, bench.machine.site, bench.options.environ)
     verdict = judge(case, RULES)
     for one in verdict.at(WARN):
-        bench.actor.tell(f"{one.rule}: {one.found}")
+        bench.actor.tell(f"warning: {one.rule}: {one.found} {one.cure}".rstrip())
     if verdict.level == REFUSE and not request.misfit:
         why = "\n".join(f"  {one.rule}: {one.found} {one.cure}".rstrip() for one in verdict.at(REFUSE))
         raise CheckFailedError(
             f"{record.module} does not fit this machine:\n{why}",
-            "Mend the image; or, where it is for nodes that differ from this one: --misfit.",
+            "Fix the image; or, if it is for nodes that differ from this one: --misfit.",
         )
     with open_files(image) as files:
         sbom = SBOM if files.real(SBOM) else ""
@@ -209,7 +212,12 @@ def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:
 def _try(stage: Stage, record: CatalogueRecord, request: Request, bench: Bench) -> Iterator[Check]:
     yield Check(EASYBUILD_CHECK, True, now(), record.sha256)
     trial = Trial(record.module, stage.modules, record.sha256, bench.eb_environment, bench.slurm, bench.use_slurm)
-    for check in run_checks(trial, request.checks, request.job_checks):
+    checks = run_checks(trial, request.checks, request.job_checks)
+    while True:
+        with bench.working(f"checking {record.module}"):
+            check = next(checks, None)
+        if check is None:
+            return
         bench.actor.tell(f"passed{' under Slurm' * bool(check.under)}: {check.name}")
         yield check
 

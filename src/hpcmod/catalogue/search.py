@@ -21,7 +21,7 @@ class Hit:
     """Directory of its catalogue; empty: it is in none."""
     state: str
     packages: tuple[Package, ...]
-    """Those that fit; empty where its name, an alias or its description does."""
+    """Those that fit; may be empty where its name, an alias or its description fits."""
 
 
 def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed] = ()) -> list[Hit]:
@@ -75,7 +75,8 @@ def _search(indexes: Sequence[Index], fits: Callable[[str], bool], version: str,
         packages = _search_packages(index, fits, version)
         inside |= {module: hit for module, hit in packages.items() if module not in hidden}
         hidden |= {entry.module for entry in index.entries}
-    return [*named.values(), *(hit for module, hit in inside.items() if module not in named)]
+    first = [inside.get(module, hit) for module, hit in named.items()]
+    return [*first, *(hit for module, hit in inside.items() if module not in named)]
 
 
 def _search_installed(
@@ -85,7 +86,7 @@ def _search_installed(
         packages = [pair for pair in one.packages if fits(comparable(pair.name)) and pair.version.startswith(version)]
         named = bool(wanted) and not version and wanted in _plain(one.module)
         if named or packages:
-            yield Hit(one.module, "", "published", () if named else tuple(packages))
+            yield Hit(one.module, "", "published", tuple(packages))
 
 
 def _text_of(entry: IndexEntry) -> str:

@@ -119,7 +119,7 @@ def _check_robot_paths(environ: Mapping[str, str], easyconfigs: str) -> Iterator
 def _check_loaded(environ: Mapping[str, str]) -> Iterator[Finding]:
     root = environ.get("CONTAINERROOT")
     if root:
-        name = environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2] or "NAME"
+        name = environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2] or Path(root).parent.name
         found = f"{name} is loaded from {root}: eb does not install a module again while it is loaded"
         yield Finding(WARN, "loaded module", found, f"module unload {name}")
 

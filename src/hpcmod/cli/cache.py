@@ -12,11 +12,12 @@ from dataclasses import asdict
 import click
 
 from hpcmod import machine
+from hpcmod.cli.containers import tell
+from hpcmod.cli.output import format_size, print_table
 from hpcmod.cli.user import JSON_VERSION
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.cache import Cache
 from hpcmod.image.cache_entry import Entry
-from hpcmod.render.quote import terminal_line
 
 _DAY = 86_400.0
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -65,7 +66,7 @@ def cache_rm(digests: tuple[str, ...], dry_run: bool) -> None:
     if not dry_run:
         for digest in dict.fromkeys(entry.digest for entry in chosen):
             found.remove(digest)
-    _print(chosen, False, directory=str(found.directory))
+    _print(chosen, False, directory=str(found.directory), verb="dry" if dry_run else "gc")
 
 
 @cache.command("gc")
@@ -88,7 +89,7 @@ def cache_gc(older_than: float | None, max_size: str | None, dry_run: bool, as_j
     days = 30.0 if older_than is None and most is None else older_than
     found = _open()
     gone = found.gc(now=time.time(), oldest=None if days is None else days * _DAY, most=most, dry_run=dry_run)
-    _print(gone, as_json, directory=str(found.directory))
+    _print(gone, as_json, directory=str(found.directory), verb="dry" if dry_run else "gc")
 
 
 def parse_size(text: str) -> int:
@@ -97,11 +98,11 @@ def parse_size(text: str) -> int:
     Raises
     ------
     BadInputError
-        If it is none.
+        If it is not a number.
     """
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)([KMGT]?)B?", text.strip().upper())
     if match is None:
-        raise BadInputError(f"--max-size {text}: is no number of bytes", "Write it as 20G or 500M.")
+        raise BadInputError(f"--max-size {text}: not a number of bytes", "Write it as 20G or 500M.")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
@@ -119,14 +120,18 @@ def _matching(entries: Sequence[Entry], digest: str) -> list[Entry]:
     return found
 
 
-def _print(entries: Sequence[Entry], as_json: bool, *, directory: str) -> None:
+def _print(entries: Sequence[Entry], as_json: bool, *, directory: str, verb: str = "ls") -> None:
     if as_json:
         values = {"directory": directory, "blobs": [asdict(entry) for entry in entries]}
         click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
         return
-    for entry in entries:
-        state = "busy" if entry.busy else "whole" if entry.whole else "partial"
-        days = max(0.0, time.time() - entry.used) / _DAY
-        click.echo(f"{entry.digest} {entry.size} {days:.1f} {state}")
+    print_table(("DIGEST", "BYTES", "DAYS UNUSED", "STATE"), map(_row, entries))
     total = sum(entry.size for entry in entries)
-    click.echo(terminal_line(f"{directory}: {len(entries)} blobs, {total / 1e9:.1f} GB"), err=True)
+    done = {"ls": "in all", "gc": "removed", "dry": "would be removed"}[verb]
+    tell(f"{directory}: {done} {len(entries)} blobs, {format_size(total) if total else '0 B'}")
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    state = "busy" if entry.busy else "whole" if entry.whole else "partial"
+    days = max(0.0, time.time() - entry.used) / _DAY
+    return entry.digest, str(entry.size), f"{days:.1f}", state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -25,6 +26,7 @@ from hpcmod.cli.containers import (
     site_option,
     tell,
 )
+from hpcmod.cli.output import format_size, print_table, print_wrapped
 from hpcmod.errors import NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord, record_values
@@ -66,9 +68,19 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
         containers = [{**one._asdict(), "aliases": one.aliases.split()} for one in found]
         print_json(containers=containers)
     elif found:
-        click.echo(terminal("\n".join(_render_table(_row(one) for one in found))))
-    else:
-        tell("there are none" if here.catalogues else f"there are none. {NO_CATALOGUE}")
+        print_table(("MODULE", "STATE", "SIZE", "MACHINE", "NOTES"), map(_row, found))
+    elif not text:
+        tell("no containers found" if here.catalogues else f"no containers found. {NO_CATALOGUE}")
+    if text and not found:
+        raise _nothing_named(here, text)
+
+
+def _nothing_named(here: Here, text: str) -> NotFoundError:
+    """Make the error for a name that no container has, with the nearest name there is."""
+    names = {one.module.partition("/")[0] for one in here.containers()}
+    near = difflib.get_close_matches(text.partition("/")[0], sorted(names), n=1)
+    cure = f"Did you mean {near[0]}?" if near else "See: hpcmod ls"
+    return NotFoundError(f"no container has {text} in its name", cure)
 
 
 def _row(one: Listed) -> tuple[str, ...]:
@@ -76,24 +88,7 @@ def _row(one: Listed) -> tuple[str, ...]:
     yours = "yours" if one.copy != "site" else "yours, but the site's is used: hpcmod info"
     notes = [one.aliases.replace(" ", ","), yours if one.yours else ""]
     notes += [f"until {one.until}" if one.until else "", f"use {one.successor}" if one.successor else ""]
-    return one.module, word, _size(one.size), one.machine or "any", "; ".join(filter(None, notes))
-
-
-def _size(size: int) -> str:
-    """Write bytes for people."""
-    if not size:
-        return "?"
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 1000)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size} B"
-
-
-def _render_table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    listed = list(rows)
-    widths = [max(map(len, column)) for column in zip(*listed)]
-    form = "  ".join(f"{{:{width}}}" for width in widths)
-    yield from (form.format(*row).rstrip() for row in listed)
+    return one.module, word, format_size(one.size), one.machine or "any", "; ".join(filter(None, notes))
 
 
 @click.command("search")
@@ -119,9 +114,9 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found=[asdict(hit) for hit in hits])
     if not hits:
-        raise NotFoundError(f"no container is named so, and none holds such a package: {text}", "See: hpcmod ls")
+        raise NotFoundError(f"no container and no package in one is named {text}", "See: hpcmod ls")
     if not as_json:
-        click.echo(terminal("\n".join(_render_table(map(_hit_row, hits)))))
+        print_table(("MODULE", "STATE", "PACKAGES"), map(_hit_row, hits))
 
 
 def _hit_row(hit: Hit) -> tuple[str, ...]:
@@ -219,7 +214,7 @@ def _show_image(image: Path, *, as_json: bool) -> None:
     rows = [
         ("image", str(image)),
         ("architecture", facts.architecture),
-        ("size", _size(facts.size)),
+        ("size", format_size(facts.size)),
         ("python", python),
     ]
     rows += [("label", f"{name}: {value}") for name, value in facts.labels]
@@ -247,7 +242,7 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
     yield "aliases", " ".join(record.aliases)
     yield "machine", record.site
     yield from ((key, getattr(record, key)) for key in ("architecture", "compat"))
-    yield "size", _size(record.size)
+    yield "size", format_size(record.size)
     yield from ((key, getattr(record, key)) for key in ("sha256", "reference", "signature", "easyconfig", "sbom"))
     yield "published", f"{record.published} by {record.publisher}" if record.published else ""
     for check in record.checks:
@@ -263,8 +258,9 @@ def _packages(of: CatalogueRecord | Installed | ImageFacts) -> Iterator[tuple[st
 
 
 def _show(rows: Iterable[tuple[str, str]]) -> None:
-    lines = (f"{name}: {' '.join(value.split())}" for name, value in rows if value)
-    click.echo(terminal("\n".join(lines)))
+    for name, value in rows:
+        if value:
+            print_wrapped(f"{name}: {' '.join(value.split())}")
 
 
 def _advisories(here: Here, record: CatalogueRecord) -> list[str]:

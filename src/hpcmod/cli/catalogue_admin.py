@@ -18,7 +18,9 @@ from hpcmod.cli.admin.move import move
 from hpcmod.cli.admin.refresh import refresh as refresh_verb
 from hpcmod.cli.admin.verify import verify
 from hpcmod.cli.catalogue_options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
-from hpcmod.render.quote import terminal
+from hpcmod.cli.output import print_table
+from hpcmod.errors import NotFoundError
+from hpcmod.model.catalogue.journal import Change
 
 
 @click.group("catalogue")
@@ -93,9 +95,13 @@ def journal(container: str, directory: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"version": JSON_VERSION, "changes": [asdict(one) for one in changes]}, indent=1))
         return
-    for change in changes:
-        why = f": {change.why}" if change.why else ""
-        undone = f" (takes back {change.undoes})" if change.undoes else ""
-        what = f"{change.verb} {', '.join(change.modules)}".strip()
-        said = f"{what}{undone}, by {change.who}{why}"
-        click.echo(terminal(f"{change.id} {change.when} {' '.join(said.split())}"))
+    if container and not changes:
+        raise NotFoundError(f"the journal has no change of {container}", "See: hpcmod catalogue journal")
+    print_table(("CHANGE", "WHEN", "WHAT"), map(_row, changes))
+
+
+def _row(change: Change) -> tuple[str, str, str]:
+    why = f": {change.why}" if change.why else ""
+    undone = f" (takes back {change.undoes})" if change.undoes else ""
+    what = f"{change.verb} {', '.join(change.modules)}".strip()
+    return str(change.id), change.when, f"{what}{undone}, by {change.who}{why}"

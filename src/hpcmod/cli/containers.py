@@ -96,7 +96,8 @@ def look_around(site: str | None, *, say: Callable[[str], None] | None = None) -
         try:
             catalogues.append(open_catalogue(directory))
         except (HpcmodError, OSError) as err:  # a file system may be away, and other containers can be used
-            (say or tell)(explain_os_error(err).message if isinstance(err, OSError) else str(err))
+            found_wrong = explain_os_error(err) if isinstance(err, OSError) else err
+            (say or tell)(f"{found_wrong.message}; its containers are left out. Tell the site's support.")
     own = own_module_trees(found, os.environ)
     published = [one.modules for one in catalogues]
     trees = module_trees(os.environ, more=own, without=published)

@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from hpcmod.check.doctor import FAIL, Finding
-from hpcmod.render.quote import terminal
+from hpcmod.cli.output import print_wrapped
 
 JSON_VERSION = 1
 
@@ -23,7 +23,7 @@ def show_findings(findings: Iterable[Finding], *, as_json: bool, fail_code: int 
         click.echo(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in listed]}, indent=1))
     else:
         for one in listed:
-            click.echo(terminal(f"{one.verdict:4} {one.subject}: {one.found}"))
+            print_wrapped(f"{one.verdict:4} {one.subject}: {one.found}", indent=5)
             if one.cure:
-                click.echo(terminal(f"     {one.cure}"))
+                print_wrapped(f"     {one.cure}", indent=5)
     sys.exit(fail_code if any(one.verdict == FAIL for one in listed) else 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -18,7 +19,7 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.cli.user import JSON_VERSION
-from hpcmod.errors import BadInputError
+from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.integrity import parse_sha256
 from hpcmod.image.locate import recognize
 from hpcmod.image.provenance import render_provenance
@@ -71,6 +72,7 @@ def fetch(image: str, output: Path | None, **flags: Any) -> None:
       hpcmod fetch -o torch.sif --checksum 3f79...d1 https://example.org/torch.sif
     """
     reference = ImageReference.parse(image)
+    _check_there(reference, image)
     out = output or Path(reference.file_name)
     _get(reference, out / reference.file_name if out.is_dir() else out, **flags)
 
@@ -97,9 +99,29 @@ def convert(image: str, output: Path, engine: str, **flags: Any) -> None:
       hpcmod convert docker://ghcr.io/org/image:1 image.sif --compression gzip:6
     """
     reference = recognize(ImageReference.parse(image))
+    _check_there(reference, image)
     if reference.kind not in (*OCI_KINDS, "definition"):
-        raise BadInputError(f"{reference.canonical}: is no container image that can be converted", "See: hpcmod fetch")
+        raise BadInputError(
+            f"{reference.canonical}: not a container image that can be converted", "For a SIF: hpcmod fetch"
+        )
     _get(reference, output, by_runtime=engine == "apptainer", **flags)
+
+
+def _check_there(reference: ImageReference, asked: str) -> None:
+    """Refuse a path that leads nowhere; one that looks like a name in a registry was probably meant as that.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such file.
+    """
+    path = Path(reference.path or asked)
+    if reference.kind not in LOCAL_KINDS or path.exists():
+        return
+    named = re.fullmatch(r"[a-z0-9][a-z0-9._/-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", asked)
+    looks_like_file = path.suffix in (".sif", ".tar", ".img", ".simg", ".def") or asked.endswith(".tar.gz")
+    cure = f"For an image in a registry: docker://{asked}" if named and not looks_like_file else "Check the path."
+    raise NotFoundError(f"{path}: no such file", cure)
 
 
 def _get(

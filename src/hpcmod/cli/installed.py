@@ -52,12 +52,13 @@ def _find(here: Here, container: str, *, only: bool = False) -> Installed:
 @click.command("remove")
 @click.argument("container", shell_complete=complete_container)
 @click.option("--with-packages", is_flag=True, help="Also remove the packages that you have installed on top.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal.")
 @json_option
-def remove_verb(container: str, with_packages: bool, dry_run: bool, as_json: bool) -> None:
+def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove one of your installations; your own packages are kept.
 
-    Of several versions, CONTAINER names one whole.
+    Of several versions, CONTAINER names one whole. On a terminal you are asked first; scripts are not.
 
     \b
     Examples:
@@ -68,6 +69,8 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, as_json: boo
     found = find_unfinished(own_trees(here.trees), container) or _find(here, container, only=True)
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
+    if not (dry_run or yes or as_json) and on_a_terminal():
+        click.confirm(f"Remove {found.module} from {found.root}?", abort=True)
     if not dry_run:
         remove(found, removal, tell=tell)
     paths = [*removal.modulefiles, *removal.removed]
@@ -77,9 +80,15 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, as_json: boo
         return
     for path in paths:
         click.echo(terminal(str(path)))
+    tell(f"{'would remove' if dry_run else 'removed'} {found.module}: {len(paths)} files and directories")
     for path in removal.kept:
         packages = "these are your own packages (--with-packages removes them)"
         tell(f"kept, for {packages if is_package_layer(path) else 'it was not installed by hpcmod'}: {path}")
+
+
+def on_a_terminal() -> bool:
+    """Return whether somebody is there to answer a question."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _check_unused(here: Here, found: Installed) -> None:

@@ -14,6 +14,7 @@ from hpcmod.catalogue.find import Container, find_container
 from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, show_change, tell
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue import lifecycle as rules
+from hpcmod.model.catalogue.advisory import seconds_of
 from hpcmod.model.catalogue.journal import Key, Records
 from hpcmod.model.catalogue.record import CatalogueRecord
 
@@ -77,8 +78,12 @@ def promote(container: str, **flags: Any) -> None:
 
 
 def _look_at_day(_: click.Context, __: click.Parameter, day: str | None) -> str | None:
+    try:
+        seconds_of(day or "2000-01-01")
+    except ValueError as err:
+        raise BadInputError(f"--until {day}: not a day of the calendar", "Write it as 2027-03-01.") from err
     if "" < (day or "") <= time.strftime("%Y-%m-%d", time.gmtime()):
-        tell(f"--until {day}: that day has come already")
+        tell(f"--until {day}: that day has passed")
     return day
 
 

@@ -24,7 +24,7 @@ from hpcmod.cli.signals import ending_tidily
 from hpcmod.image.integrity import Progress, parse_sha256
 from hpcmod.image.settings import make_options
 from hpcmod.model.catalogue.record import record_values
-from hpcmod.progress import ProgressLine
+from hpcmod.progress import ProgressLine, Working
 from hpcmod.render.quote import terminal
 
 
@@ -71,6 +71,7 @@ def publish_verb(
             slurm=tuple(shlex.split(asked["slurm"])),
             use_slurm=not asked["no_slurm"],
             progress=_lines(shown),
+            working=Working,
         )
         request = Request(
             what=what,

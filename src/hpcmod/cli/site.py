@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,12 +15,15 @@ from hpcmod.check.binds import BindFinding, explain_binds
 from hpcmod.check.site import check_site
 from hpcmod.cli.containers import tell
 from hpcmod.cli.findings import show_findings
+from hpcmod.cli.output import print_table, terminal_width
 from hpcmod.cli.site_settings import site_settings
 from hpcmod.cli.site_setup import site_setup
 from hpcmod.model.condition import ALWAYS
-from hpcmod.model.profiles.profile import BUILT_IN, merge, parse_profile, pattern_of
+from hpcmod.model.profiles.profile import BUILT_IN, merge, merge_written, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.site import JobRules, Launcher, Site, Tunable
+from hpcmod.render.quote import terminal
+from hpcmod.render.toml import render_toml
 
 JSON_VERSION = 1
 
@@ -64,8 +67,7 @@ def site_list(as_json: bool) -> None:
         found = [{"name": name, "description": one.values.get("description", "")} for name, one in shipped.items()]
         _print_json(profiles=found)
         return
-    for name in shipped:
-        click.echo(name)
+    print_table(("NAME", "DESCRIPTION"), [(name, one.values.get("description", "")) for name, one in shipped.items()])
 
 
 @site.command("show")
@@ -74,23 +76,22 @@ def site_list(as_json: bool) -> None:
 @_site
 @_as_json
 def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -> None:
-    """Show a profile, or the one of this machine, with what it extends.
+    """Print a profile, or the one of this machine, as TOML: a whole profile that extends no other.
 
     \b
     Examples:
       hpcmod site show lumi
+      hpcmod site show lumi > ours.toml     # to start from
       hpcmod site show --origin --site ./ours.toml
     """
     found = _find(name or flag)
     if origin:
         _show_origins(found, as_json=as_json)
         return
-    values = asdict(found.site)
     if as_json:
-        _print_json(**values)
+        _print_json(**asdict(found.site))
         return
-    for key, value in values.items():
-        click.echo(f"{key} = {json.dumps(value)}")
+    click.echo(terminal(render_toml(merge_written(found.profiles))), nl=False)
 
 
 def _find(asked: str | None) -> machine.Machine:
@@ -196,13 +197,26 @@ def binds(explain: bool, flag: str | None, as_json: bool) -> None:
     if as_json:
         _print_json(binds=[_bind_row(one) for one in found])
         return
+    if explain:
+        _explain(found)
+        return
     for one in found:
-        if explain:
-            source, place = one.bind.source, one.bind.place
-            shown = source if source == place else f"{source} -> {place}"
-            click.echo(f"{'kept' if one.kept else 'dropped'}\t{shown}\t{one.why}\t{one.bind.origin}")
-        elif one.kept:
+        if one.kept:
             click.echo(str(one.bind))
+
+
+def _explain(found: Sequence[BindFinding]) -> None:
+    if terminal_width():
+        print_table(("STATE", "BIND", "WHY", "FROM"), map(_explained, found))
+        return
+    for one in found:  # fields may hold blanks, so tabs separate them for programs
+        click.echo(terminal("\t".join(_explained(one))))
+
+
+def _explained(one: BindFinding) -> tuple[str, str, str, str]:
+    source, place = one.bind.source, one.bind.place
+    shown = source if source == place else f"{source} -> {place}"
+    return "kept" if one.kept else "dropped", shown, one.why, one.bind.origin
 
 
 def _bind_row(one: BindFinding) -> dict[str, Any]:

@@ -73,8 +73,10 @@ def test_a_robot_path_that_hides_our_easyconfigs_is_told(sound: dict[str, str], 
 
 
 def test_a_module_that_is_loaded_is_told_because_eb_does_not_install_over_it(sound: dict[str, str]) -> None:
-    finding = found({**sound, "CONTAINERROOT": "/sw/PyTorch"}, "loaded module")
-    assert (finding.verdict, "/sw/PyTorch" in finding.found) == (WARN, True)
+    environ = {**sound, "CONTAINERROOT": "/sw/PyTorch/2.7", "_HPCMOD_CONTAINER": "PyTorch/2.7"}
+    finding = found(environ, "loaded module")
+    assert (finding.verdict, finding.cure) == (WARN, "module unload PyTorch/2.7")
+    assert found({**sound, "CONTAINERROOT": "/sw/PyTorch/2.7"}, "loaded module").cure == "module unload PyTorch"
 
 
 @pytest.mark.parametrize("name", ["BIND", "BINDPATH"])

@@ -191,3 +191,25 @@ finally:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     heavy = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal", "hpcmod.image.contents"}
     assert heavy & set(done.stderr.split()) == set()
+
+
+def test_ls_of_a_name_that_no_container_has_names_the_nearest(site: Catalogue) -> None:
+    done = run("ls", "PyTorhc")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "Did you mean PyTorch?" in done.stderr
+
+
+def test_search_shows_versions_of_packages_also_where_the_name_fits(tmp_path: Path, site: Catalogue) -> None:
+    put(site, make_record("torch-tools/1", packages=(Package("torch", "2.7.1"),)))
+    write_index(site)
+    assert "torch-tools/1 torch 2.7.1" in lines("search", "torch")
+
+
+def test_a_catalogue_that_is_away_gives_users_no_advice_for_admins(
+    site: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HPCMOD_CATALOGUE", f"{tmp_path / 'away'}:{site.directory}")
+    done = run("ls")
+    assert done.exit_code == 0
+    assert "its containers are left out" in done.stderr
+    assert "catalogue init" not in done.stderr

@@ -202,3 +202,18 @@ def test_a_blob_that_is_named_twice_is_removed_once(cache: Cache) -> None:
     assert result.exit_code == 0, result.output
     assert len(result.stdout.splitlines()) == 1
     assert len(cache.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("fetch", "ubuntu:22.04"), "docker://ubuntu:22.04"),
+        (("fetch", "none.sif"), "Check the path"),
+        (("convert", "none.tar", "x.sif"), "none.tar: no such file"),
+        (("convert", "quay.io/org/tool:1", "x.sif"), "docker://quay.io/org/tool:1"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_not_found(words: tuple[str, ...], says: str) -> None:
+    done = CliRunner().invoke(main, list(words))
+    assert done.exit_code == 3
+    assert says in done.stderr

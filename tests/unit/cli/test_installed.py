@@ -71,3 +71,27 @@ def test_a_dry_run_says_what_goes_and_removes_nothing(top: Path) -> None:
     assert set(result.stdout.split()) == {
         str(top / "modules/all/PyTorch/2.6.lua"), *(str(root / name) for name in ("bin", "record.json", "x.sif"))
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n\n", 2), ("y\n", 1)])
+def test_remove_asks_on_a_terminal(top: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: int) -> None:
+    monkeypatch.setattr("hpcmod.cli.installed.on_a_terminal", lambda: True)
+    done = CliRunner().invoke(main, ["remove", "PyTorch/2.6"], input=answer)
+    assert f"Remove PyTorch/2.6 from {top}" in done.output
+    assert len(list(top.glob("modules/all/PyTorch/2*"))) == left
+
+
+def test_remove_asks_nothing_with_yes_or_in_a_script(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CliRunner().invoke(main, ["remove", "PyTorch/2.6"]).exit_code == 0
+    monkeypatch.setattr("hpcmod.cli.installed.on_a_terminal", lambda: True)
+    assert CliRunner().invoke(main, ["remove", "--yes", "PyTorch/2.7"]).exit_code == 0
+    assert files(top) == []
+
+
+def test_remove_leaves_no_empty_directories(top: Path) -> None:
+    for one in top.glob("software/PyTorch/*"):
+        (one / "user-software/venv").mkdir(parents=True)
+    for version in ("2.6", "2.7"):
+        assert CliRunner().invoke(main, ["remove", f"PyTorch/{version}"]).exit_code == 0
+    assert [path.name for path in top.glob("software/*")] in ([], [".locks"])
+    assert list(top.glob("modules/all/*")) == []

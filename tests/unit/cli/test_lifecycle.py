@@ -57,8 +57,15 @@ def test_deprecating_again_shows_what_changes_and_keeps_what_is_not_said(shop: C
 def test_a_day_that_is_over_is_told_and_a_reason_of_many_lines_is_shown_as_one(shop: Catalogue) -> None:
     done = call(shop, "deprecate", "Toy/1.0", "--until", "2020-01-01", "--reason", "old\nand 'slow'")
     assert "reason: none -> old and 'slow'" in done.stdout.splitlines()[0]
-    assert "hpcmod: --until 2020-01-01: that day has come already\n" in done.stderr
-    assert "come already" not in call(shop, "deprecate", "Toy/1.0", "--until", "2999-01-01").stderr
+    assert "hpcmod: --until 2020-01-01: that day has passed\n" in done.stderr
+    assert "has passed" not in call(shop, "deprecate", "Toy/1.0", "--until", "2999-01-01").stderr
+
+
+@pytest.mark.parametrize("day", ["2027-02-31", "tomorrow", "2027-13-01"])
+def test_a_day_that_no_calendar_has_is_refused_before_anything_else(shop: Catalogue, day: str) -> None:
+    done = call(shop, "deprecate", "Toy/1.0", "--until", day)
+    assert done.exit_code == 2
+    assert f"--until {day}: not a day of the calendar" in done.stderr
 
 
 def test_json_tells_the_whole_change(shop: Catalogue) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from click.testing import CliRunner, Result
 
 from hpcmod import machine, resources
 from hpcmod.cli.main import main
-from hpcmod.model.site import Site
 
 
 def hpcmod(*arguments: str, **env: str) -> Result:
@@ -33,7 +31,9 @@ def ours(tmp_path: Path) -> Path:
 
 
 def test_site_list_is_the_shipped_profiles_one_a_line() -> None:
-    assert hpcmod("site", "list").stdout.splitlines() == sorted(resources.site_profiles())
+    lines = hpcmod("site", "list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == sorted(resources.site_profiles())
+    assert lines[0].split(maxsplit=1)[1].startswith("HPE Cray EX")
 
 
 def test_site_list_gives_descriptions_to_programs() -> None:
@@ -43,10 +43,12 @@ def test_site_list_gives_descriptions_to_programs() -> None:
     assert all(one["description"] for one in found["profiles"])
 
 
-def test_site_show_prints_every_fact_of_a_site() -> None:
-    lines = hpcmod("site", "show", "lumi").stdout.splitlines()
-    assert [line.split(" = ")[0] for line in lines] == [field.name for field in fields(Site)]
-    assert 'name = "lumi"' in lines
+def test_site_show_prints_a_profile_that_can_be_used(tmp_path: Path) -> None:
+    shown = hpcmod("site", "show", "lumi").stdout
+    (tmp_path / "ours.toml").write_text(shown)
+    assert hpcmod("site", "show", "--site", str(tmp_path / "ours.toml")).stdout == shown
+    assert 'name = "lumi"' in shown.splitlines()
+    assert "[nodes.lumi-g]" in shown.splitlines()
 
 
 def test_site_show_without_a_name_is_the_one_of_this_machine() -> None:

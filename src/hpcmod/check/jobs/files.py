@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError, explain_os_error
+from hpcmod.fs.reading import UnusableFileError, read_file
 
 LARGEST = 1 << 18
 """Bytes; Slurm takes up to 4 MiB by default (slurm.conf(5), max_script_size), but nobody writes as much."""
@@ -33,17 +34,14 @@ def read_batch_file(path: Path) -> str:
     BadInputError
         If it is not a regular file, too large for sbatch, or not text in UTF-8.
     """
-    if not path.is_file():  # a pipe or a device would be read forever
-        if path.exists():
-            raise BadInputError(f"{path}: not a regular file", "Name a batch script: hpcmod lint train.sh")
+    if not path.exists():
         raise NotFoundError(f"{path}: no such file", "Name a batch script: hpcmod lint train.sh")
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+        data = read_file(path, LARGEST)
+    except UnusableFileError as err:
+        raise BadInputError(f"{path}: {err.strerror}", "Name a batch script: hpcmod lint train.sh") from err
     except OSError as err:
         raise explain_os_error(err) from err
-    if len(data) > LARGEST:
-        raise BadInputError(f"{path}: larger than {LARGEST >> 10} KiB, too large for a batch script", "")
     if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
         raise BadInputError(f"{path}: a line is longer than {_LONGEST_LINE >> 10} KiB", "Read such data from a file.")
     return _decode(path, data)

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, Union
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import requests
 
@@ -168,7 +168,7 @@ class Client:
                 "Check the address; for a private authority, set REQUESTS_CA_BUNDLE to its certificate.",
             ) from err
         except (requests.ConnectionError, requests.Timeout) as err:
-            raise Unreachable(f"no connection ({type(err).__name__})") from err
+            raise Unreachable(_explain(err, url)) from err
         except (requests.RequestException, ValueError) as err:  # the second: a host's name that is no name
             raise BadInputError(f"{redact(url)}: cannot be fetched ({type(err).__name__})") from err
 
@@ -222,8 +222,8 @@ def insist(
             farthest = max(farthest, done())
             if failures >= _ATTEMPTS:
                 raise RemoteError(
-                    f"{redact(url)}: {err}, {failures} times in a row; {farthest} bytes are here",
-                    "Run this again later: it goes on from there. See also whether this machine reaches the server.",
+                    f"{redact(url)}: {err}; gave up after {failures} attempts, {_kept(farthest)}",
+                    "Run this again later: it resumes where it stopped. Check that this machine reaches the server.",
                 ) from err
             sleep(min(_LONGEST_WAIT, FIRST_WAIT * 2 ** (failures - 1) if err.wait is None else err.wait))
 
@@ -281,6 +281,22 @@ def _validator(response: requests.Response) -> str:
     """Give what the server calls this version of the file; a weak ETag does not promise equal bytes."""
     etag = response.headers.get("ETag", "")
     return etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified", "")
+
+
+def _explain(err: requests.RequestException, url: str) -> str:
+    """Say why there is no connection: requests wraps the reason several times."""
+    host, said = urlsplit(url).hostname or url, str(err)
+    if re.search(r"NameResolution|getaddrinfo|Name or service not known|Temporary failure in name", said):
+        return f"unknown host {host}"
+    if "refused" in said:
+        return f"{host} refused the connection"
+    if isinstance(err, requests.Timeout) or "timed out" in said:
+        return f"{host} did not answer in time"
+    return f"no connection ({type(err).__name__})"
+
+
+def _kept(done: int) -> str:
+    return f"{done} bytes are kept" if done else "nothing downloaded"
 
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:

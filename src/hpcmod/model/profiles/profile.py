@@ -6,7 +6,7 @@ import difflib
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError
@@ -42,6 +42,8 @@ class Profile:
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     """By dotted key, the place where it is set: file and line, e.g. lumi.toml:27."""
+    written: Mapping[str, Any] = field(default_factory=dict)
+    """By dotted key, the value as TOML has it."""
 
 
 def parse_profile(text: str, source: str) -> Profile:
@@ -59,7 +61,7 @@ def parse_profile(text: str, source: str) -> Profile:
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
         raise BadInputError(
-            f"site profile {source}:\n{listed}", "Mend these keys; `hpcmod site show generic` is a model."
+            f"site profile {source}:\n{listed}", "Fix these keys; `hpcmod site show generic` prints a valid profile."
         )
     lines = _Lines(text, source)
     for key in ("binds.required", "binds.optional"):
@@ -72,7 +74,7 @@ def parse_profile(text: str, source: str) -> Profile:
         for name, _ in values.get(table, ()):
             origins[f"{table}.{name}"] = lines.origin(f"{table}.{name}") or origins[table]
     origins = {key: origin or source for key, origin in origins.items()}
-    return Profile(values["name"], source, values.get("extends", ""), values, origins)
+    return Profile(values["name"], source, values.get("extends", ""), values, origins, dict(_flatten(tree)))
 
 
 def pattern_of(key: str) -> str:
@@ -210,6 +212,25 @@ def merge(profiles: Sequence[Profile]) -> dict[str, Any]:
             adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"
             merged[key] = tuple({**dict(merged.get(key, ())), **dict(value)}.items()) if adds else value
     return merged
+
+
+def merge_written(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """Merge profiles as `merge` does, into the nested values of one TOML file that extends no other."""
+    merged: dict[str, Any] = {}
+    for profile in profiles:
+        for key, value in profile.written.items():
+            if key == "extends" or (key.startswith("detect.") and profile is not profiles[-1]):
+                continue
+            adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"
+            merged[key] = {**merged.get(key, {}), **value} if adds else value
+    tree: dict[str, Any] = {}
+    for key, value in merged.items():
+        *tables, last = key.split(".")
+        place = tree
+        for name in tables:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return tree
 
 
 def _below(merged: Mapping[str, Any], table: str) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""How results are laid out: tables and wrapped lines on a terminal, plain stable lines everywhere else.
+
+On a terminal a table has a header and fits its width; words are never cut. In a pipe or a file it has no header, each
+row is one line of any length, and columns are two blanks or more apart: programs can rely on that, or on `--json`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+
+from hpcmod.render.quote import terminal
+
+_GAP = "  "
+_INDENT = "    "
+_NARROWEST = 24  # columns; a last column narrower than this is hard to read
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that stdout is, or None if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of text under their headers, fitted to the terminal."""
+    listed = [[terminal(" ".join(cell.split())) for cell in row] for row in rows]
+    width = terminal_width()
+    lines = list(render_table(headers, listed, width=width))
+    heads = len(lines) - len(list(render_table((), listed, width=width))) if width else 0
+    for number, line in enumerate(lines):
+        click.echo(_bold(line) if number < heads else line)
+
+
+def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> Iterator[str]:
+    """Yield the lines of a table; without a width its rows alone, one line each."""
+    if not rows:
+        return
+    whole = [*([headers] if width and headers else []), *rows]
+    widths = [max(map(len, column)) for column in zip(*rows, *([headers] if width and headers else []))]
+    before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
+    if width is None or before + widths[-1] <= width:
+        for row in whole:
+            yield _aligned(row, widths)
+    elif width - before >= _NARROWEST:
+        for row in whole:
+            first, *more = textwrap.wrap(row[-1], width - before, break_long_words=False, break_on_hyphens=False) or [
+                ""
+            ]
+            yield _aligned([*row[:-1], first], widths)
+            yield from (f"{' ' * before}{line}" for line in more)
+    else:
+        for row in whole:
+            yield row[0]
+            rest = _GAP.join(cell for cell in row[1:] if cell)
+            yield from textwrap.wrap(
+                rest, width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False,
+                break_on_hyphens=False,
+            )  # fmt: skip
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    return _GAP.join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip()
+
+
+def print_wrapped(text: str, *, indent: int = len(_INDENT)) -> None:
+    """Print one line; on a terminal what does not fit goes on below, indented."""
+    width = terminal_width()
+    line = terminal(text)
+    if width is None or len(line) <= width:
+        click.echo(line)
+        return
+    parts = textwrap.wrap(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    click.echo("\n".join(parts))
+
+
+def _bold(text: str) -> str:
+    return text if "NO_COLOR" in os.environ else click.style(text, bold=True)
+
+
+def format_size(size: int) -> str:
+    """Write a number of bytes with the unit that fits, e.g. 86.2 MB; `?` if it is not known."""
+    if not size:
+        return "?"
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 1000)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"

@@ -1,0 +1,60 @@
+"""TOML text that parses back to the values it was made from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_LONGEST = 120  # columns; longer arrays are written one item a line
+
+
+def render_toml(values: Mapping[str, Any]) -> str:
+    """Return the TOML text of nested mappings: scalars and arrays first, then one table for each mapping.
+
+    Mappings of the first two levels become tables, unless they are values with a condition; deeper ones are inline.
+    """
+    return "\n".join(_lines(values, ())) + "\n"
+
+
+def _lines(values: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[str]:
+    plain = {
+        name: value for name, value in values.items() if not (isinstance(value, Mapping) and _is_table(names, value))
+    }
+    if names and (plain or not values):
+        yield ""
+        yield f"[{'.'.join(map(_key, names))}]"
+    for name, value in plain.items():
+        yield f"{_key(name)} = {_value(value)}"
+    for name, value in values.items():
+        if name not in plain:
+            yield from _lines(value, (*names, name))
+
+
+def _is_table(names: tuple[str, ...], value: Mapping[str, Any]) -> bool:
+    """Say whether a mapping is written as a table: it is near the top, and not a value with a condition."""
+    return len(names) < 2 and not {"value", "busbw"} & set(value)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        items = [_value(one) for one in value]
+        line = f"[{', '.join(items)}]"
+        return line if len(line) <= _LONGEST else "[\n" + "".join(f"    {item},\n" for item in items) + "]"
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    # JSON's escapes are TOML's, but for DEL
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
