@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from hpcmod import machine
+from hpcmod import machine, resources
 from hpcmod.catalogue.copies import Copies, find_copies, find_loaded_by, loading_commands
 from hpcmod.catalogue.find import Container, find_container
 from hpcmod.catalogue.index import Index, read_index, release_key
@@ -31,7 +31,21 @@ from hpcmod.render.quote import sh_word, terminal
 
 JSON_VERSION = 1
 
-site_option = click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+
+def complete_site(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a shipped profile, or a file."""
+    names = [name for name in sorted(resources.site_profiles()) if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names] or complete_file(_, __, incomplete)
+
+
+def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+site_option = click.option(
+    "--site", metavar="NAME|FILE", shell_complete=complete_site, help="Name or file of the site profile."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 

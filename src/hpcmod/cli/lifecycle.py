@@ -12,6 +12,7 @@ import click
 from hpcmod.catalogue import lifecycle
 from hpcmod.catalogue.find import Container, find_container
 from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, show_change, tell
+from hpcmod.cli.containers import complete_container
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.advisory import seconds_of
@@ -44,7 +45,7 @@ def _change(
 
 
 @click.command()
-@click.argument("container", metavar="NAME/VERSION")
+@click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @click.argument("name", metavar="ALIAS")
 @click.option("--remove", is_flag=True, help="Let the alias lead nowhere.")
 @changing_options
@@ -63,7 +64,7 @@ def alias(container: str, name: str, remove: bool, **flags: Any) -> None:
 
 
 @click.command()
-@click.argument("container", metavar="NAME/VERSION")
+@click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @changing_options
 def promote(container: str, **flags: Any) -> None:
     """Make a container the default of its name.
@@ -116,7 +117,7 @@ def _let_go(
 
 
 @click.command()
-@click.argument("container", metavar="NAME/VERSION")
+@click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @_leaving_options
 @changing_options
 def deprecate(container: str, **asked: Any) -> None:
@@ -135,7 +136,7 @@ def deprecate(container: str, **asked: Any) -> None:
 
 
 @click.command()
-@click.argument("container", metavar="NAME/VERSION")
+@click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @_leaving_options
 @changing_options
 def retire(container: str, **asked: Any) -> None:
@@ -155,7 +156,7 @@ def retire(container: str, **asked: Any) -> None:
 
 
 @click.command()
-@click.argument("container", metavar="NAME/VERSION")
+@click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @changing_options
 def restore(container: str, **flags: Any) -> None:
     """Return a deprecated or retired container to normal.

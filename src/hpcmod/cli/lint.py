@@ -17,6 +17,7 @@ from hpcmod.check.easyconfigs.lint import lint_recipe
 from hpcmod.check.easyconfigs.look import ERROR, RecipeFault, fault
 from hpcmod.check.jobs.files import is_batch_script, read_batch_file
 from hpcmod.check.jobs.lint import lint_job
+from hpcmod.cli.containers import complete_site
 from hpcmod.errors import HpcmodError, NotFoundError
 from hpcmod.model.site import Site
 from hpcmod.render.quote import terminal
@@ -26,7 +27,11 @@ JSON_VERSION = 1
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--site", help="Name or file of the site profile, for batch scripts (default: this machine).")
+@click.option(
+    "--site",
+    shell_complete=complete_site,
+    help="Name or file of the site profile, for batch scripts (default: this machine).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     """Find mistakes in batch scripts, easyconfigs and shpc recipes.

@@ -19,6 +19,7 @@ from hpcmod.catalogue.candidate import Request
 from hpcmod.catalogue.foresight import Foresight, foresee_publishing
 from hpcmod.catalogue.publish import Bench, Published, publish
 from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
+from hpcmod.cli.containers import complete_file
 from hpcmod.cli.environment import environment_of_eb
 from hpcmod.cli.signals import ending_tidily
 from hpcmod.image.integrity import Progress, parse_sha256
@@ -29,7 +30,7 @@ from hpcmod.render.quote import terminal
 
 
 @click.command("publish")
-@click.argument("what", metavar="IMAGE-OR-EASYCONFIG")
+@click.argument("what", metavar="IMAGE-OR-EASYCONFIG", shell_complete=complete_file)
 @click.option("--name", default="", help="Name of the module; default: the image's label, or the easyconfig's.")
 @click.option("--version", default="", help="Its version, with the suffix; default: likewise.")
 @click.option("--alias", "aliases", multiple=True, metavar="NAME", help="A name that is to lead to it: stable, latest.")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from hpcmod.cli.containers import complete_site
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.site import LAUNCHERS
 
@@ -41,7 +42,7 @@ class CommandOfProgram(click.Command):
 def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that `hpcmod job` and `hpcmod launch` share."""
     for option in (
-        click.option("--site", help="Name or file of the site profile."),
+        click.option("--site", shell_complete=complete_site, help="Name or file of the site profile."),
         click.option("--node-type", default="", help="Kind of node, as the site profile names it."),
         click.option("--launcher", default=None, type=click.Choice(LAUNCHERS), help="What starts the ranks."),
         click.option("--ranks-per-node", default=0, help="Default: one a GPU."),

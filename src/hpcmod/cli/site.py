@@ -13,7 +13,7 @@ import click
 from hpcmod import machine, resources
 from hpcmod.check.binds import BindFinding, explain_binds
 from hpcmod.check.site import check_site
-from hpcmod.cli.containers import tell
+from hpcmod.cli.containers import complete_site, tell
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.output import print_table, terminal_width
 from hpcmod.cli.site_settings import site_settings
@@ -28,7 +28,13 @@ from hpcmod.render.toml import render_toml
 JSON_VERSION = 1
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-_site = click.option("--site", "flag", metavar="NAME|FILE", help="The profile, instead of the one of this machine.")
+_site = click.option(
+    "--site",
+    "flag",
+    metavar="NAME|FILE",
+    shell_complete=complete_site,
+    help="The profile, instead of the one of this machine.",
+)
 
 
 def _print_json(**values: Any) -> None:
@@ -71,7 +77,7 @@ def site_list(as_json: bool) -> None:
 
 
 @site.command("show")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_site)
 @click.option("--origin", is_flag=True, help="By key of the profile: its value, and the file and line that set it.")
 @_site
 @_as_json
@@ -164,7 +170,7 @@ def site_detect(as_json: bool) -> None:
 
 
 @site.command("check")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_site)
 @_site
 @_as_json
 def site_check(name: str | None, flag: str | None, as_json: bool) -> None:
