@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import stat
@@ -105,18 +106,19 @@ def test_loads_are_counted_only_where_the_site_wants_it(
     assert site.loaded("Toy") == "one"
     assert not (site.catalogue / "usage").exists()
     site.does("catalogue", "init", site.catalogue, "--count-use")
-    used = site.catalogue / "usage/Toy@1.0"
-    assert (used.read_bytes(), stat.filemode(used.stat().st_mode)) == (b"", "-rw-rw-rw-")
+    loads = site.catalogue / "usage/loads"
+    assert stat.filemode(loads.stat().st_mode) == "drwx-wx-wt"
     site.user("module load Toy; module unload Toy; module whatis Toy; module help Toy; module avail; module show Toy")
-    assert used.read_bytes() == b"."
+    (first,) = loads.iterdir()
+    assert (re.fullmatch(r"Toy@1\.0@[0-9a-f]{32}", first.name) is not None, first.stat().st_size) == (True, 0)
+    os.mkfifo(loads / f"Toy@1.0@{'0' * 32}")  # nobody opens what another user put there
     assert site.loaded("Toy") == "one"
-    assert used.read_bytes() == b".."
-    used.chmod(0)
+    assert len(list(loads.iterdir())) == 3
+    counted = json.loads(site.does("catalogue", "usage", "Toy", "--fold", "--json").stdout)["usage"]
+    assert [(one["module"], one["loads"]) for one in counted] == [("Toy/1.0", 2)]
+    loads.chmod(0o500)
     assert site.user("module load Toy").returncode == 0
-    used.unlink()
-    used.parent.chmod(0o500)
-    assert site.user("module load Toy").returncode == 0
-    used.parent.chmod(0o755)
+    loads.chmod(0o755)
 
 
 def test_nobody_sees_what_is_tried_and_a_failed_check_publishes_nothing(site: Site, images: list[Path]) -> None:

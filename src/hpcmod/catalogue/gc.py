@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import calendar
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.renderings.kept import rendering_name, software_of
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
+from hpcmod.catalogue.storage.usage import read_counts
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.visible import usage_file, visible_files
+from hpcmod.catalogue.visible import visible_files
+from hpcmod.errors import LackingError
 from hpcmod.fs.tree import Tree
 from hpcmod.image.provenance import sidecar
 from hpcmod.lock import read_holder
 from hpcmod.model.catalogue.advisory import seconds_of
 from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.catalogue.usage import add_up
 
 _DAY = 86400.0
 
@@ -41,16 +46,20 @@ class Use:
 
     loads: int
     last: float
-    """Seconds since 1970; when it was published, if it was never loaded."""
+    """Seconds since 1970; 0 if it was never loaded."""
 
 
-def read_use(catalogue: Catalogue, record: CatalogueRecord) -> Use | None:
-    """Read how often a module was loaded; None where nobody counts."""
+def read_uses(catalogue: Catalogue) -> dict[str, Use]:
+    """Read how often modules were loaded, by their names; empty where nobody counts, or this user may not see it."""
+    if not catalogue.counts_use:
+        return {}
     try:
-        found = usage_file(catalogue, record).stat()
-    except FileNotFoundError:
-        return None
-    return Use(found.st_size, found.st_mtime)
+        counts = read_counts(catalogue)
+    except LackingError:
+        return {}
+    totals = add_up(counts, lambda one: replace(one, month="", group="", user=""))
+    counted = {one.module: Use(one.loads, one.last) for one in totals}
+    return {module: counted.get(module, Use(0, 0.0)) for module in ("/".join(key) for key in catalogue.containers())}
 
 
 def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Unused]:
@@ -63,9 +72,11 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Un
     """
     records = tuple(catalogue.records())
     yield from _find_leftovers(catalogue, records, days=days, now=now)
+    uses = read_uses(catalogue)
     for record in records:
-        use = read_use(catalogue, record)
-        idle = use is not None and now - use.last > days * _DAY
+        use = uses.get(record.module)
+        since = max(use.last if use else 0.0, _published(record))
+        idle = use is not None and now - since > days * _DAY
         # retiring wrote the record: jobs that were queued then, and restoring it, have as many days
         changed = catalogue.record_path(record.name, record.version).stat().st_mtime
         old = now - max(changed, seconds_of(record.until or "1970-01-01")) > days * _DAY
@@ -74,7 +85,7 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Un
                 if path.exists():
                     yield Unused(_name(catalogue, path), f"of {record.module}, which is retired", _size(path), True)
         elif use and idle and record.state != "retired":
-            yield Unused(record.module, f"loaded {use.loads} times, last on {_day(use.last)}", record.size, False)
+            yield Unused(record.module, _describe(use), record.size, False)
 
 
 def _find_leftovers(
@@ -124,6 +135,19 @@ def _is_being_published(catalogue: Catalogue, path: Path) -> bool:
 
 def _name(catalogue: Catalogue, path: Path) -> str:
     return str(path.relative_to(catalogue.directory))
+
+
+def _published(record: CatalogueRecord) -> float:
+    """Return when a container was published, in seconds since 1970; 0 if that is not known."""
+    with suppress(ValueError):
+        return float(calendar.timegm(time.strptime(record.published, "%Y-%m-%dT%H:%M:%SZ")))
+    return 0.0
+
+
+def _describe(use: Use) -> str:
+    if not use.loads:
+        return "never loaded since the catalogue began to count"
+    return f"loaded {use.loads} time{'s' * (use.loads > 1)}, last on {_day(use.last)}"
 
 
 def _day(seconds: float) -> str:

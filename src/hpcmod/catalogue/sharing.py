@@ -50,7 +50,26 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     with shared(catalogue):
         for place in every:
             catalogue.tree.make_directory(place)
+        if catalogue.counts_use:
+            _make_loads(catalogue)
         write_file(root / CATALOGUE, render_catalogue(_as_it_is(catalogue)), mode=file_mode(root))
+
+
+def loads_mode(root: int) -> int:
+    """Return the mode of the directory in which loads are counted, by that of the catalogue.
+
+    Every user may add a file, and only those who may publish may list them. It is sticky, so that nobody changes
+    another's file, and has no set-group-ID bit, so that the group of a file is that of the user who loaded the module.
+    """
+    return 0o1733 | (0o040 if root & _GROUP_MAY_WRITE else 0)
+
+
+def _make_loads(catalogue: Catalogue) -> None:
+    catalogue.tree.make_directory(catalogue.loads)
+    status = catalogue.loads.stat()
+    if status.st_uid == os.geteuid():
+        mode = loads_mode(catalogue.directory.stat().st_mode)
+        catalogue.tree.change_mode(catalogue.loads, mode)
 
 
 def _is_begun(root: Path, places: Iterable[Path]) -> bool:

@@ -34,7 +34,7 @@ class Catalogue:
     site: str = ""
     """Name of the profile it is for; empty: not said."""
     counts_use: bool = False
-    """Whether its modules count how often they are loaded: one byte more in a file of `usage` each time, no name."""
+    """Whether its modules count how often they are loaded; see `hpcmod.catalogue.storage.usage`."""
 
     mode: int = 0
     """Mode that its directory was given; 0: not recorded."""
@@ -115,8 +115,13 @@ class Catalogue:
 
     @property
     def usage(self) -> Path:
-        """One file a container, as long as the module was loaded often, in bytes, and as old as its last load."""
+        """What is known of loads: totals, and `loads/` with one empty file a load."""
         return self.directory / "usage"
+
+    @property
+    def loads(self) -> Path:
+        """Where every user may add a file, and nobody but its owner may change or remove one."""
+        return self.usage / "loads"
 
     @property
     def staging(self) -> Path:

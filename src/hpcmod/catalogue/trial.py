@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,14 @@ from hpcmod.errors import CheckFailedError, LackingError
 from hpcmod.install.module_tool import with_one_tool
 from hpcmod.model.catalogue.record import Check
 from hpcmod.process import Completed, run, which
-from hpcmod.render.checkscript import render_check
+from hpcmod.render.checkscript import NO_MODULE_TOOL, render_check
 
 EASYBUILD_CHECK = "eb: the module loads, the image starts, sanity_check_commands of the easyconfig"
 """The name of the check that `eb` itself makes of every installation."""
 
+_NOT_FOUND = 127  # what bash ends with where there is no such command
+_LINE = re.compile(r"^bash: line \d+: ")
+_MISSING = re.compile(r"^([^\s:]+): command not found$")
 _SAID = 10  # lines of what a failed check said
 
 
@@ -99,17 +103,31 @@ def _run(trial: Trial, command: str, srun: str = "") -> Check:
     slurm = [srun, "--quiet", "--nodes=1", "--ntasks=1", *trial.slurm] if srun else []
     done = run([*slurm, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=trial.timeout)
     where = "slurm" if srun else ""
+    if done.status == _NOT_FOUND and done.stderr.strip() == NO_MODULE_TOOL:
+        raise LackingError(
+            f"{NO_MODULE_TOOL}, so {trial.module} cannot be loaded",
+            "Start from a login shell, in which the site sets them up: bash -lc 'hpcmod ...'",
+        )
     if done.status:
         raise _failed(command, trial, where, done)
     return Check(command, True, now(), trial.sha256, where)
 
 
 def _failed(command: str, trial: Trial, where: str, done: Completed) -> CheckFailedError:
-    said = "".join(f"\n  {line}" for line in (done.stdout + done.stderr).strip().splitlines()[-_SAID:])
+    lines = [_LINE.sub("", line) for line in (done.stdout + done.stderr).strip().splitlines()]
+    said = "".join(f"\n  {line}" for line in lines[-_SAID:])
+    missing = _MISSING.search(lines[-1]) if done.status == _NOT_FOUND and lines else None
     options = "Where Slurm wants an account: --slurm '-A ACCOUNT'. Not to use it: --no-slurm." if where else ""
+    if missing:
+        return CheckFailedError(
+            f"a check of {trial.module} failed{' under Slurm' * bool(where)}: {command}\n  there is no command "
+            f"{missing[1]} once the module is loaded",
+            f"To put a command of the image on PATH: --command {missing[1]}; or run it in the image: "
+            f"--check 'singularity exec $SIF {command}'",
+        )
     return CheckFailedError(
         f"a check of {trial.module} failed {'under Slurm ' * bool(where)}(exit code {done.status}): {command}{said}",
-        f"Mend the image or the check. {options}".rstrip(),
+        f"Correct the image or the check. {options}".rstrip(),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -41,9 +40,9 @@ def easyconfig_name(name: str, version: str) -> str:
     return f"{name}-{version}.eb"
 
 
-def usage_file(catalogue: Catalogue, record: CatalogueRecord) -> Path:
-    """Name the file that each load makes a byte longer."""
-    return catalogue.usage / f"{record.name}@{record.version}"
+def load_prefix(catalogue: Catalogue, record: CatalogueRecord) -> str:
+    """Return what begins the path of the file that each load makes; random digits follow."""
+    return str(catalogue.loads / f"{record.name}@{record.version}@")
 
 
 def update_visible(catalogue: Catalogue, names: Iterable[str], *, anew: bool = False) -> None:
@@ -68,8 +67,6 @@ def update_visible(catalogue: Catalogue, names: Iterable[str], *, anew: bool = F
 
 
 def _show(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
-    if catalogue.counts_use:
-        _make_usage_file(catalogue, usage_file(catalogue, record))
     _write_scripts(catalogue, record, anew=anew)
     files = dict(visible_files(catalogue, record))
     for path, text in files.items():
@@ -85,7 +82,7 @@ def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tup
     easyconfig = read_easyconfig(catalogue, record)
     if easyconfig is not None and record.easyconfig:
         yield catalogue.easyconfigs_of(record.name) / record.easyconfig, easyconfig
-    usage = str(usage_file(catalogue, record)) if catalogue.counts_use else ""
+    usage = load_prefix(catalogue, record) if catalogue.counts_use else ""
     for syntax in SYNTAXES:
         text = read_module(catalogue, record, syntax)
         if text is not None and syntax == "Lua":
@@ -145,14 +142,6 @@ def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[Catalo
             for syntax in SYNTAXES:
                 catalogue.tree.remove(modulefile(catalogue, name, version, syntax))
             catalogue.tree.remove(catalogue.easyconfigs_of(name) / easyconfig_name(name, version))
-
-
-def _make_usage_file(catalogue: Catalogue, path: Path) -> None:
-    """Make a file that everybody may append to."""
-    with contextlib.suppress(FileExistsError):
-        file = catalogue.tree.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        os.fchmod(file, 0o666)
-        os.close(file)
 
 
 def _write(catalogue: Catalogue, path: Path, text: str, *, executable: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -113,10 +114,12 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
     hits = [hit for hit in search(here.indexes(), text, installed=here.own()) if hit.state != "retired"]
     if as_json:
         print_json(found=[asdict(hit) for hit in hits])
+        if not hits:
+            sys.exit(NotFoundError.exit_code)
+        return
     if not hits:
         raise NotFoundError(f"no container and no package in one is named {text}", "See: hpcmod ls")
-    if not as_json:
-        print_table(("MODULE", "STATE", "PACKAGES"), map(_hit_row, hits))
+    print_table(("MODULE", "STATE", "PACKAGES"), map(_hit_row, hits))
 
 
 def _hit_row(hit: Hit) -> tuple[str, ...]:

@@ -16,8 +16,10 @@ from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.store import Catalogue, open_catalogue
 from hpcmod.cli.admin.move import move
 from hpcmod.cli.admin.refresh import refresh as refresh_verb
+from hpcmod.cli.admin.usage import usage
 from hpcmod.cli.admin.verify import verify
 from hpcmod.cli.catalogue_options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
+from hpcmod.cli.containers import json_option, print_json
 from hpcmod.cli.output import print_table
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
@@ -28,7 +30,7 @@ def catalogue_verb() -> None:
     """Create and maintain a catalogue."""
 
 
-for command in (refresh_verb, move, verify):
+for command in (refresh_verb, move, verify, usage):
     catalogue_verb.add_command(command)
 
 
@@ -38,7 +40,8 @@ for command in (refresh_verb, move, verify):
 @click.option("--group", default="", help="Who may publish besides you; everybody may read.")
 @click.option("--count-use/--no-count-use", default=None, help="Let modules count how often they are loaded.")
 @click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
-def init(directory: Path, name: str, group: str, count_use: bool | None, site: str | None) -> None:
+@json_option
+def init(directory: Path, name: str, group: str, count_use: bool | None, site: str | None, as_json: bool) -> None:
     """Make a catalogue in a directory on a shared file system; of one that is there, change only what is said.
 
     \b
@@ -59,12 +62,16 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
     actor = make_actor("")
     with changing(made, actor):
         refresh(made, actor)
-    click.echo(place)
+    if as_json:
+        print_json(catalogue=str(place))
+    else:
+        click.echo(place)
 
 
 @catalogue_verb.command()
 @catalogue_option
-def rebuild(directory: Path | None) -> None:
+@json_option
+def rebuild(directory: Path | None, as_json: bool) -> None:
     """Make anew what is made from the records: modules, aliases, index, notices. Nothing else is touched.
 
     \b
@@ -74,6 +81,8 @@ def rebuild(directory: Path | None) -> None:
     catalogue, actor = open_catalogues(directory)[0], make_actor("")
     with changing(catalogue, actor):
         refresh(catalogue, actor)
+    if as_json:
+        print_json(catalogue=str(catalogue.directory))
 
 
 @catalogue_verb.command()

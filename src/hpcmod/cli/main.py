@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -54,6 +55,21 @@ class _Verbs(click.Group):
         verbs = [CompletionItem(name, help=text) for name, _, text in _listed() if name.startswith(incomplete)]
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        """Run a verb; with `--json`, what click finds wrong with the command line is JSON too."""
+        words = list(sys.argv[1:] if args is None else args)
+        if not asks_for_json(self, words):
+            return super().main(args, *rest, **options)
+        try:
+            code = super().main(words, *rest, **{**options, "standalone_mode": False, "obj": _AS_JSON})
+        except click.ClickException as fault:
+            _print_error(fault.exit_code, fault.format_message(), "")
+            fault.show()
+            sys.exit(fault.exit_code)
+        except click.Abort:
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Print an HpcmodError as one message with its cure, and exit with its code."""
         try:
@@ -62,10 +78,35 @@ class _Verbs(click.Group):
             raise
         except (HpcmodError, OSError) as fault:
             err = explain_os_error(fault) if isinstance(fault, OSError) else fault
+            if ctx.obj == _AS_JSON:
+                _print_error(err.exit_code, err.message, err.cure)
             click.echo(f"hpcmod: {terminal(err.message)}", err=True)
             if err.cure:
                 click.echo(terminal(err.cure), err=True)
             sys.exit(err.exit_code)
+
+
+_AS_JSON = "as JSON"
+JSON_VERSION = 1
+
+
+def asks_for_json(command: click.Command | None, words: Sequence[str]) -> bool:
+    """Return whether `--json` is an option of the verb that is called, and not of a program that it runs."""
+    left = list(words)
+    while isinstance(command, click.Group):
+        while left and left[0].startswith("-"):
+            left.pop(0)
+        if not left:
+            return False
+        command = command.get_command(click.Context(command), left.pop(0))
+    ours = left[: left.index("--")] if "--" in left else left
+    return "--json" in ours and (command is None or any(one.name == "as_json" for one in command.params))
+
+
+def _print_error(code: int, message: str, cure: str) -> None:
+    """Print an error for programs: on stdout, as the data would have been."""
+    error = {"code": code, "message": message, "cure": cure}
+    click.echo(json.dumps({"version": JSON_VERSION, "error": error}, indent=1))
 
 
 def _listed() -> Iterator[tuple[str, str, str]]:

@@ -175,6 +175,8 @@ class Site:
     """Directories with the site's images, the first that has an image wins."""
     catalogues: tuple[str, ...] = ()
     """Directories of the site's catalogues, the first has priority."""
+    usage_names: str = "groups"
+    """Whose loads of modules are told apart: `groups` or `users`."""
     install_mode: str = "copy"
     compression: str = ""
     """Compressor of the SIFs that are made here, and its level: `zstd`, `gzip:6`, ...; empty: hpcmod's default."""

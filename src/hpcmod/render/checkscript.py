@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from hpcmod.render.quote import sh
 
+NO_MODULE_TOOL = "no module tool: neither LMOD_CMD nor MODULES_CMD is set"
+"""What the script says, and nothing else, where it cannot load a module; it ends with 127 then."""
+
 
 def render_check(command: str, *, module: str, modulepath: str) -> str:
     """Render a script that ends as the command does, or fails where the module does not load.
@@ -20,7 +23,7 @@ def render_check(command: str, *, module: str, modulepath: str) -> str:
     return f"""\
 if [ -n "${{LMOD_CMD:-}}" ]; then module() {{ eval "$("$LMOD_CMD" bash "$@")"; }}
 elif [ -n "${{MODULES_CMD:-}}" ]; then module() {{ eval "$("$MODULES_CMD" bash "$@")"; }}
-elif ! type module >/dev/null 2>&1; then echo "no module tool: neither LMOD_CMD nor MODULES_CMD is set" >&2; exit 127
+elif ! type module >/dev/null 2>&1; then echo {sh(NO_MODULE_TOOL)} >&2; exit 127
 fi
 module use {sh(modulepath)} && module load {sh(module)} || exit
 {command}

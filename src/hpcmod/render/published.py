@@ -20,7 +20,7 @@ def render_published(text: str, syntax: str, templates: Templates, *, record: Ca
     syntax
         One of `hpcmod.render.modulefile.SYNTAXES`.
     usage
-        The file that each load makes a byte longer; empty: none.
+        What begins the path of the file that each load makes; empty: none.
 
     Notes
     -----

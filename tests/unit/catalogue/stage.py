@@ -76,6 +76,14 @@ def place(catalogue: Catalogue, record: CatalogueRecord, body: bytes, syntax: st
     (software / "run").touch()
 
 
+def load(catalogue: Catalogue, module: str, when: float) -> Path:
+    """Leave the file that loading a module makes, as at a time in seconds since 1970."""
+    path = catalogue.loads / f"{module.replace('/', '@')}@{os.urandom(16).hex()}"
+    path.touch()
+    os.utime(path, (when, when))
+    return path
+
+
 def killed_at(step: int, work: Callable[[], object]) -> bool:
     """Run a piece of work in a child that is killed as it touches the file system for the n-th time; say if it was.
 

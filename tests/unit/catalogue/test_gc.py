@@ -14,12 +14,12 @@ from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.gc import find_unused, remove_unused
 from hpcmod.catalogue.journal import read_journal
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.visible import usage_file, visible_files
+from hpcmod.catalogue.visible import visible_files
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.lock import hold
 from hpcmod.model.catalogue import lifecycle as rules
 from tests.catalogues import make_record
-from tests.unit.catalogue.stage import ADA, add, killed_at, make_shop, place
+from tests.unit.catalogue.stage import ADA, add, killed_at, load, make_shop, place
 
 pytestmark = pytest.mark.slow
 
@@ -51,12 +51,14 @@ def test_what_is_published_is_never_removed(shop: Catalogue) -> None:
 
 
 def test_what_nobody_loads_is_only_said(shop: Catalogue) -> None:
-    used = usage_file(shop, shop.read("Toy", "2.0"))
-    with used.open("a") as file:
-        file.write("..")
-    os.utime(used, (NOW, NOW))
+    load(shop, "Toy/2.0", NOW)
     found = list(find_unused(shop, days=30, now=NOW))
-    assert [(one.what, one.why[:15], one.remove) for one in found] == [("Toy/1.0", "loaded 0 times,", False)]
+    assert [(one.what, one.why, one.remove) for one in found] == [
+        ("Toy/1.0", "never loaded since the catalogue began to count", False)
+    ]
+    load(shop, "Toy/1.0", NOW - 35 * 86400)
+    (found_again,) = find_unused(shop, days=30, now=NOW)
+    assert found_again.why.startswith("loaded 1 time, last on ")
 
 
 def test_a_catalogue_that_does_not_count_says_nothing_of_use(tmp_path: Path) -> None:
@@ -103,8 +105,7 @@ def test_a_retired_container_stays_until_its_day_and_while_it_is_loaded(shop: Ca
     retire(shop, "1.0", successor="Toy/2.0", until="2999-01-01")
     assert removable(shop) == set()
     retire(shop, "2.0")
-    used = usage_file(shop, shop.read("Toy", "2.0"))
-    os.utime(used, (NOW, NOW))
+    load(shop, "Toy/2.0", NOW)
     assert removable(shop) == set()
 
 

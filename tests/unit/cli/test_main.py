@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 import hpcmod
 from hpcmod import errors
 from hpcmod.cli import user
-from hpcmod.cli.main import main
+from hpcmod.cli.main import asks_for_json, main
 from hpcmod.cli.verbs import VERBS
 from tests import corpus
 from tests.verbs import verbs_of
@@ -69,7 +70,7 @@ HEAVY = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal",
 def test_what_lists_things_imports_nothing_heavy(line: str) -> None:
     program = f"""
 import sys
-from hpcmod.cli.main import main
+from hpcmod.cli.main import asks_for_json, main
 try:
     main({line.split()})
 finally:
@@ -152,7 +153,7 @@ def test_the_completion_script_is_bash(tmp_path: Path) -> None:
 def test_a_reader_that_stops_reading_is_no_fault_to_speak_of() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    program = "from hpcmod.cli.main import main; main()"
+    program = "from hpcmod.cli.main import asks_for_json, main; main()"
     argv = [sys.executable, "-c", program, "site", "show", "lumi"]
     done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
@@ -171,3 +172,32 @@ def test_a_verb_that_there_is_not_is_told_with_the_nearest(typed: str, hint: str
     result = CliRunner().invoke(main, [typed])
     assert result.exit_code == 2
     assert result.stderr.endswith(f"Error: No such command '{typed}'.{hint}\n")
+
+
+WITH_JSON = [line for line, command in commands() if any(one.name == "as_json" for one in command.params)]
+
+
+@pytest.mark.parametrize("line", WITH_JSON)
+def test_errors_are_json_too_where_json_is_asked_for(line: str) -> None:
+    result = CliRunner().invoke(main, [*line.split()[1:], "--json", "--no-such-option"])
+    error = json.loads(result.stdout)["error"]
+    assert (result.exit_code, error["code"]) == (2, 2)
+    assert "--no-such-option" in error["message"]
+    assert "--no-such-option" in result.stderr
+
+
+def test_an_error_of_ours_is_json_with_its_cure_and_code(tmp_path: Path) -> None:
+    env = {"HPCMOD_CATALOGUE": str(tmp_path), "HPCMOD_SITE": "generic"}
+    result = CliRunner(env=env).invoke(main, ["catalogue", "journal", "--json"])
+    error = json.loads(result.stdout)["error"]
+    assert (result.exit_code, error["code"]) == (3, 3)
+    assert "is not a catalogue" in error["message"]
+    assert "hpcmod catalogue init" in error["cure"]
+    assert CliRunner(env=env).invoke(main, ["catalogue", "journal"]).stdout == ""
+
+
+def test_json_that_is_for_another_program_is_not_ours() -> None:
+    assert not asks_for_json(main, ["exec", "Toy", "jq", "--json"])
+    assert not asks_for_json(main, ["job", "Toy", "--", "a.py", "--json"])
+    assert asks_for_json(main, ["catalogue", "journal", "--json"])
+    assert asks_for_json(main, ["no-such-verb", "--json"])

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcmod.catalogue.sharing import loads_mode
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.tree import Tree
@@ -42,12 +43,22 @@ def find_wrong_modes(catalogue: Catalogue, below: Iterable[Path] = ()) -> Iterat
     """
     root = intended(catalogue)
     restricted = set(_restricted(catalogue))
+    yield from _compare_loads(catalogue, root)
     for path in (one for place in tuple(below) or (catalogue.directory,) for one in _walk(catalogue, place)):
         with suppress(FileNotFoundError):  # somebody is publishing
             is_root = path == catalogue.directory
             found = _compare(path, path.lstat(), root, closed=path.name in restricted, is_root=is_root)
             if found:
                 yield found
+
+
+def _compare_loads(catalogue: Catalogue, root: Intended) -> Iterator[WrongMode]:
+    with suppress(OSError):
+        status = catalogue.loads.lstat()
+        mode = loads_mode(root.mode)
+        if stat.S_IMODE(status.st_mode) != mode:
+            expected = _show(stat.S_IFMT(status.st_mode) | mode, status.st_gid)
+            yield WrongMode(catalogue.loads, _show(status.st_mode, status.st_gid), expected, mode, status.st_gid)
 
 
 @dataclass(frozen=True)

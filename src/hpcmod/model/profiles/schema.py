@@ -49,6 +49,12 @@ SCHEMA: Mapping[str, Key] = {
         "directories of catalogues, the first has priority; `$HPCMOD_CATALOGUE` comes before them",
         "catalogues",
     ),
+    "usage.names": Key(
+        check.one_of("groups", "users"),
+        "`groups` or `users`",
+        "whose loads `hpcmod catalogue usage` tells apart, where modules count them (default: `groups`)",
+        "usage_names",
+    ),
     "images.central": Key(
         check.paths, "list of paths", "directories with the site's images, the first that has the image wins", "central"
     ),

@@ -18,6 +18,8 @@ catalogues = ["/appl/catalogue"]
 [detect]
 paths = ["/appl/x1"]
 variables = { CLUSTER = "x1" }
+[usage]
+names = "users"
 [images]
 central = ["/appl/images", "/more/images"]
 install_mode = "link"
@@ -113,6 +115,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         detect_variables=(("CLUSTER", "x1"),),
         central=("/appl/images", "/more/images"),
         catalogues=("/appl/catalogue",),
+        usage_names="users",
         install_mode="link",
         image_places=("/project/$USER",),
         compression="zstd:3",

@@ -1,0 +1,89 @@
+"""How often containers were loaded: counts by container, group, user and month, and how they are added up."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from hpcmod.model.strict_json import JsonObject, load_json
+
+_MOST = 1_000_000  # rows; each is about 100 bytes
+_LIMIT = 256 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Count:
+    """Loads of a module by somebody in one month."""
+
+    module: str
+    """Short module name."""
+    month: str
+    """YYYY-MM; empty: counted by an older hpcmod, which kept no months."""
+    group: str
+    """Number of the group that users loaded it with; empty: not known."""
+    user: str
+    """Number of the user; empty: not kept."""
+    loads: int
+    last: float
+    """Time of the last load, in seconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Counts that files of loads were added to, and the files that are about to be removed."""
+
+    counts: tuple[Count, ...] = ()
+    folded: frozenset[str] = frozenset()
+    """Names of files that the counts have in them already: an interrupted run has not removed them."""
+
+
+def add_up(counts: Iterable[Count], key: Callable[[Count], Count]) -> tuple[Count, ...]:
+    """Add up the counts that are equal by a key, sorted.
+
+    Parameters
+    ----------
+    key
+        Returns a count in which the fields that do not matter are empty; its numbers are not looked at.
+    """
+    loads: dict[Count, int] = defaultdict(int)
+    last: dict[Count, float] = {}
+    for one in counts:
+        kind = replace(key(one), loads=0, last=0.0)
+        loads[kind] += one.loads
+        last[kind] = max(last.get(kind, 0.0), one.last)
+    return tuple(replace(kind, loads=loads[kind], last=last[kind]) for kind in sorted(loads, key=_order))
+
+
+def _order(one: Count) -> tuple[str, str, str, str]:
+    return one.module, one.month, one.group, one.user
+
+
+def render_totals(totals: Totals) -> str:
+    """Render the file of totals."""
+    rows = [
+        {"module": one.module, "month": one.month, "group": one.group, "user": one.user, "loads": one.loads}
+        | {"last": int(one.last)}
+        for one in totals.counts
+    ]
+    return json.dumps({"format": 1, "counts": rows, "folded": sorted(totals.folded)}, indent=0) + "\n"
+
+
+def parse_totals(text: bytes, where: str) -> Totals:
+    """Read the file of totals.
+
+    Raises
+    ------
+    BadInputError
+        If it is damaged.
+    """
+    found = JsonObject(load_json(text, where, limit=_LIMIT), where)
+    texts = ("module", "month", "group", "user")
+    counts = tuple(
+        Count(**{key: one.text(key) for key in texts}, loads=one.number("loads"), last=float(one.number("last")))
+        for one in found.objects("counts", _MOST)
+    )
+    folded = found.values.get("folded")
+    names = folded if isinstance(folded, list) else []
+    return Totals(counts, frozenset(name for name in names if isinstance(name, str)))
