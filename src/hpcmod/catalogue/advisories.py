@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpcmod.catalogue.store import Catalogue
@@ -11,6 +11,7 @@ from hpcmod.check.binds import find_newest
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.catalogue.advisory_schema import parse_advisory
+from hpcmod.model.facts import Package
 
 _LIMIT = 1 << 20  # bytes of a file
 
@@ -45,17 +46,22 @@ def matching_advisories(
     sha256: str,
     *,
     environ: Mapping[str, str],
+    packages: Sequence[Package] = (),
     now: float | None = None,
 ) -> tuple[Advisory, ...]:
     """Find the advisories that hold for an image, on this host, in this environment, today; broken ones are left out.
 
     Parameters
     ----------
+    packages
+        Python packages of the image.
     now
         Seconds since 1970; None: now.
     """
     moment = time.time() if now is None else now
     found = (one for one in read_advisories(catalogues) if isinstance(one, Advisory))
     return tuple(
-        one for one in found if one.concerns(module, sha256) and one.holds_in(environ, find_newest, now=moment)
+        one
+        for one in found
+        if one.concerns(module, sha256, packages) and one.holds_in(environ, find_newest, now=moment)
     )

@@ -78,7 +78,9 @@ def make_documentation(
             examples=tuple(make_examples(record, _site_of(record.site, tuple(environ.items())))),
             help=_help_of(found[record.module][0], record),
             advisories=tuple(
-                make_problem(one, render_cure(one)) for one in advisories if one.concerns(record.module, record.sha256)
+                make_problem(one, render_cure(one))
+                for one in advisories
+                if one.concerns(record.module, record.sha256, record.packages)
             ),
             changes=_changes(previous.get(record.module), record),
             successor=page_address(record.successor) if record.successor in found else "",

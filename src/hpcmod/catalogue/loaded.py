@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.catalogue.advisories import matching_advisories, read_advisories
-from hpcmod.catalogue.store import find_catalogues
+from hpcmod.catalogue.store import Catalogue, find_catalogues
 from hpcmod.check.doctor import OK, WARN, Finding
 from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.install.installed import read_record
 from hpcmod.install.store import recorded_sha256
 from hpcmod.machine import load_site
+from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.facts import Package
 from hpcmod.render.notice import render_advisory
 
 
@@ -23,13 +26,26 @@ class LoadedModule:
     """Short module name; empty: none is loaded."""
     sha256: str
     """Of its image; empty: not known."""
+    packages: tuple[Package, ...] = ()
+    """Python packages of its image."""
 
 
 def find_loaded(environ: Mapping[str, str]) -> LoadedModule:
     """Tell which container module is loaded in an environment, by what our modules note in it."""
     module = environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
     root = environ.get("CONTAINERROOT", "")
-    return LoadedModule(module, recorded_sha256(Path(root)) if module and root else "")
+    if not (module and root):
+        return LoadedModule(module, "")
+    listed = read_record(Path(root)).get("packages")
+    found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    packages = tuple(Package(str(one.get("name", "")), str(one.get("version", ""))) for one in found)
+    return LoadedModule(module, recorded_sha256(Path(root)), packages)
+
+
+def _matching(
+    catalogues: Iterable[Catalogue], loaded: LoadedModule, environ: Mapping[str, str]
+) -> tuple[Advisory, ...]:
+    return matching_advisories(catalogues, loaded.module, loaded.sha256, environ=environ, packages=loaded.packages)
 
 
 def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -48,7 +64,7 @@ def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
     for fault in read_advisories(listed):
         if isinstance(fault, BadInputError):
             yield Finding(WARN, "advisories", fault.message, fault.cure)
-    found = matching_advisories(listed, loaded.module, loaded.sha256, environ=environ) if loaded.module else ()
+    found = _matching(listed, loaded, environ) if loaded.module else ()
     for one in found:
         yield Finding(WARN, "advisory", f"{loaded.module}: {one.title}", render_advisory(one).replace("\n", "\n     "))
     if not found:

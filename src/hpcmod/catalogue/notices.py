@@ -16,6 +16,8 @@ from hpcmod.errors import BadInputError
 from hpcmod.fs.reading import read_text
 from hpcmod.install.store import recorded_sha256
 from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.catalogue.package_range import has_any
+from hpcmod.model.facts import Package
 from hpcmod.model.plan import InstallPlan, with_notices
 from hpcmod.render.notice import (
     ALL,
@@ -78,7 +80,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-def find_silent(catalogue: Catalogue, advisories: Iterable[Advisory], *, now: float) -> Iterator[str]:
+def find_silent(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: float) -> Iterator[str]:
     """Yield a line about each advisory that no module of the catalogue tells.
 
     Parameters
@@ -86,12 +88,23 @@ def find_silent(catalogue: Catalogue, advisories: Iterable[Advisory], *, now: fl
     now
         Seconds since 1970.
     """
-    entries = read_index(catalogue).entries
+    entries, inside = read_index(catalogue).entries, _find_inside(catalogue, advisories)
     for one in advisories:
         if now >= one.until:
             yield f"{one.name}: expired on {one.expires}, so nobody is told"
-        elif one.modules and not one.digests and not any(one.concerns(entry.module, entry.sha256) for entry in entries):
+        elif (
+            one.modules
+            and not one.digests
+            and not any(one.concerns(entry.module, entry.sha256, inside.get(entry.module, ())) for entry in entries)
+        ):
             yield f"{one.name}: no container of the catalogue is called {' or '.join(one.modules)}"
+        elif (
+            one.packages
+            and not one.modules
+            and not one.digests
+            and not any(has_any(inside.get(entry.module, ()), one.packages) for entry in entries)
+        ):
+            yield f"{one.name}: no container of the catalogue has such a package"
 
 
 def find_crowded(catalogue: Catalogue, notices: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -105,6 +118,15 @@ def find_crowded(catalogue: Catalogue, notices: Mapping[str, Mapping[str, str]])
             yield f"modules read {LIMIT} bytes of notices of {whose}, and will not tell {', '.join(left_out)}"
 
 
+def _find_inside(catalogue: Catalogue, advisories: Iterable[Advisory]) -> Mapping[str, list[Package]]:
+    """Find the packages that advisories are about, by the module that has them."""
+    names = {wanted.name for one in advisories for wanted in one.packages}
+    found: dict[str, list[Package]] = defaultdict(list)
+    for entry, package in read_index(catalogue).find_packages(names.__contains__) if names else ():
+        found[entry.module].append(package)
+    return found
+
+
 def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mapping[str, Mapping[str, str]]:
     """Make all notices of a catalogue: by name of the file, the blocks it consists of, each with what it is about."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
@@ -113,9 +135,10 @@ def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mappin
             found[name].setdefault(render_advisory_notice(one), f"the advisory {one.name}")
     entries = read_index(catalogue).entries
     images = [entry.sha256 for entry in entries]
-    by_name = [one for one in advisories if one.modules]
+    inside = _find_inside(catalogue, advisories)
+    by_name = [one for one in advisories if one.modules or one.packages]
     for entry in entries:
-        about = [one for one in by_name if one.concerns(entry.module, entry.sha256)]
+        about = [one for one in by_name if one.concerns(entry.module, entry.sha256, inside.get(entry.module, ()))]
         said = {render_advisory_notice(one): f"the advisory {one.name}" for one in about}
         if entry.state != "published":
             # a damaged record is for `verify` to tell; the others are told of all the same

@@ -16,11 +16,16 @@ from hpcmod.catalogue.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.change import changing, write_note
 from hpcmod.catalogue.loaded import find_loaded
 from hpcmod.catalogue.notices import find_crowded, find_silent, make_notices, write_notices
+from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue, find_catalogues
 from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, tell
 from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.reading import read_file
+from hpcmod.fs.tree import write_file
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.catalogue.advisory_schema import parse_advisory
+from hpcmod.model.catalogue.osv import name_of_entry, render_entry
 from hpcmod.render.notice import render_advisory, render_cure
 from hpcmod.render.quote import terminal
 
@@ -75,7 +80,10 @@ def _holding() -> tuple[str, tuple[Advisory, ...]]:
         raise NotFoundError(
             "no container module is loaded", "Load one first, or see all that is known: hpcmod advisory ls --all"
         )
-    return loaded.module, matching_advisories(_catalogues(), loaded.module, loaded.sha256, environ=os.environ)
+    found = matching_advisories(
+        _catalogues(), loaded.module, loaded.sha256, environ=os.environ, packages=loaded.packages
+    )
+    return loaded.module, found
 
 
 @advisory.command("ls")
@@ -189,6 +197,41 @@ def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: b
         click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
     else:
         tell(f"advisories in {catalogue.advisories}: {len(advisories)}")
+
+
+@advisory.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--until", metavar="YYYY-MM-DD", help="The day on which it expires (default: a year from now).")
+@changing_options
+def advisory_import(
+    file: Path, until: str | None, directory: Path | None, why: str, dry_run: bool, as_json: bool
+) -> None:
+    """Make an advisory of an entry of the OSV database, and have modules tell it.
+
+    It is about the containers whose Python packages are of the versions that the entry names.
+
+    \b
+    Example:
+      hpcmod advisory import GHSA-53q9-r3pm-6pq6.json
+    """
+    catalogue, text = open_catalogues(directory)[0], read_file(file, _OSV_LIMIT)
+    name = name_of_entry(text, str(file))
+    day = until or time.strftime("%Y-%m-%d", time.gmtime(time.time() + 365 * 86400))
+    made = render_entry(text, str(file), until=day)
+    parse_advisory(made, str(file), name)
+    actor, path = make_actor(why), catalogue.advisories / f"{name}.toml"
+    if not dry_run:
+        with changing(catalogue, actor):
+            write_file(path, made, mode=file_mode(catalogue.directory))
+            changed = write_notices(catalogue, tell=tell)
+            write_note(catalogue, "advisory import", f"{name}, notices changed: {len(changed)}", actor)
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "path": str(path), "text": made}, indent=1))
+    else:
+        click.echo(terminal(made) if dry_run else path, nl=not dry_run)
+
+
+_OSV_LIMIT = 4 << 20  # bytes of an entry
 
 
 def _read(catalogues: Iterable[Catalogue]) -> tuple[list[Advisory], list[BadInputError]]:

@@ -270,7 +270,9 @@ def _advisories(here: Here, record: CatalogueRecord) -> list[str]:
     from hpcmod.catalogue.advisories import matching_advisories
     from hpcmod.render.notice import render_advisory
 
-    found = matching_advisories(here.catalogues, record.module, record.sha256, environ=os.environ)
+    found = matching_advisories(
+        here.catalogues, record.module, record.sha256, environ=os.environ, packages=record.packages
+    )
     return [render_advisory(one) for one in found]
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hpcmod.model.catalogue.package_range import PackageRange, has_any
 from hpcmod.model.condition import Bound
+from hpcmod.model.facts import Package
 
 VERSION = "{version}"
 """Stands in a path for the version of what lies there."""
@@ -62,6 +64,8 @@ class Advisory:
     """sha256 of the SIFs it is about, 64 hexadecimal digits each; with `modules` empty as well: all."""
     modules: tuple[str, ...] = ()
     """Module names it is about, with `*` and `?`."""
+    packages: tuple[PackageRange, ...] = ()
+    """Python packages in the images it is about, with their versions."""
     host: tuple[HostFact, ...] = ()
     """All must hold on the node where the module is loaded."""
     environment: tuple[tuple[str, str | None], ...] = ()
@@ -79,11 +83,12 @@ class Advisory:
     @property
     def for_all(self) -> bool:
         """Whether it is about every image."""
-        return not self.digests and not self.modules
+        return not self.digests and not self.modules and not self.packages
 
-    def concerns(self, module: str, sha256: str) -> bool:
-        """Say whether it is about an image."""
-        return self.for_all or sha256 in self.digests or any(fits(module, pattern) for pattern in self.modules)
+    def concerns(self, module: str, sha256: str, packages: Sequence[Package] = ()) -> bool:
+        """Return whether it is about an image: by its digest, its module, or a package in it."""
+        named = sha256 in self.digests or any(fits(module, pattern) for pattern in self.modules)
+        return self.for_all or named or has_any(packages, self.packages)
 
     def holds_in(self, environ: Mapping[str, str], newest: Callable[[str], str], *, now: float) -> bool:
         """Say whether it holds here and now.

@@ -10,6 +10,7 @@ from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.catalogue.advisory import MOST_STARS, VERSION, Advisory, HostFact, seconds_of
+from hpcmod.model.catalogue.package_range import PackageRange, parse_range
 from hpcmod.model.condition import Bound
 from hpcmod.model.profiles import checks as check
 from hpcmod.model.toml import load_toml
@@ -120,6 +121,10 @@ def _modules(value: Any) -> tuple[str, ...]:
     return tuple(map(_pattern, _some(value)))
 
 
+def _packages(value: Any) -> tuple[PackageRange, ...]:
+    return tuple(map(parse_range, [check.text(value)] if isinstance(value, str) else _some(value)))
+
+
 def _each(value: Any, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
     """Read each name and value of a table; a fault begins with the name."""
     if not isinstance(value, dict):
@@ -180,6 +185,8 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "expires": ("expires", _day),
     "match.digests": ("digests", _digests),
     "match.modules": ("modules", _modules),
+    "match.package": ("packages", _packages),
+    "match.packages": ("packages", _packages),
     "match.host": ("host", lambda value: _each(value, _host)),
     "match.environment": ("environment", lambda value: _each(value, _wanted)),
     "cure.unset": ("unset", _unset),

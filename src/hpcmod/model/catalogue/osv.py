@@ -1,0 +1,105 @@
+"""Turn an entry of the Open Source Vulnerability format (OSV, https://ossf.github.io/osv-schema/) into an advisory."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.strict_json import JsonObject, load_json
+
+_LIMIT = 4 << 20  # bytes of an entry
+_MOST = 10_000  # packages, ranges, events
+_TEXT = 3000  # characters of what modules say
+
+
+def name_of_entry(text: bytes, where: str) -> str:
+    """Return the id of an entry, e.g. GHSA-53q9-r3pm-6pq6: a name that a file can have.
+
+    Raises
+    ------
+    BadInputError
+        If it has none.
+    """
+    name = JsonObject(load_json(text, where, limit=_LIMIT), where).text("id")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise BadInputError(f"{where}: not an entry of OSV: its id is {name!r}", "Get it from https://osv.dev.")
+    return name
+
+
+def render_entry(text: bytes, where: str, *, until: str) -> str:
+    """Render the advisory that tells what an entry says of Python packages.
+
+    Parameters
+    ----------
+    until
+        Day on which the advisory expires.
+
+    Raises
+    ------
+    BadInputError
+        If it is not an entry, is withdrawn, or is about no Python package.
+    """
+    found = JsonObject(load_json(text, where, limit=_LIMIT), where)
+    name = name_of_entry(text, where)
+    if found.text("withdrawn"):
+        raise BadInputError(f"{where}: {name} was withdrawn", "")
+    ranges = list(dict.fromkeys(one for affected in found.objects("affected", _MOST) for one in _ranges(affected)))
+    if not ranges:
+        raise BadInputError(f"{where}: {name} names no version of a Python package (PyPI)", "")
+    summary = " ".join(found.text("summary").split()) or name
+    details = _plain(found.text("details")) or summary
+    lines = [
+        f"title = {_toml(f'{name}: {summary}'[:200])}",
+        f"text = {_toml(details[:_TEXT])}",
+        f"source = {_toml(_source(found, name))}",
+        f"issued = {(found.text('published') or found.text('modified'))[:10] or until}",
+        f"expires = {until}",
+        "[match]",
+        f"packages = [{', '.join(map(_toml, ranges))}]",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _ranges(affected: JsonObject) -> Iterator[str]:
+    package = affected.object("package")
+    if package.text("ecosystem").partition(":")[0] != "PyPI":
+        return
+    name, made = package.text("name"), False
+    for one in affected.objects("ranges", _MOST):
+        if one.text("type") in ("ECOSYSTEM", "SEMVER"):
+            for bounds in _events(one):
+                made = True
+                yield f"{name}{bounds}"
+    if not made:
+        yield from (f"{name}=={version}" for version in affected.texts("versions"))
+
+
+def _events(found: JsonObject) -> Iterator[str]:
+    """Yield the bounds of each stretch of versions: from where it was introduced to where it was fixed."""
+    begins: str | None = None
+    for event in found.objects("events", _MOST):
+        if event.text("introduced"):
+            begins = "" if event.text("introduced") == "0" else f">={event.text('introduced')}"
+        elif begins is not None and (event.text("fixed") or event.text("last_affected")):
+            ends = f"<{event.text('fixed')}" if event.text("fixed") else f"<={event.text('last_affected')}"
+            yield ",".join(filter(None, (begins, ends)))
+            begins = None
+    if begins is not None:
+        yield begins
+
+
+def _source(found: JsonObject, name: str) -> str:
+    links = [one.text("url") for one in found.objects("references", _MOST)]
+    fit = (link for link in links if re.fullmatch(r"https://[!-~]{3,500}", link))
+    return next(fit, f"https://osv.dev/vulnerability/{name}")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text).strip()
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(_plain(str(value)), ensure_ascii=False)

@@ -1,0 +1,83 @@
+"""A Python package in some of its versions, as an advisory names it: `torch<2.6`, `numpy>=1.20,<1.22`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hpcmod.model.facts import Package
+
+_RANGE = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*((?:(?:>=|<=|==|>|<).*)?)")
+_BOUND = re.compile(r"\s*(>=|<=|==|>|<)\s*([0-9][A-Za-z0-9.!+_-]*)\s*")
+_VERSION = re.compile(r"v?(?:(\d+)!)?(\d+(?:\.\d+)*)[-_.]?(a|b|rc|alpha|beta|c|pre|preview)?[-_.]?(\d*)(.*)")
+_BEFORE = {"a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "c": -1, "pre": -1, "preview": -1}
+
+
+@dataclass(frozen=True)
+class PackageRange:
+    """Versions of one package; without bounds all of them."""
+
+    name: str
+    """As package indexes compare names (PEP 503)."""
+    bounds: tuple[tuple[str, str], ...] = ()
+    """Operator and version; all must hold."""
+
+    def has(self, package: Package) -> bool:
+        """Return whether a package is one of these."""
+        return comparable_name(package.name) == self.name and all(
+            _holds(package.version, operator, limit) for operator, limit in self.bounds
+        )
+
+
+def parse_range(text: str) -> PackageRange:
+    """Parse a package and its versions.
+
+    Raises
+    ------
+    ValueError
+        If it is not of that form.
+    """
+    found = _RANGE.fullmatch(text)
+    words = found[2].split(",") if found and found[2] else []
+    bounds = [_BOUND.fullmatch(word) for word in words]
+    if found is None or not all(bounds):
+        raise ValueError(f"must be as torch<2.6, or torch>=2.0,<2.6; found {text!r}")
+    return PackageRange(comparable_name(found[1]), tuple((one[1], one[2]) for one in bounds if one))
+
+
+def has_any(packages: Iterable[Package], ranges: Iterable[PackageRange]) -> bool:
+    """Return whether one of the packages is in one of the ranges."""
+    wanted = tuple(ranges)
+    return bool(wanted) and any(one.has(package) for package in packages for one in wanted)
+
+
+def comparable_name(name: str) -> str:
+    """Return the name of a package as package indexes compare names (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _holds(version: str, operator: str, limit: str) -> bool:
+    ours, theirs = _key(version), _key(limit)
+    return {
+        ">=": ours >= theirs,
+        "<=": ours <= theirs,
+        "==": ours == theirs,
+        ">": ours > theirs,
+        "<": ours < theirs,
+    }[operator]
+
+
+def _key(version: str) -> tuple[int, tuple[int, ...], int, int, int]:
+    """Return what versions are compared by: PEP 440, without what follows a `+`, which is the builder's."""
+    found = _VERSION.fullmatch(version.strip().lower().partition("+")[0])
+    if found is None:
+        return 0, (), 0, 0, 0
+    numbers = tuple(map(int, found[2].split(".")))
+    while numbers[-1:] == (0,):
+        numbers = numbers[:-1]
+    word, rest = found[3] or "", found[5] or ""
+    if not word and re.match(r"[-_.]?dev", rest):
+        return int(found[1] or 0), numbers, -4, 0, 0
+    post = re.search(r"post[-_.]?(\d*)", rest)
+    return int(found[1] or 0), numbers, _BEFORE.get(word, 0), int(found[4] or 0) if word else 0, 1 if post else 0
