@@ -16,6 +16,7 @@ from hpcmod.model.catalogue.record import is_file_name
 from hpcmod.model.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
 from hpcmod.model.python_text import assign_strings
 from hpcmod.model.reference import LOCAL_KINDS, ImageReference
+from hpcmod.model.spec import Commands, parse_commands
 from hpcmod.model.static_values import read_static_values
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
 
@@ -44,6 +45,8 @@ class Request:
     """Commands that must succeed with the module loaded: here, and as a job step where there is Slurm."""
     job_checks: tuple[str, ...] = ()
     """Commands that are run as a job step only."""
+    commands: tuple[str, ...] = ()
+    """Commands of the image to put on PATH: NAME, or NAME=PATH in the image; empty: the well-known ones."""
     misfit: bool = False
     """Whether it is wanted although it does not fit the machine that publishes."""
 
@@ -63,6 +66,8 @@ class Candidate:
     description: str = ""
     homepage: str = ""
     moduleclass: str = "ai"
+    commands: Commands = ()
+    """Commands to put on PATH; empty: the well-known ones."""
     text: str = field(default="", repr=False)
     """The easyconfig that was given; empty: one is to be written."""
 
@@ -91,6 +96,11 @@ def choose_candidate(request: Request, *, central: Sequence[str] = ()) -> Candid
         If it has no name or version, or one that cannot be part of a module's.
     """
     if request.what.endswith(".eb"):
+        if request.commands:
+            raise BadInputError(
+                "--command is for images; an easyconfig names its own",
+                "Write wrapped_commands = ['NAME'] into the easyconfig.",
+            )
         return _checked(request, _of_easyconfig(request, central))
     image = sif_on_disk(ImageReference.parse(request.what))
     known = bool(request.name and request.version) or image is None
@@ -125,7 +135,14 @@ def _of_image(request: Request, labels: Mapping[str, str]) -> Candidate:
         description=request.description or labels.get(_DESCRIPTION, ""),
         homepage=request.homepage or labels.get(_URL, ""),
         moduleclass=request.moduleclass,
+        commands=_read_commands(request.commands),
     )
+
+
+def _read_commands(given: Sequence[str]) -> Commands:
+    """Read NAME or NAME=PATH, PATH being that of a program in the image."""
+    words = (text.partition("=") for text in given)
+    return parse_commands({name: [path or name] for name, _, path in words})
 
 
 def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
@@ -204,6 +221,8 @@ def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str) -> str
             source_urls=(reference,) if whole else (),
             download_instructions="" if whole else "The image lies in the catalogue that published it",
             checksum=sha256,
+            wrapped_commands=tuple(name for name, words in candidate.commands if words == (name,)),
+            command_words=tuple((name, words) for name, words in candidate.commands if words != (name,)),
             description=candidate.description or f"{candidate.name} {candidate.version}, as a container",
             homepage=candidate.homepage,
             moduleclass=candidate.moduleclass,

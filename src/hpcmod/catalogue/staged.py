@@ -90,6 +90,9 @@ class Stage:
         for place in (self.kept, self.software, self.directory):
             with contextlib.suppress(OSError):
                 remove(place)
+        for name in (self.kept.parent, self.software.parent):
+            with contextlib.suppress(OSError):  # it has other versions
+                name.rmdir()
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:

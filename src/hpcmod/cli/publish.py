@@ -36,6 +36,13 @@ from hpcmod.render.quote import terminal
 @click.option("--alias", "aliases", multiple=True, metavar="NAME", help="A name that is to lead to it: stable, latest.")
 @click.option("--check", "checks", multiple=True, metavar="COMMAND", help="Must succeed with the module loaded.")
 @click.option("--job-check", "job_checks", multiple=True, metavar="COMMAND", help="The same, as a job step only.")
+@click.option(
+    "--command",
+    "commands",
+    multiple=True,
+    metavar="NAME[=PATH]",
+    help="A command of the image to put on PATH, in place of the well-known ones.",
+)
 @click.option("--slurm", default="", metavar="OPTIONS", help="Options of srun for checks: account, partition.")
 @click.option("--no-slurm", is_flag=True, help="Run no check as a job step.")
 @click.option("--misfit", is_flag=True, help="Although it does not fit this node: it is for others.")
@@ -77,7 +84,7 @@ def publish_verb(
         request = Request(
             what=what,
             checksum=checksum,
-            **{key: asked[key] for key in ("name", "version", "aliases", "checks", "job_checks")},
+            **{key: asked[key] for key in ("name", "version", "aliases", "checks", "job_checks", "commands")},
             **{key: asked[key] for key in ("description", "homepage", "misfit")},
         )
         if dry_run:

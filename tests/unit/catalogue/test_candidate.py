@@ -8,6 +8,8 @@ import pytest
 
 from hpcmod.catalogue.candidate import Request, choose_candidate, make_easyconfig, with_checksum
 from hpcmod.errors import BadInputError
+from hpcmod.model.easyconfig_text import CONSTANTS
+from hpcmod.model.static_values import read_static_values
 from tests import corpus
 
 SHA256 = "ab" * 32
@@ -110,3 +112,23 @@ def test_the_checksum_lands_where_python_sees_the_assignment(character: str) -> 
     text = OURS.replace("name = 'Toy'", f"# old{character}new\nname = 'Toy'")
     expected = text.replace("checksums = [\n    None,  # not known\n]\n", f"checksums = ['{SHA256}']\n")
     assert with_checksum(text, SHA256) == expected
+
+
+def test_commands_of_an_image_are_written_into_its_easyconfig(tmp_path: Path) -> None:
+    asked = ("solve", "mesh=/opt/vendor/bin/mesh")
+    request = Request("docker://example.org/solver:3.1", name="Solver", version="3.1", commands=asked)
+    text = make_easyconfig(choose_candidate(request), sha256="a" * 64, reference="docker://example.org/solver:3.1")
+    known = read_static_values(text, "it", constants=CONSTANTS).known
+    assert known["wrapped_commands"] == {"solve": ["solve"], "mesh": ["/opt/vendor/bin/mesh"]}
+
+
+@pytest.mark.parametrize("command", ["../x", "a=relative/path", "bash", "a b"])
+def test_a_command_that_cannot_be_wrapped_is_refused(command: str) -> None:
+    request = Request("docker://example.org/solver:3.1", name="Solver", version="3.1", commands=(command,))
+    with pytest.raises(BadInputError, match="wrapped_commands"):
+        choose_candidate(request)
+
+
+def test_an_easyconfig_names_its_own_commands() -> None:
+    with pytest.raises(BadInputError, match="--command is for images"):
+        choose_candidate(Request("Solver-3.1.eb", commands=("solve",)))
