@@ -102,7 +102,7 @@ def test_gc_removes_nothing_behind_a_link(shop: Catalogue, home: Path, place: st
     assert (home / "thesis").read_text() == "text"
 
 
-@pytest.mark.parametrize("place", ["records/Toy", "modules", "easyconfigs", "usage"])
+@pytest.mark.parametrize("place", ["records/Toy", "modules", "easyconfigs"])
 def test_a_change_writes_nothing_behind_a_link(shop: Catalogue, home: Path, place: str) -> None:
     with changing(shop, ADA):
         refresh(shop, ADA)

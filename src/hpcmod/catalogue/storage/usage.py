@@ -13,15 +13,12 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import LackingError
 from hpcmod.fs.reading import read_file
-from hpcmod.fs.tree import Tree, write_file
 from hpcmod.model.catalogue.usage import Count, Totals, add_up, parse_totals, render_totals
 
 _LOAD = re.compile(r"([^@/]+)@([^@/]+)@[0-9a-f]{32}")
@@ -75,10 +72,10 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
         return one if keep_users else replace(one, user="")
 
     counts = add_up((*totals.counts, *(one for _, one in files)), kept)
-    tree, names = Tree(catalogue.usage), {name for name, _ in files} | totals.folded
+    names = {name for name, _ in files} | totals.folded
     _write_totals(catalogue, Totals(counts, frozenset(names)))
     for name in names:
-        tree.remove(name)
+        catalogue.tree.remove(catalogue.usage / name)
     _write_totals(catalogue, Totals(counts))
     return len(files)
 
@@ -93,12 +90,13 @@ def _read_totals(catalogue: Catalogue) -> Totals:
 
 def _write_totals(catalogue: Catalogue, totals: Totals) -> None:
     # who loaded what is for those who may publish
-    write_file(catalogue.usage / _TOTALS, render_totals(totals), mode=file_mode(catalogue.directory) & 0o660)
+    mode = file_mode(catalogue.directory) & 0o660
+    catalogue.tree.write(catalogue.usage / _TOTALS, render_totals(totals), mode=mode)
 
 
 def _read_loads(catalogue: Catalogue, totals: Totals) -> Iterator[tuple[str, Count]]:
     """Yield the files of loads that are in no total yet: name below `usage`, and what it counts."""
-    for name, status in _entries(catalogue.loads):
+    for name, status in catalogue.tree.entries(catalogue.loads):
         found, below = _LOAD.fullmatch(name), f"{catalogue.loads.name}/{name}"
         # a link or a second name is not what loading makes
         if found and below not in totals.folded and stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
@@ -109,16 +107,7 @@ def _read_loads(catalogue: Catalogue, totals: Totals) -> Iterator[tuple[str, Cou
 
 def _read_former(catalogue: Catalogue) -> Iterator[tuple[str, Count]]:
     """Yield the files of an older hpcmod: each load made them a byte longer."""
-    for name, status in _entries(catalogue.usage):
+    for name, status in catalogue.tree.entries(catalogue.usage):
         found = _FORMER.fullmatch(name)
         if found and stat.S_ISREG(status.st_mode) and status.st_size:
             yield name, Count(f"{found[1]}/{found[2]}", "", "", "", status.st_size, status.st_mtime)
-
-
-def _entries(place: Path) -> Iterator[tuple[str, os.stat_result]]:
-    if not place.is_dir():
-        return
-    with os.scandir(place) as entries:
-        for entry in entries:
-            with suppress(FileNotFoundError):  # folded meanwhile
-                yield entry.name, entry.stat(follow_symlinks=False)

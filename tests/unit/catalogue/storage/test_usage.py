@@ -103,3 +103,13 @@ def test_only_the_owner_may_fold(shop: Catalogue, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(usage.os, "geteuid", lambda: 4711)  # type: ignore[attr-defined]
     with pytest.raises(LackingError, match="may remove files from"):
         fold(shop, keep_users=True)
+
+
+def test_totals_are_not_written_behind_a_link(shop: Catalogue, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    shop.usage.rename(tmp_path / "moved")
+    shop.usage.symlink_to(tmp_path / "home")
+    (tmp_path / "home/loads").mkdir()
+    with pytest.raises(OSError, match="symbolic link"):
+        fold(shop, keep_users=True)
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["loads"]
