@@ -36,6 +36,14 @@ from tests.stack import (
 )
 from tests.users import Users, several_users
 
+LOADED = (
+    *("EASYBUILD_", "EB_", "LMOD_", "MODULE", "LOADEDMODULES", "_LM", "__LMOD", "_ModuleTable", "BASH_ENV"),
+    *("BASH_FUNC_m", "SINGULARITY", "APPTAINER", "SLURM_", "SBATCH_"),
+)
+for _name in [name for name in os.environ if name.startswith(LOADED)]:
+    # what the shell of whoever runs the tests has loaded must not decide how they go
+    del os.environ[_name]
+
 TOOLS = ("python", "apptainer", "lmod_init", "modulecmd", "tiny_sif")
 
 
