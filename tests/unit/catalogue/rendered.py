@@ -61,6 +61,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord, *, with_files: bool) -
     plan = make_plan(FACTS, load_site("generic", {}), spec)
     scripts = dict(make_scripts(plan, runscript_templates()))
     for name, text in scripts.items():
+        (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
         (root / name).chmod(0o755)
     values = {"hpcmod": "0.1", "site": "generic", "image": {"sha256": record.sha256}, "files": list(scripts)}
