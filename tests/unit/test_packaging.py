@@ -1,0 +1,34 @@
+"""What `pip install .` installs, by setup.cfg: a checkout has every file, an installation only what is listed."""
+
+from __future__ import annotations
+
+import configparser
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGE = CHECKOUT / "src" / "hpcmod"
+
+SETUP = configparser.ConfigParser()
+SETUP.read(CHECKOUT / "setup.cfg")
+
+
+def dotted(directory: Path) -> str:
+    """Return the name of the package in a directory below src/."""
+    return ".".join(directory.relative_to(PACKAGE.parent).parts)
+
+
+def test_pip_installs_every_package() -> None:
+    listed = set(SETUP["options"]["packages"].split())
+    assert {dotted(source.parent) for source in PACKAGE.rglob("*.py")} - listed == set()
+
+
+def test_pip_installs_every_data_file() -> None:
+    data = SETUP["options.package_data"]
+    installed = {
+        path
+        for package, patterns in data.items()
+        for pattern in patterns.replace(",", " ").split()
+        for path in PACKAGE.parent.joinpath(*package.split(".")).glob(pattern)
+    }
+    files = {path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
+    assert files - installed == set()
