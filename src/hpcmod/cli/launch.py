@@ -51,7 +51,8 @@ def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: A
         click.echo(f"hpcmod: {note}", err=True)
     if _is_in_step():
         click.echo("hpcmod: inside a step of srun: the new one shares its CPUs and GPUs (--overlap).", err=True)
-        step = replace(step, srun=("--overlap", *step.srun))
+        # srun would take SLURM_NTASKS of the step around it for the number of all tasks
+        step = replace(step, srun=("--overlap", f"--ntasks={request.nodes * layout.tasks}", *step.srun))
     if dry_run:
         click.echo(render_step(step))
         return

@@ -453,7 +453,8 @@ def test_a_launch_inside_a_step_shares_its_resources(tmp_path: Path) -> None:
     for step, shared in (("0", True), ("4294967290", False), ("4294967291", False), ("", False)):
         done = hpcmod("launch", "--site", "generic", "--dry-run", "--", "t.py", **allocation, SLURM_STEP_ID=step)
         assert done.exit_code == 0, done.output
-        assert ("srun --overlap" in done.stdout) is shared and ("inside a step of srun" in done.stderr) is shared
+        found = ("srun --overlap --ntasks=1 " in done.stdout, "inside a step of srun" in done.stderr)
+        assert found == (shared, shared)
 
 
 def test_options_of_the_run_script_reach_it() -> None:
