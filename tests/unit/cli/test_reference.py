@@ -60,7 +60,8 @@ PAGES = {
 
 def usage(name: str, command: click.Command) -> str:
     """Return the line that shows how a verb is called."""
-    return " ".join([f"hpcmod {name}", *command.collect_usage_pieces(click.Context(command))])
+    # with the settings of main: click keeps the options for help that a command is first asked for
+    return " ".join([f"hpcmod {name}", *command.collect_usage_pieces(click.Context(command, **main.context_settings))])
 
 
 def paragraph(text: str) -> str:
