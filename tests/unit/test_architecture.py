@@ -271,6 +271,19 @@ def test_only_the_command_line_prints_and_exits() -> None:
     assert not found, "\n".join(found)
 
 
+def test_the_command_line_prints_through_cli_output_which_cleans_control_characters() -> None:
+    past = ("click.echo", "click.secho", "print", "sys.stdout.write", "sys.stderr.write", "click.echo_via_pager")
+    found = [
+        f"{name_of(path)}:{node.lineno}: {ast.unparse(node)}"
+        for path in SOURCES
+        if room_of(path) == "cli" and path.name != "output.py"
+        for node in nodes_of(path)
+        if (isinstance(node, (ast.Attribute, ast.Name)) and ast.unparse(node) in past)
+        or (isinstance(node, ast.ImportFrom) and any(f"{node.module}.{alias.name}" in past for alias in node.names))
+    ]
+    assert not found, "\n".join(found)
+
+
 def lengths_of_functions() -> dict[str, int]:
     """Lines of every function in src without its docstring, by file, line and name."""
     found = {}

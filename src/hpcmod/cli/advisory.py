@@ -18,7 +18,8 @@ from hpcmod.catalogue.loaded import find_loaded
 from hpcmod.catalogue.notices import find_crowded, find_silent, make_notices, write_notices
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue, find_catalogues
-from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, tell
+from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues
+from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import read_file
 from hpcmod.fs.tree import write_file
@@ -27,7 +28,6 @@ from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.catalogue.advisory_schema import parse_advisory
 from hpcmod.model.catalogue.osv import name_of_entry, render_entry
 from hpcmod.render.notice import render_advisory, render_cure
-from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
@@ -70,7 +70,7 @@ def _print_cures() -> None:
         lines = render_cure(one)
         tell(f"{one.title}: {'; '.join(lines) or 'no variable helps'}")
         for line in lines:
-            click.echo(line)
+            print_text(line)
 
 
 def _holding() -> tuple[str, tuple[Advisory, ...]]:
@@ -103,11 +103,11 @@ def advisory_ls(everything: bool, as_json: bool) -> None:
 def _list(*, as_json: bool, everything: bool) -> None:
     found = _known() if everything else _holding()[1]
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, "advisories": [_row(one) for one in found]}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "advisories": [_row(one) for one in found]}, indent=1))
         return
     for one in found:
         end = f"expired {one.expires}" if _expired(one) else f"until {one.expires}"
-        click.echo(terminal(f"{one.name}\t{end}\t{one.title}"))
+        print_text(f"{one.name}\t{end}\t{one.title}")
 
 
 def _known() -> Sequence[Advisory]:
@@ -139,9 +139,9 @@ def advisory_show(name: str, as_json: bool) -> None:
     found = _known()
     one = next((one for one in found if one.name == name), None) or _unknown(name, found)
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, **_row(one)}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **_row(one)}, indent=1))
         return
-    click.echo(terminal(f"{one.title}\n\n{render_advisory(one)}"))
+    print_text(f"{one.title}\n\n{render_advisory(one)}")
 
 
 def _unknown(name: str, found: Sequence[Advisory]) -> NoReturn:
@@ -194,7 +194,7 @@ def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: b
         tell(line)
     if as_json:
         values = {"dry_run": dry_run, "advisories": [one.name for one in advisories], "notices": changed}
-        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
     else:
         tell(f"advisories in {catalogue.advisories}: {len(advisories)}")
 
@@ -226,9 +226,9 @@ def advisory_import(
             changed = write_notices(catalogue, tell=tell)
             write_note(catalogue, "advisory import", f"{name}, notices changed: {len(changed)}", actor)
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "path": str(path), "text": made}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "path": str(path), "text": made}, indent=1))
     else:
-        click.echo(terminal(made) if dry_run else path, nl=not dry_run)
+        print_data(made if dry_run else path, nl=not dry_run)
 
 
 _OSV_LIMIT = 4 << 20  # bytes of an entry

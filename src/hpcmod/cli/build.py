@@ -15,11 +15,11 @@ from click.shell_completion import CompletionItem
 
 import hpcmod
 from hpcmod import machine, resources
+from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.cli.signals import ending_tidily
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, parse_recipe
 from hpcmod.progress import ProgressLine
-from hpcmod.render.quote import terminal
 
 if TYPE_CHECKING:
     from hpcmod.image.build import BuildOptions
@@ -114,10 +114,10 @@ def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool
 def _list(as_json: bool) -> None:
     recipes = [parse_recipe(text, name) for name, text in resources.recipes().items()]
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, "recipes": [asdict(one) for one in recipes]}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "recipes": [asdict(one) for one in recipes]}, indent=1))
         return
     for one in recipes:
-        click.echo(f"{one.name}: {one.summary}")
+        print_text(f"{one.name}: {one.summary}")
 
 
 def _print_engines(as_json: bool) -> None:
@@ -125,10 +125,10 @@ def _print_engines(as_json: bool) -> None:
 
     found = probe_engines(os.environ, at=Path.cwd())
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, "engines": [asdict(one) for one in found]}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "engines": [asdict(one) for one in found]}, indent=1))
         return
     for one in found:
-        click.echo(terminal(f"{one.name}: {'works' if one.works else 'does not work'}: {one.why}"))
+        print_text(f"{one.name}: {'works' if one.works else 'does not work'}: {one.why}")
 
 
 def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
@@ -138,13 +138,13 @@ def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
     if as_json and what != "plan":
         raise BadInputError(f"--print {what} is a text, not JSON", "Leave --json out, or ask for --print plan.")
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, **build_plan_values(plan)}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **build_plan_values(plan)}, indent=1))
     elif what == "dockerfile":
-        click.echo(render_dockerfile(plan, templates=templates), nl=False)
+        print_data(render_dockerfile(plan, templates=templates), nl=False)
     elif what == "definition":
-        click.echo(render_definition(plan, templates=templates), nl=False)
+        print_data(render_definition(plan, templates=templates), nl=False)
     else:
-        click.echo(terminal(render_build_plan(plan)), nl=False)
+        print_text(render_build_plan(plan), nl=False)
 
 
 def _architecture() -> str:
@@ -208,7 +208,7 @@ def _larder(given: Mapping[str, Any]) -> Larder:
         downloads=cache.directory / "sources",
         offline_sources=given["offline_sources"],
         offline=given["offline"],
-        tell=_tell,
+        tell=tell,
     )
 
 
@@ -230,13 +230,13 @@ def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
     with ProgressLine(out.name) as progress:
         built = build_image(plan, out, options=options, progress=progress)
     if built.reused:
-        _tell(f"{out}: is there already, built from the same")
+        tell(f"{out}: is there already, built from the same")
     elif plan.steps:
         record_first_use(read_used(built.path), larder=_larder(given))
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, **asdict(built), "path": str(built.path)}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **asdict(built), "path": str(built.path)}, indent=1))
     else:
-        click.echo(built.path)
+        print_data(built.path)
 
 
 def _options(given: Mapping[str, Any]) -> BuildOptions:
@@ -250,7 +250,7 @@ def _options(given: Mapping[str, Any]) -> BuildOptions:
         engine=given["engine"],
         conversion=parse_compression(given["compression"] or site.compression),
         replace=given["force"],
-        tell=_tell,
+        tell=tell,
     )
 
 
@@ -258,7 +258,3 @@ def _output(plan: BuildPlan, given: Mapping[str, Any]) -> Path:
     """Name the SIF; by default the name tells what it was built from."""
     named: Path | None = given["output"]
     return named or Path(f"{plan.recipe}-{plan.fingerprint[:12]}.sif")
-
-
-def _tell(line: str) -> None:
-    click.echo(f"hpcmod: {terminal(line)}", err=True)

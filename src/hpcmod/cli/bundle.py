@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hpcmod.cli.containers import look_around
-from hpcmod.cli.image import TOOL, tell
+from hpcmod.cli.image import TOOL
+from hpcmod.cli.output import print_data, tell
 from hpcmod.cli.recipes import find_recipe
 from hpcmod.cli.signals import ending_tidily
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
@@ -76,7 +77,7 @@ def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: boo
             files += _collect(one, directory, options, central, sums=sums, dry_run=dry_run)
         files = list({path.absolute(): path for path in files}.values())  # two easyconfigs may name one image
         for path in files:
-            click.echo(path.name if path.parent == directory else path)
+            print_data(path.name if path.parent == directory else path)
         if not dry_run:
             with ProgressLine(output.name) as progress:
                 write_bundle(files, output, expected=sums, progress=progress)
@@ -134,12 +135,12 @@ def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -
     if directory.exists() and not directory.is_dir():
         raise BadInputError(f"{directory}: is there already, and is no directory", "Name another one: -o DIRECTORY.")
     if dry_run:
-        click.echo(directory)
+        print_data(directory)
         return
     with ending_tidily(), ProgressLine(file.name) as progress:
         found = read_bundle(file, directory, replace=force, progress=progress)
     for path in (*found.easyconfigs, *found.images):
-        click.echo(path)
+        print_data(path)
 
 
 def _collect(

@@ -12,8 +12,7 @@ from dataclasses import asdict
 import click
 
 from hpcmod import machine
-from hpcmod.cli.containers import tell
-from hpcmod.cli.output import format_size, print_table
+from hpcmod.cli.output import format_size, print_data, print_table, tell
 from hpcmod.cli.user import JSON_VERSION
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.cache import Cache
@@ -123,7 +122,7 @@ def _matching(entries: Sequence[Entry], digest: str) -> list[Entry]:
 def _print(entries: Sequence[Entry], as_json: bool, *, directory: str, verb: str = "ls") -> None:
     if as_json:
         values = {"directory": directory, "blobs": [asdict(entry) for entry in entries]}
-        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
         return
     print_table(("DIGEST", "BYTES", "DAYS UNUSED", "STATE"), map(_row, entries))
     total = sum(entry.size for entry in entries)

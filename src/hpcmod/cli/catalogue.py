@@ -25,13 +25,12 @@ from hpcmod.cli.containers import (
     look_around,
     print_json,
     site_option,
-    tell,
 )
-from hpcmod.cli.output import format_size, print_table, print_wrapped
+from hpcmod.cli.output import format_size, print_table, print_text, print_wrapped, tell
 from hpcmod.errors import NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord, record_values
-from hpcmod.render.quote import sh_word, terminal
+from hpcmod.render.quote import sh_word
 
 if TYPE_CHECKING:
     from hpcmod.catalogue.search import Hit
@@ -302,7 +301,7 @@ def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
         return
     for change in changes:
         before, after = ("-" if value is None else value or "there" for value in (change.before, change.after))
-        click.echo(terminal(" ".join(f"{change.kind} {change.name}: {before} -> {after}".split())))
+        print_text(" ".join(f"{change.kind} {change.name}: {before} -> {after}".split()))
 
 
 def _describe_known(here: Here, text: str) -> CatalogueRecord:

@@ -20,7 +20,7 @@ from hpcmod.cli.admin.usage import usage
 from hpcmod.cli.admin.verify import verify
 from hpcmod.cli.catalogue_options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
 from hpcmod.cli.containers import json_option, print_json
-from hpcmod.cli.output import print_table
+from hpcmod.cli.output import print_data, print_table
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
 
@@ -65,7 +65,7 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
     if as_json:
         print_json(catalogue=str(place))
     else:
-        click.echo(place)
+        print_data(place)
 
 
 @catalogue_verb.command()
@@ -102,7 +102,7 @@ def journal(container: str, directory: Path | None, as_json: bool) -> None:
         if not container or any(f"{module}/".startswith(f"{container}/") for module in change.modules)
     ]
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, "changes": [asdict(one) for one in changes]}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "changes": [asdict(one) for one in changes]}, indent=1))
         return
     if container and not changes:
         raise NotFoundError(f"the journal has no change of {container}", "See: hpcmod catalogue journal")

@@ -16,9 +16,9 @@ import click
 from hpcmod import machine
 from hpcmod.catalogue.change import Actor
 from hpcmod.catalogue.store import Catalogue, find_catalogues, open_catalogue
+from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
-from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
@@ -70,22 +70,17 @@ def make_actor(why: str) -> Actor:
     return Actor(f"{user}@{socket.gethostname()}", why, tell)
 
 
-def tell(line: str) -> None:
-    """Say something to the user beside the data."""
-    click.echo(f"hpcmod: {terminal(line)}", err=True)
-
-
 def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
     """Print what a verb changed, or would: of each container, each field as it was and as it is."""
     if as_json:
         values = {**asdict(change), "edits": [asdict(edit) for edit in change.edits]}
-        click.echo(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "change": values}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "change": values}, indent=1))
         return
     if not change.edits:
         tell("it is so already; nothing was changed")
     for edit in change.edits:
         for line in _render_edit(edit.before, edit.after):
-            click.echo(terminal(f"{edit.name}/{edit.version}: {line}"))
+            print_text(f"{edit.name}/{edit.version}: {line}")
     if change.edits and not dry_run:
         tell(f"change {change.id}; to take it back: hpcmod undo {change.id}")
 

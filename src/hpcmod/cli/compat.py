@@ -12,10 +12,10 @@ import click
 
 from hpcmod import machine
 from hpcmod.check.compat import make_case
+from hpcmod.cli.output import print_data, print_text
 from hpcmod.errors import CheckFailedError
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import REFUSE, Case, Verdict, judge
-from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
@@ -44,7 +44,7 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
     case = make_case(image, profile, os.environ)
     verdict = judge(case, RULES)
     if as_json:
-        click.echo(json.dumps(_as_json(image, case, verdict), indent=1))
+        print_data(json.dumps(_as_json(image, case, verdict), indent=1))
     else:
         _show(image, case, verdict)
     sys.exit(CheckFailedError.exit_code if verdict.level == REFUSE else 0)
@@ -52,10 +52,10 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
 
 def _show(image: Path, case: Case, verdict: Verdict) -> None:
     for one in verdict.findings:
-        click.echo(terminal(f"{one.level:7} {one.rule}: {one.found}"))
+        print_text(f"{one.level:7} {one.rule}: {one.found}")
         if one.cure:
-            click.echo(terminal(f"{'':7} {one.cure}"))
-    click.echo(terminal(f"{verdict.level}: {image} on {case.site.name}"))
+            print_text(f"{'':7} {one.cure}")
+    print_text(f"{verdict.level}: {image} on {case.site.name}")
 
 
 def _as_json(image: Path, case: Case, verdict: Verdict) -> dict[str, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from hpcmod.cli.output import print_data
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -18,4 +20,4 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     if kind:
-        click.echo(kind(ctx.find_root().command, {}, "hpcmod", "_HPCMOD_COMPLETE").source())
+        print_data(kind(ctx.find_root().command, {}, "hpcmod", "_HPCMOD_COMPLETE").source())

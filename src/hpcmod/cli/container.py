@@ -8,6 +8,7 @@ import click
 
 from hpcmod.check.jobs.reading.options import RUNTIME_FLAGS, RUNTIME_SHORT
 from hpcmod.cli.containers import complete_container, find_ready, look_around, site_option
+from hpcmod.cli.output import print_data
 from hpcmod.errors import LackingError
 from hpcmod.process import become
 from hpcmod.render.quote import sh_word
@@ -95,7 +96,7 @@ def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) ->
         )
     argv = [str(found.program), verb, *options, "--", *command]
     if dry_run:
-        click.echo(" ".join(map(sh_word, argv)))
+        print_data(" ".join(map(sh_word, argv)))
         return
     become(argv)
 

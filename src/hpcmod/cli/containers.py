@@ -21,13 +21,14 @@ from hpcmod.catalogue.find import Container, find_container
 from hpcmod.catalogue.index import Index, read_index, release_key
 from hpcmod.catalogue.listing import READY, Listed, list_containers
 from hpcmod.catalogue.store import Catalogue, catalogue_directories, open_catalogue
+from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.image.sif import architecture_name
 from hpcmod.install.installed import Installed, find_installed, module_trees, own_trees
 from hpcmod.install.own_place import own_module_trees
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.site import Site
-from hpcmod.render.quote import sh_word, terminal
+from hpcmod.render.quote import sh_word
 
 JSON_VERSION = 1
 
@@ -250,9 +251,4 @@ def complete_container(ctx: click.Context, parameter: click.Parameter, incomplet
 
 def print_json(**values: Any) -> None:
     """Print one JSON object, of the version that is told in it."""
-    click.echo(json.dumps({"version": JSON_VERSION, **values}))
-
-
-def tell(line: str) -> None:
-    """Say something to the user beside the data."""
-    click.echo(f"hpcmod: {terminal(line)}", err=True)
+    print_data(json.dumps({"version": JSON_VERSION, **values}))

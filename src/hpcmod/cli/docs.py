@@ -13,7 +13,8 @@ from pathlib import Path
 import click
 
 from hpcmod.catalogue.documentation import make_documentation, write_documentation
-from hpcmod.cli.catalogue_options import open_catalogues, tell
+from hpcmod.cli.catalogue_options import open_catalogues
+from hpcmod.cli.output import print_data, tell
 
 JSON_VERSION = 1
 
@@ -50,11 +51,11 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bo
             files = write_documentation(documentation, directory, tick=tick, tell=tell)
     if as_json:
         values = {"directory": str(directory), "dry_run": dry_run, "files": files, "containers": modules}
-        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
     elif dry_run:
-        click.echo("\n".join(modules))
+        print_data("\n".join(modules))
     else:
-        click.echo(str(directory / "index.html"))
+        print_data(str(directory / "index.html"))
         tell(f"containers: {len(modules)}, files: {files}")
 
 

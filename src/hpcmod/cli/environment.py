@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from hpcmod import resources
+from hpcmod.cli.output import print_data, print_text
 from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.image.contents import read_facts
 from hpcmod.install.module_tool import eb_settings
@@ -69,7 +70,7 @@ def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None
         _print_diff(_compare(image, os.environ), everything=everything, as_json=as_json)
         return
     for name, value in eb_environment().items():
-        click.echo(f"export {name}={shlex.quote(value)}")
+        print_data(f"export {name}={shlex.quote(value)}")
 
 
 def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference, ...]:
@@ -96,10 +97,10 @@ def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference
 def _print_diff(differences: tuple[Difference, ...], *, everything: bool, as_json: bool) -> None:
     shown = [one for one in differences if everything or one.host != one.container]
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, "variables": [asdict(one) for one in shown]}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "variables": [asdict(one) for one in shown]}, indent=1))
         return
     for one in shown:
-        click.echo(terminal_line(f"{one.name}: {_visible(one.host)} -> {_visible(one.container)}  # {one.set_by}"))
+        print_text(terminal_line(f"{one.name}: {_visible(one.host)} -> {_visible(one.container)}  # {one.set_by}"))
 
 
 def _visible(value: str | None) -> str:

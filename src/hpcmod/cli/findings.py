@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import NoReturn
 
-import click
-
 from hpcmod.check.doctor import FAIL, Finding
-from hpcmod.cli.output import print_wrapped
+from hpcmod.cli.output import print_data, print_wrapped
 
 JSON_VERSION = 1
 
@@ -20,7 +18,7 @@ def show_findings(findings: Iterable[Finding], *, as_json: bool, fail_code: int 
     """Print findings, and exit with `fail_code` if one of them says that something will not work, else with 0."""
     listed = list(findings)
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in listed]}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in listed]}, indent=1))
     else:
         for one in listed:
             print_wrapped(f"{one.verdict:4} {one.subject}: {one.found}", indent=5)

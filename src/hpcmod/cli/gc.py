@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from hpcmod.catalogue.gc import Unused, find_unused, remove_unused
-from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
-from hpcmod.render.quote import terminal
+from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues
+from hpcmod.cli.output import print_data, print_text, tell
 
 
 @click.command()
@@ -45,10 +45,10 @@ def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool,
     if as_json:
         listed = [asdict(one) for one in found]
         values = {"version": JSON_VERSION, "dry_run": dry_run, "change": change, "found": listed}
-        click.echo(json.dumps(values, indent=1))
+        print_data(json.dumps(values, indent=1))
         return
     for one in found:
-        click.echo(terminal(_render(one, dry_run=dry_run)))
+        print_text(_render(one, dry_run=dry_run))
     if keep and change:
         tell(f"change {change}; to bring the files back: hpcmod undo {change}")
     if not catalogue.counts_use:

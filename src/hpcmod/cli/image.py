@@ -18,6 +18,7 @@ import click
 
 import hpcmod
 from hpcmod import machine
+from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.cli.user import JSON_VERSION
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.integrity import parse_sha256
@@ -25,7 +26,6 @@ from hpcmod.image.locate import recognize
 from hpcmod.image.provenance import render_provenance
 from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.progress import ProgressLine
-from hpcmod.render.quote import terminal
 
 if TYPE_CHECKING:
     from hpcmod.image.bring import ObtainOptions
@@ -165,11 +165,11 @@ def _get(
         tell(f"{out}: is there already, and is the very image")
     if as_json:
         values = {"path": str(got.path), "fetched": got.fetched, **asdict(got.provenance)}
-        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
     else:
         for line in render_provenance(got.provenance):
             tell(line)
-        click.echo(got.path)
+        print_data(got.path)
 
 
 def _print_foreseen(reference: ImageReference, out: Path, options: ObtainOptions, as_json: bool) -> None:
@@ -177,11 +177,11 @@ def _print_foreseen(reference: ImageReference, out: Path, options: ObtainOptions
 
     found = foresee(reference, out, options=options)
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
         return
     for name, value in asdict(found).items():
         if value not in (None, ""):
-            click.echo(terminal(f"{name.replace('_', ' ')}: {value}"))
+            print_text(f"{name.replace('_', ' ')}: {value}")
 
 
 @click.command()
@@ -246,13 +246,8 @@ def verify(
     if found.sha256:
         check_recorded(Path(image), found.sha256)
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
         return
     for name, value in asdict(found).items():
         if value:
-            click.echo(terminal(f"{name}: {value if isinstance(value, str) else '; '.join(value)}"))
-
-
-def tell(line: str) -> None:
-    """Say something to the user beside the data."""
-    click.echo(f"hpcmod: {terminal(line)}", err=True)
+            print_text(f"{name}: {value if isinstance(value, str) else '; '.join(value)}")

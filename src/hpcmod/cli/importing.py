@@ -18,9 +18,9 @@ from hpcmod.catalogue.foreign.outcome import Outcome
 from hpcmod.catalogue.foreign.shpc import import_shpc
 from hpcmod.catalogue.foreign.sif import import_sif
 from hpcmod.catalogue.foreign.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, Row, write_easyconfigs
+from hpcmod.cli.output import print_data, print_message, print_text
 from hpcmod.errors import NotFoundError
 from hpcmod.progress import ProgressLine
-from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
@@ -130,12 +130,12 @@ def _import(kind: str, outcomes: Iterable[Outcome], *, output: Path, force: bool
     if as_json:
         counted = {status: counts[status] for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED)}
         table = [asdict(row) for row in rows]
-        click.echo(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, **counted, "recipes": table}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, **counted, "recipes": table}, indent=1))
     said = ", ".join(
         f"{counts[status]} {status}" for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED) if counts[status]
     )
     where = "nothing was written (--dry-run)" if dry_run else f"in {output}"
-    click.echo(terminal(f"{said or 'no recipe was found'}; {where}"), err=True)
+    print_message(f"{said or 'no recipe was found'}; {where}")
     sys.exit(bool(counts[REFUSED] or counts[EXISTS]))
 
 
@@ -149,4 +149,4 @@ def _show(row: Row) -> None:
     lines += [f"          not carried over: {clause}" for clause in row.left_out]
     lines += [f"          note: {clause}" for clause in row.notes]
     for line in lines:
-        click.echo(terminal(line.replace("\n", "?")))
+        print_text(line.replace("\n", "?"))

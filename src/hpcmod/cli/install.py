@@ -11,7 +11,8 @@ import click
 
 from hpcmod.catalogue.copies import loading_commands
 from hpcmod.catalogue.index import release_key
-from hpcmod.cli.containers import Here, check_not_loaded, complete_container, look_around, tell
+from hpcmod.cli.containers import Here, check_not_loaded, complete_container, look_around
+from hpcmod.cli.output import print_data, tell
 from hpcmod.cli.recipes import Recipe, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import Installed, find_in_tree, own_trees
@@ -101,7 +102,7 @@ def _show_how_to_load(here: Here, recipe: Recipe, prefix: Path | None) -> None:
     if _is_default(here, recipe):
         mark_default(own)
     tell(f"your own copy is in {own.root}; to load it:")
-    click.echo("; ".join(" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)))
+    print_data("; ".join(" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)))
 
 
 def _is_default(here: Here, recipe: Recipe) -> bool:

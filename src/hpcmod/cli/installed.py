@@ -22,15 +22,15 @@ from hpcmod.cli.containers import (
     look_around,
     print_json,
     site_option,
-    tell,
 )
+from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.cli.recipes import Recipe, eb_environ, find_own_recipe
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.image.provenance import parse_provenance, sidecar, write_provenance
 from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import RECORD, Installed, own_trees
 from hpcmod.install.remove import find_unfinished, is_package_layer, make_removal, remove
-from hpcmod.render.quote import sh_word, terminal
+from hpcmod.render.quote import sh_word
 
 _UPDATE = "HPCMOD_UPDATE"
 """Tells our easyblock that an image that nobody has touched need not be read again."""
@@ -79,7 +79,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
         print_json(dry_run=dry_run, **values)
         return
     for path in paths:
-        click.echo(terminal(str(path)))
+        print_text(str(path))
     tell(f"{'would remove' if dry_run else 'removed'} {found.module}: {len(paths)} files and directories")
     for path in removal.kept:
         packages = "these are your own packages (--with-packages removes them)"
@@ -131,7 +131,7 @@ def outdated_verb(site: str | None, as_json: bool) -> None:
         print_json(outdated=[asdict(one) for one in found])
         return
     for one in found:
-        click.echo(terminal(f"{one.module}: {one.found}: {one.cure}"))
+        print_text(f"{one.module}: {one.found}: {one.cure}")
     if not found:
         tell("nothing is outdated")
 
@@ -171,7 +171,7 @@ def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool) -> i
     recipe = find_own_recipe(here, own)
     argv = _eb_command(own, recipe)
     if dry_run:
-        click.echo(" ".join(map(sh_word, argv)))
+        print_data(" ".join(map(sh_word, argv)))
         return 0
     check_not_loaded(own.module)
     _restore_provenance(own)

@@ -15,6 +15,7 @@ import click
 from hpcmod import machine, resources
 from hpcmod.cli.job_options import directives, more_of_request, slurm_options
 from hpcmod.cli.job_script import save_script, submit_script, test_script
+from hpcmod.cli.output import print_data, tell
 from hpcmod.cli.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
@@ -159,14 +160,14 @@ def _write(
     unsaid = () if elsewhere else _explain_output(request)
     lacking = (f"{found}. {cure}" for found, cure in missing)
     for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit):
-        click.echo(f"hpcmod: {note}", err=True)
+        tell(f"{note}")
     if as_json:
         answer = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
-        click.echo(json.dumps({"version": JSON_VERSION, **answer, "script": text, "plan": asdict(plan)}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **answer, "script": text, "plan": asdict(plan)}, indent=1))
     elif number:
-        click.echo(number)
+        print_data(number)
     elif path is None:
-        click.echo(text, nl=False)
+        print_data(text, nl=False)
 
 
 def _explain_output(request: JobRequest) -> Iterator[str]:
@@ -192,4 +193,4 @@ def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
     if submit:
         sys.stdout.flush()
         become(argv)
-    click.echo(" ".join(map(sh_word, argv)))
+    print_data(" ".join(map(sh_word, argv)))

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import click
-
 from hpcmod.check.jobs.files import read_batch_file
 from hpcmod.check.jobs.lint import JobFault, lint_job
+from hpcmod.cli.output import print_data, print_text
 from hpcmod.errors import BadInputError
 from hpcmod.model.site import Site
-from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
@@ -26,11 +24,11 @@ def lint_files(names: Sequence[str], site: Site, *, as_json: bool) -> None:
     found = {name: lint_job(read_batch_file(Path(name)), site) for name in names}
     if as_json:
         files = [{"file": name, "faults": [asdict(fault) for fault in faults]} for name, faults in found.items()]
-        click.echo(json.dumps({"version": JSON_VERSION, "site": site.name, "files": files}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "site": site.name, "files": files}, indent=1))
     else:
         for name, faults in found.items():
             for fault in faults:
-                click.echo(terminal(format_fault(name, fault)))
+                print_text(format_fault(name, fault))
     sys.exit(any(found.values()))
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.copies import loading_commands
-from hpcmod.cli.containers import find_meant, find_ready, look_around, tell
+from hpcmod.cli.containers import find_meant, find_ready, look_around
+from hpcmod.cli.output import tell
 from hpcmod.errors import HpcmodError, NotFoundError
 from hpcmod.install.installed import Installed, find_installed
 from hpcmod.install.module_tool import find_init, find_modulefile, has_module_tool, module_name

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
-from hpcmod.cli.containers import tell
 from hpcmod.cli.job_options import directives
 from hpcmod.cli.job_script import MARK, save_script, submit_script, test_script
+from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.install.module_tool import find_modulefile
@@ -54,9 +52,9 @@ def rerun_job(text: str, given: Mapping[str, Any], *, as_json: bool) -> None:
         tell(tested)
     if as_json:
         values = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
-        click.echo(json.dumps({"version": JSON_VERSION, **values, "script": script}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **values, "script": script}, indent=1))
     else:
-        click.echo(number or script, nl=bool(number))
+        print_data(number or script, nl=bool(number))
 
 
 def _read_script(text: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from hpcmod import machine
+from hpcmod.cli.output import print_data, tell
 from hpcmod.cli.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
 from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.model.jobs.layout import Layout, make_layout
@@ -48,13 +49,13 @@ def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: A
     layout = _fit(make_layout(request, profile))
     step = make_step(request, profile, layout)
     for note in review_job(request, profile, layout):
-        click.echo(f"hpcmod: {note}", err=True)
+        tell(note)
     if _is_in_step():
-        click.echo("hpcmod: inside a step of srun: the new one shares its CPUs and GPUs (--overlap).", err=True)
+        tell("inside a step of srun: the new one shares its CPUs and GPUs (--overlap).")
         # srun would take SLURM_NTASKS of the step around it for the number of all tasks
         step = replace(step, srun=("--overlap", f"--ntasks={request.nodes * layout.tasks}", *step.srun))
     if dry_run:
-        click.echo(render_step(step))
+        print_data(render_step(step))
         return
     if not image:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")

@@ -11,8 +11,9 @@ import click
 
 from hpcmod.catalogue import lifecycle
 from hpcmod.catalogue.find import Container, find_container
-from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, show_change, tell
+from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues, show_change
 from hpcmod.cli.containers import complete_container
+from hpcmod.cli.output import tell
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.advisory import seconds_of

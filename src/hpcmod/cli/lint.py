@@ -18,9 +18,9 @@ from hpcmod.check.easyconfigs.look import ERROR, RecipeFault, fault
 from hpcmod.check.jobs.files import is_batch_script, read_batch_file
 from hpcmod.check.jobs.lint import lint_job
 from hpcmod.cli.containers import complete_site
+from hpcmod.cli.output import print_data, print_message, print_text
 from hpcmod.errors import HpcmodError, NotFoundError
 from hpcmod.model.site import Site
-from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
@@ -54,15 +54,15 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     found = {path: _lint(path, profile) for path in files}
     if as_json:
         listed = [{"file": str(path), "faults": [asdict(one) for one in faults]} for path, faults in found.items()]
-        click.echo(json.dumps({"version": JSON_VERSION, "files": listed}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "files": listed}, indent=1))
     else:
         for path, faults in found.items():
             for one in faults:
                 head = f"{path}:{one.line}: {one.level}: {one.rule}: {one.what}".replace("\n", "?")
-                click.echo(terminal(head + (f"\n    {one.cure}" if one.cure else "")))
+                print_text(head + (f"\n    {one.cure}" if one.cure else ""))
     levels = [one.level for faults in found.values() for one in faults]
     errors = levels.count(ERROR)
-    click.echo(f"{len(found)} files read: {errors} errors, {len(levels) - errors} warnings", err=True)
+    print_message(f"{len(found)} files read: {errors} errors, {len(levels) - errors} warnings")
     sys.exit(bool(errors))
 
 

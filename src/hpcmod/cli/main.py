@@ -12,9 +12,9 @@ import click
 from click.shell_completion import CompletionItem
 
 import hpcmod
+from hpcmod.cli.output import print_data, print_message, tell
 from hpcmod.cli.verbs import VERBS
 from hpcmod.errors import HpcmodError, explain_os_error
-from hpcmod.render.quote import terminal
 
 
 class _Verbs(click.Group):
@@ -80,9 +80,9 @@ class _Verbs(click.Group):
             err = explain_os_error(fault) if isinstance(fault, OSError) else fault
             if ctx.obj == _AS_JSON:
                 _print_error(err.exit_code, err.message, err.cure)
-            click.echo(f"hpcmod: {terminal(err.message)}", err=True)
+            tell(err.message)
             if err.cure:
-                click.echo(terminal(err.cure), err=True)
+                print_message(err.cure)
             sys.exit(err.exit_code)
 
 
@@ -106,7 +106,7 @@ def asks_for_json(command: click.Command | None, words: Sequence[str]) -> bool:
 def _print_error(code: int, message: str, cure: str) -> None:
     """Print an error for programs: on stdout, as the data would have been."""
     error = {"code": code, "message": message, "cure": cure}
-    click.echo(json.dumps({"version": JSON_VERSION, "error": error}, indent=1))
+    print_data(json.dumps({"version": JSON_VERSION, "error": error}, indent=1))
 
 
 def _listed() -> Iterator[tuple[str, str, str]]:

@@ -14,13 +14,13 @@ from hpcmod import __version__
 from hpcmod.check.binds import explain_binds
 from hpcmod.check.netstack import check_capture
 from hpcmod.cli.findings import show_findings
+from hpcmod.cli.output import print_data, print_message, print_text
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.install.netstack import default_name, plan_capture, read_capture, write_capture
 from hpcmod.machine import load_site
 from hpcmod.model.libraries.netstack import DEFAULT_LIBRARIES, Capture, record_values
 from hpcmod.model.site import Netstack
 from hpcmod.progress import ProgressLine
-from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
@@ -78,7 +78,7 @@ def capture(
     asked = libraries or known.libraries or DEFAULT_LIBRARIES
     plan = plan_capture(asked, os.environ, leave_out=tuple(dict.fromkeys((*known.leave_out, *leave_out))))
     for warning in plan.warnings:
-        click.echo(terminal(f"warning: {warning}"), err=True)
+        print_message(f"warning: {warning}")
     if plan.missing and not allow_missing:
         raise _incomplete(plan)
     if dry_run:
@@ -90,15 +90,15 @@ def capture(
             out or _default_out(known),
             name=name or default_name(plan),
             version=__version__,
-            tell=lambda line: click.echo(line, err=True),
+            tell=print_message,
             progress=progress,
         )
     if not made:
-        click.echo(f"nothing to do: {directory} holds the same libraries", err=True)
+        print_message(f"nothing to do: {directory} holds the same libraries")
     if as_json:
         _print_capture(read_capture(directory), directory, as_json=True)
     else:
-        click.echo(str(directory))
+        print_data(str(directory))
 
 
 def _incomplete(plan: Capture) -> CheckFailedError:
@@ -169,16 +169,16 @@ def _bound_directory() -> Path:
 def _print_capture(found: Capture, directory: Path | None, *, as_json: bool) -> None:
     if as_json:
         place = str(directory) if directory else None
-        click.echo(json.dumps({"version": JSON_VERSION, "directory": place, **record_values(found)}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "directory": place, **record_values(found)}, indent=1))
         return
     if directory:
-        click.echo(terminal(f"directory: {directory}"))
-    click.echo(terminal(f"host: {', '.join(value for _, value in found.host if value)}"))
-    click.echo(terminal(f"needs of the container: glibc {found.glibc_needed or 'unknown'}; {_listed(found.left_out)}"))
+        print_text(f"directory: {directory}")
+    print_text(f"host: {', '.join(value for _, value in found.host if value)}")
+    print_text(f"needs of the container: glibc {found.glibc_needed or 'unknown'}; {_listed(found.left_out)}")
     for one in found.libraries:
-        click.echo(terminal(f"{one.file}\t{one.source}\t{' '.join(one.defines)}"))
+        print_text(f"{one.file}\t{one.source}\t{' '.join(one.defines)}")
     for name, by in found.missing:
-        click.echo(terminal(f"{name}\tnot found, needed by {by}\t"))
+        print_text(f"{name}\tnot found, needed by {by}\t")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
-"""How results are laid out: tables and wrapped lines on a terminal, plain stable lines everywhere else.
+"""The one way to stdout and stderr, and how results are laid out there.
 
+All text is cleaned of control characters on its way to a terminal; other files of cli/ do not call click.echo.
 On a terminal a table has a header and fits its width; words are never cut. In a pipe or a file it has no header, each
 row is one line of any length, and columns are two blanks or more apart: programs can rely on that, or on `--json`.
 """
@@ -21,6 +22,26 @@ _INDENT = "    "
 _NARROWEST = 24  # columns; a last column narrower than this is hard to read
 
 
+def print_text(text: object, *, nl: bool = True) -> None:
+    """Print text for people to stdout; control and bidirectional characters become `?`."""
+    click.echo(terminal(str(text)), nl=nl)
+
+
+def print_data(text: object, *, nl: bool = True) -> None:
+    """Print data for programs to stdout: JSON, paths, scripts. Unchanged in a pipe or file, cleaned on a terminal."""
+    click.echo(terminal(str(text)) if sys.stdout.isatty() else str(text), nl=nl)
+
+
+def print_message(text: object) -> None:
+    """Print text for people to stderr; control and bidirectional characters become `?`."""
+    click.echo(terminal(str(text)), err=True)
+
+
+def tell(line: str) -> None:
+    """Print one line for people to stderr, as `hpcmod: LINE`, cleaned likewise."""
+    print_message(f"hpcmod: {line}")
+
+
 def terminal_width() -> int | None:
     """Return the columns of the terminal that stdout is, or None if it is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -33,7 +54,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     lines = list(render_table(headers, listed, width=width))
     heads = len(lines) - len(list(render_table((), listed, width=width))) if width else 0
     for number, line in enumerate(lines):
-        click.echo(_bold(line) if number < heads else line)
+        click.echo(_bold(line) if number < heads else line)  # cleaned above; a bold header has escapes of ours
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> Iterator[str]:

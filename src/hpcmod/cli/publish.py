@@ -18,15 +18,15 @@ from hpcmod import machine
 from hpcmod.catalogue.candidate import Request
 from hpcmod.catalogue.foresight import Foresight, foresee_publishing
 from hpcmod.catalogue.publish import Bench, Published, publish
-from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
+from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues
 from hpcmod.cli.containers import complete_file
 from hpcmod.cli.environment import environment_of_eb
+from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.cli.signals import ending_tidily
 from hpcmod.image.integrity import Progress, parse_sha256
 from hpcmod.image.settings import make_options
 from hpcmod.model.catalogue.record import record_values
 from hpcmod.progress import ProgressLine, Working
-from hpcmod.render.quote import terminal
 
 
 @click.command("publish")
@@ -103,19 +103,19 @@ def _lines(shown: ExitStack) -> Callable[[str], Progress]:
 def _show(done: Published, *, as_json: bool) -> None:
     if as_json:
         values = {"version": JSON_VERSION, "change": done.change, "record": record_values(done.record)}
-        click.echo(json.dumps(values, indent=1))
+        print_data(json.dumps(values, indent=1))
         return
     if done.change:
         tell(f"change {done.change}; to take it back: hpcmod undo {done.change}")
-    click.echo(done.record.module)
+    print_data(done.record.module)
 
 
 def _show_foresight(found: Foresight, *, as_json: bool) -> None:
     if as_json:
         record = record_values(found.record) if found.record else None
-        click.echo(json.dumps({"version": JSON_VERSION, **asdict(found), "record": record}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **asdict(found), "record": record}, indent=1))
         return
-    click.echo(terminal("\n".join(_render_foresight(found))))
+    print_text("\n".join(_render_foresight(found)))
 
 
 def _render_foresight(found: Foresight) -> list[str]:

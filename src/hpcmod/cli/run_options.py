@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hpcmod.cli.containers import complete_site
+from hpcmod.cli.output import tell
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.site import LAUNCHERS
 
@@ -35,7 +36,7 @@ class CommandOfProgram(click.Command):
             ours = [word for word in asked[asked.index(program[0]) :] if word.startswith("-")]
             if ours:
                 told = f"{' '.join(ours)} is not the program's, although behind it: that comes behind `--`"
-                click.echo(f"hpcmod: {told}.", err=True)
+                tell(f"{told}.")
         return left
 
 

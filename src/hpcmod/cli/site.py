@@ -13,16 +13,15 @@ import click
 from hpcmod import machine, resources
 from hpcmod.check.binds import BindFinding, explain_binds
 from hpcmod.check.site import check_site
-from hpcmod.cli.containers import complete_site, tell
+from hpcmod.cli.containers import complete_site
 from hpcmod.cli.findings import show_findings
-from hpcmod.cli.output import print_table, terminal_width
+from hpcmod.cli.output import print_data, print_table, print_text, tell, terminal_width
 from hpcmod.cli.site_settings import site_settings
 from hpcmod.cli.site_setup import site_setup
 from hpcmod.model.condition import ALWAYS
 from hpcmod.model.profiles.profile import BUILT_IN, merge, merge_written, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.site import JobRules, Launcher, Site, Tunable
-from hpcmod.render.quote import terminal
 from hpcmod.render.toml import render_toml
 
 JSON_VERSION = 1
@@ -38,7 +37,7 @@ _site = click.option(
 
 
 def _print_json(**values: Any) -> None:
-    click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1, default=str))
+    print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1, default=str))
 
 
 @click.group()
@@ -97,7 +96,7 @@ def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -
     if as_json:
         _print_json(**asdict(found.site))
         return
-    click.echo(terminal(render_toml(merge_written(found.profiles))), nl=False)
+    print_data(render_toml(merge_written(found.profiles)), nl=False)
 
 
 def _find(asked: str | None) -> machine.Machine:
@@ -117,7 +116,7 @@ def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
         )
         return
     for key, value, origin in rows:
-        click.echo(f"{key} = {json.dumps(value, default=str)}  # {origin}")
+        print_data(f"{key} = {json.dumps(value, default=str)}  # {origin}")
 
 
 def _rows(found: machine.Machine) -> Iterator[tuple[str, Any, str]]:
@@ -164,9 +163,9 @@ def site_detect(as_json: bool) -> None:
     if as_json:
         _print_json(used=asdict(used.choice), fits=[asdict(one) for one in fits])
         return
-    click.echo(f"used: {used.choice.profile} ({used.choice.reason})")
+    print_text(f"used: {used.choice.profile} ({used.choice.reason})")
     for one in fits:
-        click.echo(f"fits: {one.profile} ({one.reason})")
+        print_text(f"fits: {one.profile} ({one.reason})")
 
 
 @site.command("check")
@@ -208,7 +207,7 @@ def binds(explain: bool, flag: str | None, as_json: bool) -> None:
         return
     for one in found:
         if one.kept:
-            click.echo(str(one.bind))
+            print_text(str(one.bind))
 
 
 def _explain(found: Sequence[BindFinding]) -> None:
@@ -216,7 +215,7 @@ def _explain(found: Sequence[BindFinding]) -> None:
         print_table(("STATE", "BIND", "WHY", "FROM"), map(_explained, found))
         return
     for one in found:  # fields may hold blanks, so tabs separate them for programs
-        click.echo(terminal("\t".join(_explained(one))))
+        print_text("\t".join(_explained(one)))
 
 
 def _explained(one: BindFinding) -> tuple[str, str, str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from hpcmod import machine
+from hpcmod.cli.output import print_data, print_text
 from hpcmod.errors import NotFoundError
 from hpcmod.image.contents import read_facts
 from hpcmod.model.settings import Setting, explain_settings
@@ -44,11 +45,11 @@ def site_settings(name: str | None, image: Path | None, nodes: int | None, flag:
     if as_json:
         rows = [{**asdict(one), "origin": found.origin(f"environment.{one.name}")} for one in settings]
         answer = {"site": found.site.name, "image": str(path) if path else None, "nodes": nodes, "settings": rows}
-        click.echo(json.dumps({"version": JSON_VERSION, **answer}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **answer}, indent=1))
         return
     for one in settings:
-        click.echo(f"{one.name}={one.value}")
-        click.echo(f"    {_tell(one)}  [{found.origin(f'environment.{one.name}')}]")
+        print_data(f"{one.name}={one.value}")
+        print_text(f"    {_tell(one)}  [{found.origin(f'environment.{one.name}')}]")
 
 
 def _tell(one: Setting) -> str:

@@ -11,9 +11,10 @@ import click
 import hpcmod
 from hpcmod.catalogue.setup import SetupFile, make_site_module, setup_files, write_setup
 from hpcmod.catalogue.store import open_catalogue
+from hpcmod.cli.output import print_data, print_message, print_text
 from hpcmod.errors import BadInputError
 from hpcmod.machine import find_machine
-from hpcmod.render.quote import sh_word, terminal
+from hpcmod.render.quote import sh_word
 
 
 @click.command("setup")
@@ -56,8 +57,8 @@ def site_setup(catalogues: Sequence[Path], output: Path | None, site: str | None
         return
     write_setup(files)
     modules = place / "modules"
-    click.echo(modules)
-    click.echo(terminal(f"users say: module use {sh_word(str(modules))}; module load hpcmod"), err=True)
+    print_data(modules)
+    print_message(f"users say: module use {sh_word(str(modules))}; module load hpcmod")
 
 
 def _checked_site(asked: str | None) -> str:
@@ -70,5 +71,5 @@ def _checked_site(asked: str | None) -> str:
 
 def _print(files: Sequence[SetupFile]) -> None:
     for file in files:
-        click.echo(terminal(f"==> {file.path} <=="))
-        click.echo(file.text)
+        print_text(f"==> {file.path} <==")
+        print_data(file.text)

@@ -17,8 +17,8 @@ from hpcmod.check.fit import check_all
 from hpcmod.check.installation import check_installations
 from hpcmod.check.security import check_directory, check_policy
 from hpcmod.cli.findings import show_findings
+from hpcmod.cli.output import print_data, print_text
 from hpcmod.image.contents import read_facts
-from hpcmod.render.quote import terminal
 
 JSON_VERSION = 1
 
@@ -35,14 +35,14 @@ def inspect(image: Path, as_json: bool) -> None:
     """
     facts = read_facts(image)
     if as_json:
-        click.echo(json.dumps({"version": JSON_VERSION, **asdict(facts)}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **asdict(facts)}, indent=1))
         return
-    click.echo(f"architecture: {facts.architecture}")
-    click.echo(f"size: {facts.size} bytes")
+    print_text(f"architecture: {facts.architecture}")
+    print_text(f"size: {facts.size} bytes")
     python = f"{facts.python.version} {facts.python.executable}" if facts.python else "none found"
-    click.echo(terminal(f"python: {python}"))
+    print_text(f"python: {python}")
     for package in facts.packages:
-        click.echo(terminal(f"package: {package.name} {package.version}"))
+        print_text(f"package: {package.name} {package.version}")
 
 
 @click.command()

@@ -12,9 +12,9 @@ from hpcmod.catalogue.trial import Trial, repeat_checks
 from hpcmod.catalogue.whole import IMAGE, verify_container
 from hpcmod.check.doctor import FAIL, OK, Finding
 from hpcmod.check.installation import verify_installed
-from hpcmod.cli.catalogue_options import tell
 from hpcmod.cli.containers import find_meant, look_around
 from hpcmod.cli.findings import show_findings
+from hpcmod.cli.output import tell
 from hpcmod.errors import CheckFailedError, NotFoundError, VerificationError
 from hpcmod.progress import ProgressLine
 

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.cli.output import format_size, print_table, print_wrapped, render_table
+from hpcmod.cli.output import (
+    format_size,
+    print_data,
+    print_message,
+    print_table,
+    print_text,
+    print_wrapped,
+    render_table,
+    tell,
+)
 
 HEADERS = ("MODULE", "STATE", "NOTES")
 ROWS = [
@@ -52,6 +61,29 @@ def test_nothing_printed_reaches_a_terminal_as_an_escape(capsys: pytest.CaptureF
     print_table(("A",), [("x\x1b[31m\ny",)])
     print_wrapped("a\x1bb")
     assert capsys.readouterr().out == "x?[31m y\na?b\n"
+
+
+HOSTILE = "a\x1b]0;b\x07\u202ec"
+
+
+def test_text_and_messages_are_cleaned_of_control_and_bidirectional_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_text(HOSTILE)
+    print_message(HOSTILE)
+    tell(HOSTILE)
+    written = capsys.readouterr()
+    assert written.out == "a?]0;b??c\n"
+    assert written.err == "a?]0;b??c\nhpcmod: a?]0;b??c\n"
+
+
+def test_data_is_unchanged_in_a_pipe_and_cleaned_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_data(HOSTILE)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_data(HOSTILE)
+    assert capsys.readouterr().out == f"{HOSTILE}\na?]0;b??c\n"
 
 
 @pytest.mark.parametrize(

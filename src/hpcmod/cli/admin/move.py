@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from hpcmod.catalogue.admin.move import check_target, move_catalogue
-from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
+from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues
+from hpcmod.cli.output import print_data, tell
 
 
 @click.command()
@@ -30,8 +31,8 @@ def move(target: Path, directory: Path | None, why: str, dry_run: bool, as_json:
         move_catalogue(catalogue, place, actor=make_actor(why))
     if as_json:
         values = {"dry_run": dry_run, "from": str(catalogue.directory), "to": str(place)}
-        click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
         return
-    click.echo(place)
+    print_data(place)
     if not dry_run:
         tell(f"now name {place} in `catalogues` of the site profile, and {place / 'modules/all'} on MODULEPATH")

@@ -14,10 +14,10 @@ import hpcmod
 from hpcmod import machine
 from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
 from hpcmod.cli.admin.choosing import choose_records
-from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues, tell
+from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues
 from hpcmod.cli.containers import complete_container
+from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.errors import CheckFailedError
-from hpcmod.render.quote import terminal
 
 
 @click.command()
@@ -59,14 +59,14 @@ def _show_json(done: Refreshed, *, dry_run: bool) -> None:
     ]
     faults = [{"message": one.message, "cure": one.cure} for one in done.faults]
     values = {"dry_run": dry_run, "change": done.change, "changed": changed, "faults": faults}
-    click.echo(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+    print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
 
 
 def _show(done: Refreshed, *, dry_run: bool) -> None:
     for one in done.renewals:
-        click.echo(terminal(f"{one.record.module}: {_count(one.files)}"))
+        print_text(f"{one.record.module}: {_count(one.files)}")
         for line in one.module_lines if dry_run else ():
-            click.echo(terminal(f"  {line}"))
+            print_text(f"  {line}")
     for fault in done.faults:
         tell(f"left as it is: {fault.message}. {fault.cure}")
     if done.change:

@@ -15,11 +15,11 @@ import click
 
 from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.storage.usage import fold, read_counts
-from hpcmod.cli.catalogue_options import JSON_VERSION, catalogue_option, make_actor, open_catalogues, tell
+from hpcmod.cli.catalogue_options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
+from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.errors import BadInputError
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.usage import Count, add_up
-from hpcmod.render.quote import terminal
 
 
 @click.command()
@@ -65,7 +65,7 @@ def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory
     ]
     if as_json:
         rows = [{"module": one.module, "month": one.month, **_names(one), "loads": one.loads} for one in found]
-        click.echo(json.dumps({"version": JSON_VERSION, "usage": rows}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "usage": rows}, indent=1))
     else:
         _show(found, groups=groups or users, users=users)
 
@@ -90,7 +90,7 @@ def _show(found: list[Count], *, groups: bool, users: bool) -> None:
         return
     widths = [max(map(len, column)) for column in zip(head, *rows)]
     for row in (head, *rows):
-        click.echo(terminal("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip()))
+        print_text("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
 
 
 def _group(number: str) -> str:
