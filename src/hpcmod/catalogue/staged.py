@@ -17,7 +17,7 @@ from hpcmod.catalogue.renderings.kept import (
     installed_files,
     render_files,
 )
-from hpcmod.catalogue.sharing import group_may_write
+from hpcmod.catalogue.sharing import file_mode, group_may_write
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import remove_code
 from hpcmod.errors import CheckFailedError, LackingError
@@ -179,6 +179,7 @@ def _keep(stage: Stage, easyconfig: Path) -> None:
 
 def place_kept(stage: Stage) -> None:
     """Put what is kept where the catalogue looks for it, within `changing`: nobody else looks there."""
+    mode = file_mode(stage.catalogue.directory)
     with replacing_directory(stage.kept) as new:
         for path in (stage.directory / _KEPT).iterdir():
-            write_file(new / path.name, path.read_text(encoding="utf-8"))
+            write_file(new / path.name, path.read_text(encoding="utf-8"), mode=mode)

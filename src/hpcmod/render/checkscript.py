@@ -18,7 +18,9 @@ def render_check(command: str, *, module: str, modulepath: str) -> str:
 
     Notes
     -----
-    A script that is no login shell has no `module`. The variables are those by which EasyBuild finds its modules tool.
+    A script that is not started by a login shell has no `module`. The variables are those by which EasyBuild finds its
+    modules tool. The last `exit` keeps bash from replacing itself with the command: a wrapper would then see hpcmod as
+    its caller, and run the host's Python instead of the container's.
     """
     return f"""\
 if [ -n "${{LMOD_CMD:-}}" ]; then module() {{ eval "$("$LMOD_CMD" bash "$@")"; }}
@@ -27,4 +29,6 @@ elif ! type module >/dev/null 2>&1; then echo {sh(NO_MODULE_TOOL)} >&2; exit 127
 fi
 module use {sh(modulepath)} && module load {sh(module)} || exit
 {command}
+
+exit
 """

@@ -96,6 +96,12 @@ def test_what_is_kept_replaces_what_was_kept_whole(stage: Stage, monkeypatch: py
     assert [path.name for path in stage.kept.parent.iterdir()] == ["1"]
 
 
+def test_the_group_may_change_what_is_kept_as_verify_expects(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(stage, FakeEb(), monkeypatch)
+    place_kept(stage)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in stage.kept.iterdir()} == {0o664}
+
+
 def test_stages_of_catalogues_of_the_same_name_are_apart(stage: Stage, tmp_path: Path) -> None:
     other = Stage(Catalogue(tmp_path / "other" / "shop", "shop"), "Race", "1", stage.state)
     assert other.directory != stage.directory

@@ -28,3 +28,11 @@ def test_without_a_module_tool_that_is_said() -> None:
     script = render_check("true", module="Toy/1.0", modulepath="/m")
     done = subprocess.run(["bash", "--norc", "-c", script], env={}, capture_output=True, text=True)
     assert (done.returncode, "neither LMOD_CMD nor MODULES_CMD" in done.stderr) == (127, True)
+
+
+def test_the_caller_of_a_command_is_bash() -> None:
+    script = render_check("sh -c 'basename \"$(readlink /proc/$PPID/exe)\"; exit 5'", module="Toy/1.0", modulepath="/m")
+    done = subprocess.run(
+        ["bash", "-c", script], env={"LMOD_CMD": "true", "PATH": "/usr/bin:/bin"}, capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("bash\n", 5)
