@@ -35,6 +35,7 @@ from hpcmod.image.locate import image_directories, nowhere, parse_checksum
 from hpcmod.image.source import LocalImage, find_source, get_source, make_source
 from hpcmod.image.trust import vouch_for_sif
 from hpcmod.install import runtime, store
+from hpcmod.install.eb import report_exit_code
 from hpcmod.lock import hold, lock_name
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
@@ -55,6 +56,7 @@ def boundary():
         yield
     except (HpcmodError, OSError) as err:
         fault = err if isinstance(err, HpcmodError) else explain_os_error(err)
+        report_exit_code(fault.exit_code, os.environ)
         raise EasyBuildError("%s", terminal(str(fault)), exit_code=fault.exit_code) from err
 
 

@@ -392,6 +392,7 @@ PAST_FS = {
     "image/settings.py": "makes the cache's own directory for a group",
     "image/sif_labels.py": "changes a file within a Scratch",
     "image/signatures/sif.py": "makes a key ring in the user's own temporary directory",
+    "install/eb.py": "reads an exit code from a temporary directory of this run",
     "install/host_files.py": "reads libraries of the host",
     "install/netstack.py": "reads libraries of the host, fills a Scratch",
     "install/own_default.py": "removes a file beside the user's own modulefile",

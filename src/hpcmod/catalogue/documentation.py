@@ -136,13 +136,18 @@ def make_examples(record: CatalogueRecord, site: Site) -> Iterator[Example]:
     """Make what users of a container can copy and run on a machine; nothing for one that does not load any more."""
     if record.state == "retired":
         return
-    module, command = record.module, "COMMAND"
-    if record.python:
-        command = "python train.py"
-        python = command if "python" in record.commands else f"start-shell {command}"
-        yield Example("Load it, and run a program with its Python", f"module load {module}\n{python}")
+    module = record.module
+    python = next((name for name in ("python", "python3") if name in record.commands), "")
+    if record.python and (python or not record.commands):
+        command = f"{python or 'python'} train.py"
+        on_path = command if python else f"start-shell {command}"
+        yield Example("Load it, and run a program with its Python", f"module load {module}\n{on_path}")
         yield from _job_example(module, site)
+    elif record.commands:
+        command = record.commands[0]
+        yield Example("Load it, and run its command", f"module load {module}\n{command}")
     else:
+        command = "COMMAND"
         yield Example("Load it, and run a command in it", f"module load {module}\nstart-shell {command}")
     yield Example("Without loading the module", f"hpcmod exec {module} {command}\nhpcmod shell {module}")
     yield Example("A copy of your own, which stays when this one goes", f"hpcmod install {module}")

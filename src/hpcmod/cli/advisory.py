@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from hpcmod.catalogue.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.change import changing, write_note
@@ -20,7 +21,7 @@ from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue, find_catalogues
 from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues
 from hpcmod.cli.output import print_data, print_text, tell
-from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.fs.reading import read_file
 from hpcmod.fs.tree import write_file
 from hpcmod.machine import load_site
@@ -126,8 +127,17 @@ def _row(one: Advisory) -> dict[str, Any]:
     return {**asdict(one), "environment": dict(one.environment), "set": dict(one.set), "expired": _expired(one)}
 
 
+def _complete_advisory(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    try:
+        catalogues = find_catalogues(load_site(None, os.environ), os.environ, tell=lambda _: None)
+        found, _faults = _read(catalogues)
+    except (HpcmodError, OSError):  # a shell shows no errors of completion
+        return []
+    return [CompletionItem(one.name) for one in found if one.name.startswith(incomplete)]
+
+
 @advisory.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=_complete_advisory)
 @_as_json
 def advisory_show(name: str, as_json: bool) -> None:
     """Show one advisory whole, whether or not it holds here.

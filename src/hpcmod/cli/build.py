@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 import hpcmod
 from hpcmod import machine, resources
+from hpcmod.cli.containers import site_option
 from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.cli.signals import ending_tidily
 from hpcmod.errors import BadInputError, LackingError
@@ -83,7 +84,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("--dry-run", is_flag=True, help="The same as --print plan.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's).")
-@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+@site_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Build an image with MPI, libfabric and the network plugin.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcmod.cli.containers import look_around
+from hpcmod.cli.containers import look_around, site_option
 from hpcmod.cli.image import TOOL
 from hpcmod.cli.output import print_data, tell
 from hpcmod.cli.recipes import find_recipe
@@ -49,7 +49,7 @@ def bundle() -> None:
 @click.argument("what", metavar="CONTAINER|EASYCONFIG|IMAGE...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Say what the bundle would hold, and write nothing.")
 @click.option("--force", is_flag=True, help="Replace a bundle that is there.")
-@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+@site_option
 def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: bool, site: str | None) -> None:
     """Write containers of a catalogue, easyconfigs (files that end in .eb) and images into one tar.
 

@@ -19,7 +19,7 @@ from hpcmod.cli.admin.refresh import refresh as refresh_verb
 from hpcmod.cli.admin.usage import usage
 from hpcmod.cli.admin.verify import verify
 from hpcmod.cli.catalogue_options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
-from hpcmod.cli.containers import json_option, print_json
+from hpcmod.cli.containers import json_option, print_json, site_option
 from hpcmod.cli.output import print_data, print_table
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
@@ -39,7 +39,7 @@ for command in (refresh_verb, move, verify, usage):
 @click.option("--name", default="", help="What to call it; default: the name of the directory.")
 @click.option("--group", default="", help="Who may publish besides you; everybody may read.")
 @click.option("--count-use/--no-count-use", default=None, help="Let modules count how often they are loaded.")
-@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+@site_option
 @json_option
 def init(directory: Path, name: str, group: str, count_use: bool | None, site: str | None, as_json: bool) -> None:
     """Make a catalogue in a directory on a shared file system; of one that is there, change only what is said.

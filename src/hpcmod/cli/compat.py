@@ -12,6 +12,7 @@ import click
 
 from hpcmod import machine
 from hpcmod.check.compat import make_case
+from hpcmod.cli.containers import site_option
 from hpcmod.cli.output import print_data, print_text
 from hpcmod.errors import CheckFailedError
 from hpcmod.model.compat.rules import RULES
@@ -22,7 +23,7 @@ JSON_VERSION = 1
 
 @click.command()
 @click.argument("image", type=click.Path(path_type=Path))
-@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+@site_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compat(image: Path, site: str | None, as_json: bool) -> None:
     """Check whether an image fits this machine.

@@ -44,6 +44,11 @@ def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> lis
     return [CompletionItem(incomplete, type="file")]
 
 
+def complete_image(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a container, or else a file."""
+    return complete_container(ctx, parameter, incomplete) or complete_file(ctx, parameter, incomplete)
+
+
 site_option = click.option(
     "--site", metavar="NAME|FILE", shell_complete=complete_site, help="Name or file of the site profile."
 )

@@ -18,6 +18,7 @@ import click
 
 import hpcmod
 from hpcmod import machine
+from hpcmod.cli.containers import complete_file, complete_image, site_option
 from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.cli.user import JSON_VERSION
 from hpcmod.errors import BadInputError, NotFoundError
@@ -45,7 +46,7 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's)."),
         click.option("--allow-http", is_flag=True, help="Ask servers over plain http too, where https does not work."),
         click.option("--force", is_flag=True, help="Replace a file that is there."),
-        click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile."),
+        site_option,
     ]
     for flag in reversed(flags):
         command = flag(command)
@@ -53,7 +54,7 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@click.argument("image", metavar="REFERENCE")
+@click.argument("image", metavar="REFERENCE", shell_complete=complete_file)
 @click.option(
     "-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="The file, or the directory it goes to."
 )
@@ -78,7 +79,7 @@ def fetch(image: str, output: Path | None, **flags: Any) -> None:
 
 
 @click.command()
-@click.argument("image", metavar="REFERENCE-OR-FILE")
+@click.argument("image", metavar="REFERENCE-OR-FILE", shell_complete=complete_file)
 @click.argument("output", metavar="OUT.sif", type=click.Path(path_type=Path))
 @click.option(
     "--engine",
@@ -185,7 +186,7 @@ def _print_foreseen(reference: ImageReference, out: Path, options: ObtainOptions
 
 
 @click.command()
-@click.argument("image", metavar="IMAGE|NAME/VERSION")
+@click.argument("image", metavar="IMAGE|NAME/VERSION", shell_complete=complete_image)
 @click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have.")
 @click.option(
     "--key",
@@ -198,7 +199,7 @@ def _print_foreseen(reference: ImageReference, out: Path, options: ObtainOptions
 @click.option("--checks", is_flag=True, help="Of a published container: run its checks again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--allow-http", is_flag=True, help="Ask a registry over plain http too, where https does not work.")
-@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+@site_option
 def verify(
     image: str,
     checksum: str | None,

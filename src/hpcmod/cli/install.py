@@ -11,7 +11,7 @@ import click
 
 from hpcmod.catalogue.copies import loading_commands
 from hpcmod.catalogue.index import release_key
-from hpcmod.cli.containers import Here, check_not_loaded, complete_container, look_around
+from hpcmod.cli.containers import Here, check_not_loaded, complete_container, look_around, site_option
 from hpcmod.cli.output import print_data, tell
 from hpcmod.cli.recipes import Recipe, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.install.eb import call_eb
@@ -34,7 +34,7 @@ from hpcmod.render.quote import sh_word
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan and install nothing.")
 @click.option("--rebuild", is_flag=True, help="Install again; your own packages and an unchanged image are kept.")
-@click.option("--site", help="Name or file of the site profile.")
+@site_option
 def install(containers: tuple[str, ...], prefix: Path | None, dry_run: bool, rebuild: bool, site: str | None) -> None:
     """Install container modules by name or easyconfig.
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from hpcmod import machine, resources
+from hpcmod.cli.containers import complete_container, complete_file
 from hpcmod.cli.job_options import directives, more_of_request, slurm_options
 from hpcmod.cli.job_script import save_script, submit_script, test_script
 from hpcmod.cli.output import print_data, tell
@@ -27,9 +29,15 @@ from hpcmod.process import become
 JSON_VERSION = 1
 
 
+def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a container, or the batch script of `job --lint`."""
+    complete = complete_file if ctx.params.get("lint") else complete_container
+    return complete(ctx, parameter, incomplete)
+
+
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
-@click.argument("module", required=False, default="")
-@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.argument("module", required=False, default="", shell_complete=_complete_module)
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
 @click.option("-N", "--nodes", default=1, help="Default: 1.")
 @click.option("-n", "--ranks", default=0, help="In all, where the nodes may get unequal shares.")
 @click.option("-A", "--account", default="", help="Who pays.")

@@ -19,7 +19,7 @@ from hpcmod.catalogue.candidate import Request
 from hpcmod.catalogue.foresight import Foresight, foresee_publishing
 from hpcmod.catalogue.publish import Bench, Published, publish
 from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues
-from hpcmod.cli.containers import complete_file
+from hpcmod.cli.containers import complete_file, site_option
 from hpcmod.cli.environment import environment_of_eb
 from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.cli.signals import ending_tidily
@@ -50,7 +50,7 @@ from hpcmod.progress import ProgressLine, Working
 @click.option("--description", default="", help="One line, for lists.")
 @click.option("--homepage", default="", help="Address of the software's page.")
 @click.option("--allow-http", is_flag=True, help="Ask servers over plain http too, where https does not work.")
-@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile.")
+@site_option
 @changing_options
 def publish_verb(
     what: str, directory: Path | None, why: str, dry_run: bool, as_json: bool, site: str | None, **asked: Any

@@ -38,9 +38,14 @@ def find_easyconfig(text: str) -> str:
     ------
     BadInputError
         If a bare name is a file of another user in the working directory: an easyconfig is code.
+    NotFoundError
+        If there is nothing at a path; a bare name may still be found by `eb`.
     """
     path = Path(text)
-    if "/" not in text:
+    if "/" in text:
+        if not path.exists():
+            raise NotFoundError(f"{text}: no such file", "See what a catalogue has with: hpcmod ls")
+    else:
         try:
             found = path.stat()
         except OSError:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from hpcmod import machine
+from hpcmod.cli.containers import complete_site
 from hpcmod.cli.output import print_data, print_text
 from hpcmod.errors import NotFoundError
 from hpcmod.image.contents import read_facts
@@ -23,7 +24,13 @@ JSON_VERSION = 1
 @click.argument("name", required=False)
 @click.option("--image", type=click.Path(path_type=Path), help="Image of the run; default: $SIF, without NAME.")
 @click.option("-N", "--nodes", type=click.IntRange(min=1), help="Nodes of the run.")
-@click.option("--site", "flag", metavar="NAME|FILE", help="The profile, instead of the one of this machine.")
+@click.option(
+    "--site",
+    "flag",
+    metavar="NAME|FILE",
+    shell_complete=complete_site,
+    help="The profile, instead of the one of this machine.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def site_settings(name: str | None, image: Path | None, nodes: int | None, flag: str | None, as_json: bool) -> None:
     """Explain the variables that a profile sets for NCCL, RCCL, libfabric and others: which, when and why.

@@ -11,6 +11,7 @@ import click
 import hpcmod
 from hpcmod.catalogue.setup import SetupFile, make_site_module, setup_files, write_setup
 from hpcmod.catalogue.store import open_catalogue
+from hpcmod.cli.containers import complete_site
 from hpcmod.cli.output import print_data, print_message, print_text
 from hpcmod.errors import BadInputError
 from hpcmod.machine import find_machine
@@ -32,7 +33,12 @@ from hpcmod.render.quote import sh_word
     type=click.Path(path_type=Path),
     help="Where the module and its scripts go; default: site/ of the first catalogue.",
 )
-@click.option("--site", metavar="NAME|FILE", help="The site profile that users get; default: hpcmod chooses.")
+@click.option(
+    "--site",
+    metavar="NAME|FILE",
+    shell_complete=complete_site,
+    help="The site profile that users get; default: hpcmod chooses.",
+)
 @click.option("--eb", is_flag=True, help="Put the eb beside hpcmod on PATH too: for a machine without one of its own.")
 @click.option("--dry-run", is_flag=True, help="Print the files instead of writing them.")
 def site_setup(catalogues: Sequence[Path], output: Path | None, site: str | None, eb: bool, dry_run: bool) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from hpcmod.errors import LackingError
+from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.machine import is_profile_file
 from hpcmod.process import Completed, call, clean_path, run, which
 
@@ -16,15 +18,43 @@ _NEUTRAL = Path("/")
 _FILES = ("HPCMOD_CACHE", "HPCMOD_LOCK")
 
 
+_REPORT = "HPCMOD_EXIT_CODE_FILE"
+"""Variable of our runs of `eb`: the file in which the easyblock leaves the exit code of the error it raised."""
+
+_SIGNALLED = 128  # a shell's exit statuses above this: ended by a signal
+
+_EB_MISSING_EASYCONFIG = 4  # EasyBuildExit.MISSING_EASYCONFIG
+
+
 def call_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run `eb` on our own terminal and return its exit status; paths among the arguments must be absolute.
+    """Run `eb` on our own terminal and return an exit code of hpcmod; paths among the arguments must be absolute.
 
     Raises
     ------
     LackingError
         If there is no `eb`.
     """
-    return call([find_eb(environ), *arguments], env=isolated(environ), cwd=_NEUTRAL, tied=True)
+    with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
+        report = Path(directory, "exit-code")
+        ours = {**isolated(environ), _REPORT: str(report)}
+        status = call([find_eb(environ), *arguments], env=ours, cwd=_NEUTRAL, tied=True)
+        return _translate(status, report)
+
+
+def _translate(status: int, report: Path) -> int:
+    """Return the exit code of hpcmod for an exit status of `eb`, whose codes mean other things."""
+    if status <= 0 or status > _SIGNALLED:
+        return status
+    with suppress(OSError, ValueError):
+        return int(report.read_text())
+    return NotFoundError.exit_code if status == _EB_MISSING_EASYCONFIG else CheckFailedError.exit_code
+
+
+def report_exit_code(code: int, environ: Mapping[str, str]) -> None:
+    """Leave an error's exit code where the hpcmod that started `eb` looks for it; nothing without one."""
+    if environ.get(_REPORT):
+        with suppress(OSError):
+            Path(environ[_REPORT]).write_text(str(code))
 
 
 def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:

@@ -18,6 +18,8 @@ from hpcmod.render.quote import lua, tcl, unquote_lua
 SYNTAXES = ("Lua", "Tcl")
 """EasyBuild's names of the two."""
 
+_COLUMNS = 80
+
 MANY_MODULES = 40
 """So many modules tell their packages to `module avail`; the packages of 2,000 would take it four seconds more."""
 
@@ -126,13 +128,13 @@ def render_help(plan: InstallPlan) -> str:
     sections = [
         ("Description", plan.spec.description.strip()),
         ("Use", _usage(plan)),
-        ("Commands", _wrap(", ".join((*plan.commands, "start-shell")))),
+        ("Commands", ", ".join((*plan.commands, "start-shell"))),
         ("Image", "The first of:\n" + "\n".join(plan.sif_places)),
-        ("Python packages in the image", _wrap(", ".join(f"{p.name} {p.version}" for p in plan.packages))),
+        ("Python packages in the image", ", ".join(f"{p.name} {p.version}" for p in plan.packages)),
         ("Labels of the image", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
         ("More information", plan.spec.homepage),
     ]
-    return _visible("\n\n".join(f"{title}\n{'=' * len(title)}\n{text}" for title, text in sections if text))
+    return _visible("\n\n".join(f"{title}\n{'=' * len(title)}\n{_wrap(text)}" for title, text in sections if text))
 
 
 def read_help(modulefile: str) -> str:
@@ -142,14 +144,30 @@ def read_help(modulefile: str) -> str:
 
 
 def _wrap(text: str) -> str:
-    return textwrap.fill(text, width=100, break_long_words=False, break_on_hyphens=False)
+    """Wrap the lines that are longer than a terminal of _COLUMNS; words, e.g. paths, are never cut."""
+    return "\n".join(
+        textwrap.fill(line, width=_COLUMNS, break_long_words=False, break_on_hyphens=False)
+        if len(line) > _COLUMNS
+        else line
+        for line in text.split("\n")
+    )
 
 
 def _usage(plan: InstallPlan) -> str:
+    """Render what to type, each with its meaning on a line of its own: commands leave no room for columns."""
     variable = plan.spec.variable
-    return (
-        "singularity exec $SIF conda-python-simple ARGS            one process with the image's Python\n"
-        "srun ... singularity exec $SIF conda-python-distributed ARGS   one rank of a distributed job\n"
-        "start-shell                                               a shell in the container\n"
-        f"$SIF, $SIF{variable}: the image. $RUNSCRIPTS, $RUNSCRIPTS{variable}: the run scripts, /runscripts inside."
-    )
+    python = {
+        "singularity exec $SIF conda-python-simple ARGS": "one process with the image's Python",
+        "srun ... singularity exec $SIF conda-python-distributed ARGS": "one rank of a distributed job",
+    }
+    usage = {
+        **(python if _has_python(plan) else {}),
+        "start-shell [COMMAND ARGS]": "a shell in the container, or one command",
+        f"$SIF, $SIF{variable}": "the image",
+        f"$RUNSCRIPTS, $RUNSCRIPTS{variable}": "the run scripts; inside the container: /runscripts",
+    }
+    return "\n".join(f"{typed}\n    {meaning}" for typed, meaning in usage.items())
+
+
+def _has_python(plan: InstallPlan) -> bool:
+    return bool(plan.packages) or any(name.startswith("python") for name in plan.commands)

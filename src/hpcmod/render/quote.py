@@ -122,7 +122,7 @@ def markdown(text: str) -> str:
     line = " ".join(terminal(_checked(text.replace("\0", "?"))).split())
     quoted = re.sub(r"[\\`*_\[\]#]", r"\\\g<0>", line.replace("&", "&amp;"))
     quoted = re.sub(r"[<>|~]", lambda found: f"&#{ord(found[0])};", quoted)
-    return re.sub(r"^([-+=:]|\d+(?=[.)]))(.?)", _unlisted, quoted)
+    return re.sub(r"^([-+=:]|\d+(?=[.)](?: |$)))(.?)", _unlisted, quoted)
 
 
 def _unlisted(found: re.Match[str]) -> str:

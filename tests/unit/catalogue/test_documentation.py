@@ -78,6 +78,20 @@ def test_no_example_for_an_image_without_python_runs_python() -> None:
     assert not [text for text in texts if "python" in text]
 
 
+def test_examples_of_a_tool_run_its_own_command() -> None:
+    record = make_record("A/1", python="3.12", commands=("mytool", "pip"))
+    texts = [example.text for example in make_examples(record, load_site("lumi", {}))]
+    assert "module load A/1\nmytool" in texts
+    assert "hpcmod exec A/1 mytool\nhpcmod shell A/1" in texts
+    assert not [text for text in texts if "python" in text]
+
+
+def test_examples_name_the_python_that_is_there() -> None:
+    record = make_record("A/1", python="3.12", commands=("python3",))
+    texts = [example.text for example in make_examples(record, load_site("lumi", {}))]
+    assert "module load A/1\npython3 train.py" in texts
+
+
 def test_a_container_that_does_not_load_any_more_has_no_examples() -> None:
     assert list(make_examples(make_record("A/1", state="retired"), load_site("generic", {}))) == []
 

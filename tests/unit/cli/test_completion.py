@@ -1,9 +1,32 @@
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
 import pytest
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 from hpcmod.cli.main import main
+from hpcmod.process import run
+from tests.verbs import verbs_of
+
+ADVISORY = """
+title = "It hangs"
+text = "on two nodes"
+source = "https://example.org/1"
+issued = 2026-01-01
+expires = 2099-01-01
+[match]
+modules = ["A/*"]
+[match.environment]
+NCCL_NET_GDR_LEVEL = "*"
+[cure]
+unset = ["NCCL_NET_GDR_LEVEL"]
+"""
 
 
 def complete(*words: str) -> set[tuple[str, str]]:
@@ -11,12 +34,66 @@ def complete(*words: str) -> set[tuple[str, str]]:
     return {(one.value, one.type) for one in completion.get_completions(list(words[:-1]), words[-1])}
 
 
-@pytest.mark.parametrize("words", [("site", "show"), ("ls", "--site"), ("lint", "--site"), ("job", "--site")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("site", "show"),
+        ("ls", "--site"),
+        ("lint", "--site"),
+        ("job", "--site"),
+        ("fetch", "--site"),
+        ("convert", "--site"),
+        ("verify", "--site"),
+        ("install", "--site"),
+        ("publish", "--site"),
+        ("build", "--site"),
+        ("compat", "--site"),
+        ("bundle", "export", "--site"),
+        ("catalogue", "init", "--site"),
+        ("catalogue", "refresh", "--site"),
+        ("site", "setup", "--site"),
+        ("site", "settings", "--site"),
+    ],
+)
 def test_names_of_site_profiles_are_completed(words: tuple[str, ...]) -> None:
     assert complete(*words, "lu") == {("lumi", "plain")}
     assert complete(*words, "./x") == {("./x", "file")}
 
 
-@pytest.mark.parametrize("words", [("publish",), ("lint",)])
+@pytest.mark.parametrize("words", [("publish",), ("lint",), ("verify",), ("convert",), ("job", "--lint"), ("job", "A")])
 def test_files_are_completed(words: tuple[str, ...]) -> None:
     assert complete(*words, "a") == {("a", "file")}
+
+
+def site_options(group: click.Group) -> Iterator[tuple[str, click.Parameter]]:
+    for name, command in verbs_of(group).items():
+        yield from ((name, option) for option in command.params if "--site" in option.opts)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {of}", option) for of, option in site_options(command))
+
+
+def test_every_site_option_is_completed() -> None:
+    found = dict(site_options(main))
+    assert "catalogue refresh" in found
+    context = click.Context(main)
+    assert [name for name, one in found.items() if not one.shell_complete(context, "lu")] == []
+
+
+def test_advisories_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue = tmp_path / "catalogue"
+    init = CliRunner().invoke(main, ["catalogue", "init", str(catalogue)])
+    assert init.exit_code == 0, init.output
+    (catalogue / "advisories").mkdir(exist_ok=True)
+    (catalogue / "advisories" / "gdr-level.toml").write_text(ADVISORY)
+    monkeypatch.setenv("HPCMOD_CATALOGUE", str(catalogue))
+    assert complete("advisory", "show", "g") == {("gdr-level", "plain")}
+    assert not complete("advisory", "show", "x")
+
+
+def test_the_script_completes_in_bash() -> None:
+    script = (
+        "source <(hpcmod completion bash); COMP_WORDS=(hpcmod site show lu) COMP_CWORD=3; "
+        '_hpcmod_completion hpcmod; echo "${COMPREPLY[@]}"'
+    )
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    assert run(["bash", "-c", script], env={**os.environ, "PATH": path}).stdout == "lumi\n"

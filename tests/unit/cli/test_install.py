@@ -62,6 +62,8 @@ def test_an_easyconfig_in_the_working_directory_is_named_absolutely_and_is_the_u
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.eb").touch(mode=0o644)
+    (tmp_path / "b.eb").touch()
+    (tmp_path.parent / "c").mkdir(exist_ok=True)
     assert hpcmod("install", "a.eb", "./b.eb", "../c").exit_code == 0
     assert eb.argv == ["eb", f"{tmp_path}/a.eb", f"{tmp_path}/b.eb", f"{tmp_path}/../c"]
     monkeypatch.setattr("hpcmod.cli.recipes.os.geteuid", lambda: 4242)
@@ -69,6 +71,14 @@ def test_an_easyconfig_in_the_working_directory_is_named_absolutely_and_is_the_u
     assert refused.exit_code == 2
     assert "./a.eb" in refused.stderr
     assert hpcmod("install", "./a.eb").exit_code == 0
+
+
+@pytest.mark.parametrize("path", ["./a.eb", "sub/a.eb", "/nowhere/a.eb"])
+def test_a_path_with_no_file_is_not_found_before_eb_starts(eb: FakeCall, path: str) -> None:
+    result = hpcmod("install", path)
+    assert result.exit_code == 3
+    assert f"{path}: no such file" in result.stderr
+    assert not eb.argv
 
 
 @pytest.mark.parametrize("status", [0, 1, 6])

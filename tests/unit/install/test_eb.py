@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.install.eb import isolated, run_eb
+from hpcmod.install.eb import call_eb, isolated, report_exit_code, run_eb
 
 
 def test_nothing_relative_is_left_to_look_for_programs_and_modules_in(
@@ -40,3 +40,27 @@ def test_eb_runs_in_a_directory_where_nobody_plants_anything(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     done = run_eb(["a b"], {"PATH": f".:{program.parent}:/usr/bin:/bin"})
     assert done.stdout == "/\n1 a b\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        pytest.param("exit 0", 0, id="ok"),
+        pytest.param('echo 9 > "$HPCMOD_EXIT_CODE_FILE"; exit 0', 0, id="an error that was overcome"),
+        pytest.param('echo 9 > "$HPCMOD_EXIT_CODE_FILE"; exit 13', 9, id="an error of hpcmod"),
+        pytest.param("exit 4", 3, id="no such easyconfig"),
+        pytest.param("exit 16", 1, id="any other failure"),
+        pytest.param("exit 130", 130, id="interrupted"),
+    ],
+)
+def test_exit_codes_are_those_of_hpcmod(tmp_path: Path, script: str, code: int) -> None:
+    program = tmp_path / "eb"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    assert call_eb([], {"PATH": f"{tmp_path}:/usr/bin:/bin"}) == code
+
+
+def test_an_exit_code_is_reported_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    report_exit_code(9, {})
+    report_exit_code(9, {"HPCMOD_EXIT_CODE_FILE": f"{tmp_path}/code"})
+    assert (tmp_path / "code").read_text() == "9"

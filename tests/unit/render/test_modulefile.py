@@ -99,6 +99,17 @@ def test_the_help_names_everything_a_user_needs() -> None:
         assert word in text
 
 
+def test_the_help_fits_80_columns() -> None:
+    plan = make_example("lumi")
+    plan = replace(plan, spec=replace(plan.spec, description="word " * 40), labels=(("org.label", "text " * 40),))
+    assert not [line for line in render_help(plan).splitlines() if len(line) > 80 and " " in line]
+
+
+def test_the_help_of_a_tool_offers_no_python() -> None:
+    plan = replace(make_example("lumi"), packages=(), commands=("mytool",))
+    assert "conda-python" not in render_help(plan)
+
+
 def test_the_help_has_no_empty_sections() -> None:
     plan = make_example("generic", facts=None)
     text = render_help(replace(plan, spec=replace(plan.spec, homepage="", description="")))

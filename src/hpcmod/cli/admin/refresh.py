@@ -15,14 +15,19 @@ from hpcmod import machine
 from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
 from hpcmod.cli.admin.choosing import choose_records
 from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues
-from hpcmod.cli.containers import complete_container
+from hpcmod.cli.containers import complete_container, complete_site
 from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.errors import CheckFailedError
 
 
 @click.command()
 @click.argument("names", metavar="[NAME[/VERSION]]...", nargs=-1, shell_complete=complete_container)
-@click.option("--site", metavar="NAME|FILE", help="Name or file of the site profile (default: this machine's).")
+@click.option(
+    "--site",
+    metavar="NAME|FILE",
+    shell_complete=complete_site,
+    help="Name or file of the site profile (default: this machine's).",
+)
 @changing_options
 def refresh(
     names: tuple[str, ...], site: str | None, directory: Path | None, why: str, dry_run: bool, as_json: bool
