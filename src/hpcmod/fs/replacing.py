@@ -6,17 +6,16 @@ import contextlib
 import ctypes
 import errno
 import os
-import stat
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError
-from hpcmod.fs.removal import empty, remove_at
-from hpcmod.fs.temporary import resumable_name, temporary_name
+from hpcmod.fs.removal import empty
+from hpcmod.fs.temporary import PRIVATE, is_private, resumable_name, temporary_name
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE = 0o700
 _EXCHANGE = 2  # RENAME_EXCHANGE of linux/fs.h
 
 
@@ -106,18 +105,26 @@ def _open_private(place: int, name: str, *, reuse: bool) -> int:
     """Make a private directory and open it; one that is there is used again only if it is this user's alone."""
     for _ in range(2):
         with contextlib.suppress(FileExistsError):
-            os.mkdir(name, _PRIVATE, dir_fd=place)
+            os.mkdir(name, PRIVATE, dir_fd=place)
         with contextlib.suppress(NotADirectoryError, PermissionError):
             private = os.open(name, _DIRECTORY, dir_fd=place)
-            if _is_private(os.fstat(private)) and (reuse or not os.listdir(private)):
+            if is_private(os.fstat(private)) and (reuse or not os.listdir(private)):
                 return private
             os.close(private)
-        remove_at(place, name)
+        _free(place, name)
     raise OSError(errno.EEXIST, "somebody else makes this name again and again", name)
 
 
-def _is_private(status: os.stat_result) -> bool:
-    return status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+def _free(place: int, name: str) -> None:
+    """Free a name that somebody else has planted; a directory is renamed, for what is in it may be anybody's."""
+    try:
+        os.unlink(name, dir_fd=place)
+    except FileNotFoundError:
+        pass
+    except OSError as err:
+        if err.errno not in (errno.EISDIR, errno.EPERM):
+            raise
+        os.rename(name, f".{secrets.token_hex(8)}.moved-by-hpcmod", src_dir_fd=place, dst_dir_fd=place)
 
 
 def _remove_private(place: int, name: str, private: int) -> None:

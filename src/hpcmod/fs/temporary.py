@@ -1,4 +1,8 @@
-"""Temporary names that tell whose they are, so that what dead processes left can be removed without guessing."""
+"""Temporary names that tell whose they are, so that what dead processes left can be removed without guessing.
+
+Whoever may write a directory can give any of its entries such a name, also a directory that only its owner can change.
+So a directory counts as one of ours by its mode, which only its owner can set, and never by its name alone.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,14 @@ import functools
 import hashlib
 import os
 import secrets
+import stat
+from contextlib import suppress
 from pathlib import Path
 
-from hpcmod.fs.removal import remove_at
+from hpcmod.fs.removal import empty, remove_at
+
+PRIVATE = stat.S_ISVTX | stat.S_IRWXU
+"""Mode of temporary directories: for their owner alone, and with the sticky bit, which says that they are ours."""
 
 _PART = ".hpcmod-part"
 _LONGEST = 150  # bytes of the final name that are kept: with all the rest it stays below the 255 that Linux takes
@@ -28,6 +37,8 @@ def resumable_name(final: str) -> str:
 def clear_leftovers(directory: Path, name: str | None = None, *, alone: bool = False) -> None:
     """Remove the temporary files and directories that dead processes left in a directory.
 
+    A directory that is not empty goes only if it is this user's and was made with the mode `PRIVATE`.
+
     Parameters
     ----------
     name
@@ -45,9 +56,42 @@ def clear_leftovers(directory: Path, name: str | None = None, *, alone: bool = F
             stem, separator, token = found.rpartition(f"{_PART}-")
             is_meant = separator and stem.startswith(".") and (name is None or _stem(name) == f"{stem}{_PART}")
             if is_meant and (alone or _is_dead(place, found, token)):
-                remove_at(place, found)
+                _remove(place, found)
     finally:
         os.close(place)
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Return whether a directory is a temporary one of this user, which nobody else could write."""
+    others = stat.S_IRWXG | stat.S_IRWXO
+    return status.st_uid == os.geteuid() and status.st_mode & (stat.S_ISVTX | others) == stat.S_ISVTX
+
+
+def _remove(place: int, name: str) -> None:
+    try:
+        status = os.stat(name, dir_fd=place, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        remove_at(place, name)
+    elif is_private(status):
+        _remove_directory(place, name)
+    else:
+        with suppress(OSError):  # somebody has renamed a directory of another kind
+            os.rmdir(name, dir_fd=place)
+
+
+def _remove_directory(place: int, name: str) -> None:
+    """Empty and remove a directory, if it still is a temporary one of ours."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+        try:
+            if not is_private(os.fstat(found)):
+                return
+            empty(found)
+        finally:
+            os.close(found)
+        os.rmdir(name, dir_fd=place)
 
 
 def _stem(final: str) -> str:

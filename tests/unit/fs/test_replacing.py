@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import threading
@@ -12,6 +11,7 @@ import pytest
 from hpcmod.errors import VerificationError
 from hpcmod.fs import replacing as replacing_module
 from hpcmod.fs.replacing import replacing, replacing_directory, scratch
+from hpcmod.fs.temporary import PRIVATE
 
 
 def names(directory: Path) -> list[str]:
@@ -80,7 +80,7 @@ def test_what_is_made_in_private_gets_its_name_at_the_end(tmp_path: Path) -> Non
         assert partial.name == "a"
         partial.write_text("new")
         (private,) = tmp_path.iterdir()
-        assert stat.S_IMODE(private.stat().st_mode) == 0o700
+        assert stat.S_IMODE(private.stat().st_mode) == PRIVATE
     assert (tmp_path / "a").read_text() == "new"
     assert names(tmp_path) == ["a"]
 
@@ -140,18 +140,29 @@ def test_an_empty_resumable_directory_does_not_stay(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("planted", ["link", "fifo", "file", "open to others"])
+@pytest.mark.parametrize("planted", ["link", "fifo", "file"])
 def test_what_others_could_have_put_there_is_not_resumed(tmp_path: Path, planted: str) -> None:
     name = tmp_path / f".a.hpcmod-part+{os.getuid()}"
     (tmp_path / "home").mkdir()
     (tmp_path / "home/a").write_text("thesis")
-    {
-        "link": lambda: name.symlink_to("home"),
-        "fifo": lambda: os.mkfifo(name),
-        "file": name.touch,
-        "open to others": lambda: shutil.copytree(tmp_path / "home", name),
-    }[planted]()
+    {"link": lambda: name.symlink_to("home"), "fifo": lambda: os.mkfifo(name), "file": name.touch}[planted]()
     with scratch(tmp_path / "a", resumable=True) as made:
         assert not made.path.exists()
     assert (tmp_path / "home/a").read_text() == "thesis"
     assert names(tmp_path) == ["home"]
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o2770, 0o1777])
+def test_a_directory_that_somebody_gave_the_name_is_not_used_and_keeps_its_files(tmp_path: Path, mode: int) -> None:
+    """A member of the group may rename a directory in which they can change nothing."""
+    renamed = tmp_path / f".a.hpcmod-part+{os.getuid()}"
+    renamed.mkdir()
+    (renamed / "a").write_text("thesis")
+    renamed.chmod(mode)
+    with scratch(tmp_path / "a", resumable=True) as made:
+        assert not made.path.exists()
+        made.path.write_text("new")
+        made.put()
+    moved, final = names(tmp_path)
+    assert final == "a"
+    assert (tmp_path / moved / "a").read_text() == "thesis"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.fs import temporary
-from hpcmod.fs.temporary import clear_leftovers, resumable_name, temporary_name
+from hpcmod.fs.temporary import PRIVATE, clear_leftovers, resumable_name, temporary_name
 
 NAME_OF_A_DEAD_PROCESS = "from hpcmod.fs.temporary import temporary_name; print(temporary_name('x.sif'))"
 
@@ -42,10 +42,23 @@ def test_what_dead_processes_left_goes_and_what_living_ones_use_stays(tmp_path: 
 
 def test_directories_go_with_what_is_in_them_and_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
-    (tmp_path / dead_name() / "a").mkdir(parents=True)
+    left = tmp_path / dead_name()
+    (left / "a").mkdir(parents=True)
+    left.chmod(PRIVATE)
+    (tmp_path / dead_name()).mkdir()
     (tmp_path / dead_name()).symlink_to(tmp_path)
     clear_leftovers(tmp_path)
     assert names(tmp_path) == ["kept"]
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o2770, 0o1777])
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_directory_that_somebody_gave_such_a_name_stays(tmp_path: Path, mode: int, alone: bool) -> None:
+    renamed = tmp_path / dead_name()
+    (renamed / "thesis").mkdir(parents=True)
+    renamed.chmod(mode)
+    clear_leftovers(tmp_path, alone=alone)
+    assert (renamed / "thesis").is_dir()
 
 
 def test_only_the_leftovers_of_one_name_go_if_it_is_given(tmp_path: Path) -> None:

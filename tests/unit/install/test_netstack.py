@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundError
+from hpcmod.fs.temporary import PRIVATE
 from hpcmod.install.netstack import captured_directories, default_name, read_capture, write_capture
 from hpcmod.model.libraries.netstack import RECORD
 from tests.elf_files import elf
@@ -201,6 +202,7 @@ def test_an_existing_directory_is_never_written_into(host: Path, tmp_path: Path)
 def test_what_a_killed_capture_left_is_cleared(host: Path, tmp_path: Path) -> None:
     left = tmp_path / "out/.1.hpcmod-part-99999"
     left.mkdir(parents=True)
+    left.chmod(PRIVATE)
     (left / "libfabric.so.1").write_bytes(b"half")
     written(planned(host), tmp_path / "out")
     assert not left.exists()

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError, LackingError
+from hpcmod.fs.temporary import PRIVATE, is_private
 from hpcmod.process import follow, run, which
 
 ELSEWHERE = "build elsewhere: HPCMOD_BUILD_DIR=DIRECTORY"
@@ -134,7 +135,8 @@ def open_place(
     clear_place(directory, environ)
     runroot = _runroot(directory, environ)
     try:
-        directory.mkdir(parents=True)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=PRIVATE)
         # XDG_RUNTIME_DIR stays: the logins of registries are there
         place = Place(directory, runroot, {**environ, "TMPDIR": str(directory / "tmp")}, tell)
         for needed in (place.context, place.temporary, runroot):
@@ -152,20 +154,24 @@ def clear_place(directory: Path, environ: Mapping[str, str]) -> None:
     LackingError
         If it cannot be removed, or is another user's: both names can be guessed, and may be in a directory for all.
     """
-    paths = (_runroot(directory, environ), directory)
-    for path in paths:
-        _check_ours(path)
+    runroot = _runroot(directory, environ)
+    _check_ours(runroot)
+    _check_ours(directory, is_private)
     _end_session(directory / _SESSION)
-    for path in paths:
+    for path in (runroot, directory):
         remove_tree(path, environ)
 
 
-def _check_ours(path: Path) -> None:
-    """Refuse what another user has put there: its note would have us end our own processes."""
+def _check_ours(path: Path, is_ours: Callable[[os.stat_result], bool] = lambda _: True) -> None:
+    """Refuse what another user has put there, or renamed: its note would have us end our own processes."""
     with contextlib.suppress(FileNotFoundError):
-        owner = path.lstat().st_uid
-        if owner != os.geteuid():
-            raise LackingError(f"{path}: belongs to the user {owner}", f"Have it removed, or {ELSEWHERE}.")
+        status = path.lstat()
+        if status.st_uid != os.geteuid():
+            raise LackingError(f"{path}: belongs to the user {status.st_uid}", f"Have it removed, or {ELSEWHERE}.")
+        if not is_ours(status):
+            raise LackingError(
+                f"{path}: is not a directory that hpcmod made for a build", f"Rename or remove it, or {ELSEWHERE}."
+            )
 
 
 def remove_tree(path: Path, environ: Mapping[str, str]) -> None:

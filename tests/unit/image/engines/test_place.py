@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import LackingError
+from hpcmod.fs.temporary import PRIVATE
 from hpcmod.image.engines.place import build_directory, clear_place, open_place
 
 ENVIRON = {"PATH": os.environ["PATH"]}
@@ -29,8 +30,19 @@ def test_a_place_goes_with_all_that_is_in_it_also_after_a_fault(tmp_path: Path) 
 def test_a_place_is_empty_whatever_an_earlier_build_left_there(tmp_path: Path) -> None:
     left = build_directory(tmp_path, "x.sif") / "storage"
     left.mkdir(parents=True)
+    left.parent.chmod(PRIVATE)
     with open_place(tmp_path, "x.sif", ENVIRON) as place:
         assert not left.exists() and sorted(path.name for path in place.directory.iterdir()) == ["context", "tmp"]
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o2770, 0o1777])
+def test_a_directory_that_somebody_gave_the_name_of_a_place_stays(tmp_path: Path, mode: int) -> None:
+    renamed = build_directory(tmp_path, "x.sif")
+    (renamed / "thesis").mkdir(parents=True)
+    renamed.chmod(mode)
+    with pytest.raises(LackingError, match="not a directory that hpcmod made"), open_place(tmp_path, "x.sif", ENVIRON):
+        pass
+    assert (renamed / "thesis").is_dir()
 
 
 def test_another_images_place_is_left_alone(tmp_path: Path) -> None:
@@ -106,7 +118,7 @@ def runs(pid: int) -> bool:
 
 def test_a_process_that_has_only_the_number_of_an_earlier_build_is_left_alone(tmp_path: Path) -> None:
     directory = build_directory(tmp_path, "x.sif")
-    directory.mkdir()
+    directory.mkdir(mode=PRIVATE)
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as other:
         (directory / "session").write_text(f"{other.pid} 1")  # started a clock tick after the machine
         clear_place(directory, ENVIRON)
@@ -116,7 +128,7 @@ def test_a_process_that_has_only_the_number_of_an_earlier_build_is_left_alone(tm
 
 def test_a_process_of_another_machine_that_sees_the_same_disk_is_left_alone(tmp_path: Path) -> None:
     directory = build_directory(tmp_path, "x.sif")
-    directory.mkdir()
+    directory.mkdir(mode=PRIVATE)
     argv = ["bash", "-c", "sleep 300 >/dev/null & echo $$ $!"]  # the leader of the session is gone: no start tells it
     done = subprocess.run(argv, start_new_session=True, stdout=subprocess.PIPE, text=True, check=True)
     session, member = map(int, done.stdout.split())
@@ -130,7 +142,7 @@ def test_a_place_of_another_user_is_refused_and_its_note_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = build_directory(tmp_path, "x.sif")
-    directory.mkdir()
+    directory.mkdir(mode=PRIVATE)
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as mine:
         started = Path(f"/proc/{mine.pid}/stat").read_text().rpartition(")")[2].split()[19]
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
