@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import groupby
@@ -13,7 +13,7 @@ from pathlib import Path
 from hpcmod.catalogue.advisories import read_advisories
 from hpcmod.catalogue.compare import Change, compare
 from hpcmod.catalogue.index import release_key
-from hpcmod.catalogue.renderings.kept import read_module
+from hpcmod.catalogue.renderings.kept import read_module, software_of
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.fs.replacing import replacing_directory
@@ -34,7 +34,9 @@ from hpcmod.model.catalogue.container_page import (
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.plan import RUNTIMES, WELL_KNOWN_COMMANDS
 from hpcmod.model.site import Site
+from hpcmod.model.spec import COMMAND_NAME
 from hpcmod.render.jobscript import render_jobscript
 from hpcmod.render.modulefile import read_help
 from hpcmod.render.notice import render_cure
@@ -46,6 +48,9 @@ MARK = ".hpcmod-docs"
 
 _PLACEHOLDERS = {"time": "01:00:00"}
 """Values of options of sbatch in an example; others are the option's name in capitals."""
+
+_LISTED_COMMANDS = 8
+"""How many commands of a tool the title of an example names."""
 
 
 def make_documentation(
@@ -75,7 +80,13 @@ def make_documentation(
     pages = [
         ContainerPage(
             record,
-            examples=tuple(make_examples(record, _site_of(record.site, tuple(environ.items())))),
+            examples=tuple(
+                make_examples(
+                    record,
+                    _site_of(record.site, tuple(environ.items())),
+                    _commands_on_path(found[record.module][0], record),
+                )
+            ),
             help=_help_of(found[record.module][0], record),
             advisories=tuple(
                 make_problem(one, render_cure(one))
@@ -132,25 +143,55 @@ def _help_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
     return read_help(read_module(catalogue, record, "Lua") or "")
 
 
-def make_examples(record: CatalogueRecord, site: Site) -> Iterator[Example]:
-    """Make what users of a container can copy and run on a machine; nothing for one that does not load any more."""
+def _commands_on_path(catalogue: Catalogue, record: CatalogueRecord) -> Collection[str] | None:
+    """List the commands that the module of a container puts on PATH; None if its scripts cannot be listed."""
+    try:
+        return sorted(path.name for path in (software_of(catalogue, record) / "bin").iterdir())
+    except OSError:
+        return None
+
+
+def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] | None = None) -> Iterator[Example]:
+    """Make what users of a container can copy and run on a machine; nothing for one that does not load any more.
+
+    Parameters
+    ----------
+    on_path
+        Names of the commands that its module puts on PATH; None: the well-known ones that the image has.
+    """
     if record.state == "retired":
         return
     module = record.module
+    wrapped = WELL_KNOWN_COMMANDS if on_path is None else on_path
     python = next((name for name in ("python", "python3") if name in record.commands), "")
-    if record.python and (python or not record.commands):
-        command = f"{python or 'python'} train.py"
-        on_path = command if python else f"start-shell {command}"
-        yield Example("Load it, and run a program with its Python", f"module load {module}\n{on_path}")
+    has_python = bool(record.python and (python or not record.commands))
+    command = f"{python or 'python'} train.py"
+    if not has_python or _own_commands(wrapped, record):
+        own, title = _choose_command(record, wrapped)
+        command = command if has_python else own
+        yield Example(title, f"module load {module}\n{own if own in wrapped else f'start-shell {own}'}")
+    if has_python:
+        runs = command if python in wrapped else f"start-shell {command}"
+        yield Example("Load it, and run a program with its Python", f"module load {module}\n{runs}")
         yield from _job_example(module, site)
-    elif record.commands:
-        command = record.commands[0]
-        yield Example("Load it, and run its command", f"module load {module}\n{command}")
-    else:
-        command = "COMMAND"
-        yield Example("Load it, and run a command in it", f"module load {module}\nstart-shell {command}")
     yield Example("Without loading the module", f"hpcmod exec {module} {command}\nhpcmod shell {module}")
     yield Example("A copy of your own, which stays when this one goes", f"hpcmod install {module}")
+
+
+def _choose_command(record: CatalogueRecord, wrapped: Collection[str]) -> tuple[str, str]:
+    """Choose the command of a tool for an example, and the title of the example."""
+    names = _own_commands(wrapped, record) or [name for name in record.commands if COMMAND_NAME.fullmatch(name)]
+    chosen = [name for name in names if name.lower() == record.name.lower()] or names
+    if len(chosen) == 1 or (chosen[:1] and chosen[0] in wrapped):
+        return chosen[0], f"Load it, and run {chosen[0]}"
+    listed = ", ".join([*names[:_LISTED_COMMANDS], *["..."][: len(names) - _LISTED_COMMANDS]])
+    return "COMMAND", f"Load it, and run one of its commands: {listed}" if names else "Load it, and run a command in it"
+
+
+def _own_commands(wrapped: Collection[str], record: CatalogueRecord) -> list[str]:
+    """List the commands on PATH that are the tool's, not hpcmod's and not those of every Python."""
+    others = {*WELL_KNOWN_COMMANDS, *RUNTIMES, "start-shell", f"python{record.python}", f"pip{record.python}"}
+    return [name for name in wrapped if name not in others and COMMAND_NAME.fullmatch(name)]
 
 
 def _job_example(module: str, site: Site) -> Iterator[Example]:

@@ -75,7 +75,7 @@ def _of_image(facts: ImageFacts) -> dict[str, Any]:
         "environment": _texts(facts.environment),
         "packages": tuple(Package(_text(one.name), _text(one.version)) for one in facts.packages),
         "python": facts.python.version if facts.python else "",
-        "commands": tuple(_text(command) for command in facts.commands),
+        "commands": tuple(sorted({_text(command) for command in (*facts.commands, *facts.tools)})),
     }
 
 

@@ -7,12 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.image.contents import find_python, read_environment
+from hpcmod.image.contents import DEFAULT_PATH, find_python, read_environment
 from hpcmod.image.sif import open_image, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
-
-_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-"""What both runtimes give a container whose image sets no PATH."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ def read_commands(image: Path, paths: Iterable[str] = ()) -> ImageCommands:
         squashfs = Squashfs(file, partition.offset, partition.size)
         environment, search_path = read_environment(squashfs)
         python = find_python(squashfs, environment, search_path)
-        places = dict.fromkeys([*([f"{python.prefix}/bin"] if python else []), *search_path, *_PATH])
+        places = dict.fromkeys([*([f"{python.prefix}/bin"] if python else []), *search_path, *DEFAULT_PATH])
         there = [place for place in places if squashfs.find(place)]
         names = (posixpath.basename(name) for place in there for name in squashfs.listdir(place))
         absent = tuple(place for place in search_path if place not in there)

@@ -22,6 +22,10 @@ _ENVIRONMENT = "/.singularity.d/env"
 _LABELS = "/.singularity.d/labels.json"
 _CONDA_ROOTS = ("/opt/miniconda3", "/opt/miniforge3", "/opt/conda")
 _SYSTEM_PREFIXES = ("/usr/local", "/usr", "")
+_SYSTEM_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", *_SYSTEM_DIRECTORIES)
+"""What both runtimes give a container whose image sets no PATH."""
 
 _ASSIGNMENT = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
 _ASSIGNED = re.compile(r"(?:^|[\s;&(])([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
@@ -66,7 +70,8 @@ def read_facts(path: Path | str) -> ImageFacts:
             size=sif.size,
             python=python,
             packages=_read_packages(squashfs, python) if python else (),
-            commands=_read_commands(squashfs, python) if python else (),
+            commands=_executables(squashfs, f"{python.prefix}/bin") if python else (),
+            tools=_read_tools(squashfs, search_path, python),
             labels=_read_labels(squashfs),
             environment=tuple(environment.items()),
             assigned=_read_assigned(squashfs),
@@ -266,9 +271,15 @@ def _read_package(squashfs: Squashfs, directory: str, name: str) -> Package | No
     return Package(*named.groups()) if named else None
 
 
-def _read_commands(squashfs: Squashfs, python: PythonFacts) -> tuple[str, ...]:
-    """List the executables beside the Python, sorted."""
-    directory = f"{python.prefix}/bin"
+def _read_tools(squashfs: Squashfs, search_path: list[str], python: PythonFacts | None) -> tuple[str, ...]:
+    """List the executables on PATH that come neither with the system nor with the Python, sorted."""
+    known = (*_SYSTEM_DIRECTORIES, f"{python.prefix}/bin") if python else _SYSTEM_DIRECTORIES
+    places = {squashfs.real_path(place) for place in (*search_path, *DEFAULT_PATH)}
+    places -= {squashfs.real_path(place) for place in known}
+    return tuple(sorted({name for place in places if place for name in _executables(squashfs, place)}))
+
+
+def _executables(squashfs: Squashfs, directory: str) -> tuple[str, ...]:
     names = squashfs.listdir(directory)
     return tuple(sorted(name for name in names if _is_executable(squashfs, f"{directory}/{name}")))
 

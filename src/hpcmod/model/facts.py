@@ -40,6 +40,8 @@ class ImageFacts:
     """Sorted by name, case ignored."""
     commands: tuple[str, ...] = ()
     """Names of the executables beside the Python, sorted."""
+    tools: tuple[str, ...] = ()
+    """Names of the other executables on PATH, sorted; those in directories of the system (/usr/bin, ...) left out."""
     labels: tuple[tuple[str, str], ...] = ()
     """From /.singularity.d/labels.json, sorted by key; text from outside, hostile until quoted."""
     environment: tuple[tuple[str, str], ...] = ()

@@ -80,7 +80,7 @@ def test_no_example_for_an_image_without_python_runs_python() -> None:
 
 def test_examples_of_a_tool_run_its_own_command() -> None:
     record = make_record("A/1", python="3.12", commands=("mytool", "pip"))
-    texts = [example.text for example in make_examples(record, load_site("lumi", {}))]
+    texts = [example.text for example in make_examples(record, load_site("lumi", {}), ("mytool", "start-shell"))]
     assert "module load A/1\nmytool" in texts
     assert "hpcmod exec A/1 mytool\nhpcmod shell A/1" in texts
     assert not [text for text in texts if "python" in text]
@@ -90,6 +90,43 @@ def test_examples_name_the_python_that_is_there() -> None:
     record = make_record("A/1", python="3.12", commands=("python3",))
     texts = [example.text for example in make_examples(record, load_site("lumi", {}))]
     assert "module load A/1\npython3 train.py" in texts
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"commands": ("solve",)}, "start-shell solve", id="the only one"),
+        pytest.param({"commands": ("mesh", "vendor-solver")}, "start-shell vendor-solver", id="the one of its name"),
+        pytest.param({"commands": ("mesh", "post")}, "start-shell COMMAND", id="several"),
+        pytest.param({"commands": ("$(reboot)",)}, "start-shell COMMAND", id="a hostile name"),
+        pytest.param({"commands": ("env", "solve"), "on_path": ("solve", "start-shell")}, "solve", id="on PATH"),
+        pytest.param({"commands": ("python3", "x"), "on_path": ("python3", "x")}, "x", id="on PATH, beside Python's"),
+    ],
+)
+def test_examples_name_the_commands_of_the_tool(fields: dict[str, tuple[str, ...]], expected: str) -> None:
+    record = make_record("Vendor-Solver/1", python="", commands=fields["commands"])
+    examples = list(make_examples(record, load_site("generic", {}), fields.get("on_path")))
+    assert examples[0].text == f"module load Vendor-Solver/1\n{expected}"
+    assert examples[1].text.startswith(f"hpcmod exec Vendor-Solver/1 {expected.removeprefix('start-shell ')}\n")
+
+
+def test_several_commands_of_a_tool_are_listed() -> None:
+    examples = list(make_examples(make_record("A/1", python="", commands=("mesh", "post")), load_site("generic", {})))
+    assert examples[0].title == "Load it, and run one of its commands: mesh, post"
+
+
+def test_a_tool_with_python_whose_wrappers_are_its_own_does_not_run_the_hosts_python() -> None:
+    record = make_record("A/1", commands=("python", "solve"))
+    texts = [example.text for example in make_examples(record, load_site("generic", {}), ("solve", "start-shell"))]
+    assert texts[:2] == ["module load A/1\nsolve", "module load A/1\nstart-shell python train.py"]
+
+
+def test_the_pages_know_which_commands_a_container_has_on_path(tmp_path: Path) -> None:
+    catalogue = make_catalogue(tmp_path, make_record("A/1", python="", commands=("env", "solve")))
+    (catalogue.software / "A/1/bin").mkdir(parents=True)
+    for name in ("solve", "start-shell", "singularity"):
+        (catalogue.software / "A/1/bin" / name).touch()
+    assert page(document(catalogue), "A/1").examples[0].text == "module load A/1\nsolve"
 
 
 def test_a_container_that_does_not_load_any_more_has_no_examples() -> None:

@@ -61,6 +61,41 @@ def test_an_image_without_python_has_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("script", "tools"),
+    [
+        pytest.param("", ("mesh", "solve"), id="no PATH of its own"),
+        pytest.param(
+            "PATH=/opt/vendor/bin:/usr/local/bin:/usr/bin", ("mesh", "post", "solve"), id="a directory in /opt"
+        ),
+        pytest.param('PATH="/opt/vendor/bin:$PATH"', ("mesh", "post", "solve"), id="PATH that is extended"),
+        pytest.param(
+            "PATH=/opt/vendor/bin/:/none", ("mesh", "post", "solve"), id="a slash at the end, and a directory it lacks"
+        ),
+    ],
+)
+def test_commands_on_path_outside_system_directories_are_the_tools_own(
+    tmp_path: Path, script: str, tools: tuple[str, ...]
+) -> None:
+    tree: dict[str, Node] = {
+        "/usr/bin/env": Program(),
+        "/bin": Link("usr/bin"),
+        "/usr/local/bin/solve": Program(),
+        "/usr/local/bin/mesh": Link("/opt/vendor/mesh-3"),
+        "/opt/vendor/mesh-3": Program(),
+        "/opt/vendor/bin/post": Program(),
+        "/usr/local/bin/README": "",
+        f"{ENV}/90-environment.sh": script + "\n",
+    }
+    assert facts_of(tmp_path, tree).tools == tools
+
+
+def test_what_lies_beside_the_python_is_listed_once(tmp_path: Path) -> None:
+    tree = {**python_tree("/usr/local"), "/usr/local/bin/solve": Program()}
+    facts = facts_of(tmp_path, tree)
+    assert (facts.commands, facts.tools) == (("python3", "python3.12", "solve"), ())
+
+
+@pytest.mark.parametrize(
     ("script", "prefix"),
     [
         pytest.param("WITH_CONDA='. /srv/conda/bin/activate torch'", "/srv/conda/envs/torch", id="WITH_CONDA"),
