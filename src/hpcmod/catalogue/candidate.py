@@ -117,8 +117,10 @@ def sif_on_disk(reference: ImageReference) -> Path | None:
 def _checked(request: Request, made: Candidate) -> Candidate:
     bad = [text for text in (made.name, made.version, made.sif, made.easyconfig) if not is_file_name(text)]
     if bad:
+        named = f"{bad[0]!r} cannot be part of the name of a module or of a file"
+        unnamed = "no name or version given, and no image file whose labels have them"
         raise BadInputError(
-            f"{request.what}: {bad[0]!r} cannot be part of the name of a module or of a file",
+            f"{request.what}: {named if bad[0] else unnamed}",
             "Say what it is to be called: --name PyTorch --version 2.7.1-rocm-6.2.4-singularity",
         )
     return made
@@ -219,7 +221,7 @@ def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str) -> str
             versionsuffix=dash + suffix,
             image=candidate.sif,
             source_urls=(reference,) if whole else (),
-            download_instructions="" if whole else "The image lies in the catalogue that published it",
+            download_instructions="" if whole else "The image is in the catalogue that published it",
             checksum=sha256,
             wrapped_commands=tuple(name for name, words in candidate.commands if words == (name,)),
             command_words=tuple((name, words) for name, words in candidate.commands if words != (name,)),

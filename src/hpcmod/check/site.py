@@ -47,7 +47,7 @@ def _check_images(site: Site) -> Iterator[Finding]:
     for directory in site.central:
         path = Path(directory)
         if not path.is_dir():
-            found, cure = "no such directory", "Images are not looked for there: users keep a copy of their own."
+            found, cure = "no such directory", "No images are found there: users keep a copy of their own."
             yield Finding(WARN, f"images {directory}", found, cure)
         elif not os.access(path, os.R_OK | os.X_OK):
             yield Finding(WARN, f"images {directory}", "not readable by you", "Ask the site who may use its images.")
@@ -61,7 +61,7 @@ def _check_binds(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
         if one.kept:
             yield Finding(OK, subject, f"{one.bind}: {one.why}" if str(one.bind) != one.asked else one.why)
         elif one.missing:
-            cure = "A job on a node of this kind would lack it. On a login node it may be right; else mend the profile"
+            cure = "Jobs on such a node would lack it. This may be right on a login node; otherwise fix the profile"
             yield Finding(FAIL, subject, one.why, f"{cure}: {one.bind.origin}.")
         else:
             cure = "" if one.bind.origin.startswith("$") else f"Left out; asked for in {one.bind.origin}."
@@ -87,7 +87,7 @@ def _check_gpus(site: Site) -> Iterator[Finding]:
     if site.gpu_vendor in here:
         yield Finding(OK, "GPUs", f"the driver of {site.gpu_vendor} is loaded")
     elif site.gpu_vendor:
-        cure = "Right on a login node; a job here would see no GPU."
+        cure = "Expected on a login node; a job here would see no GPU."
         yield Finding(WARN, "GPUs", f"no driver of {site.gpu_vendor} on this node", cure)
     for vendor in here:
         if vendor != site.gpu_vendor:
@@ -98,7 +98,7 @@ def _check_gpus(site: Site) -> Iterator[Finding]:
 def _check_network(site: Site) -> Iterator[Finding]:
     absent = [name for name in site.nics if not (NETWORK / name).exists()]
     if absent:
-        cure = "Right on a login node; a job on several nodes would not find the fast network."
+        cure = "Expected on a login node; a job on several nodes would not find the fast network."
         yield Finding(WARN, "network", f"no interface {', '.join(absent)}", cure)
     elif site.nics:
         yield Finding(OK, "network", ", ".join(site.nics))
@@ -113,7 +113,7 @@ def _check_cores(site: Site) -> Iterator[Finding]:
         yield Finding(OK, "cores", f"{threads} hardware threads, as node type {' and '.join(alike)}")
     elif known:
         types = ", ".join(f"{node.name} {node.all_cores * node.threads_per_core}" for node in known)
-        cure = "Right on a login node; on a compute node the masks would be wrong: mend [nodes]."
+        cure = "Expected on a login node; on a compute node the masks would be wrong: fix [nodes]."
         yield Finding(WARN, "cores", f"{threads} hardware threads here; node types have {types}", cure)
 
 

@@ -65,7 +65,7 @@ def test_what_is_there_is_ok(node: Path) -> None:
         ('[binds]\noptional = ["{node}/no"]', "bind {node}/no", OK, "Left out; asked for in"),
         ('[gpu]\nvendor = "nvidia"', "GPUs", WARN, "generic-amd"),
         ('[network]\ninterfaces = ["hsn0", "hsn1"]', "network", WARN, "login node"),
-        ("[nodes.other]\ncores = 99999", "cores", WARN, "mend [nodes]"),
+        ("[nodes.other]\ncores = 99999", "cores", WARN, "fix [nodes]"),
         ('[caches]\nnode_local = "{node}/no"', "caches", WARN, "compute nodes only"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -107,5 +108,15 @@ def _find_missing_commands(
         for name in wanted:
             if name not in known and "/" not in name:
                 near = difflib.get_close_matches(name, sorted(known), n=1)
-                add = f"If it is a Python package, add it: hpcmod exec {installed.module} pip install {name}"
+                add = _how_to_add(name, installed)
                 yield f"there is no {what} {name} in {installed.module}", f"Did you mean {near[0]}?" if near else add
+
+
+def _how_to_add(name: str, installed: Installed) -> str:
+    """Return how to add a command; in a copy of the site only the site can."""
+    if os.access(installed.root, os.W_OK):
+        return f"If it is a Python package, add it: hpcmod exec {installed.module} pip install {name}"
+    return (
+        f"If it is a Python package, add it to a copy of your own: run hpcmod install {installed.module}, "
+        f"then the line that it prints, then pip install {name}"
+    )

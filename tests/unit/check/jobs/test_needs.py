@@ -120,6 +120,14 @@ def test_a_profiler_that_the_image_lacks_is_named(installed: Installed) -> None:
 
 
 @needs_mksquashfs
+def test_a_profiler_is_added_to_a_copy_of_ones_own(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = JobRequest(("train.py",), script_options=("--profile-rank", "0", "--profiler", "scalene"))
+    monkeypatch.setattr("os.access", lambda path, mode: path != installed.root)  # the site's copy
+    ((_, cure),) = find_missing(asked, installed)
+    assert "hpcmod install Toy/1.0" in cure
+
+
+@needs_mksquashfs
 def test_packages_in_a_squashfs_may_hold_any_command(installed: Installed) -> None:
     (installed.root / "user-software.squashfs").touch()
     assert find_missing(JobRequest(("torchrum",)), installed) == ()
