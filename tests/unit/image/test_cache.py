@@ -4,7 +4,6 @@ import errno
 import hashlib
 import json
 import os
-import socket
 import threading
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, N
 from hpcmod.image import cache as cache_module
 from hpcmod.image.cache import Cache
 from hpcmod.image.cache_entry import Entry, choose
+from tests.locks import write_dead_lock
 
 pytestmark = pytest.mark.slow
 
@@ -356,8 +356,7 @@ def test_others_may_change_a_file_of_ours_that_is_open_to_them(cache: Cache) -> 
 
 def test_gc_removes_the_locks_of_killed_processes(cache: Cache) -> None:
     cache.prepare()
-    dead = {"host": socket.gethostname(), "pid": 1, "started": "long ago", "user": "x", "since": "x"}
-    (cache.directory / "locks" / ("a" * 64)).write_text(json.dumps(dead))
+    write_dead_lock(cache.directory / "locks" / ("a" * 64))
     cache.gc(now=time.time(), dry_run=True)
     assert len(list((cache.directory / "locks").iterdir())) == 1
     cache.gc(now=time.time())

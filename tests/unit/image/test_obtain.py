@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 import os
-import socket
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from hpcmod.model.reference import ImageReference
 from hpcmod.model.trust import Rule, TrustPolicy
 from hpcmod.progress import ProgressLine
 from tests.corpus import make_sif
+from tests.locks import write_dead_lock
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import MANIFEST, Registry
 from tests.unit.image.file_server import Answer, serve
@@ -333,8 +333,7 @@ def test_several_at_once_do_the_work_once(registry: Registry, tmp_path: Path, op
 def test_what_a_killed_process_left_is_cleared_except_what_the_next_one_resumes(
     tmp_path: Path, options: ObtainOptions, sif: Path
 ) -> None:
-    dead = {"host": socket.gethostname(), "pid": 1, "started": "long ago", "user": "x", "since": "x"}
-    (tmp_path / ".x.sif.lock").write_text(json.dumps(dead))
+    write_dead_lock(tmp_path / ".x.sif.lock")
     kept = resumable_name("x.sif")
     for name in (".x.sif.hpcmod-part-7", ".x.sif.provenance.json.hpcmod-part-7", kept):
         (tmp_path / name).mkdir()

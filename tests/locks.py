@@ -1,0 +1,14 @@
+"""Locks of processes that have ended."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from hpcmod.lock import Holder
+
+
+def write_dead_lock(path: Path) -> None:
+    """Write the lock of a process of this machine that has ended: its number is another process's now."""
+    path.write_text(json.dumps(asdict(replace(Holder.me(), started="long ago"))))
