@@ -183,7 +183,7 @@ def make_random(path: Path, *, size: int = 1 << 20) -> Path:
 
 def make_text(path: Path) -> Path:
     """Write a text file."""
-    path.write_text("This is the README of an image.\nIt is no image.\n")
+    path.write_text("This is the README of an image.\nIt is not an image.\n")
     return path
 
 

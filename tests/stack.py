@@ -44,7 +44,7 @@ class Stack:
         """Make the environment of a tool under test: ours first on PATH, a home of its own, no module tool yet."""
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         places = [str(self.python.parent), str(self.apptainer.parent), *kept.get("PATH", os.defpath).split(os.pathsep)]
-        path = os.pathsep.join(dict.fromkeys(places))  # Lmod drops what is named twice, and that is no trace of ours
+        path = os.pathsep.join(dict.fromkeys(places))  # Lmod drops what is named twice, and that is not a trace of ours
         own = {"PATH": path, "HOME": str(home), "USER": getpass.getuser(), "LMOD_PAGER": "none", "LC_ALL": "C.UTF-8"}
         return {**kept, **own, "EB_PYTHON": str(self.python), **more}
 

@@ -274,7 +274,7 @@ def _check_heartbeat(path: Path, seen: _Seen, silence: float) -> None:
     """Raise BusyError for a holder that has been silent, unless it is known to live: it may only be stopped."""
     if silence > SILENCE and (seen.holder.machine != _machine() or seen.holder.is_dead()):
         raise BusyError(
-            f"{path} is held by {seen.holder}, of which nothing was heard for {silence:.0f} s",
+            f"{path} is held by {seen.holder}, with no heartbeat for {silence:.0f} s",
             f"If that process is gone, for example since its machine was restarted, remove its lock: rm {path}",
         )
 

@@ -1,4 +1,4 @@
-"""The one door to other programs: argv lists in, output out, never a shell string."""
+"""Run other programs, the only module that does: argv lists in, output out, never a shell string."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ try:
     with lock.hold(Path(sys.argv[1]), limit=1.0, tell=lambda line: None, on_stale=lambda: print("stale")):
         print("inside")
 except BusyError as err:
-    print("silent" if "nothing was heard" in err.message else "busy")
+    print("silent" if "no heartbeat" in err.message else "busy")
 """
 
 IN_NAMESPACE = """

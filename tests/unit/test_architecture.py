@@ -127,7 +127,7 @@ def why_not(room: str, other: str) -> str:
     if room == other:
         return ""
     if other not in ORDER:
-        return f"{other} is no room that code imports"
+        return f"{other} is not a room that code imports"
     if ORDER.index(other) > ORDER.index(room):
         return f"{other} is to the right of {room} in {' < '.join(ORDER)}"
     apart = any((room in one and other in two) or (room in two and other in one) for one, two in APART)

@@ -175,7 +175,7 @@ def write_note(catalogue: Catalogue, verb: str, what: str, actor: Actor) -> None
 
 
 def refresh(catalogue: Catalogue, actor: Actor) -> None:
-    """Make anew, within `changing`, all that is made from the records."""
+    """Regenerate, within `changing`, all that is made from the records."""
     _update(catalogue, {name for name, _ in catalogue.containers()}, actor, anew=True)
 
 

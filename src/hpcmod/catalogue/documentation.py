@@ -223,11 +223,11 @@ def write_documentation(
     Raises
     ------
     BadInputError
-        If other things lie there.
+        If the directory is not empty.
     """
     final = Path(os.path.realpath(directory))  # a link that a web server knows stays a link
     if final.exists() and not (final.is_dir() and ((final / MARK).is_file() or not any(final.iterdir()))):
-        raise BadInputError(f"{final}: other things lie there", "Name a directory that is empty, or that is not there.")
+        raise BadInputError(f"{final}: directory is not empty", "Name an empty directory, or a new one.")
     count = 0
     with _alone(final, tell), replacing_directory(final) as partial:
         for name, text in _files(documentation):

@@ -106,7 +106,7 @@ def _unknown(text: str, entries: Sequence[IndexEntry], damaged: Sequence[str]) -
     near = [module for module in begun if module.lower().startswith(text.lower())]
     if begun:
         shown = ", ".join((near or begun)[:8]) + (", ..." if len(near or begun) > 8 else "")
-        why = f"which {text} is meant is not clear" if near else f"no version {version} of {name} in any catalogue"
+        why = f"{text} is ambiguous" if near else f"no version {version} of {name} in any catalogue"
         return NotFoundError(why, f"There are: {shown}")
     if damaged:
         return NotFoundError(f"no container {text} among those that can be read", "\n".join(damaged))

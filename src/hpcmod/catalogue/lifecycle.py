@@ -20,7 +20,7 @@ Decide = Callable[[Sequence[CatalogueRecord]], Records]
 def change_name(
     catalogue: Catalogue, name: str, decide: Decide, *, verb: str, actor: Actor, dry_run: bool = False
 ) -> Change:
-    """Change the containers of one name, or only say how; what was so already is no change, and not in the journal.
+    """Change the containers of one name, or only say how; what was so already is not a change, and not in the journal.
 
     Raises
     ------

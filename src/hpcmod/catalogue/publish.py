@@ -66,7 +66,7 @@ class Published:
 
 
 def publish(catalogue: Catalogue, request: Request, bench: Bench) -> Published:
-    """Publish a container: all of it, or nothing. One that is published with this very image is mended, if need be.
+    """Publish a container: all of it, or nothing. One that is published with this very image is repaired if needed.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def _publish_again(
         bench.actor.tell(f"{known.module} is published already, with this very image")
         return _let_see(stage, known, request, bench, verb="alias")
     for one in damage:
-        bench.actor.tell(f"to be mended: {one.found}")
+        bench.actor.tell(f"repairing: {one.found}")
     tested = _install_and_try(stage, replace(candidate, checksum=known.sha256), _as_before(request, known), bench)
     return _let_see(stage, replace(known, checks=tested.checks, rendering=""), request, bench, verb="mend")
 
@@ -203,7 +203,7 @@ def _check_given(candidate: Candidate, bench: Bench) -> None:
 
 
 def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:
-    """Find the container that an image of the catalogue belongs to; None where there is none, or it is nobody's."""
+    """Find the container that an image of the catalogue belongs to; None if there is none."""
     if not (catalogue.images / sif).exists():
         return None
     return next((one for one in catalogue.records() if one.sif == sif), None)

@@ -15,7 +15,7 @@ from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.installed import read_record
 from hpcmod.model.catalogue.record import CatalogueRecord
 
-_MEND = "Publish the same image by the same name again: that mends it."
+_MEND = "Publish the same image by the same name again: that repairs it."
 
 _REBUILD = "Render it again from the records: hpcmod catalogue rebuild"
 

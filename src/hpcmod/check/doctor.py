@@ -1,4 +1,4 @@
-"""Look at this machine and say what an installation, or the use of one, would stumble over, each with its cure."""
+"""Check this machine for problems that would break an installation or its use, each with its cure."""
 
 from __future__ import annotations
 

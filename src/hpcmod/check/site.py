@@ -1,4 +1,4 @@
-"""Hold a site profile against this very machine: what of it is here, what is not, and what that means."""
+"""Compare a site profile with this machine: what is here, what is missing, and what that means."""
 
 from __future__ import annotations
 

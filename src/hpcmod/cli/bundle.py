@@ -92,7 +92,7 @@ def _check_output(output: Path, *, force: bool) -> None:
     """Refuse to write the bundle over something else, above all over what was to go into it."""
     if output.suffix in (".eb", ".sif") or output.is_dir():
         raise BadInputError(
-            f"{output}: is no name for a bundle", "Name the bundle first: BUNDLE.tar, then what it holds."
+            f"{output}: is not a valid name for a bundle", "Name the bundle first: BUNDLE.tar, then what it holds."
         )
     if not output.absolute().parent.is_dir():
         raise NotFoundError(f"{output.absolute().parent}: no such directory", "Make it, or choose another place.")
@@ -133,7 +133,7 @@ def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -
         raise NotFoundError(f"{file}: no such file", "Name a bundle: hpcmod bundle export makes one.")
     directory = output or file.with_suffix("")
     if directory.exists() and not directory.is_dir():
-        raise BadInputError(f"{directory}: is there already, and is no directory", "Name another one: -o DIRECTORY.")
+        raise BadInputError(f"{directory}: already exists, and is not a directory", "Name another one: -o DIRECTORY.")
     if dry_run:
         print_data(directory)
         return

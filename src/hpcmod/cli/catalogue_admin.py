@@ -72,7 +72,7 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
 @catalogue_option
 @json_option
 def rebuild(directory: Path | None, as_json: bool) -> None:
-    """Make anew what is made from the records: modules, aliases, index, notices. Nothing else is touched.
+    """Regenerate modules, aliases, index and notices from the records. Nothing else is touched.
 
     \b
     Example:

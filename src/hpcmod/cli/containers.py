@@ -133,9 +133,7 @@ def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | No
     begun = [one for one in found if one.version.startswith(version)]
     exact = [one for one in found if one.version == version]
     if version and len(begun) > 1 and not exact:
-        raise NotFoundError(
-            f"which {text} is meant is not clear", "There are: " + ", ".join(one.module for one in begun)
-        )
+        raise NotFoundError(f"{text} is ambiguous", "There are: " + ", ".join(one.module for one in begun))
     return (exact or begun)[-1] if begun else None
 
 

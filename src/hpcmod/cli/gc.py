@@ -20,7 +20,7 @@ from hpcmod.cli.output import print_data, print_text, tell
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
-    help="What is younger, or was loaded since then, stays.",
+    help="Keep anything newer, or loaded since then.",
 )
 @click.option("--keep", is_flag=True, help="Put files aside, so that `undo` can bring them back until the next gc.")
 @changing_options

@@ -163,7 +163,7 @@ def _get(
     if not got.fetched and reference.kind == "url" and not checksum:
         tell(f"{out}: is there already, fetched from this address on {got.provenance.time}; --force fetches it again")
     elif not got.fetched:
-        tell(f"{out}: is there already, and is the very image")
+        tell(f"{out}: already present (identical)")
     if as_json:
         values = {"path": str(got.path), "fetched": got.fetched, **asdict(got.provenance)}
         print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))

@@ -45,7 +45,7 @@ def _find(here: Here, container: str, *, only: bool = False) -> Installed:
         )
     all_of_it = [one.module for one in here.own() if one.name == found.name]
     if only and container != found.module and len(all_of_it) > 1:
-        raise NotFoundError(f"which {container} is meant is not clear", "There are: " + ", ".join(all_of_it))
+        raise NotFoundError(f"{container} is ambiguous", "There are: " + ", ".join(all_of_it))
     return found
 
 
@@ -202,6 +202,6 @@ def _eb_command(own: Installed, recipe: Recipe) -> list[str]:
 
 
 def _without(path: Path, module: str) -> Path | None:
-    """Take the name of a module from the end of a path; None if it does not end so."""
+    """Take the name of a module from the end of a path; None if there is none."""
     end = f"/{module}"
     return Path(str(path)[: -len(end)]) if str(path).endswith(end) else None

@@ -40,7 +40,7 @@ def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete:
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
 @click.option("-N", "--nodes", default=1, help="Default: 1.")
 @click.option("-n", "--ranks", default=0, help="In all, where the nodes may get unequal shares.")
-@click.option("-A", "--account", default="", help="Who pays.")
+@click.option("-A", "--account", default="", help="Slurm account.")
 @click.option("-q", "--qos", default="", help="Quality of service.")
 @click.option("-t", "--time", default="", help="Time limit: 01:30:00 is an hour and a half, 30 half an hour.")
 @click.option("-p", "--partition", default="", help="Default: the first that has such nodes.")

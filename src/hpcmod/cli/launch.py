@@ -66,7 +66,7 @@ def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Si
     nodes = os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES", "")
     if not os.environ.get("SLURM_JOB_ID") or not nodes.isdigit():
         raise LackingError(
-            "this is no allocation of Slurm",
+            "not inside a Slurm allocation",
             "salloc first: `hpcmod job NAME --salloc` prints it; or hpcmod job --submit.",
         )
     partition = os.environ.get("SLURM_JOB_PARTITION", "")

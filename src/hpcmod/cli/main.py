@@ -34,7 +34,7 @@ class _Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb; of one that there is not, name the nearest."""
+        """Find the verb; suggest the closest match for an unknown one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as fault:

@@ -45,7 +45,7 @@ from hpcmod.progress import ProgressLine, Working
 )
 @click.option("--slurm", default="", metavar="OPTIONS", help="Options of srun for checks: account, partition.")
 @click.option("--no-slurm", is_flag=True, help="Run no check as a job step.")
-@click.option("--misfit", is_flag=True, help="Although it does not fit this node: it is for others.")
+@click.option("--misfit", is_flag=True, help="Publish even if it does not fit this node.")
 @click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have.")
 @click.option("--description", default="", help="One line, for lists.")
 @click.option("--homepage", default="", help="Address of the software's page.")
@@ -58,7 +58,7 @@ def publish_verb(
     """Install, test and publish a container for all users.
 
     Its facts are read without starting it. `eb` installs it, its module unseen by others; then every check is run with
-    the module loaded, here and under Slurm. If anything fails, the catalogue is as it was. Killed, it can be run again.
+    the module loaded, here and under Slurm. If anything fails, the catalogue is as it was. If killed, run it again.
 
     \b
     Examples:

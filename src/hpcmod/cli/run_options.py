@@ -29,13 +29,13 @@ class CommandOfProgram(click.Command):
         except click.NoSuchOption as fault:
             if "--" in asked:
                 raise
-            told = f"{fault.format_message()} If it is the program's: the program comes behind `--`."
+            told = f"{fault.format_message()} If it is for the program: put program arguments after `--`."
             raise click.UsageError(told, ctx) from fault
         program = ctx.params.get("program")
         if program and "--" not in asked and not ctx.params.get("lint") and not ctx.resilient_parsing:
             ours = [word for word in asked[asked.index(program[0]) :] if word.startswith("-")]
             if ours:
-                told = f"{' '.join(ours)} is not the program's, although behind it: that comes behind `--`"
+                told = f"{' '.join(ours)} is taken as an option of hpcmod; put program arguments after `--`"
                 tell(f"{told}.")
         return left
 
@@ -49,7 +49,7 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--ranks-per-node", default=0, help="Default: one a GPU."),
         click.option("--mpi", default="", metavar="TYPE", help="srun's --mpi; default: what the image's MPI needs.",
                      shell_complete=lambda *_: list(MPI_TYPES)),
-        click.option("--gpus", default=-1, help="A node; default: all."),
+        click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
         click.option(
             "--gpus-visible",
             default=None,

@@ -173,7 +173,7 @@ def site_detect(as_json: bool) -> None:
 @_site
 @_as_json
 def site_check(name: str | None, flag: str | None, as_json: bool) -> None:
-    """Hold a profile against this very node: what of it is here, what is not, and what that means.
+    """Compare a profile with this node: what is here, what is missing, and what that means.
 
     Exit code 1: a bind that the profile requires is not here.
 

@@ -69,7 +69,7 @@ class Task:
     staged: Path
     """Its temporary name, in a directory that nobody else may enter."""
     rule: Rule
-    """What must vouch for the image."""
+    """The trust rule that the image must satisfy."""
     options: ObtainOptions
     progress: Progress | None
 
@@ -83,7 +83,7 @@ class Brought:
     digest: str = ""
     """Of the manifest or index that the reference names."""
     vouched: Vouched = _NOTHING
-    """What vouches for an OCI image, besides its digest."""
+    """How an OCI image satisfies its trust rule, besides its digest."""
     tool: str = ""
     """What made the SIF, if that was another program."""
     source: str = ""
@@ -96,7 +96,7 @@ def bring(task: Task) -> Brought:
     Raises
     ------
     HpcmodError
-        If it cannot be got or does not fit, or an OCI image is not vouched for as the rule wants.
+        If it cannot be got or does not fit, or an OCI image does not satisfy its trust rule.
     """
     return _WAYS[task.reference.kind](task)
 

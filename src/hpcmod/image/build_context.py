@@ -63,6 +63,6 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(os.path.realpath(source), target)  # link itself follows none on Linux
     except FileNotFoundError as err:
-        raise NotFoundError(f"{source}: leads to nothing", "Mend the link, or leave it out of the directory.") from err
+        raise NotFoundError(f"{source}: leads to nothing", "Fix the link, or leave it out of the directory.") from err
     except OSError:
         shutil.copyfile(source, target)

@@ -112,7 +112,7 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
     Raises
     ------
     BadInputError
-        If it is no bundle, or would replace a file.
+        If it is not a bundle, or would replace a file.
     VerificationError
         If a file is missing, cut off or changed.
     NoSpaceError
@@ -205,10 +205,10 @@ def _unpack_all(
     missing = dict(sums)
     for member in iter(tar.next, None):
         if not member.isreg() or member.issparse():  # holes are bytes from nowhere: a small bundle fills a disk
-            raise BadInputError(f"{tar.name!s}: holds {member.name!r}, which is no plain file", "Make it anew.")
+            raise BadInputError(f"{tar.name!s}: holds {member.name!r}, which is not a regular file", "Make it again.")
         if member.name not in missing:
             raise BadInputError(
-                f"{tar.name!s}: holds {member.name!r}, which its list of sums does not name", "Make it anew."
+                f"{tar.name!s}: holds {member.name!r}, which its list of sums does not name", "Make it again."
             )
         expected = missing.pop(member.name)
         if member.name not in skip:

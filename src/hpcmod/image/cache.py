@@ -250,7 +250,7 @@ class Cache:
         return size
 
     def load(self, digest: str, limit: int) -> bytes | None:
-        """Read a small blob and verify it; None if it is not there whole, or is no small one."""
+        """Read a small blob and verify it; None if it is not there whole, or is not a small one."""
         try:
             content = self.tree.read(self.path(digest), limit)
         except OSError:

@@ -44,11 +44,11 @@ def digits_of(digest: str) -> str:
     Raises
     ------
     BadInputError
-        If it is no digest.
+        If it is not a valid digest.
     """
     match = _DIGEST.fullmatch(digest)
     if match is None:
-        raise BadInputError(f"{digest!r} is no digest", "A digest is sha256: and 64 hexadecimal digits, lower case.")
+        raise BadInputError(f"{digest!r} is not a valid digest", "A digest is sha256: and 64 lower-case hex digits.")
     return match.group(1)
 
 

@@ -53,7 +53,7 @@ def read_facts(path: Path | str) -> ImageFacts:
     NotFoundError
         If there is no such file.
     BadInputError
-        If it is no SIF, or holds no squashfs.
+        If it is not a SIF, or holds no squashfs.
     VerificationError
         If it is truncated or damaged.
     LackingError

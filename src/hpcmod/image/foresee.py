@@ -1,4 +1,4 @@
-"""Say what getting an image would do, and do none of it: which bytes, from where, to where, vouched for by what."""
+"""Say what getting an image would do, without doing it: which bytes, from where, to where, verified how."""
 
 from __future__ import annotations
 

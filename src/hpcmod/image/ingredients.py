@@ -225,7 +225,7 @@ def _pin(source: Download, path: Path) -> Pin:
     if source.sha256 and source.sha256 != found:
         raise VerificationError(
             f"{path}: wrong checksum for {source.name} {source.version}: the lock has {source.sha256}, found {found}",
-            "Fetch it again from where it is published; if it is right, mend its line in the lock.",
+            "Fetch it again from where it is published; if it is right, fix its line in the lock.",
         )
     return Pin("source", source.name, source.version, found, source.url)
 
@@ -282,7 +282,7 @@ def _mark(path: Path) -> str:
         with zipfile.ZipFile(path) as wheel:
             return " ".join(f"{member.filename}:{member.CRC:08x}" for member in wheel.infolist())
     except zipfile.BadZipFile as err:
-        raise BadInputError(f"{path}: is no wheel: {err}", "Take it out of --wheel-dir.") from err
+        raise BadInputError(f"{path}: is not a wheel: {err}", "Take it out of --wheel-dir.") from err
 
 
 def default_lock(environ: Mapping[str, str]) -> Path:

@@ -79,7 +79,7 @@ def read_layout(reference: ImageReference, *, architecture: str) -> Iterator[Oci
 def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> OciImage:
     index = parse_manifest(files.read(_INDEX, MANIFEST_LIMIT))
     if not isinstance(index, tuple):
-        raise BadInputError(f"{files.path}: {_INDEX} is no index")
+        raise BadInputError(f"{files.path}: {_INDEX} is not an index")
     chosen = choose_platform(_named(reference, index), architecture)
     for _ in range(_MOST_INDEXES):
         manifest = parse_manifest(_read_blob(files, chosen, MANIFEST_LIMIT))

@@ -80,7 +80,7 @@ def nowhere(reference: ImageReference, directories: Sequence[str], instructions:
         The easyconfig's `download_instructions`.
     """
     if reference.kind == "path":
-        return NotFoundError(f"image {reference}: no such file", "Mend the path in sources.")
+        return NotFoundError(f"image {reference}: no such file", "Fix the path in sources.")
     places = "\n".join(f"  {Path(place, reference.file_name)}" for place in dict.fromkeys(directories))
     return NotFoundError(
         f"image {reference} is in none of these places, and the easyconfig names no source_urls:\n{places}",

@@ -63,7 +63,7 @@ def obtain(
     VerificationError
         If what came is not what was promised.
     HpcmodError
-        If it cannot be got, is no image for this machine, or does not fit.
+        If it cannot be got, is not an image for this machine, or does not fit.
     """
     reference = recognize(reference)
     rule = rule_for(options.policy, reference)
@@ -89,7 +89,7 @@ def obtain(
         provenance = _bring_checked(task, pinned, subject_of(reference))
         remember(provenance, options.environ)
         write_provenance(made.beside / out.name, provenance)
-        made.put()  # last: a SIF without its provenance would be nobody's
+        made.put()  # last: a SIF without its provenance would be orphaned
     return Obtained(out, provenance, fetched=True)
 
 
@@ -132,7 +132,7 @@ def _discarded_on(*faults: type[HpcmodError], task: Task) -> Iterator[None]:
 
 
 def _find_there(task: Task, out: Path, subject: str) -> Provenance | None:
-    """Find what an earlier run, or another process meanwhile, has put there, if it is the very image."""
+    """Find what an earlier run, or another process meanwhile, has put there, if it is the same image."""
     known = read_provenance(out) if out.is_file() else None
     digest, checksum = task.reference.digest, task.options.checksum
     # a server names no digest, so its file may have changed since: a user who wants to know gives --force

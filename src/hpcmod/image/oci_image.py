@@ -66,7 +66,7 @@ def make_image(
     Raises
     ------
     BadInputError
-        If this is no container image, or manifest and configuration disagree about how many layers there are.
+        If this is not a container image, or manifest and configuration disagree about how many layers there are.
     LackingError
         If it is for another architecture.
     """

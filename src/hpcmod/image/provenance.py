@@ -1,7 +1,7 @@
-"""Where a SIF came from, kept in a file beside it: reference, digest, sum, time, tool, and what vouched for it.
+"""Where a SIF came from, kept in a file beside it: reference, digest, checksum, time, tool, and how it was verified.
 
 That file travels with the SIF, so anybody may have written it. What this user's own runs have seen is remembered in the
-user's own state directory, and only that counts where a site's policy wants something to vouch for an image.
+user's own state directory, and only that counts where a site's policy asks for proof of an image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Provenance:
     """Where a SIF came from."""
 
     reference: str
-    """What it was got from, in canonical form."""
+    """What it was fetched from, in canonical form."""
     digest: str
     """Of the manifest or index that the reference named then; empty where there is none."""
     sha256: str

@@ -1,4 +1,4 @@
-"""How images are got on this machine: where the cache is, how SIFs are compressed, what must vouch for them."""
+"""How images are got on this machine: where the cache is, how SIFs are compressed, how they must be verified."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def parse_compression(text: str) -> ConvertOptions:
         return ConvertOptions()
     name, colon, level = text.partition(":")
     if colon and not re.fullmatch(r"[0-9]{1,2}", level):
-        raise BadInputError(f"compression {text!r}: {level!r} is no level", "Write it as zstd:3 or gzip:6.")
+        raise BadInputError(f"compression {text!r}: {level!r} is not a level", "Write it as zstd:3 or gzip:6.")
     chosen = codec(name, int(level) if level else None)
     return ConvertOptions(compression=chosen.name, level=chosen.level)
 
@@ -118,7 +118,7 @@ def _make_shared(directory: Path, group: str) -> None:
     try:
         number = grp.getgrnam(group).gr_gid
     except KeyError as err:
-        raise LackingError(f"images.cache_group: there is no group {group!r}", "Mend the site profile.") from err
+        raise LackingError(f"images.cache_group: there is no group {group!r}", "Fix the site profile.") from err
     partial = directory.with_name(f".{directory.name}.{os.getpid()}")
     try:
         partial.mkdir(parents=True)

@@ -190,7 +190,7 @@ def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:
 
 
 def _look(start: bytes) -> tuple[str, str]:
-    """Say what a file that is no SIF looks like, from its first 4 KiB, and what to do then."""
+    """Say what a file that is not a SIF looks like, from its first 4 KiB, and what to do then."""
     if not start:
         return "an empty file", "Fetch or copy the image again."
     for offset, magic, looks, cure in _LOOKS:

@@ -23,7 +23,7 @@ def read_labels(path: Path) -> dict[str, str]:
     Raises
     ------
     BadInputError
-        If it is no SIF, or has no metadata, as those that others than Apptainer made.
+        If it is not a SIF, or has no metadata, as those that others than Apptainer made.
     """
     sif = read_sif(path)
     with path.open("rb") as file:

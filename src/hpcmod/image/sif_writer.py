@@ -1,6 +1,6 @@
 """Write a SIF around a root file system that is streamed into it; sif_format.py draws the format.
 
-The head is written last, so that a file cut short is no SIF. Nothing in it depends on clock, user or machine.
+The head is written last, so that a file cut short is not a SIF. Nothing in it depends on clock, user or machine.
 """
 
 from __future__ import annotations

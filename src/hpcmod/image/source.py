@@ -42,7 +42,7 @@ class ImageSource:
 
 @dataclass(frozen=True)
 class LocalImage:
-    """The image on disk, vouched for as the policy wants; its bytes are still to be compared with the sum."""
+    """The image on disk, which satisfies the trust policy; its bytes are still to be compared with the sum."""
 
     path: Path
     sha256: str | None
@@ -68,7 +68,7 @@ def make_source(text: str, source_urls: Sequence[str], checksum: str | None) -> 
     Raises
     ------
     BadInputError
-        If one of them is no reference.
+        If one of them is not a reference.
     """
     reference = ImageReference.parse(text)
     if reference.kind == "path":

@@ -102,16 +102,16 @@ def vouch_for_found(
     Raises
     ------
     VerificationError
-        If it was got from another image than the one asked for.
+        If it was fetched from another image than the one asked for.
     UntrustedError
-        If a digest was asked for, and nothing tells what the file was got from.
+        If a digest was asked for, and nothing tells what the file was fetched from.
     HpcmodError
         If the policy is not met.
     """
     known = read_provenance(sif)
     if known and reference.digest and known.digest != reference.digest:
         raise VerificationError(
-            f"{sif}: was got from {known.reference} as {known.digest or 'a file'}, expected {reference.digest}",
+            f"{sif}: was fetched from {known.reference} as {known.digest or 'a file'}, expected {reference.digest}",
             f"Remove it, and run this again: rm {sif} {sidecar(sif)}",
         )
     if reference.digest and not known and not checksum:

@@ -1,4 +1,4 @@
-"""Verify an image on request: its form, its sum, and what vouches for it."""
+"""Verify an image on request: its form, its checksum, and what the trust policy asks for."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def verify_image(
     Raises
     ------
     BadInputError
-        If it is neither, or a checksum is given for what is no file.
+        If it is neither, or a checksum is given for what is not a file.
     VerificationError
         If it is damaged, or not what was promised or signed.
     UntrustedError
-        If nothing vouches for it, where something should.
+        If it does not satisfy the site's trust policy.
     UnknownKeyError
         If it is signed by an unknown key.
     """

@@ -56,7 +56,7 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
     NotFoundError
         If one of them is not here.
     BadInputError
-        If it is no ELF file with a dynamic segment, or the loader would stop at a damaged one.
+        If it is not an ELF file with a dynamic segment, or the loader would stop at a damaged one.
     """
     files, search = HostFiles(), read_search(environ)
     named = [os.path.abspath(each) if "/" in each else each for each in asked]  # noqa: PTH100 - its links are to stay
@@ -67,7 +67,7 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
     for path, why in files.faults.items():
         raise BadInputError(
             f"{path}: {why}; this machine's own loader would stop there",
-            "Mend or remove it, or take its directory out of LD_LIBRARY_PATH.",
+            "Fix or remove it, or take its directory out of LD_LIBRARY_PATH.",
         )
     found = make_capture(roots, closure, leave_out=leave_out)
     libraries = tuple(_look_at(one) for one in found.libraries)
@@ -104,7 +104,8 @@ def _check_root(path: str, files: HostFiles) -> None:
     if elf is None or not elf.has_dynamic:
         why = files.faults.get(path, "linked statically")
         raise BadInputError(
-            f"{path} is no library and no dynamically linked program: {why}", "Name libraries, e.g. libfabric.so.1"
+            f"{path} is neither a library nor a dynamic program: {why}",
+            "Name libraries, e.g. libfabric.so.1",
         )
 
 
@@ -240,7 +241,7 @@ def read_capture(directory: Path) -> Capture:
     NotFoundError
         If it has none.
     BadInputError
-        If that is no record.
+        If that is not a record.
     LackingError
         If it may not be read.
     """

@@ -143,7 +143,7 @@ def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
 def _use_central(
     own: Path, source: ImageSource, prove: Callable[[Path], None], progress: Progress | None
 ) -> InstalledImage:
-    """Use the site's file in place; an own copy of former times stays until the new module is there."""
+    """Use the site's file in place; an existing private copy is kept until the new module is there."""
     found = _recorded(own.parent, source.path, source) or file_sha256(source.path, progress)
     check_sha256(source.path, expected=source.checksum, found=found)
     source.vouch(source.path)

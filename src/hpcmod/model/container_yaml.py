@@ -59,7 +59,7 @@ def parse_container_yaml(text: str, where: str) -> ContainerYaml:
     Raises
     ------
     BadInputError
-        If it is no YAML, or no recipe.
+        If it is not YAML, or no recipe.
     LackingError
         If this Python has no PyYAML.
     """
@@ -99,7 +99,7 @@ def _load(text: str, where: str) -> Any:
         return loader.get_single_data()
     except (yaml.YAMLError, ValueError, RecursionError) as err:
         problem = " ".join(str(err).split())[:200]
-        raise BadInputError(f"{where}: is no YAML: {problem}", "") from err
+        raise BadInputError(f"{where}: is not YAML: {problem}", "") from err
 
 
 def _text(values: Mapping[Any, Any], key: str) -> str:
@@ -108,7 +108,7 @@ def _text(values: Mapping[Any, Any], key: str) -> str:
 
 
 def _texts(values: Mapping[Any, Any], key: str) -> dict[str, str]:
-    """Give a table of texts; what is no text in it is to be refused by its name."""
+    """Give a table of texts; what is not text in it is to be refused by its name."""
     table = values.get(key)
     if not isinstance(table, dict):
         return {}

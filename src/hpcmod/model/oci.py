@@ -185,7 +185,7 @@ def parse_saved(text: bytes) -> tuple[SavedImage, ...]:
 
 
 def check_is_image(manifest: Manifest) -> None:
-    """Refuse a manifest that is no container image.
+    """Refuse a manifest that is not a container image.
 
     Raises
     ------

@@ -148,20 +148,22 @@ def _check_registry(text: str, registry: str, repository: str) -> None:
     if len(registry) + 1 + len(repository) > _LONGEST_NAME:
         raise _bad(text, f"registry and repository together have more than {_LONGEST_NAME} characters")
     if not _REGISTRY.fullmatch(registry):
-        raise _bad(text, f"{registry!r} is no host of a registry", "Write it as docker://HOST[:PORT]/NAME:TAG.")
+        raise _bad(text, f"{registry!r} is not a valid registry host", "Write it as docker://HOST[:PORT]/NAME:TAG.")
     if is_odd_ipv4(registry.rpartition(":")[0] or registry):
         raise _bad(text, f"{registry!r} is not a plain IPv4 address", "Write it as four decimal numbers: 127.0.0.1.")
     if not _REPOSITORY.fullmatch(repository):
         cure = f"Did you mean {repository.lower()}?" if _REPOSITORY.fullmatch(repository.lower()) else ""
-        raise _bad(text, f"{repository!r} is no name of a repository: lower-case letters, digits, . _ - and /", cure)
+        raise _bad(text, f"{repository!r} is not a valid repository name: lower-case letters, digits, . _ -, /", cure)
 
 
 def _check_version(text: str, tag: str, digest: str, *, has_tag: bool, has_digest: bool) -> None:
     if has_tag and not _TAG.fullmatch(tag):
-        raise _bad(text, f"{tag!r} is no tag: at most 128 letters, digits, _ . and -, the first no . or -")
+        raise _bad(text, f"{tag!r} is not a valid tag: at most 128 letters, digits, _ . and -, the first no . or -")
     if has_digest and not _DIGEST.fullmatch(digest):
         raise _bad(
-            text, f"{digest!r} is no digest", "A digest is sha256: and 64 hexadecimal digits, lower case, after an @."
+            text,
+            f"{digest!r} is not a valid digest",
+            "A digest is @sha256: and 64 hexadecimal digits, lower case.",
         )
 
 

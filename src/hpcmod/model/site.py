@@ -185,7 +185,7 @@ class Site:
     cache_group: str = ""
     """Group that shares the cache; empty: the user's own."""
     trust: TrustPolicy = ANYTHING
-    """What must vouch for an image."""
+    """How an image must be verified."""
     image_places: tuple[str, ...] = ()
     """Where a user's own images belong, best first; may hold $USER and the like, for people to read."""
     binds: Binds = ()

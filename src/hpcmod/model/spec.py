@@ -96,7 +96,7 @@ def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]]) -> Comman
 def _listed(given: object) -> Sequence[str]:
     if isinstance(given, (list, tuple)):
         return given
-    raise BadInputError(f"wrapped_commands: {given!r} is no list", "Write ['python', 'pip'], or a table of words.")
+    raise BadInputError(f"wrapped_commands: {given!r} is not a list", "Write ['python', 'pip'], or a table of words.")
 
 
 def _command_faults(name: object, words: object) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _command_faults(name: object, words: object) -> Iterator[str]:
     elif name in HOST_COMMANDS:
         yield f"{name!r} would hide the host's command of that name"
     elif not isinstance(words, (list, tuple)) or not words or not all(isinstance(word, str) for word in words):
-        yield f"{name!r} runs {words!r}, which is no list of texts"
+        yield f"{name!r} runs {words!r}, which is not a list of strings"
     elif not is_program(words[0]):
         yield f"{name!r} runs {words[0]!r}, which is neither the name of a command nor its whole path"
     elif "\0" in "".join(words):
@@ -127,7 +127,7 @@ def parse_environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         If a name is not a variable's or one that the module makes, or a value is one that the runtime would change.
     """
     if not isinstance(given, Mapping):
-        raise BadInputError(f"environment: {given!r} is no table", "Write {'NAME': 'value'}.")
+        raise BadInputError(f"environment: {given!r} is not a table", "Write {'NAME': 'value'}.")
     faults = [fault for name, value in given.items() if (fault := why_no_variable(name, value))]
     if faults:
         raise BadInputError(
@@ -149,7 +149,7 @@ def why_no_variable(name: object, value: object) -> str:
     if name in OWNED_VARIABLES or _OWNED.fullmatch(name):
         return f"{name} is one that the module or the runtime makes"
     if not isinstance(value, str):
-        return f"{name} is {value!r}, which is no text"
+        return f"{name} is {value!r}, which is not a string"
     if re.search(r"[$`\\\x00-\x1f\x7f]", value):
         return f"{name} is {value[:80]!r}, in which the runtime would not leave $, `, \\ or control characters alone"
     return ""

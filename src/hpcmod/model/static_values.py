@@ -49,14 +49,14 @@ def read_static_values(text: str, where: str, *, constants: Mapping[str, Any] | 
     Raises
     ------
     BadInputError
-        If it is no Python.
+        If it is not Python.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes that Python does not know: there are many in shell scripts
             tree = ast.parse(text, "an easyconfig")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
-        raise BadInputError(f"{where}: is no easyconfig: {err}") from err
+        raise BadInputError(f"{where}: is not an easyconfig: {err}") from err
     known, unknown = dict(constants or {}), dict[str, str]()
     for node in tree.body:
         try:

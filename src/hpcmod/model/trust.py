@@ -1,4 +1,4 @@
-"""Which images a site trusts, as data: rules by reference that say what must vouch for an image's bytes."""
+"""Which images a site trusts, as data: rules, by reference, for how an image's bytes must be verified."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ or the OCI image is signed by one of the keys."""
 
 @dataclass(frozen=True)
 class Rule:
-    """What must vouch for images from some sources."""
+    """How images from some sources must be verified."""
 
     source: str
     """Pattern of canonical references, addresses or absolute paths. `*` stands for any characters, also for `/`, but
@@ -86,7 +86,7 @@ def _stars(text: str, any_of: str) -> str:
 
 @dataclass(frozen=True)
 class TrustPolicy:
-    """What must vouch for an image before it is used."""
+    """How an image must be verified before it is used."""
 
     needs: tuple[str, ...] = ()
     """For sources that no rule names."""
@@ -130,7 +130,7 @@ ANYTHING = TrustPolicy()
 
 @dataclass(frozen=True)
 class Vouched:
-    """What vouches for an image that passed: each of the rule's needs, and by what it is met."""
+    """How an image satisfied its rule: each of the rule's needs, and what met it."""
 
     needs: tuple[tuple[str, str], ...] = ()
 

@@ -61,7 +61,7 @@ class EasyconfigText:
         if len(self.file_name) > _LONGEST_NAME:
             raise BadInputError(f"{self.file_name[:80]}...: a name of {len(self.file_name)} characters", "Shorten it.")
         if self.checksum and not re.fullmatch("[0-9a-f]{64}", self.checksum):
-            raise BadInputError(f"checksum: {self.checksum!r} is no sha256", "It has 64 hexadecimal digits.")
+            raise BadInputError(f"checksum: {self.checksum!r} is not a valid sha256", "It has 64 hexadecimal digits.")
 
     @property
     def file_name(self) -> str:
@@ -86,7 +86,7 @@ def render_easyconfig(wanted: EasyconfigText) -> str:
     Raises
     ------
     BadInputError
-        If a text holds a NUL or is not Unicode, or the image is no reference.
+        If a text holds a NUL or is not Unicode, or the image is not a reference.
     """
     blocks = (
         [*map(_comment, wanted.comments), "easyblock = 'ContainerModule'"],

@@ -128,5 +128,5 @@ def _place(directory: str) -> str:
         If it holds anything else that a shell would run.
     """
     if not re.fullmatch(r"(?:[^\"\\`$]|\$\w+|\$\{\w+\})+", directory):
-        raise BadInputError(f"{directory!r} is no directory to stage to", "It may hold $USER and other variables.")
+        raise BadInputError(f"{directory!r} is not a valid directory to stage to", "It may hold variables, e.g. $USER.")
     return f'"{directory}"' if "$" in directory else quote.sh_word(directory)

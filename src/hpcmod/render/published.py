@@ -24,7 +24,7 @@ def render_published(text: str, syntax: str, templates: Templates, *, record: Ca
 
     Notes
     -----
-    All of the former module stays below: who has it loaded can still unload it, and `module help` goes on working.
+    All of the former module stays below: running sessions can still unload it, and `module help` works.
     """
     retired = retirement(record) if record.state == "retired" else ""
     if not retired and not usage:

@@ -1,1 +1,1 @@
-"""Facts of machines, one TOML file a machine, each with its source and date."""
+"""Facts of machines, one TOML file per machine, each with its source and date."""

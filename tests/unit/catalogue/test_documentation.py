@@ -214,7 +214,7 @@ def test_pages_that_are_not_made_any_more_go(tmp_path: Path) -> None:
 def test_a_directory_of_other_things_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").touch()
-    with pytest.raises(BadInputError, match="other things lie there"):
+    with pytest.raises(BadInputError, match="directory is not empty"):
         write(make_catalogue(tmp_path / "c"), tmp_path / "home")
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["thesis.tex"]
 

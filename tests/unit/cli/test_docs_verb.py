@@ -52,4 +52,4 @@ def test_a_dry_run_writes_nothing(catalogue: Path, tmp_path: Path) -> None:
 def test_a_directory_of_other_things_is_refused(catalogue: Path, tmp_path: Path) -> None:
     done = call(tmp_path, "--catalogue", catalogue)
     assert done.exit_code == 2
-    assert "other things lie there" in done.stderr
+    assert "directory is not empty" in done.stderr

@@ -115,7 +115,7 @@ def test_fetch_does_not_fetch_again_what_is_there(registry: Registry, layout: Pa
     digest = registry.push_layout(layout, "cli/again", "1")["digest"]
     text = f"docker://{registry.host}/cli/again@{digest}"
     assert hpcmod("fetch", text, "-o", "x.sif").exit_code == 0
-    assert "is there already" in hpcmod("fetch", text, "-o", "x.sif").stderr
+    assert "already present" in hpcmod("fetch", text, "-o", "x.sif").stderr
 
 
 def test_on_a_terminal_fetch_shows_how_far_each_blob_is(

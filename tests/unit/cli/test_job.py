@@ -120,13 +120,13 @@ def test_variables_of_sbatch_count_as_given() -> None:
         pytest.param(["job", "PyTorch", *LUMI, "-N", "0", "--", "t.py"], "counted from 1", id="no nodes"),
         pytest.param(["job", "PyTorch", *LUMI, "-N", "3", "-n", "2", "--", "t.py"], "have none", id="too few ranks"),
         pytest.param(["job", *LUMI, "--", "t.py"], "t.py stands in its place", id="a program for a module"),
-        pytest.param(["job", "PyTorch", *LUMI, "t.py", "--lr", "3"], "comes behind `--`", id="option of a program"),
+        pytest.param(["job", "PyTorch", *LUMI, "t.py", "--lr", "3"], "arguments after `--`", id="option of a program"),
         pytest.param(["job", "PyTorch", *LUMI, "--launcher", "mpirun", "--", "t.py"], "not one of 'srun'", id="mpirun"),
         pytest.param(["job", "PyTorch", *LUMI, "-o", "none/x.sh", "--", "t.py"], "no directory none", id="lost"),
         pytest.param(["job", "--lint"], "no batch script", id="lint of nothing"),
         pytest.param(["job", "--lint", "none.sh"], "none.sh", id="lint of what is not there"),
-        pytest.param(["launch", "t.py", "--lr", "3"], "comes behind `--`", id="an option of a program to launch"),
-        pytest.param(["launch", "--", "t.py"], "no allocation", id="launch outside an allocation"),
+        pytest.param(["launch", "t.py", "--lr", "3"], "arguments after `--`", id="an option of a program to launch"),
+        pytest.param(["launch", "--", "t.py"], "not inside a Slurm allocation", id="launch outside an allocation"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_its_reason(arguments: list[str], said: str) -> None:
@@ -349,7 +349,7 @@ def test_the_file_is_named_after_the_job_and_stays_where_one_is(sbatch: Path) ->
 
 
 def test_an_option_behind_the_program_is_told_whose_it_is(tmp_path: Path) -> None:
-    assert "-t is not the program's" in hpcmod("job", "PyTorch", *LUMI, "t.py", "-t", "3").stderr
+    assert "-t is taken as an option of hpcmod" in hpcmod("job", "PyTorch", *LUMI, "t.py", "-t", "3").stderr
     assert hpcmod("job", "PyTorch", *LUMI, "--", "t.py", "-t", "3").stderr == ""
     assert hpcmod("job", "PyTorch", *LUMI, "-t", "3", "t.py").stderr == ""
 

@@ -81,7 +81,7 @@ def test_using_a_blob_is_noted(cache: Cache) -> None:
 
 @pytest.mark.parametrize("name", ["", "x", "sha256:", "sha256:../../etc", f"sha512:{'0' * 64}", f"sha256:{'A' * 64}"])
 def test_what_is_no_digest_names_no_file(cache: Cache, name: str) -> None:
-    with pytest.raises(BadInputError, match="is no digest"):
+    with pytest.raises(BadInputError, match="is not a valid digest"):
         cache.path(name)
 
 

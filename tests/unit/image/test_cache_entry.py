@@ -52,10 +52,10 @@ def test_a_blob_is_named_by_the_digits_of_its_digest() -> None:
     ],
 )
 def test_nothing_else_names_a_file(text: str) -> None:
-    with pytest.raises(BadInputError, match="is no digest") as caught:
+    with pytest.raises(BadInputError, match="is not a valid digest") as caught:
         digits_of(text)
     assert caught.value.exit_code == 2
-    assert "64 hexadecimal digits, lower case" in caught.value.cure
+    assert "64 lower-case hex digits" in caught.value.cure
 
 
 def test_only_files_that_are_named_as_blobs_count() -> None:

@@ -144,7 +144,7 @@ def test_a_wheel_counts_by_what_is_in_it_not_by_its_compression(larder: Larder, 
 def test_what_is_no_wheel_is_told(larder: Larder, tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels" / "x-1.0-py3-none-any.whl").write_text("cut off")
-    with pytest.raises(BadInputError, match="is no wheel"):
+    with pytest.raises(BadInputError, match="is not a wheel"):
         plan_recipe(RECIPE, BuildRequest("amd64", wheels=str(tmp_path / "wheels")), larder=larder)
 
 

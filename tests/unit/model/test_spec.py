@@ -77,7 +77,7 @@ def test_what_a_wrapper_cannot_run_is_refused(words: list[str]) -> None:
 
 @pytest.mark.parametrize("given", ["python", None, 3])
 def test_commands_are_a_list_or_a_table(given: list[str]) -> None:
-    with pytest.raises(BadInputError, match="is no list"):
+    with pytest.raises(BadInputError, match="is not a list"):
         parse_commands(given)
 
 
@@ -121,5 +121,5 @@ def test_a_value_that_the_runtime_would_change_is_refused(value: str) -> None:
 
 
 def test_variables_are_a_table() -> None:
-    with pytest.raises(BadInputError, match="is no table"):
+    with pytest.raises(BadInputError, match="is not a table"):
         parse_environment(["A=1"])  # type: ignore[arg-type]

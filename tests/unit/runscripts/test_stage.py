@@ -124,7 +124,7 @@ def test_a_wrong_copy_is_said_and_the_image_stays_what_it_was(stage: Stage, env:
 
 
 def test_a_place_that_is_not_there_or_full_is_said(stage: Stage) -> None:
-    assert "is no directory that you may write to" in stage("stage-image", stage.top / "nowhere").stderr
+    assert "is not a directory that you may write to" in stage("stage-image", stage.top / "nowhere").stderr
     make_program(
         stage.top / "bin" / "df", "#!/bin/bash\n# Stands for df of a full disk.\nprintf 'a\\nx 9 9 3 9 /\\n'\n"
     )
@@ -152,7 +152,7 @@ def test_outside_a_job_it_stops_and_says_so(stage: Stage, name: str) -> None:
     words = [stage.place, *([stage.top / "an image.sif"] if name == "stage-data" else [])]
     done = stage(name, *words, job={"SIFPYTORCH": str(stage.top / "an image.sif")})
     assert (done.status, done.stdout) == (2, "")
-    assert "this is no job of Slurm" in done.stderr
+    assert "not inside a Slurm job" in done.stderr
 
 
 @pytest.mark.parametrize(

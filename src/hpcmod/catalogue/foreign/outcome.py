@@ -90,7 +90,7 @@ def choose_commands(names: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
     hiding = [name for name in wanted if name in HOST_COMMANDS]
     odd = [name for name in wanted if not COMMAND_NAME.fullmatch(name)]
     said = [f"the command {name}, which would hide the host's" for name in hiding]
-    said += [f"the command {name[:60]!r}, which is no name of a file" for name in odd]
+    said += [f"the command {name[:60]!r}, which is not a valid file name" for name in odd]
     return tuple(name for name in wanted if name not in (*hiding, *odd)), said
 
 

@@ -60,9 +60,9 @@ def convert_recipe(recipe: ContainerYaml, path: Path) -> Iterator[Outcome]:
 def _why_not(tag: str, digest: str, versions: dict[str, str]) -> str:
     """Say why a tag names no version; empty if it does."""
     if not is_tag(tag):
-        return "is no tag: at most 128 letters, digits, _ . and - (an error page that was taken for one?)"
+        return "is not a valid tag: at most 128 letters, digits, _ . and - (an error page that was taken for one?)"
     if digest and not is_digest(digest):
-        return f"{digest[:60]!r} is no digest"
+        return f"{digest[:60]!r} is not a valid digest"
     if tag == MOVING and not digest:
         return "the moving tag latest, without a digest, names no image to rely on"
     if tag == MOVING and digest in versions:

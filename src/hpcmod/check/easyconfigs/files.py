@@ -27,7 +27,7 @@ def read_recipe(path: Path) -> str:
     Raises
     ------
     HpcmodError
-        If it cannot be read, is too large for a recipe, or is no text.
+        If it cannot be read, is too large for a recipe, or is not text.
     """
     try:
         if not path.is_file():  # a pipe would be waited for
@@ -41,4 +41,4 @@ def read_recipe(path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: is no text: {err.reason} at byte {err.start}", "Save it as UTF-8.") from err
+        raise BadInputError(f"{path}: is not text: {err.reason} at byte {err.start}", "Save it as UTF-8.") from err

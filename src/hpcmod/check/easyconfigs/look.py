@@ -56,7 +56,7 @@ class RecipeLook:
         Raises
         ------
         BadInputError
-            If it is no Python.
+            If it is not Python.
         """
         read = read_static_values(text, str(path), constants=CONSTANTS)
         templates = templates_of(read.known)

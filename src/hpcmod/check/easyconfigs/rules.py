@@ -136,7 +136,11 @@ def _checked_sums(look: RecipeLook) -> Iterator[RecipeFault]:
     for one in look.strings("checksums"):
         if not _SUM.fullmatch(one):
             yield fault(
-                look.line(one), "no-checksum", ERROR, f"{one[:80]!r} is no sha256", "It has 64 hexadecimal digits."
+                look.line(one),
+                "no-checksum",
+                ERROR,
+                f"{one[:80]!r} is not a valid sha256",
+                "It has 64 hex digits.",
             )
 
 

@@ -20,10 +20,12 @@ def _tags(recipe: ContainerYaml, text: str, _: Path) -> Iterator[RecipeFault]:
     for tag, digest in recipe.tags:
         line = line_of(text, tag.splitlines()[0] if tag else "tags")
         if not is_tag(tag):
-            what = f"{tag[:60]!r} is no tag (an error page that was taken for one?)"
+            what = f"{tag[:60]!r} is not a valid tag (an error page that was taken for one?)"
             yield fault(line, "does-not-load", ERROR, what, "Take it out.")
         elif digest and not is_digest(digest):
-            yield fault(line, "no-checksum", ERROR, f"{digest[:60]!r} is no digest", "It is sha256: and 64 digits.")
+            yield fault(
+                line, "no-checksum", ERROR, f"{digest[:60]!r} is not a valid digest", "Use sha256: and 64 digits."
+            )
         elif tag == "latest":
             what = "the tag latest names another image tomorrow"
             yield fault(line, "moving-tag", WARNING if digest else ERROR, what, "Name a version, with its digest.")

@@ -1,4 +1,4 @@
-"""Bring one blob from a registry: go on from any byte, and vouch for its length and digest at the end."""
+"""Bring one blob from a registry: resume at any byte, and verify its length and digest at the end."""
 
 from __future__ import annotations
 

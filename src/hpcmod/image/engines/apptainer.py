@@ -46,7 +46,7 @@ class Apptainer:
         return f"{WAYS[self.way].program}-{self.way}"
 
     def lacks(self, environ: Mapping[str, str]) -> str:
-        """As of every engine."""
+        """Do what `Engine.lacks` says."""
         way = WAYS[self.way]
         missing = [one for one in (way.program, way.companion) if not which(one, environ)]
         if missing:
@@ -56,7 +56,7 @@ class Apptainer:
         return ""
 
     def build(self, place: Place, source: Source) -> ImageReference:
-        """As of every engine."""
+        """Do what `Engine.build` says."""
         way, out = WAYS[self.way], place.directory / "image.sif"
         argv = [way.program, "build", *way.flags, *_PACKING, os.fspath(out), os.fspath(source.file)]
         status = replace(place, environ=_environment(place)).run(argv, cwd=source.context)

@@ -38,13 +38,13 @@ class Buildah:
     form: str = "Dockerfile"
 
     def lacks(self, environ: Mapping[str, str]) -> str:
-        """As of every engine."""
+        """Do what `Engine.lacks` says."""
         needed = (self.name, _FUSE) if self.way == _FUSE else (self.name,)
         missing = [each for each in needed if not which(each, environ)]
         return f"no {missing[0]} on PATH" if missing else ""
 
     def build(self, place: Place, source: Source) -> ImageReference:
-        """As of every engine."""
+        """Do what `Engine.build` says."""
         base = ["--from", self._pull(place, source.base)] if source.base else []
         argv = [*self._call(place), self.verb, "--isolation=chroot", "--layers=false", *base]
         status = place.run([*argv, "-f", os.fspath(source.file), "-t", _BUILT, os.fspath(source.context)])

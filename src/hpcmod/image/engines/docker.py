@@ -22,11 +22,11 @@ class Docker:
     form: str = "Dockerfile"
 
     def lacks(self, environ: Mapping[str, str]) -> str:
-        """As of every engine."""
+        """Do what `Engine.lacks` says."""
         return "" if which("docker", environ) else "no docker on PATH"
 
     def build(self, place: Place, source: Source) -> ImageReference:
-        """As of every engine; the daemon keeps the layers, as it does for whoever uses it, but not the image."""
+        """Do what `Engine.build` says; the daemon keeps the layers, but not the image."""
         if source.base and source.base.path:
             raise BadInputError(
                 f"base {source.base.canonical}: docker builds only upon images that a registry has",

@@ -93,7 +93,7 @@ def check_done(place: Place, status: int, *, what: str) -> None:
     message = f"{step}{what} ended with status {status}:\n{said}"
     if any(_FULL in line for line in place.said):
         raise NoSpaceError(message, f"Free some space where {place.directory.parent} is, or {ELSEWHERE}.")
-    raise HpcmodError(message, "Mend what it says is wrong, and build again." * bool(place.step))
+    raise HpcmodError(message, "Fix what it says is wrong, and build again." * bool(place.step))
 
 
 def check_base(place: Place, status: int, base: ImageReference) -> None:

@@ -1,6 +1,6 @@
 """The directory of one build: what an engine leaves is in it, and goes with it, also after a kill -9.
 
-An engine runs in a session of its own, whose number is noted here: what of it outlives us is ended by the next build.
+An engine runs in a session of its own, whose number is noted here: the next build kills leftover processes.
 Files of a rootless engine may belong to subordinate users, so that only a user namespace can remove them.
 """
 

@@ -18,7 +18,7 @@ class Podman(Buildah):
     verb: str = "build"
 
     def build(self, place: Place, source: Source) -> ImageReference:
-        """As of every engine; the process that keeps podman's user namespace is ours alone, and is ended."""
+        """Do what `Engine.build` says; the process that keeps podman's user namespace is ours alone, and is ended."""
         own = replace(place, environ={**_with_login(place), "XDG_RUNTIME_DIR": str(place.runroot)})
         try:
             return super().build(own, source)

@@ -64,7 +64,7 @@ class LayerTree:
         for path, target in forward:
             if not self._link(path, target):
                 shown = [each.decode(errors="replace")[:200] for each in (path, target)]
-                raise BadInputError(f"the image's hard link {shown[0]} leads to {shown[1]}, which is no file", REBUILD)
+                raise BadInputError(f"hard link {shown[0]} of the image leads to {shown[1]}, not a file", REBUILD)
 
     def put(self, path: bytes, node: Node) -> None:
         """Put something where a path leads; a directory that is there already only changes its mode, owner and time.
@@ -126,7 +126,7 @@ class LayerTree:
 
     def _describe_root(self, node: Node) -> None:
         if node.kind != "dir":
-            raise BadInputError("the image's root is no directory", REBUILD)
+            raise BadInputError("the image's root is not a directory", REBUILD)
         _describe(self.root, node)
 
     def _replace(self, directory: Node, name: bytes, node: Node) -> None:

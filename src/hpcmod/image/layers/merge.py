@@ -159,7 +159,7 @@ def merge(layers: Iterable[Sequence[Record]], *, mtime: int) -> LayerTree:
     Raises
     ------
     BadInputError
-        If a hard link leads nowhere, a path goes round in circles, or the root is no directory.
+        If a hard link leads nowhere, a path goes round in circles, or the root is not a directory.
     """
     tree = LayerTree(mtime=mtime)
     for records in layers:

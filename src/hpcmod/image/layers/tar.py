@@ -94,7 +94,7 @@ def walk(blocks: Iterable[Bytes]) -> Iterator[Entry]:
     Raises
     ------
     BadInputError
-        If it is no tar, or a member says what cannot be.
+        If it is not a tar, or a member says what cannot be.
     VerificationError
         If it ends early.
     """
@@ -212,7 +212,7 @@ def _map_in_data(source: Source) -> list[Extent]:
         *more, rest = (rest + source.take(BLOCK)).split(b"\n")
         lines += more
         if len(rest) > BLOCK:
-            refuse("the map of a sparse file is no list of numbers")
+            refuse("the map of a sparse file is not a list of numbers")
         if lines:
             wanted = 1 + 2 * decimal(lines[0])
         if wanted > 2 * _MOST_EXTENTS:

@@ -96,7 +96,7 @@ class Squashfs:
         self._listing_cache: dict[tuple[int, int, int], dict[str, int]] = {}
         self._root = self._inode(self._blocks.superblock.root)
         if self._root.kind != "directory":
-            raise self._blocks.damaged(self._inodes_at, "the root is no directory")
+            raise self._blocks.damaged(self._inodes_at, "the root is not a directory")
 
     def find(self, path: str, *, follow: bool = True) -> Inode | None:
         """Find what a path stands for; None if there is nothing, also behind a link that leads nowhere or in circles.
@@ -115,7 +115,7 @@ class Squashfs:
         return "/" + "/".join(name for name, _ in trail[1:]) if trail else None
 
     def listdir(self, path: str) -> list[str]:
-        """List the names in a directory, sorted by byte as they are stored; empty if it is no directory."""
+        """List the names in a directory, sorted by byte as they are stored; empty if it is not a directory."""
         inode = self.find(path)
         return list(self._listing(inode)) if inode is not None and inode.kind == "directory" else []
 

@@ -23,7 +23,7 @@ class FileData:
         self.size = size
         """Bytes of the file."""
         self.start = -1
-        """Place of the first block that is no hole; -1 as long as none is written."""
+        """Place of the first block that is not a hole; -1 as long as none is written."""
         self.sizes = _NO_BLOCKS if sizes is None else sizes
         """A word for each block: 0 a hole; else the packed size, with bit 24 set where the block is stored as it is."""
         self.fragment = fragment

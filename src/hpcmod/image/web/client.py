@@ -169,7 +169,7 @@ class Client:
             ) from err
         except (requests.ConnectionError, requests.Timeout) as err:
             raise Unreachable(_explain(err, url)) from err
-        except (requests.RequestException, ValueError) as err:  # the second: a host's name that is no name
+        except (requests.RequestException, ValueError) as err:  # the second: a host's name that is not a name
             raise BadInputError(f"{redact(url)}: cannot be fetched ({type(err).__name__})") from err
 
     def _check_status(self, response: requests.Response, url: str) -> None:
@@ -248,7 +248,7 @@ def _pointed_to(here: str, location: str) -> str:
         return urljoin(here, location)
     except ValueError as err:
         raise RemoteError(
-            f"{redact(here)}: redirects to what is no address", "Find the file's own address, or run this again later."
+            f"{redact(here)}: redirects to an invalid address", "Find the file's own address, or run this again later."
         ) from err
 
 

@@ -111,7 +111,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _bad_file(path: Path, reason: str) -> BadInputError:
-    return BadInputError(f"{path}: {reason}, expected logins of registries", "Mend it, or log in anew.")
+    return BadInputError(f"{path}: {reason}, expected logins of registries", "Fix it, or log in again.")
 
 
 def _keys(registry: str, repository: str) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _table(path: Path, content: dict[str, Any], name: str) -> dict[str, Any]:
     """Give one of the file's tables, its keys in one form."""
     table = {} if content.get(name) is None else content[name]
     if not isinstance(table, dict):
-        raise _bad_file(path, f"{name} is no object")
+        raise _bad_file(path, f"{name} is not an object")
     return {_plain_key(key): value for key, value in table.items()}
 
 
@@ -148,7 +148,7 @@ def _look_up(path: Path, content: dict[str, Any], key: str, env: Mapping[str, st
 def _parse_login(path: Path, login: Any) -> Credentials | None:
     """Parse one entry; None if it is empty, as it is where a credential store holds the login itself."""
     if not isinstance(login, dict):
-        raise _bad_file(path, "a login is no object")
+        raise _bad_file(path, "a login is not an object")
     texts = {name: value for name, value in login.items() if isinstance(value, str)}
     user, password = texts.get("username", ""), texts.get("password", "")
     if texts.get("auth"):
@@ -163,7 +163,7 @@ def _decode(path: Path, text: str) -> tuple[str, str]:
     try:
         user, colon, password = base64.b64decode(text, validate=True).decode().rstrip("\0").partition(":")
     except (binascii.Error, ValueError):
-        raise _bad_file(path, "a login is no base64") from None
+        raise _bad_file(path, "a login is not base64") from None
     if not colon:
         raise _bad_file(path, "a login has no user and password")
     return user, password
@@ -196,7 +196,7 @@ def _parse_helper(program: str, text: str) -> Credentials:
         if not (isinstance(user, str) and isinstance(secret, str)):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise BadInputError(f"{program}: its answer is no login", "See whether it works by itself.") from None
+        raise BadInputError(f"{program}: its answer is not a login", "See whether it works by itself.") from None
     if user == _TOKEN_USER:
         return Credentials(program, identity_token=secret)
     return Credentials(program, user, secret)

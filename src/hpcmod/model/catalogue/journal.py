@@ -53,7 +53,7 @@ class Change:
     why: str
     edits: tuple[Edit, ...]
     undoes: int = 0
-    """The id of the change that this one took back; 0: it is no undo."""
+    """The id of the change that this one took back; 0: it is not an undo."""
     removed: tuple[str, ...] = ()
     """Paths below the catalogue's directory that `gc` took out of it."""
 

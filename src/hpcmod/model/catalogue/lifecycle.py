@@ -141,7 +141,7 @@ def retire(
     successor: str | None = None,
     reason: str | None = None,
 ) -> Records:
-    """Let a container load no more: at once, or from a day on. What was said when it was deprecated stays, if unsaid.
+    """Block loading of a container, at once or from a day on. What its deprecation said is kept unless replaced.
 
     Its aliases go to the successor, where that is a version of the same name.
 
@@ -174,7 +174,7 @@ def retire(
 
 
 def restore(records: Sequence[CatalogueRecord], key: Key) -> Records:
-    """Let a deprecated or retired container be as any other again; its aliases stay where they went."""
+    """Return a deprecated or retired container to normal; its aliases stay where they went."""
     record = find(records, key)
     return {key: replace(record, state="published", until="", successor="", reason="")}
 
@@ -213,7 +213,7 @@ def _check_successor(
     known = {word: one for one in records if one is not record for word in (one.version, *one.aliases)}
     if version not in known:
         raise BadInputError(
-            f"the successor {successor} is no other container of the catalogue",
+            f"the successor {successor} is not another container of the catalogue",
             f"It has: {', '.join(sorted(known)) or 'no other'}",
         )
     if known[version].state == "retired":

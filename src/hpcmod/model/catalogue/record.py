@@ -61,7 +61,7 @@ class CatalogueRecord:
     reference: str = ""
     """Where the image came from, with the digest where there is one."""
     signature: str = ""
-    """What vouched for it, in a few words; empty: nothing did."""
+    """How it was verified, in a few words; empty: it was not."""
     easyconfig: str = ""
     """File name below easyconfigs/."""
     description: str = ""

@@ -124,7 +124,9 @@ def _check_profiled(request: JobRequest, ranks: int) -> None:
     asked = request.script_option("profile-rank")
     wrong = [rank for rank in asked.split(",") if asked and not (rank.isdecimal() and int(rank) < ranks)]
     if wrong:
-        raise BadInputError(f"--profile-rank {asked}: {wrong[0]!r} is no rank of this job", f"It has 0 to {ranks - 1}.")
+        raise BadInputError(
+            f"--profile-rank {asked}: {wrong[0]!r} is not a rank of this job", f"It has 0 to {ranks - 1}."
+        )
 
 
 def _count_cpus(node: NodeType, gpus: int, tasks: int, ratio: int) -> int:

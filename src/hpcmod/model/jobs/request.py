@@ -164,11 +164,11 @@ def _check_options(request: JobRequest) -> None:
     time = request.option("time")
     if time and not _TIME.fullmatch(time):
         raise BadInputError(
-            f"{time!r} is no time limit of Slurm", "Write 01:30:00, 2-00:00:00, or a number of minutes."
+            f"{time!r} is not a valid Slurm time limit", "Write 01:30:00, 2-00:00:00, or a number of minutes."
         )
     for option in request.more:
         if not option.startswith("-"):
-            raise BadInputError(f"{option!r} is no option of sbatch", f"Write --sbatch=--{option}")
+            raise BadInputError(f"{option!r} is not an option of sbatch", f"Write --sbatch=--{option}")
     for name in request.stage_data:
         if not _STAGED.fullmatch(name):
             raise BadInputError(f"{name} cannot be staged", "Make a NAME.tar, a NAME.tar.gz or a NAME.squashfs of it.")

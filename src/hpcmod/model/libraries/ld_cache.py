@@ -35,7 +35,7 @@ def parse_ld_cache(data: bytes, levels: Sequence[str] = ()) -> tuple[tuple[str, 
     Raises
     ------
     BadInputError
-        If it is no cache, or cut off.
+        If it is not a cache, or cut off.
     """
     start = _start(data)
     try:

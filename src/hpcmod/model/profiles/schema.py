@@ -82,7 +82,7 @@ SCHEMA: Mapping[str, Key] = {
     "trust.needs": Key(
         parse_needs,
         "list of `digest`, `checksum`, `signature`",
-        "what must vouch for an image from a source that no rule names; an empty list: nothing",
+        "proof that an image needs if no rule names its source; an empty list: none",
     ),
     "trust.keys": Key(parse_keys, "list of paths", "public keys, PEM or PGP, one of which must have signed"),
     "trust.rules": Key(

@@ -217,7 +217,7 @@ def _build_step(
     if step.component not in components:
         raise BadInputError(
             f"there is no component {step.component!r}{nearest(step.component, components)}",
-            "Mend the recipe, or add the script.",
+            "Fix the recipe, or add the script.",
         )
     told = tuple((name, check_value(fill_in(text, values), name)) for name, text in step.environment)
     made_from = [one for one in sources if (one.name, one.version) in _versions(step, values)]

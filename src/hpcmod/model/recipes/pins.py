@@ -55,7 +55,7 @@ def parse_lock(text: str, source: str) -> tuple[Pin, ...]:
         if pins.setdefault(pin.key, pin).sha256 != pin.sha256:
             faults.append(f"  {source}:{number}: {pin.name} {pin.version} has another checksum further up")
     if faults:
-        raise BadInputError("\n".join(["lock file of recipes:", *faults]), "Mend these lines, or take them out.")
+        raise BadInputError("\n".join(["lock file of recipes:", *faults]), "Fix or remove these lines.")
     return tuple(pins.values())
 
 

@@ -90,7 +90,7 @@ def parse_recipe(text: str, name: str) -> Recipe:
     faults = list(_faults(tree))
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
-        raise BadInputError(f"recipe {name}:\n{listed}", "Mend these keys; docs/reference/recipes.md explains each.")
+        raise BadInputError(f"recipe {name}:\n{listed}", "Fix these keys; docs/reference/recipes.md explains each.")
     return Recipe(
         name=name,
         summary=tree["summary"],

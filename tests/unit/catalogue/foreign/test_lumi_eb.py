@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_refused_with_the_reason(outcomes: tuple[Outcome,
     assert "version cannot be seen without running it: line 10" in reason(outcomes, "computed.eb")
     assert "not one SIF: x.tar.gz" in reason(outcomes, "source.eb")
     assert "one of ours" in reason(outcomes, "ours.eb")
-    assert "is no easyconfig" in reason(outcomes, "broken.eb")
+    assert "is not an easyconfig" in reason(outcomes, "broken.eb")
 
 
 def test_what_only_running_it_would_tell_is_named() -> None:

@@ -55,8 +55,8 @@ def test_the_moving_tag_is_refused_where_it_says_nothing_new_or_nothing_at_all(o
 
 
 def test_an_error_page_is_refused_as_a_tag_and_as_a_digest(outcomes: tuple[Outcome, ...]) -> None:
-    assert "is no tag" in reason(outcomes, "/site/", "DOCTYPE")
-    assert "is no digest" in reason(outcomes, "/site/", ": 1.1")
+    assert "is not a valid tag" in reason(outcomes, "/site/", "DOCTYPE")
+    assert "is not a valid digest" in reason(outcomes, "/site/", ": 1.1")
     assert made(outcomes, "site/1.0")
 
 
@@ -106,7 +106,7 @@ def test_tools_of_the_same_name_are_told_apart(outcomes: tuple[Outcome, ...]) ->
 
 def test_what_is_no_recipe_is_refused_with_its_reason(outcomes: tuple[Outcome, ...]) -> None:
     assert "names no image" in reason(outcomes, "/empty/")
-    assert "is no YAML" in reason(outcomes, "/broken/")
+    assert "is not YAML" in reason(outcomes, "/broken/")
     assert "several images" in reason(outcomes, "/several/")
     assert "GitHub" in reason(outcomes, "/released/")
 

@@ -222,7 +222,7 @@ def test_a_helpers_nonsense_is_an_error_that_does_not_show_it(
 ) -> None:
     monkeypatch.setenv("PATH", helper(home, "mine", f"printf '%s' '{answer}'"))
     docker(home, {"credsStore": "mine"})
-    with pytest.raises(BadInputError, match="its answer is no login") as caught:
+    with pytest.raises(BadInputError, match="its answer is not a login") as caught:
         find(home)
     assert "secret" not in str(caught.value)
 

@@ -72,13 +72,13 @@ def test_restoring_takes_back_what_users_were_told() -> None:
         pytest.param(lambda: rules.remove_alias(ALL, KEYS["1.0"], "latest"), "does not lead to", id="not its alias"),
         pytest.param(lambda: rules.retire(ALL, KEYS["1.0"]), "nobody could load them", id="aliases without an heir"),
         pytest.param(
-            lambda: rules.retire(ALL, KEYS["1.0"], successor="Toy/9"), "no other container", id="unknown successor"
+            lambda: rules.retire(ALL, KEYS["1.0"], successor="Toy/9"), "not another container", id="unknown successor"
         ),
         pytest.param(
-            lambda: rules.retire(ALL, KEYS["1.0"], successor="Toy/1.0"), "no other container", id="its own successor"
+            lambda: rules.retire(ALL, KEYS["1.0"], successor="Toy/1.0"), "not another container", id="its own successor"
         ),
         pytest.param(
-            lambda: rules.retire(ALL, KEYS["1.0"], successor="Toy/stable"), "no other container", id="its own alias"
+            lambda: rules.retire(ALL, KEYS["1.0"], successor="Toy/stable"), "not another container", id="its own alias"
         ),
         pytest.param(
             lambda: rules.deprecate(ALL, KEYS["1.0"], successor="Toy/0.9"), "is retired itself", id="retired successor"

@@ -185,13 +185,13 @@ def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None
     ("asked", "said"),
     [
         ({"gpus": 0}, "asks for none"),
-        ({"options": (("time", "1hour"),)}, "'1hour' is no time limit"),
-        ({"more": ("mem=0",)}, "'mem=0' is no option"),
+        ({"options": (("time", "1hour"),)}, "'1hour' is not a valid Slurm time limit"),
+        ({"more": ("mem=0",)}, "'mem=0' is not an option"),
         ({"stage_data": ("/data/x.zip",)}, "cannot be staged"),
         ({"script_options": ("--debug", "rccl,foo")}, "--debug foo"),
         ({"script_options": ("--profiler", "rocprof")}, "--profiler without"),
-        ({"script_options": ("--profile-rank", "0,4")}, "'4' is no rank"),
-        ({"script_options": ("--profile-rank", "all")}, "'all' is no rank"),
+        ({"script_options": ("--profile-rank", "0,4")}, "'4' is not a rank"),
+        ({"script_options": ("--profile-rank", "all")}, "'all' is not a rank"),
     ],
 )
 def test_what_the_job_would_stumble_over_is_refused_before_it_waits(asked: dict[str, object], said: str) -> None:
