@@ -338,6 +338,7 @@ def test_what_a_killed_process_left_is_cleared_except_what_the_next_one_resumes(
     for name in (".x.sif.hpcmod-part-7", ".x.sif.provenance.json.hpcmod-part-7", kept):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.sif").write_text("left")
+        (tmp_path / name).chmod(0o1700)  # as hpcmod makes them: others are left alone
     get(str(sif), tmp_path / "x.sif", options)
     assert sorted(leftovers(tmp_path)) == [kept]
 
