@@ -108,6 +108,22 @@ def choose_candidate(request: Request, *, central: Sequence[str] = ()) -> Candid
     return _checked(request, _of_image(request, labels))
 
 
+def describe_label_names(request: Request, *, central: Sequence[str] = ()) -> str:
+    """Return which of name and version only the labels of the image decide, and from where; empty if none.
+
+    Raises
+    ------
+    BadInputError
+        As choose_candidate.
+    """
+    if request.what.endswith(".eb") or (request.name and request.version):
+        return ""
+    made = choose_candidate(request, central=central)
+    fields = (("name", request.name, made.name, _TITLE), ("version", request.version, made.version, _VERSION))
+    told = (f"the {field} {value} is from its label {label}" for field, asked, value, label in fields if not asked)
+    return f"{request.what} would be published as {made.module}: " + ", and ".join(told)
+
+
 def sif_on_disk(reference: ImageReference) -> Path | None:
     """Give the SIF that a reference names, if it is one on this machine: its facts are there to be read."""
     path = Path(reference.path)

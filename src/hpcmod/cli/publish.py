@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -15,18 +15,21 @@ import click
 
 import hpcmod
 from hpcmod import machine
-from hpcmod.catalogue.candidate import Request
+from hpcmod.catalogue.candidate import Request, describe_label_names
 from hpcmod.catalogue.foresight import Foresight, foresee_publishing
 from hpcmod.catalogue.publish import Bench, Published, publish
 from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues
 from hpcmod.cli.containers import complete_file, site_option
 from hpcmod.cli.environment import environment_of_eb
+from hpcmod.cli.installed import on_a_terminal
 from hpcmod.cli.output import print_data, print_text, tell
 from hpcmod.cli.signals import ending_tidily
+from hpcmod.errors import BadInputError
 from hpcmod.image.integrity import Progress, parse_sha256
 from hpcmod.image.settings import make_options
 from hpcmod.model.catalogue.record import record_values
 from hpcmod.progress import ProgressLine, Working
+from hpcmod.render.quote import terminal
 
 
 @click.command("publish")
@@ -51,9 +54,10 @@ from hpcmod.progress import ProgressLine, Working
 @click.option("--homepage", default="", help="Address of the software's page.")
 @click.option("--allow-http", is_flag=True, help="Ask servers over plain http too, where https does not work.")
 @site_option
+@click.option("-y", "--yes", is_flag=True, help="Accept the name and version of the image's labels without asking.")
 @changing_options
 def publish_verb(
-    what: str, directory: Path | None, why: str, dry_run: bool, as_json: bool, site: str | None, **asked: Any
+    what: str, directory: Path | None, why: str, dry_run: bool, as_json: bool, site: str | None, yes: bool, **asked: Any
 ) -> None:
     """Install, test and publish a container for all users.
 
@@ -87,12 +91,25 @@ def publish_verb(
             **{key: asked[key] for key in ("name", "version", "aliases", "checks", "job_checks", "commands")},
             **{key: asked[key] for key in ("description", "homepage", "misfit")},
         )
+        if not yes:
+            _confirm_names(request, found.site.central, dry_run=dry_run, ask=not as_json and on_a_terminal())
         if dry_run:
             _show_foresight(foresee_publishing(catalogue, request, bench), as_json=as_json)
             return
         shown.enter_context(ending_tidily())
         done = publish(catalogue, request, bench)
     _show(done, as_json=as_json)
+
+
+def _confirm_names(request: Request, central: Sequence[str], *, dry_run: bool, ask: bool) -> None:
+    """Have a name or version confirmed that only the labels of the image decide: its file may be called otherwise."""
+    told = describe_label_names(request, central=central)
+    if told and dry_run:
+        tell(told)
+    elif told and ask:
+        click.confirm(f"{terminal(told)}. Publish it?", abort=True, err=True)
+    elif told:
+        raise BadInputError(told, "Give --name and --version, or accept those of the labels: --yes")
 
 
 def _lines(shown: ExitStack) -> Callable[[str], Progress]:
