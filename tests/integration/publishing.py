@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import corpus
+from tests.integration.conftest import unpack
 from tests.stack import Done, ModuleTool, Stack, run
 
 
@@ -110,3 +112,15 @@ def make_site(tool: ModuleTool, top: Path) -> Site:
     site = Site(tool, top)
     site.does("catalogue", "init", site.catalogue)
     return site
+
+
+def make_vendor_image(tiny_sif: Path, directory: Path) -> Path:
+    """Make vendor-solver_3.1.sif: `solve` in /usr/local/bin and `mesh` outside PATH, which print their arguments."""
+    root = unpack(tiny_sif, directory / "vendor-root")
+    for name in ("usr/local/bin/solve", "opt/vendor/bin/mesh"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#!/bin/bash\nprintf "%s" "{path.name}:"; printf " <%s>" "$@"; echo\n', encoding="utf-8")
+        path.chmod(0o755)
+    body = corpus.pack(root, directory / "vendor-body", "-noI", "-noD", "-noF", "-noX").read_bytes()
+    return corpus.make_sif(directory / "vendor-solver_3.1.sif", body)

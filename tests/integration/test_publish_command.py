@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import corpus
-from tests.integration.conftest import unpack
-from tests.integration.publishing import make_site
+from tests.integration.publishing import make_site, make_vendor_image
 from tests.stack import ModuleTool
 
 pytestmark = pytest.mark.stack
@@ -16,25 +14,18 @@ pytestmark = pytest.mark.stack
 
 @pytest.fixture
 def vendor_image(tiny_sif: Path, tmp_path: Path) -> Path:
-    """An image with a program in /usr/local/bin, and one in a directory that is not on its PATH."""
-    root = unpack(tiny_sif, tmp_path / "root")
-    for name in ("usr/local/bin/solve", "opt/vendor/libexec/mesh-3"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(f'#!/bin/bash\nprintf "%s" "{Path(name).name}:"; printf " <%s>" "$@"; echo\n')
-        (root / name).chmod(0o755)
-    body = corpus.pack(root, tmp_path / "body", "-noI", "-noD", "-noF", "-noX").read_bytes()
-    return corpus.make_sif(tmp_path / "vendor-solver_3.1.sif", body)
+    return make_vendor_image(tiny_sif, tmp_path)
 
 
 def test_the_commands_of_a_tool_are_on_path_and_on_its_pages(
     module_env: ModuleTool, vendor_image: Path, tmp_path: Path
 ) -> None:
     site = make_site(module_env, tmp_path)
-    commands = ("--command", "solve", "--command", "mesh=/opt/vendor/libexec/mesh-3")
+    commands = ("--command", "solve", "--command", "mesh=/opt/vendor/bin/mesh")
     site.published(vendor_image, "3.1", *commands, "--check", "solve 1 | grep -Fx 'solve: <1>'")
 
     done = site.user("module load Toy/3.1 && solve 'a b' '$x' && mesh 2 && type -P python | grep -c Toy")
-    assert done.stdout.splitlines() == ["solve: <a b> <$x>", "mesh-3: <2>", "0"], done.stderr
+    assert done.stdout.splitlines() == ["solve: <a b> <$x>", "mesh: <2>", "0"], done.stderr
     assert "solve" in site.record("3.1")["commands"]
     assert "env" not in site.record("3.1")["commands"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import make_images
-from tests.integration.publishing import Site
+from tests.integration.publishing import Site, make_vendor_image
 from tests.stack import ModuleTool
 from tests.walkthroughs import blocks
 
@@ -22,6 +22,7 @@ def test_the_commands_of_the_page_do_what_it_says(lmod: ModuleTool, tiny_sif: Pa
     one, two = make_images(tiny_sif, tmp_path, "one", "two", megabytes=1)
     shutil.move(one, tmp_path / "torch.sif")
     shutil.move(two, tmp_path / "torch-new.sif")
+    make_vendor_image(tiny_sif, tmp_path)
     site = Site(lmod, tmp_path)
     mine = {
         "/appl/containers": str(site.catalogue),
@@ -40,5 +41,5 @@ def test_the_commands_of_the_page_do_what_it_says(lmod: ModuleTool, tiny_sif: Pa
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.findall("this image is generation (one|two)", done.stderr) == ["one", "two"]
     assert [line["verb"] for line in site.journal()] == [
-        *("publish", "publish", "promote", "deprecate", "retire", "restore", "undo restore")
+        *("publish", "publish", "publish", "promote", "deprecate", "retire", "restore", "undo restore")
     ]
