@@ -44,6 +44,12 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--no-cache", is_flag=True, help="Keep nothing but the SIF on disk."),
         click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have."),
         click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's)."),
+        click.option(
+            "--max-memory",
+            type=click.IntRange(1),
+            metavar="MB",
+            help="Memory for the files of a converted image (default: 400).",
+        ),
         click.option("--allow-http", is_flag=True, help="Ask servers over plain http too, where https does not work."),
         click.option("--force", is_flag=True, help="Replace a file that is there."),
         site_option,
@@ -152,6 +158,7 @@ def _get(
         use_cache=not no_cache,
         tell=tell,
         compression=settings["compression"] or "",
+        max_memory=settings["max_memory"] or 0,
         allow_http=settings["allow_http"],
     )
     options = replace(found, by_runtime=by_runtime, replace=force)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
@@ -19,9 +20,10 @@ from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.programs import build_sif, save_from_daemon
 from hpcmod.image.provenance import is_remembered, read_provenance
 from hpcmod.image.registry import Talk, fetch_artifact, open_image, resolve
+from hpcmod.image.sif import check_start
 from hpcmod.image.trust import vouch_for_image
 from hpcmod.image.web.repository import Access
-from hpcmod.model.reference import OCI_KINDS, ImageReference, check_address
+from hpcmod.model.reference import OCI_KINDS, ImageReference, check_address, redact
 from hpcmod.model.trust import ANYTHING, Rule, TrustPolicy, Vouched
 
 _ANYONE = Access()
@@ -199,6 +201,7 @@ def _bring_url(task: Task) -> Brought:
         checksum=options.checksum,
         progress=task.progress,
         allow_http=options.access.allow_http,
+        check_head=partial(check_start, redact(task.reference.text)),
     )
     if options.checksum is None:
         options.tell(f"{shown}: its checksum was not known beforehand; it is sha256:{fetched.sha256}")

@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
+from hpcmod.errors import BadInputError
 from hpcmod.image.sif import open_image, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 
 _TEXT_LIMIT = 1 << 20
 _METADATA_LIMIT = 1024  # name and version stand in the first three lines, the licence's text may follow for kilobytes
+
+_METADATA = (".dist-info", ".egg-info")
+MOST_LISTED = 20_000
+"""Packages, commands or scripts that are read of one directory; the largest images have about a thousand."""
 
 _ENVIRONMENT = "/.singularity.d/env"
 _LABELS = "/.singularity.d/labels.json"
@@ -78,6 +83,24 @@ def read_facts(path: Path | str) -> ImageFacts:
         )
 
 
+def _list(squashfs: Squashfs, directory: str, *suffixes: str) -> list[str]:
+    """List the names in a directory that end so.
+
+    Raises
+    ------
+    BadInputError
+        If there are more than any image has that was not made to keep its readers busy.
+    """
+    names = [name for name in squashfs.listdir(directory) if not suffixes or name.endswith(suffixes)]
+    if len(names) > MOST_LISTED:
+        what = f" ending in {' or '.join(suffixes)}" if suffixes else ""
+        raise BadInputError(
+            f"the image has {len(names)} files{what} in {directory}; at most {MOST_LISTED} are read",
+            "No usual image has so many: ask where it comes from.",
+        )
+    return names
+
+
 def _read_text(squashfs: Squashfs, path: str, limit: int = _TEXT_LIMIT) -> str:
     """Read a text file; empty if there is none."""
     inode = squashfs.find(path)
@@ -100,9 +123,7 @@ def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
     """Give the variables whose value is known, and the directories that PATH is given, first to be searched first."""
     environment: dict[str, str] = {}
     search_path: list[str] = []
-    for name in squashfs.listdir(_ENVIRONMENT):
-        if not name.endswith(".sh"):
-            continue
+    for name in _list(squashfs, _ENVIRONMENT, ".sh"):
         for variable, value, written, is_default in assignments(_read_text(squashfs, f"{_ENVIRONMENT}/{name}")):
             if variable == "PATH":
                 search_path[:0] = _literal_directories(written)
@@ -115,7 +136,7 @@ def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
 
 def _read_assigned(squashfs: Squashfs) -> tuple[str, ...]:
     """Give every name that the image's scripts may assign, in whatever way."""
-    scripts = (_read_text(squashfs, f"{_ENVIRONMENT}/{name}") for name in squashfs.listdir(_ENVIRONMENT))
+    scripts = (_read_text(squashfs, f"{_ENVIRONMENT}/{name}") for name in _list(squashfs, _ENVIRONMENT))
     return tuple(sorted({name for script in scripts for name in _ASSIGNED.findall(script)}))
 
 
@@ -187,7 +208,7 @@ def _prefixes(squashfs: Squashfs, environment: dict[str, str], search_path: list
     parents = (entry.rstrip("/")[: -len("/bin")] for entry in search_path if entry.rstrip("/").endswith("/bin"))
     yield from (parent for parent in parents if parent not in _SYSTEM_PREFIXES)
     for root in _CONDA_ROOTS:
-        yield from (f"{root}/envs/{name}" for name in squashfs.listdir(f"{root}/envs"))
+        yield from (f"{root}/envs/{name}" for name in _list(squashfs, f"{root}/envs"))
         yield root
     yield from ("/opt/venv", "/usr/local", "/usr")
 
@@ -221,7 +242,7 @@ def _read_packages(squashfs: Squashfs, python: PythonFacts) -> tuple[Package, ..
     """List the packages that the Python imports, sorted by name; the first place on its path wins."""
     packages: dict[str, Package] = {}
     for directory in _site_directories(squashfs, python):
-        for name in squashfs.listdir(directory):
+        for name in _list(squashfs, directory, *_METADATA):
             package = _read_package(squashfs, directory, name)
             if package is not None:
                 packages.setdefault(re.sub(r"[-_.]+", "-", package.name).lower(), package)
@@ -258,8 +279,6 @@ def _setting(line: str) -> tuple[str, str]:
 
 def _read_package(squashfs: Squashfs, directory: str, name: str) -> Package | None:
     """Read a package's name and version from its metadata, else from the name of its directory."""
-    if not name.endswith((".dist-info", ".egg-info")):
-        return None
     path = f"{directory}/{name}"
     text = ""
     for candidate in (f"{path}/METADATA", f"{path}/PKG-INFO", path):
@@ -280,7 +299,7 @@ def _read_tools(squashfs: Squashfs, search_path: list[str], python: PythonFacts 
 
 
 def _executables(squashfs: Squashfs, directory: str) -> tuple[str, ...]:
-    names = squashfs.listdir(directory)
+    names = _list(squashfs, directory)
     return tuple(sorted(name for name in names if _is_executable(squashfs, f"{directory}/{name}")))
 
 

@@ -51,10 +51,8 @@ class ConvertOptions:
     """Bytes that all layers may unpack to."""
     most_ratio: int = 200
     """Bytes that each byte stored may unpack to, in an image that unpacks to more than 16 GiB."""
-    most_entries: int = 2_000_000
-    """Members that all layers may have together; 1,000,000 take about 0.75 GB of memory."""
-    most_names: int = 512 << 20
-    """Bytes that their paths, what links lead to and extended attributes may have together; they are in memory."""
+    most_memory: int = 400_000_000
+    """Bytes of memory that the entries of all layers may take: enough for about 500,000 files with common names."""
 
 
 @dataclass(frozen=True)
@@ -175,8 +173,9 @@ class _Conversion:
     def _write_squashfs(self, file: BinaryIO, files: Sequence[oci.ImageFile]) -> int:
         options = self._options
         with SquashfsWriter(file, codec=self._codec, block_size=options.block_size, threads=options.threads) as writer:
-            self._read_layers(writer)
-            tree = merge(self._layers, mtime=self._mtime)
+            allowance = self._allowance()
+            self._read_layers(writer, allowance)
+            tree = merge(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
             self._read_again(writer, missing(tree.root))
             self._entries = sum(map(len, self._layers))
             self._layers.clear()  # before the tables are made, which takes memory too
@@ -185,8 +184,8 @@ class _Conversion:
             self._left_out += sorted(name.decode(errors="replace") for name in writer.left_out)
         return size
 
-    def _read_layers(self, writer: SquashfsWriter) -> None:
-        hidden, allowance = Hidden(), self._allowance()
+    def _read_layers(self, writer: SquashfsWriter, allowance: Allowance) -> None:
+        hidden = Hidden()
         for layer in reversed(self._image.layers):
             with _entries(layer, allowance, self._tick) as entries:
                 records = read_layer(
@@ -211,8 +210,7 @@ class _Conversion:
             self._size,
             most_bytes=limits.most_bytes,
             most_ratio=limits.most_ratio,
-            most_entries=limits.most_entries,
-            most_names=limits.most_names,
+            most_memory=limits.most_memory,
         )
 
     def _tick(self, count: int) -> None:

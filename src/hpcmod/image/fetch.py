@@ -16,7 +16,7 @@ from pathlib import Path
 
 import requests
 
-from hpcmod.errors import BusyError, LackingError, RemoteError, VerificationError
+from hpcmod.errors import BusyError, HpcmodError, LackingError, RemoteError, VerificationError
 from hpcmod.image.copy import FULL, no_space
 from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, hash_range, parse_sha256
 from hpcmod.image.preflight import Need, check_room
@@ -24,6 +24,11 @@ from hpcmod.image.web.client import Answer, Client, Retry, insist
 from hpcmod.model.reference import check_address, redact
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # a Lustre mounted without flock, say
+
+HEAD = 4096
+"""Bytes at the beginning of a file that are looked at before the rest comes."""
+LARGEST_OF_UNKNOWN_LENGTH = 64 << 30
+"""Bytes of a file whose length the server does not say."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ def fetch_file(
     resume: bool = True,
     keep_note: bool = False,
     allow_http: bool = False,
+    check_head: Callable[[bytes], None] = lambda _: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> FetchResult:
     """Fetch a file to a temporary name, and verify its length and sha256 as it streams.
@@ -70,6 +76,8 @@ def fetch_file(
     keep_note
         Leave the note (`note_of`) beside the whole file too, so that as long as both are there, the next fetch only
         asks the server whether it is still the same.
+    check_head
+        Called with the first bytes of the file, up to 4 KiB, before more are asked for; raises what is wrong with them.
     sleep
         Waits so many seconds before the next attempt.
 
@@ -91,6 +99,7 @@ def fetch_file(
     with closing(session_factory()) as session:
         client = Client(session, allow_http=allow_http)
         fetch = _Fetch(url, Path(partial), keep_note=keep_note, expected=expected, client=client, progress=progress)
+        fetch.check_head = check_head
         with _disk_faults(fetch), _alone(fetch):
             if not resume:
                 fetch.forget()
@@ -120,6 +129,8 @@ class _Fetch:
         """Bytes at the temporary name that are hashed."""
         self.total = 0
         """Bytes of the whole file; 0 where that is not known."""
+        self.check_head: Callable[[bytes], None] = lambda _: None
+        """Called with the first bytes of the file."""
         self._url = url
         self._keep_note = keep_note
         self._expected = expected
@@ -226,10 +237,29 @@ class _Fetch:
     def _take_in(self, answer: Answer, file: FileIO) -> None:
         ticker = Ticker(self._progress, self.total)
         for chunk in answer.chunks:
+            if self.done < HEAD:
+                self._look_at_head(file, chunk)
+            if not answer.total and self.done + len(chunk) > LARGEST_OF_UNKNOWN_LENGTH:
+                self.forget()
+                raise RemoteError(
+                    f"{redact(self._url)}: the server sent more than {LARGEST_OF_UNKNOWN_LENGTH >> 30} GiB and did not "
+                    "say how long the file is",
+                    "Ask for the file on a server that does.",
+                )
             _write_all(file, chunk)
             self._sha256.update(chunk)
             self.done += len(chunk)
             ticker.tick(self.done)
+
+    def _look_at_head(self, file: FileIO, chunk: bytes) -> None:
+        """Check the first bytes as soon as they are here; of a file that ends before, its reader says what is wrong."""
+        if self.done + len(chunk) < HEAD:
+            return
+        try:
+            self.check_head((os.pread(file.fileno(), self.done, 0) + chunk)[:HEAD])
+        except HpcmodError:
+            self.forget()
+            raise
 
     def _finish(self) -> FetchResult:
         if self.total and self.done != self.total:

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -32,6 +33,7 @@ def make_options(
     tool: str,
     checksum: str | None = None,
     compression: str = "",
+    max_memory: int = 0,
     use_cache: bool = True,
     allow_http: bool = False,
     tell: Callable[[str], None] = lambda _: None,
@@ -41,11 +43,13 @@ def make_options(
     Parameters
     ----------
     environ
-        HPCMOD_CACHE and the usual variables for caches are read; programs that are run get all of it.
+        HPCMOD_CACHE, HPCMOD_MAX_MEMORY and the usual variables for caches are read; programs that are run get all.
     tool
         Name and version of this program.
     compression
         As `images.compression` of the profile, which it overrules.
+    max_memory
+        MB that the entries of an image may take while it is converted; 0 for $HPCMOD_MAX_MEMORY, else the default.
 
     Raises
     ------
@@ -60,7 +64,9 @@ def make_options(
         policy=site.trust,
         cache=open_cache(site, environ) if use_cache else None,
         access=Access(allow_http=allow_http, announce=cache(tell)),  # once for each server
-        conversion=parse_compression(compression or site.compression),
+        conversion=_with_memory(
+            parse_compression(compression or site.compression), max_memory or environ.get("HPCMOD_MAX_MEMORY", "")
+        ),
         tell=tell,
     )
 
@@ -80,6 +86,14 @@ def parse_compression(text: str) -> ConvertOptions:
         raise BadInputError(f"compression {text!r}: {level!r} is not a level", "Write it as zstd:3 or gzip:6.")
     chosen = codec(name, int(level) if level else None)
     return ConvertOptions(compression=chosen.name, level=chosen.level)
+
+
+def _with_memory(options: ConvertOptions, megabytes: int | str) -> ConvertOptions:
+    if megabytes == "":
+        return options
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", str(megabytes)):
+        raise BadInputError(f"HPCMOD_MAX_MEMORY is {megabytes!r}, expected a number of MB", "HPCMOD_MAX_MEMORY=2000")
+    return replace(options, most_memory=int(megabytes) * 10**6)
 
 
 def open_cache(site: Site, environ: Mapping[str, str]) -> Cache:

@@ -184,9 +184,27 @@ def open_image(path: Path) -> BinaryIO:
 def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:
     if head[_MAGIC_AT : _MAGIC_AT + len(MAGIC)] == MAGIC:
         return
-    start = head + file.read(4096)
-    looks, cure = _look(start)
-    raise BadInputError(f"{path}: not a SIF: it looks like {looks}", cure)
+    check_start(str(path), head + file.read(4096))
+
+
+def check_start(name: str, start: bytes) -> None:
+    """Check that a file begins as a SIF does.
+
+    Parameters
+    ----------
+    name
+        What the file is called in the message.
+    start
+        Its first bytes, as many as there are up to 4 KiB.
+
+    Raises
+    ------
+    BadInputError
+        If it does not; the message says what it looks like.
+    """
+    if start[_MAGIC_AT : _MAGIC_AT + len(MAGIC)] != MAGIC:
+        looks, cure = _look(start)
+        raise BadInputError(f"{name}: not a SIF: it looks like {looks}", cure)
 
 
 def _look(start: bytes) -> tuple[str, str]:

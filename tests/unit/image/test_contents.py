@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError, VerificationError
+from hpcmod.image import contents
 from hpcmod.image.contents import assignments, read_facts
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 from tests import corpus
@@ -283,3 +284,16 @@ def test_an_image_with_a_damaged_root_file_system_is_refused(tmp_path: Path) -> 
         corpus.flip_byte(path, at=at)
     with pytest.raises((VerificationError, BadInputError)):
         read_facts(path)
+
+
+@pytest.mark.parametrize("place", ["lib/python3.12/site-packages/p{}.dist-info", "bin/command{}"])
+def test_more_packages_or_commands_than_any_image_has_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(contents, "MOST_LISTED", 10)
+    tree = python_tree("/opt/venv", **{f"package{number}": "1" for number in range(5)})
+    (tmp_path / "usual").mkdir()
+    facts_of(tmp_path / "usual", tree)
+    more = {f"/opt/venv/{place.format(number)}": "x" for number in range(11)}
+    with pytest.raises(BadInputError, match="at most 10 are read"):
+        facts_of(tmp_path, {**tree, **more})

@@ -17,6 +17,8 @@ from hpcmod.errors import BadInputError, HpcmodError, NoSpaceError, Verification
 from hpcmod.image import convert as converting
 from hpcmod.image.convert import Converted, ConvertOptions, convert
 from hpcmod.image.integrity import file_sha256
+from hpcmod.image.layers.decompress import Allowance
+from hpcmod.image.layers.tar import Entry
 from hpcmod.image.layout import read_layout
 from hpcmod.image.oci_image import verified
 from hpcmod.image.sif import check_sif, read_sif
@@ -127,7 +129,7 @@ def test_a_damaged_layer_is_found_out(layout: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "word"),
-    [({"most_bytes": 100_000}, "bytes"), ({"most_entries": 6}, "entries"), ({"most_names": 30}, "names")],
+    [({"most_bytes": 100_000}, "bytes"), ({"most_memory": 4000}, "first . files .* memory")],
 )
 def test_an_image_beyond_a_limit_is_refused(layout: Path, tmp_path: Path, limits: dict[str, int], word: str) -> None:
     with pytest.raises(BadInputError, match=word):
@@ -137,11 +139,37 @@ def test_an_image_beyond_a_limit_is_refused(layout: Path, tmp_path: Path, limits
 @pytest.mark.parametrize(
     "member", [link("a", "t" * 4000), f("a", pax=((b"SCHILY.xattr.user.a", b"v" * 4000),))], ids=["link", "attribute"]
 )
-def test_what_links_lead_to_and_attributes_count_as_names(tmp_path: Path, member: Member) -> None:
+def test_what_links_lead_to_and_attributes_count_as_memory(tmp_path: Path, member: Member) -> None:
     layout = write_layout(tmp_path / "layout", [tar_bytes([member])])
-    with pytest.raises(BadInputError, match="names"):
-        made(layout, tmp_path / "out.sif", most_names=4000)
+    with pytest.raises(BadInputError, match="memory"):
+        made(layout, tmp_path / "out.sif", most_memory=4000)
     made(layout, tmp_path / "out.sif")
+
+
+def test_directories_that_only_paths_name_count_as_memory(tmp_path: Path) -> None:
+    layout = write_layout(tmp_path / "layout", [tar_bytes([f("a/" * 1000 + "b")])])
+    with pytest.raises(BadInputError, match="memory"):
+        made(layout, tmp_path / "out.sif", most_memory=500_000)
+    made(layout, tmp_path / "out.sif")
+
+
+def test_a_hostile_image_of_long_named_directories_is_refused_and_the_option_named() -> None:
+    entries = (named_directory(number) for number in range(1_990_000))
+    limits = ConvertOptions()
+    allowance = Allowance(11_000_000, most_bytes=1 << 40, most_ratio=200, most_memory=limits.most_memory)
+    count = 0
+    with pytest.raises(BadInputError, match="400 MB of memory") as fault:
+        for _ in allowance.counted(entries):
+            count += 1
+    assert 200_000 < count < 330_000  # each takes 1.2 kB when it is converted (measured)
+    assert "--max-memory" in fault.value.cure
+
+
+def named_directory(number: int) -> Entry:
+    entry = Entry()
+    entry.path, entry.kind, entry.target, entry.xattrs = b"%0240d" % number, "dir", b"", ()
+    entry.size, entry.extents = 0, None
+    return entry
 
 
 def test_a_layer_that_is_another_when_it_is_opened_again_is_found_out(tmp_path: Path) -> None:

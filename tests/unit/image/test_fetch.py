@@ -23,6 +23,7 @@ from hpcmod.errors import (
     RemoteError,
     VerificationError,
 )
+from hpcmod.image import fetch as fetching
 from hpcmod.image.fetch import FetchResult, fetch_file, note_of
 
 pytestmark = pytest.mark.slow
@@ -287,3 +288,27 @@ def test_progress_ends_with_all_bytes(fetch: Any) -> None:
     told: list[tuple[int, int]] = []
     fetch(progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (len(BODY), len(BODY))
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_what_is_no_sif_is_refused_by_its_first_bytes(fetch: Any, server: Server, partial: Path, chunked: bool) -> None:
+    def refuse(head: bytes) -> None:
+        assert head == BODY[:4096]
+        assert not partial.stat().st_size
+        raise BadInputError("not a SIF")
+
+    server.answers = [Answer(chunked=chunked)]
+    with pytest.raises(BadInputError, match="not a SIF"):
+        fetch(check_head=refuse, checksum=SUM)
+    assert not partial.exists()
+
+
+def test_a_body_without_a_length_is_not_taken_in_without_end(
+    fetch: Any, server: Server, partial: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "LARGEST_OF_UNKNOWN_LENGTH", 500_000)
+    server.answers = [Answer(chunked=True)]
+    with pytest.raises(RemoteError, match="did not say how long"):
+        fetch(checksum=SUM)
+    assert not partial.exists()
+    fetch(checksum=SUM)

@@ -25,6 +25,10 @@ _LARGEST_WINDOW = 1 << 27  # bytes that zstd may look back: what `zstd --long` u
 _AGAIN = "It is damaged: get the image again."
 _OTHERS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 
+_DIRECTORY_MEMORY, _ENTRY_MEMORY, _XATTR_MEMORY = 1000, 560, 200
+"""Bytes of memory of a directory, of any other entry and of an attribute, without names (measured, rounded up)."""
+_BYTES_PER_WORD = 3 << 10  # of a file: 40 bytes of memory for each block of 128 KiB
+
 _Item = Union[bytes, BaseException, None]
 
 
@@ -39,17 +43,14 @@ class Allowance:
         Bytes of all layers unpacked, whatever they are stored in.
     most_ratio
         Bytes unpacked per byte stored, looked at from `free_bytes` on.
-    most_entries
-        Members of all layers together; each costs some memory.
-    most_names
-        Bytes of their paths, of what links lead to and of extended attributes, all of which are kept in memory.
+    most_memory
+        Bytes of memory that its entries may take, names, link targets and extended attributes included (estimated).
     """
 
-    def __init__(self, size: int, *, most_bytes: int, most_ratio: int, most_entries: int, most_names: int) -> None:
-        self._bytes = min(most_bytes, max(FREE_BYTES, size * most_ratio))
-        self._entries = most_entries
-        self._names = most_names
-        self._said = f"at most {self._bytes} bytes and {most_entries} entries, with {most_names} bytes of names,"
+    def __init__(self, size: int, *, most_bytes: int, most_ratio: int, most_memory: int) -> None:
+        self._bytes = self._most_bytes = min(most_bytes, max(FREE_BYTES, size * most_ratio))
+        self._memory = self._most_memory = most_memory
+        self._entries = 0
 
     def take_bytes(self, count: int) -> None:
         """Count bytes that were unpacked.
@@ -61,33 +62,48 @@ class Allowance:
         """
         self._bytes -= count
         if self._bytes < 0:
-            raise self._too_much("unpacks to too many bytes")
+            raise BadInputError(
+                f"the image unpacks to too many bytes: more than {self._most_bytes}",
+                "If it is meant to be so large: hpcmod convert --engine apptainer",
+            )
 
     def counted(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        """Count entries, their names, and what holes in files come to.
+        """Count the memory of entries, and what holes in files come to.
 
         Raises
         ------
         BadInputError
-            If they are too many.
+            If they are too many, or their names too long.
         """
         for entry in entries:
-            self._entries -= 1
-            if self._entries < 0:
-                raise self._too_much("has too many entries")
-            self._names -= len(entry.path) + len(entry.target)
+            self._entries += 1
+            memory = 2 * len(entry.path) + len(entry.target) + entry.size // _BYTES_PER_WORD
+            memory += _DIRECTORY_MEMORY if entry.kind == "dir" else _ENTRY_MEMORY
             if entry.xattrs:
-                self._names -= sum(len(name) + len(value) for name, value in entry.xattrs)
-            if self._names < 0:
-                raise self._too_much("has too long names")
+                memory += sum(_XATTR_MEMORY + len(name) + len(value) for name, value in entry.xattrs)
+            self._take_memory(memory)
             if entry.extents is not None:
                 self.take_bytes(entry.size)
             yield entry
 
-    def _too_much(self, what: str) -> BadInputError:
-        return BadInputError(
-            f"the image {what}: {self._said} are unpacked", "If it is meant to be so large, raise the limit."
-        )
+    def take_directory(self) -> None:
+        """Count the memory of a directory that only the paths of other entries name.
+
+        Raises
+        ------
+        BadInputError
+            If there are too many.
+        """
+        self._take_memory(_DIRECTORY_MEMORY)
+
+    def _take_memory(self, count: int) -> None:
+        self._memory -= count
+        if self._memory < 0:
+            raise BadInputError(
+                f"the first {self._entries} files and directories of the image need more than "
+                f"{self._most_memory // 10**6} MB of memory",
+                "If you trust the image, allow more: --max-memory 2000 (MB), or HPCMOD_MAX_MEMORY=2000.",
+            )
 
 
 FREE_BYTES = 16 << 30

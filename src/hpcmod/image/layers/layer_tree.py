@@ -6,6 +6,8 @@ its last part is not. A whiteout takes away what lower layers have, never what i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hpcmod.errors import BadInputError
 from hpcmod.image.layers.tar_fields import REBUILD
 from hpcmod.image.squashfs.tree import Node
@@ -27,11 +29,14 @@ class LayerTree:
     ----------
     mtime
         Unix seconds, for directories that no layer describes.
+    on_directory
+        Called for each of these before it is made.
     """
 
-    def __init__(self, *, mtime: int) -> None:
+    def __init__(self, *, mtime: int, on_directory: Callable[[], None] = lambda: None) -> None:
         self.root = Node("dir", _ROOT_MODE, mtime=mtime)
         self._mtime = mtime
+        self._on_directory = on_directory
         self._directories: dict[bytes, Node] = {}
         """What paths lead to, in this layer."""
         self._touched: set[_Place] = set()
@@ -198,6 +203,7 @@ class LayerTree:
             self._touched.add((above, name))
         directory = trail[-1][0]
         for name in absent:
+            self._on_directory()
             new = Node("dir", mode, mtime=self._mtime)
             self._touched.add((directory, name))
             self._replace(directory, name, new)

@@ -22,7 +22,7 @@ Record = tuple[bytes, Union[Node, bytes, None]]
 AddFile = Callable[[int, Iterable[Bytes]], FileData]
 """Writes the content of a file of so many bytes."""
 
-_MOST_KNOWN = 1 << 16  # directories
+_MOST_KNOWN = 1 << 14  # directories, with paths of up to 4 KiB each
 
 
 class Hidden:
@@ -148,20 +148,24 @@ def read_missing(entries: Iterable[Entry], records: Sequence[Record], missing: s
             found.data = add_file(entry.size, entry.chunks())
 
 
-def merge(layers: Iterable[Sequence[Record]], *, mtime: int) -> LayerTree:
+def merge(
+    layers: Iterable[Sequence[Record]], *, mtime: int, on_directory: Callable[[], None] = lambda: None
+) -> LayerTree:
     """Merge layers, the bottom first, into the tree that a container sees.
 
     Parameters
     ----------
     mtime
         Unix seconds, for directories that no layer describes.
+    on_directory
+        Called for each of these before it is made.
 
     Raises
     ------
     BadInputError
         If a hard link leads nowhere, a path goes round in circles, or the root is not a directory.
     """
-    tree = LayerTree(mtime=mtime)
+    tree = LayerTree(mtime=mtime, on_directory=on_directory)
     for records in layers:
         tree.begin_layer(has_whiteouts=any(found is None for _, found in records))
         for path, found in records:

@@ -6,7 +6,7 @@ import email.utils
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, Union
@@ -15,10 +15,13 @@ from urllib.parse import urljoin, urlsplit
 import requests
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
+from hpcmod.image.web.pace import Watchdog, call_within
 from hpcmod.model.reference import check_address, origin, redact, split_credentials
 
 _TIMEOUT = (15.0, 60.0)  # seconds to connect, and without a byte
+_HEADER_TIME = 120.0  # seconds until the header of an answer is complete
 _CHUNK = 128 << 10  # bytes; a connection that breaks loses at most one chunk
+_CHUNK_TIME = 120.0  # seconds until a chunk is complete: about 1 kB/s
 _ATTEMPTS = 5  # in a row that bring nothing new
 _LONGEST_WAIT = 300.0
 _NOTICED_WAIT = 2.0  # seconds; a user notices a longer wait
@@ -161,7 +164,15 @@ class Client:
     ) -> requests.Response:
         ask = self._session.get if form is None else partial(self._session.post, data=form)
         try:
-            return ask(url, headers=headers, auth=auth, stream=True, allow_redirects=False, timeout=_TIMEOUT)
+            return call_within(
+                _HEADER_TIME,
+                lambda: ask(url, headers=headers, auth=auth, stream=True, allow_redirects=False, timeout=_TIMEOUT),
+            )
+        except TimeoutError as err:
+            raise RemoteError(
+                f"{redact(url)}: the server sent no complete answer within {_HEADER_TIME:.0f} s",
+                "Run this again later.",
+            ) from err
         except requests.exceptions.SSLError as err:
             raise RemoteError(
                 f"{redact(url)}: the server's certificate cannot be verified",
@@ -300,7 +311,29 @@ def _kept(done: int) -> str:
 
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:
+    """Yield the body; a server that sends it too slowly is not waited for."""
     try:
-        yield from response.iter_content(_CHUNK)
+        watchdog = Watchdog(response.raw.fileno(), _CHUNK_TIME)
+    except (OSError, ValueError):  # the whole body is here already
+        watchdog = None
+    try:
+        with watchdog or nullcontext():
+            for chunk in response.iter_content(_CHUNK):
+                if watchdog:
+                    watchdog.rest()  # for as long as the reader takes
+                yield chunk
+                if watchdog:
+                    watchdog.feed()
     except requests.RequestException as err:
+        if watchdog and watchdog.has_bitten:
+            raise _too_slow(response.url) from err
         raise Retry(f"the connection broke ({type(err).__name__})") from err
+    if watchdog and watchdog.has_bitten:
+        raise _too_slow(response.url)
+
+
+def _too_slow(url: str) -> RemoteError:
+    return RemoteError(
+        f"{redact(url)}: the server sent less than {_CHUNK >> 10} KiB within {_CHUNK_TIME:.0f} s",
+        "Run this again later: it resumes where it stopped.",
+    )

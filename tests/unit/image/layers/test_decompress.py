@@ -50,7 +50,7 @@ def make_layer(data: bytes, *, stored: bytes | None = None, digest: str | None =
 
 
 def allow(**limits: int) -> Allowance:
-    given = {"most_bytes": 1 << 40, "most_ratio": 1000, "most_entries": 1000, "most_names": 1000, **limits}
+    given = {"most_bytes": 1 << 40, "most_ratio": 1000, "most_memory": 1 << 20, **limits}
     return Allowance(1000, **given)
 
 
@@ -135,12 +135,12 @@ def _at_most(blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
 
 def test_an_image_may_unpack_to_some_times_its_size_but_any_to_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompress, "FREE_BYTES", 5000)
-    Allowance(10, most_bytes=1 << 40, most_ratio=100, most_entries=1, most_names=1).take_bytes(5000)
-    Allowance(1000, most_bytes=1 << 40, most_ratio=100, most_entries=1, most_names=1).take_bytes(100_000)
+    Allowance(10, most_bytes=1 << 40, most_ratio=100, most_memory=1).take_bytes(5000)
+    Allowance(1000, most_bytes=1 << 40, most_ratio=100, most_memory=1).take_bytes(100_000)
     with pytest.raises(BadInputError):
-        Allowance(1000, most_bytes=1 << 40, most_ratio=100, most_entries=1, most_names=1).take_bytes(100_001)
+        Allowance(1000, most_bytes=1 << 40, most_ratio=100, most_memory=1).take_bytes(100_001)
     with pytest.raises(BadInputError):
-        Allowance(1000, most_bytes=90_000, most_ratio=100, most_entries=1, most_names=1).take_bytes(90_001)
+        Allowance(1000, most_bytes=90_000, most_ratio=100, most_memory=1).take_bytes(90_001)
 
 
 def test_zstd_that_wants_more_memory_than_we_give_is_refused() -> None:

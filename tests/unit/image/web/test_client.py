@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import requests
 from file_server import Answer, Server, serve
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
+from hpcmod.image.web import client as asking
 from hpcmod.image.web.client import Answer as Answered
 from hpcmod.image.web.client import Client, LoginError, Retry, StatusError, insist, say_wait
 
@@ -283,3 +285,46 @@ def test_only_a_noticeable_wait_is_reported() -> None:
     assert said == []
     say_wait("x", 8.0, said.append)
     assert said == ["x: no answer; trying again in 8 s"]
+
+
+@pytest.fixture
+def trickling() -> Iterator[Any]:
+    """Start servers that send the beginning of an answer, then a byte every 20 ms for as long as anybody listens."""
+    ended = threading.Event()
+    listeners: list[socket.socket] = []
+
+    def start(beginning: bytes) -> str:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def answer() -> None:
+            with suppress(OSError), listener.accept()[0] as connection:
+                connection.recv(1 << 16)
+                connection.sendall(beginning)
+                while not ended.wait(0.02):
+                    connection.sendall(b"x")
+
+        threading.Thread(target=answer, daemon=True).start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}/image.sif"
+
+    yield start
+    ended.set()
+    for listener in listeners:
+        listener.close()
+
+
+def test_a_header_that_never_ends_is_not_waited_for(
+    fetch: Any, trickling: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "_HEADER_TIME", 0.3)
+    with pytest.raises(RemoteError, match="no complete answer within"):
+        fetch(trickling(b"HTTP/1.1 200 OK\r\nX-Slow: "))
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 1000000000", b"Connection: close"])
+def test_a_body_that_trickles_is_not_waited_for(
+    fetch: Any, trickling: Any, monkeypatch: pytest.MonkeyPatch, length: bytes
+) -> None:
+    monkeypatch.setattr(asking, "_CHUNK_TIME", 0.3)
+    with pytest.raises(RemoteError, match="sent less than 128 KiB"):
+        fetch(trickling(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n"))
