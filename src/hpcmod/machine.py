@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.model.profiles.profile import Profile, make_site, parse_profile
 from hpcmod.model.site import Site
 from hpcmod.model.trust import ANYTHING, TrustPolicy
@@ -15,6 +16,7 @@ from hpcmod.resources import site_profiles
 SYSTEM_PROFILE = Path("/etc/hpcmod/site.toml")
 """A site's own profile, on every node."""
 
+_LARGEST = 1 << 20  # bytes of a site profile
 FALLBACK = "generic"
 
 MACHINE = "machine"
@@ -167,7 +169,9 @@ def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE", beside: Path 
             f"Name one of these, or a TOML file of your own, in {named_in}.",
         )
     try:
-        return parse_profile(path.read_text(encoding="utf-8"), str(path))
+        return parse_profile(read_text(path, _LARGEST), str(path))
+    except UnusableFileError as err:
+        raise BadInputError(f"site profile {path}: {err.strerror}", "Name a TOML file.") from err
     except UnicodeDecodeError as err:
         raise BadInputError(f"site profile {path} is not text in UTF-8: {err}", "Save it as UTF-8.") from err
 

@@ -12,12 +12,14 @@ from hpcmod.cli.job_options import directives
 from hpcmod.cli.job_script import MARK, save_script, submit_script, test_script
 from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
+from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.install.module_tool import find_modulefile
 from hpcmod.model.jobs.written import WrittenJob, read_written_job
 from hpcmod.process import run, which
 
 JSON_VERSION = 1
+_LARGEST_SCRIPT = 4 << 20  # bytes; what Slurm takes by default
 
 
 def rerun_job(text: str, given: Mapping[str, Any], *, as_json: bool) -> None:
@@ -61,9 +63,11 @@ def _read_script(text: str) -> tuple[str, str]:
     """Return a batch script, and what to call it: that of a file, or of a job that Slurm remembers."""
     if not text.isdigit():
         try:
-            return Path(text).read_text(encoding="utf-8"), text
+            return read_text(text, _LARGEST_SCRIPT), text
         except FileNotFoundError as err:
             raise NotFoundError(f"there is no batch script {text}", "Name a file, or the number of a job.") from err
+        except UnusableFileError as err:
+            raise BadInputError(f"{text}: {err.strerror}", "Name a batch script.") from err
         except UnicodeDecodeError as err:
             raise BadInputError(f"{text} is not text in UTF-8", "Name a batch script.") from err
     asked = (["scontrol", "write", "batch_script", text, "-"], ["sacct", "--batch-script", "--jobs", text])

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
+from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.process import run, which
 
 MARK = "Written by `hpcmod job`"
 """In the first comment of every batch script of ours."""
 
+_LARGEST = 4 << 20  # bytes of a batch script; what Slurm takes by default
 _PATIENCE = 60.0  # seconds for a Slurm that does not answer
 
 
@@ -46,10 +48,17 @@ def save_script(text: str, path: Path | None) -> Path | None:
         return None
     if not path.parent.is_dir():
         raise BadInputError(f"there is no directory {path.parent}", f"mkdir -p {path.parent}")
-    if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace"):
+    if path.exists() and MARK not in _written(path):
         raise BadInputError(f"{path} is there, and `hpcmod job` did not write it", "Name another file: -o FILE")
     write_file(path, text)
     return path
+
+
+def _written(path: Path) -> str:
+    try:
+        return read_text(path, _LARGEST, errors="replace")
+    except UnusableFileError as err:
+        raise BadInputError(f"{path}: {err.strerror}", "Name another file: -o FILE") from err
 
 
 def submit_script(path: Path, options: Sequence[str] = ()) -> str:
