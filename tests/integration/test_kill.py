@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections import Counter
@@ -27,6 +26,7 @@ from tests.integration.conftest import (
     use_image,
     write_easyconfig,
 )
+from tests.locks import write_dead_lock
 from tests.stack import EasyBuild, ModuleTool
 
 pytestmark = pytest.mark.stack
@@ -122,21 +122,23 @@ def lock_of(eb: EasyBuild) -> Path:
     return locks / f"{lock_name(str(eb.prefix / 'software/Toy/1.0'))}.lock"
 
 
-def forge(lock: Path, *, host: str, silent: float = 0) -> None:
-    """Write a lock as a process of another boot would have, which has been silent for so many seconds."""
-    holder = {"host": host, "pid": 4242, "started": "1@another-boot", "user": "ada", "since": "2026-11-20 08:00:00"}
-    lock.write_text(json.dumps(holder))
-    then = time.time() - silent
-    os.utime(lock, (then, then))
+def forge(lock: Path) -> None:
+    """Write a lock as a process of another machine has, which never gives a heartbeat again."""
+    lock.write_text(
+        json.dumps(
+            {"host": "another-login-node", "pid": 4242, "user": "ada", "since": "2026-11-20 08:00:00"}
+            | {"started": "1", "machine": "another-boot", "token": "0123456789abcdef"}
+        )
+    )
 
 
 def test_the_lock_of_a_dead_process_is_cleared_with_easybuilds_own(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
     lock = lock_of(eb)
-    forge(lock, host=socket.gethostname())
+    write_dead_lock(lock)
     easybuilds = lock.with_name(f"{str(eb.prefix / 'software/Toy/1.0').replace('/', '_')}.lock")
     easybuilds.mkdir()
     done = installed(eb, toy)
-    assert f"clearing the lock of process 4242 of ada on {socket.gethostname()}, since 2026-11-20" in done.stdout
+    assert f"clearing the lock of process {os.getpid()} of " in done.stdout
     assert leftovers(eb) == set()
     assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
 
@@ -147,7 +149,7 @@ def test_the_lock_of_one_who_died_with_the_module_in_place_goes_with_the_next_in
     installed(eb, toy)
     lock = eb.prefix / "software/.locks" / f"{lock_name(str(eb.prefix / 'software/Toy/1.0'))}.lock"
     lock.parent.mkdir(exist_ok=True)
-    forge(lock, host=socket.gethostname())
+    write_dead_lock(lock)
     installed(eb, toy)
     assert lock.exists()  # the module is there, so that nothing is done that needs a lock
     installed(eb, toy, "--rebuild")
@@ -156,17 +158,17 @@ def test_the_lock_of_one_who_died_with_the_module_in_place_goes_with_the_next_in
 
 def test_the_lock_of_a_silent_process_elsewhere_is_explained_and_left(eb: EasyBuild, toy: Path) -> None:
     lock = lock_of(eb)
-    forge(lock, host="another-login-node", silent=3600)
+    forge(lock)
     done = eb(toy)
     assert "is held by process 4242 of ada on another-login-node, since 2026-11-20 08:00:00" in done.stdout
-    assert f"If that process is gone, remove its lock: rm {lock}" in done.stdout
+    assert f"remove its lock: rm {lock}" in done.stdout
     assert done.returncode == 6
     assert lock.exists()
     assert modulefiles(eb) == set()
 
 
 def test_the_lock_of_a_process_elsewhere_is_waited_for_only_as_long_as_asked(eb: EasyBuild, toy: Path) -> None:
-    forge(lock_of(eb), host="another-login-node")
+    forge(lock_of(eb))
     done = eb(toy, "--wait-on-lock-limit=1")
     assert "waiting for process 4242 of ada on another-login-node" in done.stdout
     assert "--wait-on-lock-limit" in done.stdout.partition("ERROR")[2]
