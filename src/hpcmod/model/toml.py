@@ -28,7 +28,7 @@ def load_toml(text: str, what: str) -> dict[str, Any]:
     """
     try:
         tree: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
+    except ValueError as err:  # a TOMLDecodeError, or that of a number with too many digits
         raise BadInputError(f"{what} is not valid TOML: {err}", "Fix that line.") from err
     except RecursionError:
         raise BadInputError(f"{what} is nested too deeply", "Write it without nested lists and tables.") from None

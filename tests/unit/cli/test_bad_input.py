@@ -1,0 +1,156 @@
+"""Every verb, given every kind of bad file: it ends soon, with a documented exit code and without a traceback."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from hpcmod.cli.main import main
+from tests.verbs import verbs_of
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 20
+MEMORY = 1 << 30
+"""Bytes of address space that a verb may take besides what the tests have."""
+APART = {"install", "update", "completion", "doctor"}
+"""Verbs that hand what they are given to `eb`, take a word of a list, or run checks of the machine first."""
+
+
+def write(data: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(data)
+
+
+def sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+def bind(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "missing": lambda path: None,
+    "empty": write(b""),
+    "directory": Path.mkdir,
+    "fifo": os.mkfifo,
+    "socket": bind,
+    "zeros": lambda path: path.symlink_to("/dev/zero"),
+    "null": lambda path: path.symlink_to("/dev/null"),
+    "own memory": lambda path: path.symlink_to("/proc/self/mem"),
+    "link to itself": lambda path: path.symlink_to(path),
+    "link to nothing": lambda path: path.symlink_to("nothing"),
+    "link to root": lambda path: path.symlink_to("/"),
+    "sparse": sparse,
+    "unreadable": lambda path: path.touch(mode=0),
+    "latin1": write("name = 'é'\n".encode("latin1")),
+    "utf16": write("name = 'x'\n".encode("utf-16")),
+    "byte order mark": write(b"\xef\xbb\xbfname = 'x'\n"),
+    "surrogate": write(b"\xed\xa0\x80\n"),
+    "nul": write(b"name = 'a\0b'\n"),
+    "control": write(b"\x1b]0;x\x07\n"),
+    "nested toml": write(b"a = " + b"[" * 100_000 + b"]" * 100_000),
+    "nested json": write(b'{"a":' * 100_000),
+    "nested python": write(b"name = " + b"(" * 100_000),
+    "one line": write(b"x" * 20_000_000),
+    "many lines": write(b"#SBATCH x\n" * 1_000_000),
+    "number": write(b"name = " + b"9" * 100_000),
+    "elf": write(b"\x7fELF" + bytes(100)),
+    "sif": write(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0" + b"\xff" * 5000),
+    "gzip": write(b"\x1f\x8b" + bytes(100)),
+    "tar": write(b"x" * 512),
+}
+SUFFIXES = (".sif", ".eb", ".toml", ".sh")
+
+
+def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in verbs_of(group).items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+        elif name not in APART:
+            yield (*words, name), command
+
+
+COMMANDS = {" ".join(words): command for words, command in commands(main)}
+
+
+def lines_of(name: str, path: str) -> Iterator[list[str]]:
+    """Yield command lines of a verb with a file in each place that takes one."""
+    command = COMMANDS[name]
+    arguments = [one for one in command.params if isinstance(one, click.Argument)]
+    given = [path for one in arguments if one.required or one.nargs == 1]
+    yield [*name.split(), *given]
+    for option in command.params:
+        takes_file = isinstance(option.type, click.Path) or any(
+            word in str(option.metavar) for word in ("FILE", "DIRECTORY")
+        )
+        if isinstance(option, click.Option) and takes_file and path.endswith((".toml", ".sif")):
+            yield [*name.split(), option.opts[0], path, *("missing" for _ in given)]
+
+
+def too_slow(*_: object) -> NoReturn:
+    pytest.fail(f"takes longer than {SECONDS} s")
+
+
+@pytest.fixture(autouse=True)
+def bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Work in a home of its own, with a limit of time and memory."""
+    (tmp_path / "home").mkdir()
+    for name in [name for name in os.environ if name.startswith(("HPCMOD_", "XDG_", "SLURM_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "home")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    handler = signal.signal(signal.SIGALRM, too_slow)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, before[1]))
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, handler)
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+OPEN = {"nested python": "hpcmod lint takes more than 20 s for 100,000 brackets in one line of a batch script"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.xfail(reason=OPEN[kind])) if kind in OPEN else kind for kind in KINDS],
+)
+def test_every_verb_ends_well_with_bad_input(kind: str, tmp_path: Path) -> None:
+    bad = []
+    for suffix in SUFFIXES:
+        path = tmp_path / f"x{suffix}"
+        for name in COMMANDS:
+            if not os.path.lexists(path):
+                KINDS[kind](path)
+            for line in lines_of(name, str(path)):
+                fault = fault_of(line)
+                if fault:
+                    bad.append(f"{' '.join(line)}: {fault}".replace(str(path), "FILE" + suffix))
+    assert not bad, "\n".join(bad)
+
+
+def fault_of(line: list[str]) -> str:
+    """Run a command line; say what was wrong with its end, empty if nothing."""
+    signal.alarm(SECONDS)
+    try:
+        done = CliRunner().invoke(main, line, input="n\n")
+    finally:
+        signal.alarm(0)
+    if done.exception and not isinstance(done.exception, SystemExit):
+        return repr(done.exception)[:300]
+    if done.exit_code not in range(11):
+        return f"exit code {done.exit_code}"
+    return "control characters" if "\x1b" in done.output and "--json" not in line else ""
