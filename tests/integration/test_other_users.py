@@ -46,7 +46,7 @@ def home(users: Users) -> Path:
 
 def hpcmod(home: Path, *words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "HPCMOD_SITE": "generic", **environ}
-    argv = [sys.executable, "-m", "hpcmod.cli.main", *map(str, words)]
+    argv = [Path(sys.executable).with_name("hpcmod"), *map(str, words)]
     return subprocess.run(argv, env=env, cwd=home, capture_output=True, text=True, timeout=120, check=False)
 
 

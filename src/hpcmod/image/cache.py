@@ -186,11 +186,19 @@ class Cache:
             if err.errno not in _UNUSABLE:
                 raise
             return None
-        status = os.fstat(found)
-        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:  # a second name: it is somebody's file elsewhere
+        if self._is_partial(os.fstat(found)):
             return found
         os.close(found)
         return None
+
+    def _is_partial(self, status: os.stat_result) -> bool:
+        """Return whether a file can be one that was made here, and not one of this user's that others put here.
+
+        A file with a second name is somebody's elsewhere. One with content that the group of a shared cache may not
+        read was never a partial blob: to open it to the group would show them what is in it.
+        """
+        closed = self.shared and status.st_uid == os.geteuid() and not status.st_mode & stat.S_IRGRP
+        return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not (closed and status.st_size)
 
     def keep(self, digest: str, file: int) -> Path:
         """Give a blob that is whole, verified and on disk for good its name; `file` is the open partial one."""

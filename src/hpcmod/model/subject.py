@@ -71,7 +71,11 @@ def _with_tag(name: str) -> str:
 
 
 def _authority(scheme: str, text: str) -> str:
+    if "\\" in text:  # for some programs the host ends here, for others it is what follows the last @
+        raise _ambiguous(text, "a backslash in the name of a host")
     host, port = _split_port(text.rpartition("@")[2])
+    if "%" in host:
+        raise _ambiguous(host, "an escape in the name of a host, or the zone of an address")
     if port.isascii() and port.isdigit():
         port = "" if int(port) == _DEFAULT_PORTS[scheme] else str(int(port))
     return _host(host) + (port and f":{port}")

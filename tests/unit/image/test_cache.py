@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 import threading
 import time
 from pathlib import Path
@@ -361,3 +362,18 @@ def test_gc_removes_the_locks_of_killed_processes(cache: Cache) -> None:
     assert len(list((cache.directory / "locks").iterdir())) == 1
     cache.gc(now=time.time())
     assert list((cache.directory / "locks").iterdir()) == []
+
+
+def test_a_private_file_that_others_put_into_a_shared_cache_stays_private(tmp_path: Path) -> None:
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    directory.chmod(0o2770)
+    cache = Cache(directory)
+    cache.prepare()
+    diary = cache.partial(DIGEST)
+    diary.write_text("secret")
+    diary.chmod(0o600)
+    with diary.open("rb") as file:
+        os.close(cache.open_partial(DIGEST))
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+    assert diary.stat().st_size == 0

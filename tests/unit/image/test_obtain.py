@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, UntrustedError, VerificationError
-from hpcmod.fs.temporary import resumable_name
+from hpcmod.fs.temporary import PRIVATE, resumable_name
 from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.cache import Cache
 from hpcmod.image.foresee import foresee
@@ -336,7 +336,7 @@ def test_what_a_killed_process_left_is_cleared_except_what_the_next_one_resumes(
     write_dead_lock(tmp_path / ".x.sif.lock")
     kept = resumable_name("x.sif")
     for name in (".x.sif.hpcmod-part-7", ".x.sif.provenance.json.hpcmod-part-7", kept):
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(mode=PRIVATE)
         (tmp_path / name / "x.sif").write_text("left")
         (tmp_path / name).chmod(0o1700)  # as hpcmod makes them: others are left alone
     get(str(sif), tmp_path / "x.sif", options)

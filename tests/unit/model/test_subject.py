@@ -97,3 +97,12 @@ def test_a_normalized_address_has_no_dots_left(address: str) -> None:
     segments = normalize(address).removeprefix("http://h").split("/")
     assert not {".", ".."} & set(segments)
     assert "" not in segments[1:-1]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://evil.org\\@good.org/pub/x", "https://%67ood.org/pub/x", "https://[fe80::1%25eth0]/pub/x"],
+)
+def test_a_host_that_programs_read_differently_is_refused(address: str) -> None:
+    with pytest.raises(UntrustedError, match="cannot be matched"):
+        normalize(address)
