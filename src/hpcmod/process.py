@@ -105,7 +105,12 @@ def run(
 
 
 def call(
-    argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None, tied: bool = False
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    tied: bool = False,
+    to_stderr: bool = False,
 ) -> int:
     """Run a program on our own terminal to its end and return its exit status.
 
@@ -113,13 +118,15 @@ def call(
     ----------
     cwd, tied
         As for `run`; it stays in our session, where it hears Ctrl-C itself.
+    to_stderr
+        Whether what it prints to stdout goes to stderr, because stdout is for our own data.
 
     Raises
     ------
     LackingError
         If the program is not on this machine.
     """
-    with _start(argv, env=env, cwd=cwd, tied=tied) as child:
+    with _start(argv, env=env, cwd=cwd, tied=tied, stdout=sys.stderr.fileno() if to_stderr else None) as child:
         try:
             return child.wait()
         except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.catalogue.visible import easyconfig_name
-from hpcmod.errors import BadInputError
+from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.image.contents import read_facts
 from hpcmod.image.locate import find_image, image_directories, recognize
@@ -102,7 +102,12 @@ def choose_candidate(request: Request, *, central: Sequence[str] = ()) -> Candid
                 "Write wrapped_commands = ['NAME'] into the easyconfig.",
             )
         return _checked(request, _of_easyconfig(request, central))
-    image = sif_on_disk(ImageReference.parse(request.what))
+    reference = ImageReference.parse(request.what)
+    image = sif_on_disk(reference)
+    if image is None and recognize(reference).kind in LOCAL_KINDS and not Path(reference.path).exists():
+        raise NotFoundError(
+            f"{request.what}: no such file", "Name an image, an easyconfig or a reference, e.g. docker://..."
+        )
     known = bool(request.name and request.version) or image is None
     labels = {} if known else dict(read_facts(str(image)).labels)
     return _checked(request, _of_image(request, labels))
@@ -198,6 +203,8 @@ def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
 def _read(path: Path) -> str:
     try:
         return read_text(path, _LIMIT)
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such file", "Name an image or an easyconfig.") from err
     except UnicodeDecodeError as err:
         raise BadInputError(f"{path}: is not written in UTF-8", "Save it as UTF-8.") from err
     except UnusableFileError as err:

@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import click
 
 from hpcmod.catalogue.copies import Copies, loading_commands
 from hpcmod.catalogue.find import NO_CATALOGUE, Container
+from hpcmod.catalogue.index_file import comparable
 from hpcmod.catalogue.listing import ELSEWHERE, Listed
 from hpcmod.cli.containers import (
     Here,
@@ -26,15 +27,16 @@ from hpcmod.cli.containers import (
     print_json,
     site_option,
 )
-from hpcmod.cli.output import format_size, print_table, print_text, print_wrapped, tell
+from hpcmod.cli.output import format_size, print_table, print_wrapped, tell, terminal_width
 from hpcmod.errors import NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord, record_values
 from hpcmod.render.quote import sh_word
 
 if TYPE_CHECKING:
+    from hpcmod.catalogue.compare import Change
     from hpcmod.catalogue.search import Hit
-    from hpcmod.model.facts import ImageFacts
+    from hpcmod.model.facts import ImageFacts, Package
 
 
 @click.command("ls")
@@ -167,7 +169,9 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
     if as_json:
         root = str(copies.meant.root) if copies else None
         place = {"catalogue": str(published.catalogue.directory), "root": root, "copies": _copies(here, copies)}
-        print_json(container=record_values(record), tested=record.tested, **place, advisories=advisories)
+        added = [asdict(one) for one in _user_packages(copies)]
+        values = {"container": record_values(record), "tested": record.tested, "user_packages": added}
+        print_json(**values, **place, advisories=advisories)
         return
     ours = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
     rows = [
@@ -175,7 +179,7 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
         ("to use it", ours if record.state != "retired" else ""),
         *_explain_copies(here, copies),
     ]
-    _show([*rows, *(("advisory", one) for one in advisories), *_packages(record)])
+    _show([*rows, *(("advisory", one) for one in advisories), *_packages(record), *_describe_added(copies)])
 
 
 def _copies(here: Here, copies: Copies | None) -> list[dict[str, object]]:
@@ -228,12 +232,13 @@ def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
     own = copies.meant
     if as_json:
         values = {"root": str(own.root), "copies": _copies(here, copies), "record": own.record}
-        print_json(container=None, module=own.module, **values)
+        added = [asdict(one) for one in _user_packages(copies)]
+        print_json(container=None, module=own.module, user_packages=added, **values)
         return
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
     rows += _explain_copies(here, copies)
     rows += [(key, own.of_image(key)) for key in ("path", "sha256", "size", "source")]
-    _show([*rows, *_packages(own)])
+    _show([*rows, *_packages(own), *_describe_added(copies)])
 
 
 def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
@@ -257,6 +262,17 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
 
 def _packages(of: CatalogueRecord | Installed | ImageFacts) -> Iterator[tuple[str, str]]:
     yield from (("package", f"{package.name} {package.version}") for package in of.packages)
+
+
+def _describe_added(copies: Copies | None) -> Iterator[tuple[str, str]]:
+    yield from (("your package", f"{package.name} {package.version}") for package in _user_packages(copies))
+
+
+def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
+    """Return the packages that the user added to the copy that is used."""
+    from hpcmod.install.user_layer import read_packages
+
+    return read_packages(copies.meant.root) if copies else ()
 
 
 def _show(rows: Iterable[tuple[str, str]]) -> None:
@@ -283,8 +299,8 @@ def _advisories(here: Here, record: CatalogueRecord) -> list[str]:
 def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
     """Compare the packages and settings of two containers.
 
-    A line a difference, in the first and in the second: `-` is what is not there. What
-    is installed and in no catalogue is compared by its image.
+    One line per difference, FIRST -> SECOND; `-` means missing. Packages that you added to your own copy count. An
+    installation that is in no catalogue is compared by its image.
 
     \b
     Examples:
@@ -299,12 +315,33 @@ def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
     if as_json:
         print_json(first=one.module, second=other.module, changes=[asdict(change) for change in changes])
         return
-    for change in changes:
-        before, after = ("-" if value is None else value or "there" for value in (change.before, change.after))
-        print_text(" ".join(f"{change.kind} {change.name}: {before} -> {after}".split()))
+    width = terminal_width()
+    rows = [(change.kind, change.name, _show_values(change, brief=width is not None)) for change in changes]
+    print_table(("KIND", "NAME", f"{one.module} -> {other.module}"), rows)
+    if not changes:
+        tell(f"{one.module} and {other.module} do not differ")
+
+
+def _show_values(change: Change, *, brief: bool) -> str:
+    """Write both values of a difference; a sha256 with its first 12 digits if it must be brief."""
+    values = ("-" if value is None else value or "present" for value in (change.before, change.after))
+    return " -> ".join(value[:12] if brief and change.name == "sha256" else value for value in values)
 
 
 def _describe_known(here: Here, text: str) -> CatalogueRecord:
+    """Read the record of a container; of one that is only installed, what its image tells. With the user's packages."""
+    record = _describe_image(here, text)
+    copies = here.copies(record.module)
+    if copies is None or not here.is_own(copies.meant):
+        return record
+    added = _user_packages(copies)
+    if added:
+        tell(f"{record.module}: with the packages that you added to your own copy, in {copies.meant.root}")
+    packages = {comparable(package.name): package for package in (*record.packages, *added)}
+    return replace(record, packages=tuple(packages.values()))
+
+
+def _describe_image(here: Here, text: str) -> CatalogueRecord:
     """Read the record of a container; of one that is only installed, what its image tells."""
     try:
         return find_published(here, text).read()

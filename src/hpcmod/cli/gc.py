@@ -11,7 +11,7 @@ import click
 
 from hpcmod.catalogue.gc import Unused, find_unused, remove_unused
 from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues
-from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.output import format_size, print_data, print_table, tell
 
 
 @click.command()
@@ -47,14 +47,13 @@ def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool,
         values = {"version": JSON_VERSION, "dry_run": dry_run, "change": change, "found": listed}
         print_data(json.dumps(values, indent=1))
         return
-    for one in found:
-        print_text(_render(one, dry_run=dry_run))
+    print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(one, dry_run=dry_run) for one in found))
     if keep and change:
         tell(f"change {change}; to bring the files back: hpcmod undo {change}")
     if not catalogue.counts_use:
         tell("modules do not count here how often they are loaded: hpcmod catalogue init --count-use DIRECTORY")
 
 
-def _render(one: Unused, *, dry_run: bool) -> str:
-    done = ("would remove" if dry_run else "removed") if one.remove else "hardly used"
-    return f"{done}: {one.what} ({one.size / 1e9:.1f} GB): {one.why}"
+def _make_row(one: Unused, *, dry_run: bool) -> tuple[str, str, str, str]:
+    action = ("would remove" if dry_run else "removed") if one.remove else "hardly used"
+    return action, one.what, format_size(one.size) if one.size else "0 B", one.why

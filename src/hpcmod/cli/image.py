@@ -19,7 +19,7 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.cli.containers import complete_file, complete_image, site_option
-from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.output import print_data, print_text, print_wrapped, tell
 from hpcmod.cli.user import JSON_VERSION
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.integrity import parse_sha256
@@ -258,4 +258,4 @@ def verify(
         return
     for name, value in asdict(found).items():
         if value:
-            print_text(f"{name}: {value if isinstance(value, str) else '; '.join(value)}")
+            print_wrapped(f"{name}: {value if isinstance(value, str) else '; '.join(value)}")

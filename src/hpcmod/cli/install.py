@@ -6,12 +6,21 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hpcmod.catalogue.copies import loading_commands
 from hpcmod.catalogue.index import release_key
-from hpcmod.cli.containers import Here, check_not_loaded, complete_container, look_around, site_option
+from hpcmod.cli.containers import (
+    Here,
+    check_not_loaded,
+    complete_container,
+    json_option,
+    look_around,
+    print_json,
+    site_option,
+)
 from hpcmod.cli.output import print_data, tell
 from hpcmod.cli.recipes import Recipe, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.install.eb import call_eb
@@ -35,7 +44,10 @@ from hpcmod.render.quote import sh_word
 @click.option("--dry-run", is_flag=True, help="Print the plan and install nothing.")
 @click.option("--rebuild", is_flag=True, help="Install again; your own packages and an unchanged image are kept.")
 @site_option
-def install(containers: tuple[str, ...], prefix: Path | None, dry_run: bool, rebuild: bool, site: str | None) -> None:
+@json_option
+def install(
+    containers: tuple[str, ...], prefix: Path | None, dry_run: bool, rebuild: bool, site: str | None, as_json: bool
+) -> None:
     """Install container modules by name or easyconfig.
 
     CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue. You get your own copy, beside the site's, and the line
@@ -59,14 +71,21 @@ def install(containers: tuple[str, ...], prefix: Path | None, dry_run: bool, reb
     flags = [*_place(chosen), *["--extended-dry-run"] * dry_run]
     status = 0
     if files:
-        status = call_eb([*files, *flags, *["--rebuild"] * rebuild], environ)
+        status = call_eb([*files, *flags, *["--rebuild"] * rebuild], environ, to_stderr=as_json)
     if wanted and not status:
         # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy that is to be made
         again = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
-        status = call_eb([*(str(one.easyconfig) for one in wanted), *flags, *again], environ)
-    if not status and not dry_run:
-        for recipe in recipes.values():
-            _show_how_to_load(look_around(site), recipe, chosen)
+        status = call_eb([*(str(one.easyconfig) for one in wanted), *flags, *again], environ, to_stderr=as_json)
+    made = () if status or dry_run else recipes.values()
+    copies = {one.module: _find_made(look_around(site), one, chosen) for one in made}
+    for module, own in copies.items():
+        if own and _is_default(here, module):
+            mark_default(own)
+        if not as_json:
+            _show_how_to_load(module, own)
+    if as_json:
+        listed = [_describe(module, own) for module, own in copies.items()]
+        print_json(status=status, dry_run=dry_run, easyconfigs=files, containers=listed)
     sys.exit(status)
 
 
@@ -92,21 +111,33 @@ def _find(trees: Iterable[Path], module: str) -> Installed | None:
     return next((one for one in (find_in_tree(tree, module) for tree in trees) if one), None)
 
 
-def _show_how_to_load(here: Here, recipe: Recipe, prefix: Path | None) -> None:
-    """Print the line that loads the copy just made, in this shell and beside the site's."""
+def _find_made(here: Here, recipe: Recipe, prefix: Path | None) -> Installed | None:
+    """Find the copy that was just made; None where a configuration of EasyBuild's says where modules go."""
     trees: Sequence[Path] = [prefix / MODULES] if prefix else own_trees(here.trees)
-    own = _find(trees, recipe.module) or _find(own_trees(here.trees), recipe.module)
-    if own is None:  # a configuration of EasyBuild's that says where modules go
-        tell(f"{recipe.module} is installed; before loading it: module use DIRECTORY, with the one that `eb` names")
+    return _find(trees, recipe.module) or _find(own_trees(here.trees), recipe.module)
+
+
+def _show_how_to_load(module: str, own: Installed | None) -> None:
+    """Print the line that loads the copy just made, in this shell and beside the site's."""
+    if own is None:
+        tell(f"{module} is installed; before loading it: module use DIRECTORY, with the one that `eb` names")
         return
-    if _is_default(here, recipe):
-        mark_default(own)
     tell(f"your own copy is in {own.root}; to load it:")
-    print_data("; ".join(" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)))
+    print_data("; ".join(_loading(own)))
 
 
-def _is_default(here: Here, recipe: Recipe) -> bool:
+def _describe(module: str, own: Installed | None) -> dict[str, Any]:
+    """Describe an installed copy as plain values, as JSON has it."""
+    root, load = (str(own.root), _loading(own)) if own else (None, [])
+    return {"module": module, "root": root, "load": load}
+
+
+def _loading(own: Installed) -> list[str]:
+    return [" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)]
+
+
+def _is_default(here: Here, module: str) -> bool:
     """Return whether a catalogue has this container as the default version of its name."""
-    name = recipe.module.partition("/")[0]
+    name = module.partition("/")[0]
     defaults = (choose_default(one.named(name), order=release_key) for one in here.catalogues)
-    return any(one is not None and one.module == recipe.module for one in defaults)
+    return any(one is not None and one.module == module for one in defaults)

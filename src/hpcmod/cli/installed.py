@@ -29,7 +29,9 @@ from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.image.provenance import parse_provenance, sidecar, write_provenance
 from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import RECORD, Installed, own_trees
-from hpcmod.install.remove import find_unfinished, is_package_layer, make_removal, remove
+from hpcmod.install.leftovers import find_left_packages, is_user_packages, remove_left_packages, software_directories
+from hpcmod.install.own_place import MODULES, own_prefixes
+from hpcmod.install.remove import find_unfinished, make_removal, remove
 from hpcmod.render.quote import sh_word
 
 _UPDATE = "HPCMOD_UPDATE"
@@ -66,7 +68,10 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
       hpcmod remove --dry-run PyTorch/2.6.0-rocm-6.2.4-singularity
     """
     here = look_around(None)
-    found = find_unfinished(own_trees(here.trees), container) or _find(here, container, only=True)
+    found = find_unfinished(own_trees(here.trees), container) or _find_to_remove(here, container)
+    if found is None:
+        _remove_left(here, container, with_packages=with_packages, dry_run=dry_run, yes=yes, as_json=as_json)
+        return
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
     if not (dry_run or yes or as_json) and on_a_terminal():
@@ -83,7 +88,49 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     tell(f"{'would remove' if dry_run else 'removed'} {found.module}: {len(paths)} files and directories")
     for path in removal.kept:
         packages = "these are your own packages (--with-packages removes them)"
-        tell(f"kept, for {packages if is_package_layer(path) else 'it was not installed by hpcmod'}: {path}")
+        tell(f"kept, for {packages if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
+
+
+def _find_to_remove(here: Here, container: str) -> Installed | None:
+    """Find the installation to remove; None if it was removed before and only its user packages are left."""
+    try:
+        return _find(here, container, only=True)
+    except NotFoundError:
+        if _find_left(here, container):
+            return None
+        raise
+
+
+def _find_left(here: Here, container: str) -> list[Path]:
+    prefixes = own_prefixes(here.site, os.environ)
+    software = software_directories([*here.trees, *(prefix / MODULES for prefix in prefixes)])
+    return find_left_packages(software, container)
+
+
+def _remove_left(here: Here, container: str, *, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove the packages that were left of an installation that is removed already.
+
+    Raises
+    ------
+    NotFoundError
+        If the user did not ask for the packages.
+    """
+    left = _find_left(here, container)
+    if not with_packages:
+        places = ", ".join(map(str, left))
+        cure = f"To remove those too: hpcmod remove {sh_word(container)} --with-packages"
+        raise NotFoundError(f"{container} is removed already; your own packages are kept in {places}", cure)
+    if not (dry_run or yes or as_json) and on_a_terminal():
+        click.confirm(f"Remove your own packages in {', '.join(map(str, left))}?", abort=True)
+    if not dry_run:
+        for path in left:
+            remove_left_packages(path)
+    if as_json:
+        print_json(dry_run=dry_run, module=container, removed=list(map(str, left)), kept=[])
+        return
+    for path in left:
+        print_text(str(path))
+    tell(f"{'would remove' if dry_run else 'removed'} your own packages of {container}")
 
 
 def on_a_terminal() -> bool:
@@ -141,7 +188,8 @@ def outdated_verb(site: str | None, as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="All of your own installations.")
 @click.option("--dry-run", is_flag=True, help="Print the command lines, and run nothing.")
 @site_option
-def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, site: str | None) -> None:
+@json_option
+def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, site: str | None, as_json: bool) -> None:
     """Update your installations; unchanged images are kept.
 
     \b
@@ -153,29 +201,38 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
         raise click.UsageError("name installations, or give --all")
     here = look_around(site)
     chosen = here.own() if everything else [_find(here, container) for container in containers]
-    worst = 0
+    done = []
     for own in chosen:
         try:
-            status = _update(here, own, site, dry_run=dry_run)
+            status, fault = _update(here, own, site, dry_run=dry_run, as_json=as_json), ""
         except HpcmodError as err:
             if len(chosen) == 1:
                 raise
             tell(str(err))  # the others can be updated all the same
-            status = err.exit_code
-        worst = max(worst, status)
+            status, fault = err.exit_code, err.message
+        done.append((own, status, fault))
+    worst = max((status for _, status, _ in done), default=0)
+    if as_json:
+        listed = [
+            {"module": own.module, "root": str(own.root), "status": status, "error": fault}
+            for own, status, fault in done
+        ]
+        print_json(status=worst, dry_run=dry_run, containers=listed)
     sys.exit(worst)
 
 
-def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool) -> int:
+def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool, as_json: bool) -> int:
     """Install again to the same places, and return the exit status of `eb`."""
     recipe = find_own_recipe(here, own)
     argv = _eb_command(own, recipe)
     if dry_run:
-        print_data(" ".join(map(sh_word, argv)))
+        command = " ".join(map(sh_word, argv))
+        tell(command) if as_json else print_data(command)
         return 0
     check_not_loaded(own.module)
     _restore_provenance(own)
-    return call_eb(argv[1:], {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"})
+    environ = {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"}
+    return call_eb(argv[1:], environ, to_stderr=as_json)
 
 
 def _restore_provenance(own: Installed) -> None:

@@ -30,6 +30,14 @@ def remove(path: Path | str) -> None:
         os.close(place)
 
 
+def prune(directory: Path) -> None:
+    """Remove a directory if it is empty; nothing happens if it is not, or if this user may not."""
+    try:
+        directory.rmdir()
+    except OSError:
+        return
+
+
 def remove_at(directory: int, name: str) -> None:
     """Remove what has a name in an open directory, as `remove` does."""
     _remove(directory, name, _DEEPEST)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 
 _TEXT_LIMIT = 1 << 20
-_METADATA_LIMIT = 1024  # name and version stand in the first three lines, the licence's text may follow for kilobytes
+METADATA_LIMIT = 1024  # bytes: name and version are in the first three lines, a licence may follow for kilobytes
 
-_METADATA = (".dist-info", ".egg-info")
+METADATA = (".dist-info", ".egg-info")
+"""Endings of what describes an installed Python package."""
+
 MOST_LISTED = 20_000
 """Packages, commands or scripts that are read of one directory; the largest images have about a thousand."""
 
@@ -242,8 +245,8 @@ def _read_packages(squashfs: Squashfs, python: PythonFacts) -> tuple[Package, ..
     """List the packages that the Python imports, sorted by name; the first place on its path wins."""
     packages: dict[str, Package] = {}
     for directory in _site_directories(squashfs, python):
-        for name in _list(squashfs, directory, *_METADATA):
-            package = _read_package(squashfs, directory, name)
+        for name in _list(squashfs, directory, *METADATA):
+            package = read_package(f"{directory}/{name}", partial(_read_text, squashfs, limit=METADATA_LIMIT))
             if package is not None:
                 packages.setdefault(re.sub(r"[-_.]+", "-", package.name).lower(), package)
     return tuple(sorted(packages.values(), key=lambda package: (package.name.lower(), package.name)))
@@ -277,16 +280,21 @@ def _setting(line: str) -> tuple[str, str]:
     return name.strip().lower(), value.strip()
 
 
-def _read_package(squashfs: Squashfs, directory: str, name: str) -> Package | None:
-    """Read a package's name and version from its metadata, else from the name of its directory."""
-    path = f"{directory}/{name}"
+def read_package(path: str, read: Callable[[str], str]) -> Package | None:
+    """Read a package's name and version from its metadata, else from the name of its directory.
+
+    Parameters
+    ----------
+    read
+        Returns the first METADATA_LIMIT bytes of a file as text, empty if there is none.
+    """
     text = ""
     for candidate in (f"{path}/METADATA", f"{path}/PKG-INFO", path):
-        text = text or _read_text(squashfs, candidate, _METADATA_LIMIT)
+        text = text or read(candidate)
     written_name, written_version = _NAME.search(text), _VERSION.search(text)
     if written_name and written_version:
         return Package(written_name.group(1), written_version.group(1))
-    named = _INFO.fullmatch(name)
+    named = _INFO.fullmatch(path.rpartition("/")[2])
     return Package(*named.groups()) if named else None
 
 

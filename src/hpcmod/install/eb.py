@@ -26,8 +26,13 @@ _SIGNALLED = 128  # a shell's exit statuses above this: ended by a signal
 _EB_MISSING_EASYCONFIG = 4  # EasyBuildExit.MISSING_EASYCONFIG
 
 
-def call_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+def call_eb(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool = False) -> int:
     """Run `eb` on our own terminal and return an exit code of hpcmod; paths among the arguments must be absolute.
+
+    Parameters
+    ----------
+    to_stderr
+        Whether all that it prints goes to stderr.
 
     Raises
     ------
@@ -37,7 +42,7 @@ def call_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
         report = Path(directory, "exit-code")
         ours = {**isolated(environ), _REPORT: str(report)}
-        status = call([find_eb(environ), *arguments], env=ours, cwd=_NEUTRAL, tied=True)
+        status = call([find_eb(environ), *arguments], env=ours, cwd=_NEUTRAL, tied=True, to_stderr=to_stderr)
         return _translate(status, report)
 
 

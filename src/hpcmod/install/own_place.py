@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hpcmod.errors import BadInputError
+from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.reading import read_text
 from hpcmod.model.site import Site
 
@@ -36,8 +36,11 @@ def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None 
     ------
     BadInputError
         If the site's places leave open which of several directories is meant.
+    LackingError
+        If the prefix that the user names can neither be written to nor created.
     """
     if asked:
+        _check_writable(asked.absolute())
         return asked.absolute()
     if any(environ.get(name) for name in _CHOSEN_BY) or _is_configured(environ):
         return None
@@ -50,6 +53,16 @@ def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None 
             f"Choose one: --prefix {used[0]}, or export EASYBUILD_PREFIX={used[0]}",
         )
     return used[0] if used else None
+
+
+def _check_writable(prefix: Path) -> None:
+    """Check that a directory can be written to, or that the nearest one above it that exists can."""
+    nearest = next(path for path in (prefix, *prefix.parents) if path.exists())
+    if _is_writable(nearest):
+        return
+    reason = f"{nearest} is not a directory" if not nearest.is_dir() else f"you may not write to {nearest}"
+    cure = "Name a directory of yours: hpcmod install --prefix DIRECTORY"
+    raise LackingError(f"cannot install below {prefix}: {reason}", cure)
 
 
 def own_prefixes(site: Site, environ: Mapping[str, str]) -> Iterator[Path]:

@@ -14,14 +14,14 @@ from glob import escape
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.fs.removal import prune
 from hpcmod.fs.removal import remove as fs_remove
 from hpcmod.image.provenance import sidecar
 from hpcmod.install.installed import RECORD, Installed, read_installed
+from hpcmod.install.leftovers import is_user_packages, prune_prefix
 from hpcmod.install.own_default import unmark_default
 from hpcmod.lock import hold, lock_name, tidy
 from hpcmod.model.catalogue.record import is_file_name
-
-USER_LAYER = "user-software"
 
 _UNFINISHED = ".hpcmod-removing"
 
@@ -69,8 +69,8 @@ def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, .
     kept: list[Path] = []
     for path in sorted(installed.root.iterdir()):
         below = sorted(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
-        if path in ours or is_package_layer(path):
-            stays = is_package_layer(path) and not with_packages and _has_files(path)
+        if path in ours or is_user_packages(path):
+            stays = is_user_packages(path) and not with_packages and _has_files(path)
             (kept if stays else removed).append(path)
         elif ours.isdisjoint(below):
             kept.append(path)
@@ -88,11 +88,6 @@ def _paths_of(installed: Installed) -> set[Path]:
     names = [name for name in files if isinstance(name, str)] if isinstance(files, list) else []
     image = Path(installed.of_image("path"))
     return {installed.root / name for name in (*names, RECORD, "easybuild")} | {image, sidecar(image)}
-
-
-def is_package_layer(path: Path) -> bool:
-    """Say whether what lies in the directory of an installation is for packages that its user installs on top."""
-    return path.name.startswith(USER_LAYER)
 
 
 def _has_files(path: Path) -> bool:
@@ -123,14 +118,15 @@ def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None
             modulefile.rename(unfinished)
         unmark_default(installed)
         for path in links:
-            _prune(path.parent)
+            prune(path.parent)
         record = removal.root / RECORD
         for path in sorted(removal.removed, key=lambda path: path == record):
             fs_remove(path)
-        _prune(removal.root)
-        _prune(removal.root.parent)
+        prune(removal.root)
+        prune(removal.root.parent)
     unfinished.unlink(missing_ok=True)  # after the lock: nothing is left when this name is gone
-    _prune(unfinished.parent)
+    prune(unfinished.parent)
+    prune_prefix(removal.root.parents[1])
 
 
 def find_unfinished(trees: Iterable[Path], module: str) -> Installed | None:
@@ -165,11 +161,3 @@ def _alone(installed: Installed, tell: Callable[[str], None]) -> Iterator[None]:
             held.callback(tidy, lock)
             held.enter_context(hold(lock, limit=0.0, tell=tell, on_stale=lambda: None))
         yield
-
-
-def _prune(directory: Path) -> None:
-    """Remove a directory that is empty."""
-    try:
-        directory.rmdir()
-    except OSError:
-        return

@@ -7,8 +7,13 @@ packages, for a virtual environment on top of another one does not see them.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from hpcmod.fs.reading import open_regular
+from hpcmod.image.contents import METADATA, METADATA_LIMIT, read_package
+from hpcmod.image.squashfs.reader import Squashfs
+from hpcmod.model.facts import Package
 from hpcmod.model.plan import USER_LAYER_IN_CONTAINER, UserLayer
 
 _PIP = """#!{venv}/bin/python
@@ -48,3 +53,50 @@ def _write_venv(layer: UserLayer, venv: Path) -> None:
     (venv / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = true\nversion = {version}\n")
     image_packages = f"{python.prefix}/lib/python{version}/site-packages"
     (packages / "image.pth").write_text(f"import site; site.addsitedir({image_packages!r})\n")
+
+
+def read_packages(root: Path) -> tuple[Package, ...]:
+    """Return the Python packages that the user added to an installation, sorted by name; those of a squashfs if packed.
+
+    Raises
+    ------
+    BadInputError, VerificationError, LackingError
+        If the squashfs cannot be read.
+    """
+    packed = root / "user-software.squashfs"
+    if not packed.is_file():
+        found = _find_packages(f"{root}/user-software", _names_in, _read_start)
+        return tuple(sorted(found, key=lambda one: one.name.lower()))
+    with open_regular(packed) as file:
+        squashfs = Squashfs(file, 0, packed.stat().st_size)
+
+        def read(path: str) -> str:
+            inode = squashfs.find(path)
+            is_file = inode is not None and inode.kind == "file"
+            return squashfs.read_bytes(path, METADATA_LIMIT).decode(errors="replace") if is_file else ""
+
+        return tuple(sorted(_find_packages("", squashfs.listdir, read), key=lambda one: one.name.lower()))
+
+
+def _find_packages(top: str, names_in: Callable[[str], list[str]], read: Callable[[str], str]) -> Iterator[Package]:
+    """Find the packages of all virtual environments below a directory."""
+    for venv in names_in(f"{top}/venv"):
+        for python in names_in(f"{top}/venv/{venv}/lib"):
+            directory = f"{top}/venv/{venv}/lib/{python}/site-packages"
+            found = (read_package(f"{directory}/{one}", read) for one in names_in(directory) if one.endswith(METADATA))
+            yield from filter(None, found)
+
+
+def _names_in(directory: str) -> list[str]:
+    try:
+        return [path.name for path in Path(directory).iterdir()]
+    except OSError:
+        return []
+
+
+def _read_start(path: str) -> str:
+    try:
+        with open_regular(path) as file:
+            return file.read(METADATA_LIMIT).decode(errors="replace")
+    except OSError:
+        return ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.candidate import Request, choose_candidate, make_easyconfig, with_checksum
-from hpcmod.errors import BadInputError
+from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.model.easyconfig_text import CONSTANTS
 from hpcmod.model.static_values import read_static_values
 from tests import corpus
@@ -132,3 +132,9 @@ def test_a_command_that_cannot_be_wrapped_is_refused(command: str) -> None:
 def test_an_easyconfig_names_its_own_commands() -> None:
     with pytest.raises(BadInputError, match="--command is for images"):
         choose_candidate(Request("Solver-3.1.eb", commands=("solve",)))
+
+
+@pytest.mark.parametrize("name", ["nosuch.sif", "./nosuch.sif", "nosuch.eb"])
+def test_a_missing_file_is_not_found(name: str) -> None:
+    with pytest.raises(NotFoundError, match=r"nosuch.*: no such file"):
+        choose_candidate(Request(name, name="X", version="1"))

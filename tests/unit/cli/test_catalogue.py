@@ -115,9 +115,9 @@ def test_hostile_texts_do_not_talk_to_the_terminal(site: Catalogue, line: list[s
 def test_diff_is_a_line_a_difference(site: Catalogue) -> None:
     put(site, make_record("PyTorch/2.8", packages=(Package("torch", "2.8"),), size=1))
     said = lines("diff", "PyTorch/2.7.1", "PyTorch/2.8")
-    assert "package torch: 2.7.1+rocm6.2.4 -> 2.8" in said
-    assert "package numpy: 2.1.0 -> -" in said
-    assert "image size: 21000000 -> 1" in said
+    assert "package torch 2.7.1+rocm6.2.4 -> 2.8" in said
+    assert "package numpy 2.1.0 -> -" in said
+    assert "image size 21000000 -> 1" in said
     kinds = {one["kind"] for one in json.loads(run("diff", "PyTorch/2.7.1", "PyTorch/2.8", "--json").stdout)["changes"]}
     assert kinds == {"image", "package"}
 
@@ -145,8 +145,19 @@ def test_what_is_only_installed_is_searched_too(installed: None) -> None:
 
 
 def test_what_is_only_installed_is_compared_by_its_image(installed: None) -> None:
-    assert "package torch: 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "Mine/1", "Mine/2")
-    assert "package torch: 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "PyTorch/2.7.1", "Mine/2")
+    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "Mine/1", "Mine/2")
+    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "PyTorch/2.7.1", "Mine/2")
+
+
+def test_packages_that_the_user_added_count(installed: None, tmp_path: Path) -> None:
+    assert lines("diff", "Mine/1", "Mine/1") == []
+    packages = tmp_path / "software/Mine/2/user-software/venv/mine/lib/python3.12/site-packages"
+    (packages / "einops-0.8.1.dist-info").mkdir(parents=True)
+    (packages / "einops-0.8.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: einops\nVersion: 0.8.1\n")
+    assert "package einops - -> 0.8.1" in lines("diff", "Mine/1", "Mine/2")
+    assert "your package: einops 0.8.1" in lines("info", "Mine/2")
+    added = json.loads(run("info", "Mine/2", "--json").stdout)["user_packages"]
+    assert added == [{"name": "einops", "version": "0.8.1"}]
 
 
 def test_of_what_is_installed_without_a_whole_record_the_cure_is_told(installed: None, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ class FakeCall:
         self.argv: list[str] = []
         self.env: dict[str, str] = {}
 
-    def __call__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    def __call__(self, arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool = False) -> int:
         self.argv, self.env = ["eb", *arguments], dict(environ)
         return self.status
 
@@ -108,3 +109,13 @@ def test_install_runs_eb_with_our_python_and_our_easyblocks(eb: FakeCall) -> Non
 def test_install_names_the_site_to_the_easyblock(eb: FakeCall) -> None:
     hpcmod("install", "a.eb", "--site", "lumi", HPCMOD_SITE="generic")
     assert eb.env["HPCMOD_SITE"] == "lumi"
+
+
+def test_install_as_json(eb: FakeCall, tmp_path: Path) -> None:
+    done = hpcmod("install", "a.eb", "--json")
+    assert json.loads(done.stdout) == {
+        "version": 1, "status": 0, "dry_run": False, "easyconfigs": ["a.eb"], "containers": []
+    }  # fmt: skip
+    eb.status = 4
+    failed = hpcmod("install", "a.eb", "--json")
+    assert (failed.exit_code, json.loads(failed.stdout)["status"]) == (4, 4)

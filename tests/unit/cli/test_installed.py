@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -93,5 +95,36 @@ def test_remove_leaves_no_empty_directories(top: Path) -> None:
         (one / "user-software/venv").mkdir(parents=True)
     for version in ("2.6", "2.7"):
         assert CliRunner().invoke(main, ["remove", f"PyTorch/{version}"]).exit_code == 0
-    assert [path.name for path in top.glob("software/*")] in ([], [".locks"])
-    assert list(top.glob("modules/all/*")) == []
+    assert [path.name for path in top.iterdir()] == []
+
+
+def test_packages_that_were_kept_can_be_removed_later(top: Path) -> None:
+    mine = top / "software/PyTorch/2.6/user-software/venv/mine.py"
+    mine.parent.mkdir(parents=True)
+    mine.touch()
+    run = CliRunner().invoke
+    assert "kept" in run(main, ["remove", "PyTorch/2.6"]).stderr
+    assert run(main, ["remove", "PyTorch/2.7"]).exit_code == 0
+    again = run(main, ["remove", "PyTorch/2.6"])
+    assert again.exit_code == 3
+    assert "hpcmod remove PyTorch/2.6 --with-packages" in again.stderr
+    assert run(main, ["remove", "PyTorch/2.6", "--with-packages", "--dry-run"]).stdout == f"{mine.parents[1]}\n"
+    assert mine.exists()
+    done = run(main, ["remove", "PyTorch/2.6", "--with-packages"])
+    assert done.exit_code == 0, done.stderr
+    assert list(top.iterdir()) == []
+
+
+def test_update_as_json_has_the_status_of_each(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool) -> int:
+        assert to_stderr
+        return 1
+
+    monkeypatch.setattr("hpcmod.cli.installed.call_eb", fail)
+    (top / "software/PyTorch/2.6/easybuild").mkdir()
+    (top / "software/PyTorch/2.6/easybuild/PyTorch-2.6.eb").touch()
+    done = CliRunner().invoke(main, ["update", "--all", "--json"])
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["status"]) == (3, 3)
+    assert {one["module"]: one["status"] for one in found["containers"]} == {"PyTorch/2.6": 1, "PyTorch/2.7": 3}
+    assert "no easyconfig" in found["containers"][1]["error"]

@@ -92,7 +92,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
         pytest.param(
             ("retire", "Toy/1.0", "--catalogue", "/nowhere"), 3, "/nowhere is not a catalogue", id="no catalogue"
         ),
-        pytest.param(("publish", "x.sif"), 2, "--name PyTorch --version", id="no name"),
+        pytest.param(("publish", "docker://x"), 2, "--name PyTorch --version", id="no name"),
     ],
 )
 def test_what_cannot_be_is_told_with_its_cure_and_its_code(
@@ -139,7 +139,7 @@ def test_making_a_catalogue_again_changes_only_what_is_said(shop: Catalogue) -> 
 
 def test_what_gc_would_remove_is_said_before_it_does(shop: Catalogue) -> None:
     call(shop, "undo")
-    assert lines(shop, "gc", "--dry-run", "--days", "0")[0].startswith("would remove: images/Toy-2.0.sif (0.0 GB)")
+    assert lines(shop, "gc", "--dry-run", "--days", "0")[0].split()[:3] == ["would", "remove", "images/Toy-2.0.sif"]
     found = json.loads(call(shop, "gc", "--days", "0", "--json").stdout)
     assert [one["remove"] for one in found["found"]] == [True] * 4
     assert not (shop.images / "Toy-2.0.sif").exists()

@@ -69,3 +69,10 @@ def test_names_that_were_given_or_accepted_are_not_asked_about(
 ) -> None:
     assert publish(image, *more).exit_code == 0
     assert published == [str(image)]
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_missing_file_is_not_found(published: list[str], more: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, ["publish", "nosuch.sif", *more])
+    assert (done.exit_code, published) == (3, []), done.output
+    assert "nosuch.sif: no such file" in done.stderr

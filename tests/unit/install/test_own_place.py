@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError
+from hpcmod.errors import BadInputError, LackingError
 from hpcmod.install.own_place import choose_prefix, own_module_trees, own_prefixes
 from hpcmod.model.site import Site
 
@@ -75,5 +75,17 @@ def test_a_configuration_file_of_easybuild_wins(tmp_path: Path) -> None:
 
 
 def test_a_prefix_on_the_command_line_wins_over_all(tmp_path: Path) -> None:
-    asked = choose_prefix(site_with(tmp_path), {**ALICE, "EASYBUILD_PREFIX": "/mine"}, asked=Path("/asked"))
-    assert asked == Path("/asked")
+    asked = choose_prefix(site_with(tmp_path), {**ALICE, "EASYBUILD_PREFIX": "/mine"}, asked=tmp_path / "asked")
+    assert asked == tmp_path / "asked"
+
+
+def test_a_prefix_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path)  # root may write anywhere
+    with pytest.raises(LackingError, match=f"you may not write to {tmp_path}") as caught:
+        choose_prefix(Site("here"), ALICE, asked=tmp_path / "x/y")
+    assert "--prefix DIRECTORY" in caught.value.cure
+    (tmp_path / "file").touch()
+    with pytest.raises(LackingError, match="file is not a directory"):
+        choose_prefix(Site("here"), ALICE, asked=tmp_path / "file/x")
+    (tmp_path / "mine").mkdir()
+    assert choose_prefix(Site("here"), ALICE, asked=tmp_path / "mine/x") == tmp_path / "mine/x"

@@ -1,0 +1,80 @@
+"""What is left after an installation was removed: packages that its user added, and empty directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from hpcmod.fs.removal import prune, remove
+from hpcmod.install.installed import RECORD
+from hpcmod.model.catalogue.record import is_file_name
+
+USER_LAYER = "user-software"
+"""Begin of the names of what a user adds to an installation, in its directory."""
+
+_MODULES = ("modules", "all")
+_EMPTY = ("modules/*", "modules", "build", "ebfiles_repo/*", "ebfiles_repo", "sources/*", "sources")
+"""Directories that EasyBuild makes below a prefix, the deepest first."""
+_LOCKS = ("software/.locks", "software")
+
+
+def software_directories(trees: Iterable[Path]) -> list[Path]:
+    """Return the directories of installations that belong to directories of modulefiles."""
+    prefixes = (tree.parents[1] for tree in trees if tree.parts[-2:] == _MODULES)
+    return list(dict.fromkeys(prefix / "software" for prefix in prefixes))
+
+
+def find_left_packages(software: Iterable[Path], module: str) -> list[Path]:
+    """Find the packages that a user added to an installation that is gone, by NAME/VERSION or NAME.
+
+    Parameters
+    ----------
+    software
+        Directories of installations.
+    """
+    name, _, version = module.partition("/")
+    if not all(map(is_file_name, module.split("/"))):
+        return []
+    roots = (root for place in software for root in sorted(place.glob(f"{name}/{version or '*'}")))
+    return [path for root in roots if _is_removed(root) for path in sorted(root.iterdir()) if is_user_packages(path)]
+
+
+def _is_removed(root: Path) -> bool:
+    """Return whether a directory of this user holds no installation any more."""
+    return root.is_dir() and root.stat().st_uid == os.geteuid() and not (root / RECORD).exists()
+
+
+def is_user_packages(path: Path) -> bool:
+    """Return whether a path in the directory of an installation is for packages that its user adds."""
+    return path.name.startswith(USER_LAYER)
+
+
+def remove_left_packages(path: Path) -> None:
+    """Remove packages that `find_left_packages` found, and the directories that are empty then."""
+    remove(path)
+    for directory in path.parents[:2]:
+        prune(directory)
+    prune_prefix(path.parents[2])
+
+
+def prune_prefix(software: Path) -> None:
+    """Remove what an installation by EasyBuild left empty beside the directory of installations.
+
+    A prefix itself is removed only if it has the name that EasyBuild and hpcmod give it.
+    """
+    prefix = software.parent
+    if software.name != "software" or any(_names(software) - {".locks"}):
+        return
+    for pattern in (*_EMPTY, *_LOCKS):
+        for directory in prefix.glob(pattern):
+            prune(directory)
+    if prefix.name == "easybuild":
+        prune(prefix)
+
+
+def _names(directory: Path) -> set[str]:
+    try:
+        return {path.name for path in directory.iterdir()}
+    except OSError:
+        return set()

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hpcmod.install.leftovers import (
+    find_left_packages,
+    prune_prefix,
+    remove_left_packages,
+    software_directories,
+)
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    """A prefix of which one installation is removed but for its user's packages, and one is not."""
+    prefix = tmp_path / "easybuild"
+    for name in ("PyTorch/1/user-software/venv/mine", "PyTorch/2/user-software", "Other/1"):
+        (prefix / "software" / name).mkdir(parents=True)
+    (prefix / "software/PyTorch/1/user-software.squashfs").touch()
+    (prefix / "software/PyTorch/2/record.json").touch()
+    for name in ("modules/all", "modules/ai", "build", "ebfiles_repo/PyTorch", "software/.locks"):
+        (prefix / name).mkdir(parents=True)
+    return prefix
+
+
+@pytest.mark.parametrize(
+    ("module", "count"), [("PyTorch/1", 2), ("PyTorch", 2), ("PyTorch/2", 0), ("Other/1", 0), ("../x", 0)]
+)
+def test_only_packages_of_removed_installations_are_left(prefix: Path, module: str, count: int) -> None:
+    assert len(find_left_packages([prefix / "software"], module)) == count
+
+
+def test_packages_of_other_users_are_not_ours(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert find_left_packages([prefix / "software"], "PyTorch/1") == []
+
+
+def test_nothing_is_left_after_the_last_packages(prefix: Path) -> None:
+    for one in ("PyTorch/2/record.json", "PyTorch/2/user-software", "PyTorch/2", "Other/1", "Other"):
+        path = prefix / "software" / one
+        path.rmdir() if path.is_dir() else path.unlink()
+    for path in find_left_packages([prefix / "software"], "PyTorch/1"):
+        remove_left_packages(path)
+    assert not prefix.exists()
+
+
+def test_a_prefix_in_use_keeps_its_directories(prefix: Path) -> None:
+    prune_prefix(prefix / "software")
+    assert (prefix / "build").is_dir()
+
+
+def test_files_and_a_prefix_of_another_name_stay(tmp_path: Path) -> None:
+    for name in ("modules/all", "software/.locks"):
+        (tmp_path / "mine" / name).mkdir(parents=True)
+    (tmp_path / "mine/build").mkdir()
+    (tmp_path / "mine/build/log").touch()
+    prune_prefix(tmp_path / "mine/software")
+    assert sorted(path.name for path in (tmp_path / "mine").rglob("*")) == ["build", "log"]
+
+
+def test_installations_are_beside_their_modules(tmp_path: Path) -> None:
+    trees = [tmp_path / "a/modules/all", tmp_path / "elsewhere", tmp_path / "a/modules/all"]
+    assert software_directories(trees) == [tmp_path / "a/software"]
