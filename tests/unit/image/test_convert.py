@@ -6,6 +6,7 @@ import errno
 import gc
 import io
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +83,17 @@ def test_the_same_image_gives_the_same_bytes_wherever_it_lies_and_however_many_t
         layout = write_layout(place / "layout", [tar_bytes(layer) for layer in LAYERS])
         sums.add(made(layout, place / f"out{number}.sif", threads=threads).sha256)
     assert len(sums) == 1
+
+
+def test_the_unpacker_of_gzip_layers_makes_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = write_layout(tmp_path / "layout", [tar_bytes(layer) for layer in LAYERS])
+    with_isal = made(layout, tmp_path / "isal.sif")
+    monkeypatch.setitem(sys.modules, "isal.igzip_lib", None)
+    monkeypatch.setitem(sys.modules, "deflate", None)
+    assert made(layout, tmp_path / "zlib.sif").sha256 == with_isal.sha256
+    assert read(tmp_path / "zlib.sif", "/b") == [b"high"]
+    made(layout, tmp_path / "gzip.sif", compression="gzip")
+    assert read(tmp_path / "gzip.sif", "/c", "/b", "/a") == [b"hello", b"high", b"q" * 300_000]
 
 
 def test_other_options_give_another_identity(layout: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import importlib
 import queue
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Protocol, Union
@@ -201,9 +202,9 @@ def _plain(stream: _Readable, layer: Layer) -> Iterator[bytes]:
 
 def _gunzip(stream: _Readable, data: bytes, layer: Layer) -> Iterator[bytes]:
     """Unpack gzip of one member or of many; what follows the last, as padding does, is passed over."""
-    igzip = _library("isal.igzip_lib", "isal")
+    make_member, gzip_error = _gzip_reader()
     while data[:2] == _GZIP:
-        member = igzip.IgzipDecompressor(igzip.DECOMP_GZIP)
+        member = make_member()
         try:
             while not member.eof:
                 block = member.decompress(data, _PLAIN)
@@ -211,13 +212,47 @@ def _gunzip(stream: _Readable, data: bytes, layer: Layer) -> Iterator[bytes]:
                 yield block
                 if not block and not data and not member.eof:
                     raise VerificationError(f"{_name(layer)} is truncated: its gzip ends early", _AGAIN)
-        except igzip.error as err:
+        except gzip_error as err:
             raise VerificationError(f"{_name(layer)} is damaged: {err}", _AGAIN) from err
         data = member.unused_data + data
         if len(data) < len(_GZIP):
             data += _read(stream, _PACKED)
     while stream.read(_PLAIN):  # only its last byte tells whether it was the right one
         pass
+
+
+class _GzipMember(Protocol):
+    eof: bool
+    needs_input: bool
+    unused_data: bytes
+
+    def decompress(self, data: bytes, most: int, /) -> bytes: ...
+
+
+def _gzip_reader() -> tuple[Callable[[], _GzipMember], type[Exception]]:
+    """Return what unpacks one gzip member, and its exception: isal, or Python's zlib, which is slower, without it."""
+    try:
+        igzip = importlib.import_module("isal.igzip_lib")
+    except ImportError:
+        return _ZlibMember, zlib.error
+    return lambda: igzip.IgzipDecompressor(igzip.DECOMP_GZIP), igzip.error
+
+
+class _ZlibMember:
+    """One gzip member, unpacked by zlib behind the interface of isal's class."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)  # 16: a gzip header, not zlib's own
+        self.eof = False
+        self.needs_input = True
+        self.unused_data = b""
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        """Unpack at most so many bytes of what was given so far."""
+        block = self._member.decompress(self._member.unconsumed_tail + data, most)
+        self.eof, self.unused_data = self._member.eof, self._member.unused_data
+        self.needs_input = not self.eof and not self._member.unconsumed_tail and len(block) < most
+        return block
 
 
 def _unzstd(stream: _Readable, first: bytes, layer: Layer) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import struct
 import threading
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -16,6 +17,7 @@ Bytes = Union[bytes, bytearray, memoryview]
 _Pack = Callable[[Sequence[Bytes]], Sequence[Any]]
 
 _GZIP, _LZ4, _ZSTD = 1, 5, 6  # numbers in the superblock
+_ZLIB_HIGHEST = 9
 _GZIP_DEFAULT, _ZSTD_DEFAULT = 9, 15  # levels that squashfs takes for granted where no options are written
 _LZ4_VERSION = 1
 _LZ4_HIGH = 1  # flag: packed by lz4's slow compressor
@@ -25,7 +27,7 @@ _LZ4_HIGH = 1  # flag: packed by lz4's slow compressor
 class Codec:
     """A compressor at one level.
 
-    The same input gives the same output with the same version of the library, in any thread and in any batch.
+    The same input gives the same output with the same version of the same library, in any thread and in any batch.
     """
 
     name: str
@@ -83,10 +85,24 @@ def _zstd(level: int) -> Codec:
 
 
 def _gzip(level: int) -> Codec:
-    compress = importlib.import_module("deflate").zlib_compress
-    said = min(level, 9)  # unsquashfs knows no other; nobody needs the level to unpack
+    compress = _gzip_compressor(level)
+    said = min(level, _ZLIB_HIGHEST)  # unsquashfs knows no other; nobody needs the level to unpack
     options = b"" if said == _GZIP_DEFAULT else struct.pack("<IHH", said, 15, 0)
     return Codec("gzip", level, _GZIP, options, lambda blocks: [compress(block, level) for block in blocks])
+
+
+def _gzip_compressor(level: int) -> Callable[[Bytes, int], bytes]:
+    """Return libdeflate's compressor, or Python's zlib, slower and with other bytes, where that is not installed."""
+    try:
+        compress: Callable[[Bytes, int], bytes] = importlib.import_module("deflate").zlib_compress
+    except ImportError as err:
+        if level > _ZLIB_HIGHEST:
+            raise LackingError(
+                f"writing gzip at level {level} needs the Python package deflate",
+                f"Choose a level up to {_ZLIB_HIGHEST}, or: python3 -m pip install deflate",
+            ) from err
+        return zlib.compress
+    return compress
 
 
 def _lz4(level: int) -> Codec:

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,13 @@ PACKED = {
     "zstd with a skippable frame first": b"\x50\x2a\x4d\x18\x04\0\0\0skip" + zstandard.compress(PLAIN),
     "nothing": PLAIN,
 }
+
+
+@pytest.fixture(autouse=True, params=["isal", "zlib"])
+def gzip_library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unpack gzip with isal, and as where it is not installed."""
+    if request.param == "zlib":
+        monkeypatch.setitem(sys.modules, "isal.igzip_lib", None)
 
 
 def digest_of(data: bytes) -> str:

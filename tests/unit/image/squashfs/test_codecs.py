@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import zlib
 from typing import Any
 
@@ -29,6 +30,25 @@ def test_zstd_packs_each_block_of_a_batch_on_its_own(level: int | None) -> None:
 def test_gzip_packs_each_block_of_a_batch_on_its_own(level: int | None) -> None:
     packed = codec("gzip", level).pack(BLOCKS)
     assert [zlib.decompress(one) for one in packed] == [bytes(one) for one in BLOCKS]
+
+
+@pytest.mark.parametrize("level", [None, 1, 9])
+def test_gzip_is_packed_by_zlib_without_deflate(level: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_deflate = codec("gzip", level)
+    monkeypatch.setitem(sys.modules, "deflate", None)
+    without = codec("gzip", level)
+    assert [zlib.decompress(one) for one in without.pack(BLOCKS)] == [bytes(one) for one in BLOCKS]
+    assert (without.level, without.number, without.options) == (
+        with_deflate.level,
+        with_deflate.number,
+        with_deflate.options,
+    )
+
+
+def test_levels_of_gzip_that_only_deflate_has_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deflate", None)
+    with pytest.raises(LackingError, match="gzip at level 10 needs the Python package deflate\nChoose a level up to 9"):
+        codec("gzip", 10)
 
 
 @pytest.mark.parametrize("level", [None, 1, 12])
