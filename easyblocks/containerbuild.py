@@ -50,12 +50,12 @@ class ContainerBuild(ContainerModule):
         return extra_vars
 
     @property
-    def larder(self):
+    def store(self):
         """Where sources are looked for."""
-        from hpcmod.image.ingredients import Larder, default_lock
+        from hpcmod.image.ingredients import SourceStore, default_lock
 
         offline = self.cfg["offline_sources"]
-        return Larder(
+        return SourceStore(
             lock=default_lock(os.environ),
             downloads=self.image_directory / "upstream",
             offline_sources=Path(offline) if offline else None,
@@ -96,9 +96,9 @@ class ContainerBuild(ContainerModule):
         recipe = self.cfg["recipe"]
         with boundary(), ProgressLine(recipe) as progress:
             if build_option("stop") != FETCH_STEP:  # `eb --fetch` may run where nothing can be built
-                draft = plan_recipe(recipe, self.request, larder=self.larder)
+                draft = plan_recipe(recipe, self.request, store=self.store)
                 self.build_options = prepare_build(draft, self.sif_of(draft), options=self.build_options)
-            self.build_plan = gather(recipe, self.request, larder=self.larder, progress=progress)
+            self.build_plan = gather(recipe, self.request, store=self.store, progress=progress)
 
     def build_step(self, *args, **kwargs):
         """Build the image in the first source path, or find it there as an earlier build of the same left it."""
@@ -141,7 +141,7 @@ class ContainerBuild(ContainerModule):
         with boundary(), ProgressLine(f"building {self.image}") as progress:
             built = build_image(self.build_plan, out, options=self.build_options, progress=progress)
             if not built.reused:
-                record_first_use(read_used(built.path), larder=self.larder)
+                record_first_use(read_used(built.path), store=self.store)
         return built
 
     def show_plan(self):
@@ -151,6 +151,6 @@ class ContainerBuild(ContainerModule):
 
         if self.cfg["recipe"]:
             with boundary():
-                plan = plan_recipe(self.cfg["recipe"], self.request, larder=self.larder)
+                plan = plan_recipe(self.cfg["recipe"], self.request, store=self.store)
             for line in render_build_plan(plan).splitlines():
                 self.dry_run_msg("%s", line)

@@ -33,7 +33,7 @@ from hpcmod.image.contents import read_facts
 from hpcmod.image.integrity import check_sha256, file_sha256
 from hpcmod.image.locate import image_directories, nowhere, parse_checksum
 from hpcmod.image.source import LocalImage, find_source, get_source, make_source
-from hpcmod.image.trust import vouch_for_sif
+from hpcmod.image.trust import verify_sif_trust
 from hpcmod.install import runtime, store
 from hpcmod.install.eb import report_exit_code
 from hpcmod.lock import hold, lock_name
@@ -238,13 +238,13 @@ class ContainerModule(EasyBlock):
         if not self.src:
             raise EasyBuildError("No image: sources is empty")
         source, found = self.src[0], self.src[0]["image"]
-        wanted = store.ImageSource(
+        wanted = store.VerifiedSif(
             found.path,
             source["expected"],
             provenance=found.provenance,
             ours=found.ours,
             believe_record="HPCMOD_UPDATE" in os.environ,  # `hpcmod update`: what nobody has touched is not read again
-            vouch=lambda path: vouch_for_sif(path, found.copy_rule, os.environ, shown=found.path),
+            verify=lambda path: verify_sif_trust(path, found.copy_rule, os.environ, shown=found.path),
         )
         with boundary(), ProgressLine(f"copying {source['name']}") as progress:
             self.plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes

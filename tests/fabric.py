@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hpcmod.install.host_files import HostFiles, read_search
-from hpcmod.model.libraries.loader import Closure, find_closure, is_program
+from hpcmod.model.libraries.loader import Closure, find_closure, is_executable_name
 from tests.stack import Stack
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -48,7 +48,7 @@ def plant_programs(root: Path, programs: Iterable[str], *, libraries: Iterable[s
     (root / LIBRARIES).mkdir(parents=True, exist_ok=True)
     closure = closure_of(*programs)
     for one in closure.libraries:
-        if is_program(one.elf):
+        if is_executable_name(one.elf):
             shutil.copy(one.real, root / "usr/bin" / Path(one.path).name)
         elif one.name in libraries or (glibc and one not in closure.own):
             shutil.copy(one.real, root / LIBRARIES / Path(one.path).name)

@@ -37,7 +37,7 @@ class Registry:
     scheme: str = "http"
     auth: tuple[str, str] | None = None
     ca: Path | None = None
-    """The certificate of the authority that vouches for it; None for plain http."""
+    """The certificate of the authority that signed it; None for plain http."""
 
     def ask(self, method: str, path: str, **options: Any) -> requests.Response:
         """Ask its API; fails if it refuses."""

@@ -77,7 +77,7 @@ mend_programs() {
     done
 }
 
-compile_some() { # compile_some ROOT: the standard library's mended files, and small packages
+compile_some() { # compile_some ROOT: the standard library's fixed files, and small packages
     local lib=$1$conda_env/lib
     "$1$conda_env/bin/python" -m compileall -q -s "$1" "$lib"/*/{sitecustomize,sysconfig}.py "$lib"/*/site-packages
 }

@@ -37,14 +37,14 @@ class Completed:
     stderr: str
 
 
-def clean_path(path: str) -> str:
+def without_relative_entries(path: str) -> str:
     """Return a PATH without empty and relative entries: those mean another directory wherever you are."""
     return os.pathsep.join(one for one in path.split(os.pathsep) if one.startswith("/")) or os.defpath
 
 
 def which(program: str, environ: Mapping[str, str]) -> str | None:
     """Return the path of a program on the PATH of an environment; None if it is not there."""
-    return shutil.which(program, path=clean_path(environ.get("PATH", "")))
+    return shutil.which(program, path=without_relative_entries(environ.get("PATH", "")))
 
 
 def run(

@@ -18,10 +18,10 @@ import zstandard
 
 from hpcmod.catalogue.foreign.lumi_eb import convert_easyconfig
 from hpcmod.catalogue.foreign.ngc import convert_module
-from hpcmod.catalogue.foreign.outcome import Converted
+from hpcmod.catalogue.foreign.outcome import ImportedEasyconfig
 from hpcmod.catalogue.foreign.shpc import convert_recipe
 from hpcmod.catalogue.index_file import open_stored, render_index
-from hpcmod.check.easyconfigs.lint import lint_recipe
+from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.check.jobs.lint import lint_job
 from hpcmod.errors import BadInputError
 from hpcmod.image.bundle import read_bundle, write_bundle
@@ -132,7 +132,7 @@ CONFIG = {
     "rootfs": {"diff_ids": [DIGEST]},
 }
 SAVED = [{"Config": "c.json", "RepoTags": ["a:b"], "Layers": ["l.tar"]}]
-PROVENANCE = {"version": 1, "reference": "r", "digest": DIGEST, "sha256": SHA256, "size": 1, "vouched": ["a: b"]}
+PROVENANCE = {"version": 1, "reference": "r", "digest": DIGEST, "sha256": SHA256, "size": 1, "verified": ["a: b"]}
 CHALLENGES = (
     b'Bearer realm="https://auth.example.org/token",service="registry",scope="repository:a/b:pull"',
     b'Basic realm="a \\"b\\"", Bearer realm="https://x/y"',
@@ -181,15 +181,15 @@ EASYCONFIG = "name = 'X'\nversion = '1'\nsources = [{'filename': '%(name)s.sif',
 
 def _import_lumi(data: bytes) -> None:
     path = Path("x.eb")
-    lint_recipe(text_of(data), path)
+    lint_easyconfig(text_of(data), path)
     render_easyconfig(convert_easyconfig(text_of(data), path).easyconfig)
 
 
 def _import_shpc(data: bytes) -> None:
     path = Path("/x/container.yaml")
-    lint_recipe(text_of(data), path)
+    lint_easyconfig(text_of(data), path)
     for outcome in convert_recipe(parse_container_yaml(text_of(data), "x"), path):
-        if isinstance(outcome, Converted):
+        if isinstance(outcome, ImportedEasyconfig):
             render_easyconfig(outcome.easyconfig)
 
 
@@ -308,7 +308,7 @@ ELF_FILES = [
     elf("x.so", needs=[("a", "A")], defines=["X"], bits=bits, order=order) for bits in (32, 64) for order in "<>"
 ]
 
-texts("record of a netstack", lambda data: netstack.parse_record(data, "x"), [CAPTURE.encode()])
+texts("record of a netstack", lambda data: netstack.parse_netstack(data, "x"), [CAPTURE.encode()])
 texts("ld.so.cache", lambda data: parse_ld_cache(data, ("x86-64-v3",)), [CACHE])
 texts("ELF", lambda data: parse_elf(lambda at, length: data[at : at + length], len(data)), ELF_FILES)
 

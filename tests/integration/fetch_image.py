@@ -7,7 +7,7 @@ import sys
 
 from hpcmod.errors import HpcmodError
 from hpcmod.image.cache import Cache
-from hpcmod.image.registry import Talk, open_image
+from hpcmod.image.registry import Talk, open_registry_image
 from hpcmod.model.reference import ImageReference
 from hpcmod.progress import ProgressLine
 
@@ -17,7 +17,7 @@ def main(reference: str, directory: str) -> int:
         talk = Talk(progress=line, detail=line.note, tell=lambda said: print(said, file=sys.stderr))
         try:
             parsed, cache = ImageReference.parse(reference), Cache(directory)
-            with open_image(parsed, architecture="amd64", cache=cache, talk=talk) as image:
+            with open_registry_image(parsed, architecture="amd64", cache=cache, talk=talk) as image:
                 for layer in image.layers:
                     with layer.open() as stream:
                         print(hashlib.sha256(stream.read()).hexdigest())

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.convert import Converted, ConvertOptions, convert
+from hpcmod.image.convert import ConvertedImage, ConvertOptions, convert
 from hpcmod.image.layout import read_layout
 from hpcmod.image.sif import read_sif
 from hpcmod.model.reference import ImageReference
@@ -131,7 +131,7 @@ def different(ours: Tree, theirs: Tree, *, began: int) -> dict[bytes, tuple[Item
     return found
 
 
-def ours(layout: Path, out: Path, **options: object) -> Converted:
+def ours(layout: Path, out: Path, **options: object) -> ConvertedImage:
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
         return convert(image, out, options=ConvertOptions(**options))  # type: ignore[arg-type]
 

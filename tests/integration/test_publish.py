@@ -171,7 +171,7 @@ def test_what_is_damaged_is_found_and_publishing_again_mends_it(site: Site, imag
     site.published(images[0], "1.0")
     assert site.does("verify", "Toy/1.0")
     assert site.loaded("Toy") == "one"
-    assert site.journal()[-1]["verb"] == "mend"
+    assert site.journal()[-1]["verb"] == "repair"
 
 
 def test_an_easyconfig_is_published_as_it_is(site: Site, images: list[Path], tmp_path: Path) -> None:

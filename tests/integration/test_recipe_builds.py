@@ -21,7 +21,7 @@ import pytest
 
 from hpcmod import resources
 from hpcmod.image.engines.trial import true_program
-from hpcmod.image.ingredients import Larder, gather, plan_recipe, read_used
+from hpcmod.image.ingredients import SourceStore, gather, plan_recipe, read_used
 from hpcmod.image.integrity import file_sha256
 from hpcmod.image.sif import architecture_name
 from hpcmod.model.recipes.build_plan import BuildPlan, Download
@@ -100,8 +100,8 @@ def debian(stack: Stack, buildah: Buildah, tmp_path_factory: pytest.TempPathFact
     return buildah("pull", "-q", f"oci:{link}").split()[-1]
 
 
-def larder_in(directory: Path) -> Larder:
-    return Larder(lock=directory / "lock", downloads=directory / "cache", offline=True)
+def larder_in(directory: Path) -> SourceStore:
+    return SourceStore(lock=directory / "lock", downloads=directory / "cache", offline=True)
 
 
 def write_context(plan: BuildPlan, context: Path) -> Path:
@@ -130,7 +130,7 @@ def requests_of(recipe: Recipe) -> Iterator[BuildRequest]:
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda one: one.name)
 def test_buildah_understands_every_line(recipe: Recipe, buildah: Buildah, empty_base: str, tmp_path: Path) -> None:
     for number, request in enumerate(requests_of(recipe)):
-        plan = plan_recipe(recipe.name, request, larder=larder_in(tmp_path))
+        plan = plan_recipe(recipe.name, request, store=larder_in(tmp_path))
         context = write_context(plan, tmp_path / str(number))
         said = buildah.build(context, empty_base, "localhost/understood")
         assert said.count("RUN ") == len(plan.steps)
@@ -142,7 +142,7 @@ def test_buildah_understands_every_line(recipe: Recipe, buildah: Buildah, empty_
 
 
 def test_a_line_that_is_wrong_would_not_be_understood(buildah: Buildah, empty_base: str, tmp_path: Path) -> None:
-    plan = plan_recipe("pytorch-cpu", BuildRequest(HERE, settings=INDEX), larder=larder_in(tmp_path))
+    plan = plan_recipe("pytorch-cpu", BuildRequest(HERE, settings=INDEX), store=larder_in(tmp_path))
     context = write_context(plan, tmp_path / "context")
     file = context / "Dockerfile"
     file.write_text(file.read_text().replace("LABEL ", "LABLE "))
@@ -162,14 +162,14 @@ def full(tmp_path: Path, request: pytest.FixtureRequest) -> BuildPlan:
         "amd64", mpi=mpi, ofi=ofi, extras=recipe.extras, host_libs=str(libraries), settings=needed(recipe)
     )
     own_lock = tmp_path / "lock"
-    draft = plan_recipe(name, asked, larder=larder_in(tmp_path))
+    draft = plan_recipe(name, asked, store=larder_in(tmp_path))
     sources, wheels = make_sources(draft, tmp_path / "sources"), make_wheels(draft, tmp_path / "wheels")
     lines = [stub_line(source, sources) for source in draft.sources]
     lines += [stub_wheel(path) for path in sorted(wheels.glob("*.tar.gz"))]
     own_lock.write_text("".join(lines))
     asked = replace(asked, settings={}, wheels=str(wheels))
-    larder = Larder(lock=own_lock, downloads=tmp_path / "cache", offline_sources=sources, offline=True)
-    return gather(name, asked, larder=larder)
+    store = SourceStore(lock=own_lock, downloads=tmp_path / "cache", offline_sources=sources, offline=True)
+    return gather(name, asked, store=store)
 
 
 def stub_line(source: Download, sources: Path) -> str:
@@ -220,7 +220,7 @@ def test_the_stand_ins_run_every_component_that_is_not_really_built(tmp_path: Pa
             host_libs=str(Path(__file__).parent),
             settings=needed(recipe),
         )
-        run |= {step.component for step in plan_recipe(name, asked, larder=larder_in(tmp_path)).steps}
+        run |= {step.component for step in plan_recipe(name, asked, store=larder_in(tmp_path)).steps}
     really_built = {step.component for one in RECIPES if one.name == "pytorch-cpu" for step in one.steps}
     assert run | really_built == {step.component for one in RECIPES for step in one.steps}
 
@@ -261,20 +261,20 @@ def test_a_dockerfile_of_ones_own_becomes_a_sif_and_is_not_built_twice(stack: St
 def test_a_base_is_held_to_the_digest_that_its_tag_had_at_first_use(registry: Registry, tmp_path: Path) -> None:
     digest = registry.push_image("recipes/base", [b"one"])["digest"]
     said: list[str] = []
-    larder = replace(larder_in(tmp_path), offline=False, tell=said.append)
+    store = replace(larder_in(tmp_path), offline=False, tell=said.append)
     asked = BuildRequest(HERE, base=f"docker://{registry.host}/recipes/base:1", settings=INDEX)
-    first = gather("pytorch-cpu", asked, larder=larder)
+    first = gather("pytorch-cpu", asked, store=store)
     assert first.base == f"docker://{registry.host}/recipes/base@{digest}"
-    assert f"base {registry.host}/recipes/base 1 {digest.removeprefix('sha256:')} tag" in larder.lock.read_text()
+    assert f"base {registry.host}/recipes/base 1 {digest.removeprefix('sha256:')} tag" in store.lock.read_text()
     assert any("first use of" in line for line in said)
     registry.push_image("recipes/base", [b"two"])
-    assert gather("pytorch-cpu", asked, larder=larder).fingerprint == first.fingerprint
+    assert gather("pytorch-cpu", asked, store=store).fingerprint == first.fingerprint
 
 
 def test_a_registry_that_does_not_say_leaves_the_base_to_the_engine(registry: Registry, tmp_path: Path) -> None:
     said: list[str] = []
-    larder = replace(larder_in(tmp_path), offline=False, tell=said.append)
+    store = replace(larder_in(tmp_path), offline=False, tell=said.append)
     base = f"docker://{registry.host}/recipes/nothing:1"
-    assert gather("pytorch-cpu", BuildRequest(HERE, base=base, settings=INDEX), larder=larder).base == base
+    assert gather("pytorch-cpu", BuildRequest(HERE, base=base, settings=INDEX), store=store).base == base
     assert "its digest is not known" in said[0]
-    assert not larder.lock.exists()
+    assert not store.lock.exists()

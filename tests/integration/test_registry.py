@@ -20,7 +20,7 @@ from hpcmod.errors import (
     VerificationError,
 )
 from hpcmod.image.cache import Cache
-from hpcmod.image.registry import Talk, fetch_artifact, open_image, resolve
+from hpcmod.image.registry import Talk, fetch_artifact, open_registry_image, resolve
 from hpcmod.image.web import client
 from hpcmod.image.web.repository import Access
 from hpcmod.model.reference import ImageReference
@@ -83,7 +83,7 @@ def reference(proxy: Proxy, name: str = "group/image:1", kind: str = "docker") -
 def fetch(proxy: Proxy, cache: Cache | None, name: str = "group/image:1", **options: Any) -> list[bytes]:
     """Open an image and read its layers, the top one first."""
     options = {"architecture": "amd64", **options}
-    with open_image(reference(proxy, name), cache=cache, **options) as image:
+    with open_registry_image(reference(proxy, name), cache=cache, **options) as image:
         found = []
         for layer in reversed(image.layers):
             with layer.open() as stream:
@@ -95,7 +95,7 @@ def test_layers_of_an_image_are_read_as_they_were_pushed(
     proxy: Proxy, either: Cache | None, pushed: dict[str, Any]
 ) -> None:
     assert fetch(proxy, either) == LAYERS
-    with open_image(reference(proxy), architecture="amd64", cache=either) as image:
+    with open_registry_image(reference(proxy), architecture="amd64", cache=either) as image:
         assert image.digest == pushed["one"]
         assert image.config.env == (("A", "1"),)
         assert [layer.size for layer in image.layers] == [len(layer) for layer in LAYERS]
@@ -104,7 +104,7 @@ def test_layers_of_an_image_are_read_as_they_were_pushed(
 
 
 def test_opening_an_image_fetches_no_layer(proxy: Proxy, cache: Cache) -> None:
-    with open_image(reference(proxy), architecture="amd64", cache=cache):
+    with open_registry_image(reference(proxy), architecture="amd64", cache=cache):
         pass
     assert len(proxy.blobs()) == 1  # the configuration
 
@@ -134,7 +134,7 @@ def test_a_tag_is_resolved_to_its_digest(proxy: Proxy, pushed: dict[str, Any]) -
 
 
 def test_a_layer_can_be_opened_again_and_left_early(proxy: Proxy, either: Cache | None) -> None:
-    with open_image(reference(proxy), architecture="amd64", cache=either) as image:
+    with open_registry_image(reference(proxy), architecture="amd64", cache=either) as image:
         for layer in image.layers:
             with layer.open() as stream:
                 stream.read(1000)
@@ -144,7 +144,10 @@ def test_a_layer_can_be_opened_again_and_left_early(proxy: Proxy, either: Cache 
 
 def test_a_layer_is_read_while_it_arrives(proxy: Proxy, either: Cache | None) -> None:
     proxy.faults = [Fault(FIRST, stall_at=200_000)]
-    with open_image(reference(proxy), architecture="amd64", cache=either) as image, image.layers[0].open() as stream:
+    with (
+        open_registry_image(reference(proxy), architecture="amd64", cache=either) as image,
+        image.layers[0].open() as stream,
+    ):
         assert stream.read1(1000) == LAYERS[0][:1000]  # type: ignore[attr-defined]
         proxy.released.set()
         assert stream.read() == LAYERS[0][1000:]
@@ -258,7 +261,7 @@ def test_wrong_bytes_are_never_taken_for_right_ones(
 def test_wrong_bytes_are_found_out_before_the_last_one_is_handed_out(proxy: Proxy, either: Cache | None) -> None:
     proxy.faults = [Fault(FIRST, flip=10)]
     with (
-        open_image(reference(proxy), architecture="amd64", cache=either) as image,
+        open_registry_image(reference(proxy), architecture="amd64", cache=either) as image,
         image.layers[0].open() as stream,
         pytest.raises(VerificationError),
     ):
@@ -296,7 +299,7 @@ def test_what_another_of_the_group_changes_while_it_arrives_is_found_out(proxy: 
     cache.directory.chmod(0o2770)
     proxy.faults = [Fault(FIRST, stall_at=600_000)]
     with (
-        open_image(reference(proxy), architecture="amd64", cache=cache) as image,
+        open_registry_image(reference(proxy), architecture="amd64", cache=cache) as image,
         image.layers[0].open() as stream,
     ):
         until = time.monotonic() + 10
@@ -313,7 +316,7 @@ def test_what_another_of_the_group_changes_while_it_arrives_is_found_out(proxy: 
 def test_a_left_over_that_proves_wrong_is_fetched_anew(proxy: Proxy, cache: Cache) -> None:
     cache.prepare()
     cache.partial(FIRST).write_bytes(b"something else")
-    with open_image(reference(proxy), architecture="amd64", cache=cache) as image:
+    with open_registry_image(reference(proxy), architecture="amd64", cache=cache) as image:
         try:
             with image.layers[0].open() as stream:
                 assert stream.read() == LAYERS[0]
@@ -350,7 +353,7 @@ def test_what_goes_wrong_with_one_blob_is_said_while_another_is_read(proxy: Prox
     top = hashlib.sha256(LAYERS[3]).hexdigest()
     proxy.faults = [Fault(FIRST, status=403, times=9), Fault(top, stall_at=200_000)]
     with (
-        open_image(reference(proxy), architecture="amd64", cache=cache) as image,
+        open_registry_image(reference(proxy), architecture="amd64", cache=cache) as image,
         image.layers[3].open() as stream,
         pytest.raises(RemoteError, match="403"),
     ):
@@ -361,7 +364,7 @@ def test_an_interrupted_read_leaves_what_is_there_and_no_lock(proxy: Proxy, cach
     proxy.faults = [Fault(FIRST, stall_at=400_000)]
     with (
         pytest.raises(KeyboardInterrupt),
-        open_image(reference(proxy), architecture="amd64", cache=cache) as image,
+        open_registry_image(reference(proxy), architecture="amd64", cache=cache) as image,
         image.layers[0].open() as stream,
     ):
         stream.read(200_000)
@@ -374,7 +377,7 @@ def test_an_interrupted_read_leaves_what_is_there_and_no_lock(proxy: Proxy, cach
 
 def test_reading_on_after_the_end_is_an_error_of_ours(proxy: Proxy, cache: Cache) -> None:
     proxy.faults = [Fault(FIRST, stall_at=300_000)]
-    with open_image(reference(proxy), architecture="amd64", cache=cache) as image:
+    with open_registry_image(reference(proxy), architecture="amd64", cache=cache) as image:
         stream = image.layers[0].open()
         layer = image.layers[1]
     proxy.released.set()
@@ -389,7 +392,7 @@ def test_several_blobs_come_at_once_and_no_more_than_four(registry: Registry, pr
     layers = [NOISE.randbytes(100_000) for _ in range(9)]
     registry.push_image("group/many", layers)
     proxy.faults = [Fault(f"{hashlib.sha256(layer).hexdigest()}", stall_at=50_000) for layer in layers]
-    with open_image(reference(proxy, "group/many:1"), architecture="amd64", cache=cache) as image:
+    with open_registry_image(reference(proxy, "group/many:1"), architecture="amd64", cache=cache) as image:
         stream = image.layers[-1].open()
         until = time.monotonic() + 5
         while len(proxy.sent) < 5 and time.monotonic() < until:  # the configuration and four layers
@@ -452,7 +455,7 @@ def test_an_artifact_is_no_image_and_an_image_no_artifact(proxy: Proxy, cache: C
 def test_a_path_is_in_no_registry(cache: Cache) -> None:
     with (
         pytest.raises(BadInputError, match="is in no registry"),
-        open_image(ImageReference.parse("./x.sif"), architecture="amd64", cache=cache),
+        open_registry_image(ImageReference.parse("./x.sif"), architecture="amd64", cache=cache),
     ):
         pass
 
@@ -469,6 +472,6 @@ def test_plain_http_is_for_this_machine_only_or_where_it_is_said(monkeypatch: py
     far = ImageReference.parse("docker://registry.example.org/x/y:1")
     for access, expected in ((Access(), {"https"}), (Access(allow_http=True), {"https", "http"})):
         asked.clear()
-        with pytest.raises(RemoteError), open_image(far, architecture="amd64", cache=cache, access=access):
+        with pytest.raises(RemoteError), open_registry_image(far, architecture="amd64", cache=cache, access=access):
             pass
         assert {url.partition(":")[0] for url in asked} == expected

@@ -220,7 +220,7 @@ def test_the_sites_policy_holds_for_eb(
     succeeded(eb(easyconfig))
     provenance = record(eb)["provenance"]
     assert isinstance(provenance, dict)
-    assert provenance["vouched"] == [f"signature: {key.public_file}"]
+    assert provenance["verified"] == [f"signature: {key.public_file}"]
 
 
 def test_what_is_installed_is_the_very_file_whose_signature_was_checked(

@@ -18,10 +18,10 @@ from hpcmod.image.bring import Brought, ObtainOptions, Task
 from hpcmod.image.obtain import obtain
 from hpcmod.image.sif import read_sif
 from hpcmod.image.source import find_source, make_source
-from hpcmod.image.trust import vouch_for_sif
+from hpcmod.image.trust import verify_sif_trust
 from hpcmod.image.verify import verify_image
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import Rule, TrustPolicy
+from hpcmod.model.trust import TrustPolicy, TrustRule
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import Registry
 from tests.signatures import KeyPair, make_key, push_signature, signed_text
@@ -116,8 +116,8 @@ def policies(key: Path) -> dict[str, TrustPolicy]:
     return {
         "nothing": TrustPolicy(),
         "signature": TrustPolicy(("signature",), (str(key),)),
-        "signature by rule": TrustPolicy((), (), (Rule("*", ("signature",), (str(key),)),)),
-        "another source": TrustPolicy((), (str(key),), (Rule("docker://other.io/*", ("signature",)),)),
+        "signature by rule": TrustPolicy((), (), (TrustRule("*", ("signature",), (str(key),)),)),
+        "another source": TrustPolicy((), (str(key),), (TrustRule("docker://other.io/*", ("signature",)),)),
     }
 
 
@@ -156,7 +156,7 @@ def test_a_file_that_is_exchanged_after_its_signature_was_checked_is_not_taken(
     monkeypatch.undo()
     shutil.copy(signed["pem good"], source)
     got = obtain(ImageReference.parse(str(source)), out, options=options)
-    assert got.provenance.vouched == (f"signature: {signed['pem']}",)
+    assert got.provenance.verified == (f"signature: {signed['pem']}",)
 
 
 def test_an_easyconfigs_file_is_checked_again_as_the_copy_it_becomes(
@@ -166,9 +166,9 @@ def test_an_easyconfigs_file_is_checked_again_as_the_copy_it_becomes(
     shutil.copy(signed["pem good"], tmp_path / "s.sif")
     found = find_source(make_source("s.sif", [], None), [str(tmp_path)], policy=policy, environ=options.environ)
     assert found is not None
-    assert vouch_for_sif(signed["pem good"], found.copy_rule, options.environ).needs
+    assert verify_sif_trust(signed["pem good"], found.copy_rule, options.environ).needs
     with pytest.raises(UntrustedError):
-        vouch_for_sif(signed["pem unsigned"], found.copy_rule, options.environ)
+        verify_sif_trust(signed["pem unsigned"], found.copy_rule, options.environ)
 
 
 @pytest.mark.parametrize("change", ["header", "group", "own group", "no group"])
@@ -193,7 +193,7 @@ def test_any_of_several_keys_will_do(signed: dict[str, Path], options: ObtainOpt
     keys = (str(signed["pgp"]), str(signed["pem"]))
     for form in ("pem", "pgp"):
         found = verify_image(ImageReference.parse(str(signed[f"{form} good"])), options=options, keys=keys)
-        assert found.vouched == (f"signature: {signed[form]}",)
+        assert found.verified == (f"signature: {signed[form]}",)
 
 
 def test_without_a_runtime_a_signature_cannot_be_checked_and_that_is_said(
@@ -262,7 +262,7 @@ def test_an_image_of_a_registry_has_the_outcome_of_its_state(
     assert out.exists() == (expected == 0)
     if expected == 0 and policy.startswith("signature"):  # what was checked then is remembered with the SIF's sum
         found = verify_image(ImageReference.parse(str(out)), options=options)
-        assert found.vouched == (f"signature: {keys[0].public_file}",)
+        assert found.verified == (f"signature: {keys[0].public_file}",)
 
 
 def test_keys_for_sifs_among_the_policys_do_not_matter_to_an_image(
@@ -298,7 +298,7 @@ def test_a_signature_for_another_name_does_not_count(
     assert code_of(lambda: verify_image(reference, options=options, keys=names)) == TAMPERED
 
 
-def test_a_signature_of_the_index_vouches_for_the_image_chosen_from_it(
+def test_a_signature_of_the_index_covers_the_image_chosen_from_it(
     registry: Registry, keys: tuple[KeyPair, KeyPair], options: ObtainOptions
 ) -> None:
     name = "trust/index"

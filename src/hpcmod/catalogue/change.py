@@ -17,7 +17,7 @@ from hpcmod.catalogue.index import write_index
 from hpcmod.catalogue.journal import append_change, last_change
 from hpcmod.catalogue.notices import write_notices
 from hpcmod.catalogue.sharing import check_writable, file_mode, shared
-from hpcmod.catalogue.storage.trash import Move, move, moves_out
+from hpcmod.catalogue.storage.trash import Move, move_to_trash, moves_out
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import update_visible
 from hpcmod.errors import HpcmodError
@@ -157,7 +157,7 @@ def _write_journal(catalogue: Catalogue, change: Change) -> None:
 
 def _apply(catalogue: Catalogue, records: Records, moves: Sequence[Move], actor: Actor) -> None:
     """Rename files, write records, and all that is made from them; the same again changes nothing."""
-    move(catalogue, moves)
+    move_to_trash(catalogue, moves)
     for (name, version), record in records.items():
         path = catalogue.record_path(name, version)
         if record is None:
@@ -174,7 +174,7 @@ def write_note(catalogue: Catalogue, verb: str, what: str, actor: Actor) -> None
     _write_journal(catalogue, Change(last_change(catalogue.directory) + 1, _now(), actor.who, verb, why, ()))
 
 
-def refresh(catalogue: Catalogue, actor: Actor) -> None:
+def refresh_index(catalogue: Catalogue, actor: Actor) -> None:
     """Regenerate, within `changing`, all that is made from the records."""
     _update(catalogue, {name for name, _ in catalogue.containers()}, actor, anew=True)
 

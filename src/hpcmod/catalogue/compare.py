@@ -10,7 +10,7 @@ from hpcmod.model.catalogue.record import CatalogueRecord
 
 
 @dataclass(frozen=True)
-class Change:
+class ContainerDifference:
     """Something that is not the same in both."""
 
     kind: str
@@ -21,7 +21,7 @@ class Change:
     after: str | None
 
 
-def compare(first: CatalogueRecord, second: CatalogueRecord) -> tuple[Change, ...]:
+def compare(first: CatalogueRecord, second: CatalogueRecord) -> tuple[ContainerDifference, ...]:
     """Compare two containers; sorted by kind, and by name, case ignored."""
     return (
         *_changes("image", _image_of(first), _image_of(second)),
@@ -47,7 +47,7 @@ def _names_of(*records: CatalogueRecord) -> dict[str, str]:
 
 def _changes(
     kind: str, before: Mapping[str, str], after: Mapping[str, str], *, names: Mapping[str, str] | None = None
-) -> Iterable[Change]:
+) -> Iterable[ContainerDifference]:
     for name in sorted({*before, *after}, key=lambda one: (one.lower(), one)):
         if before.get(name) != after.get(name):
-            yield Change(kind, (names or {}).get(name, name), before.get(name), after.get(name))
+            yield ContainerDifference(kind, (names or {}).get(name, name), before.get(name), after.get(name))

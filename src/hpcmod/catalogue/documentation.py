@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from hpcmod.catalogue.advisories import read_advisories
-from hpcmod.catalogue.compare import Change, compare
+from hpcmod.catalogue.compare import ContainerDifference, compare
 from hpcmod.catalogue.index import release_key
 from hpcmod.catalogue.renderings.kept import read_module, software_of
 from hpcmod.catalogue.store import Catalogue
@@ -25,7 +25,7 @@ from hpcmod.model.catalogue.container_page import (
     Changes,
     ContainerPage,
     Example,
-    Row,
+    PageRow,
     find_previous,
     make_problem,
     page_address,
@@ -115,15 +115,15 @@ def _changes(before: CatalogueRecord | None, record: CatalogueRecord) -> Changes
     if before is None:
         return None
     told = [one for one in compare(before, record) if one.name != "sha256"]
-    rows = (Row(_name_of(one), _shown(one, one.before), _shown(one, one.after)) for one in told)
+    rows = (PageRow(_name_of(one), _shown(one, one.before), _shown(one, one.after)) for one in told)
     return Changes(before.version, tuple(rows))
 
 
-def _name_of(one: Change) -> str:
+def _name_of(one: ContainerDifference) -> str:
     return f"{one.kind} {one.name}" if one.kind in ("variable", "command") else one.name
 
 
-def _shown(one: Change, value: str | None) -> str:
+def _shown(one: ContainerDifference, value: str | None) -> str:
     if value is None:
         return ""
     return write_size(int(value)) if (one.kind, one.name) == ("image", "size") else value or "there"

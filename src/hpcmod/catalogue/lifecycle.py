@@ -8,7 +8,7 @@ from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.journal import find_change, last_change, read_journal
 from hpcmod.catalogue.storage.trash import Move, moves_back
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.whole import check_there
+from hpcmod.catalogue.verify import check_there
 from hpcmod.model.catalogue.journal import Change, Records, find_undoable, make_edits, make_undo
 from hpcmod.model.catalogue.lifecycle import check_leads, key_of
 from hpcmod.model.catalogue.record import CatalogueRecord
@@ -28,7 +28,7 @@ def change_name(
         If it cannot be; then everything is as it was.
     """
     if dry_run:
-        return _foresee(catalogue, _decide(catalogue, name, decide), verb, actor)
+        return _preview(catalogue, _decide(catalogue, name, decide), verb, actor)
     with changing(catalogue, actor):
         return commit(catalogue, _decide(catalogue, name, decide), verb=verb, actor=actor)
 
@@ -59,7 +59,7 @@ def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: boo
     """
     if dry_run:
         change, records, _ = _find_undo(catalogue, number)
-        return _foresee(catalogue, records, f"undo {change.verb}", actor, change.id)
+        return _preview(catalogue, records, f"undo {change.verb}", actor, change.id)
     with changing(catalogue, actor):
         change, records, back = _find_undo(catalogue, number)
         return commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id, back=back)
@@ -80,6 +80,6 @@ def _with(known: Sequence[CatalogueRecord], new: Records) -> list[CatalogueRecor
     return [record for record in {**{key_of(one): one for one in known}, **new}.values() if record]
 
 
-def _foresee(catalogue: Catalogue, new: Records, verb: str, actor: Actor, undoes: int = 0) -> Change:
+def _preview(catalogue: Catalogue, new: Records, verb: str, actor: Actor, undoes: int = 0) -> Change:
     edits = make_edits({key: catalogue.find(*key) for key in new}, new)
     return Change(last_change(catalogue.directory) + 1, "", actor.who, verb, actor.why, edits, undoes)

@@ -13,10 +13,10 @@ from hpcmod.catalogue.facts import SBOM, make_record, stack_pairs
 from hpcmod.catalogue.republish import check_aliases, check_same, with_aliases
 from hpcmod.catalogue.sharing import check_writable, shared
 from hpcmod.catalogue.staged import Stage, install_staged, place_kept, state_directory
-from hpcmod.catalogue.storage.modes import settle
+from hpcmod.catalogue.storage.modes import set_modes
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.trial import EASYBUILD_CHECK, Trial, find_srun, now, run_checks
-from hpcmod.catalogue.whole import verify_container
+from hpcmod.catalogue.trial import EASYBUILD_CHECK, CheckRun, find_srun, now_text, run_checks
+from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.compat import make_case
 from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError, CheckFailedError
@@ -39,7 +39,7 @@ from hpcmod.model.reference import LOCAL_KINDS
 
 
 @dataclass(frozen=True)
-class Bench:
+class PublishContext:
     """With what a container is brought, installed and tried."""
 
     machine: Machine
@@ -65,7 +65,7 @@ class Published:
     """The line of the journal; 0: it was there already."""
 
 
-def publish(catalogue: Catalogue, request: Request, bench: Bench) -> Published:
+def publish(catalogue: Catalogue, request: Request, context: PublishContext) -> Published:
     """Publish a container: all of it, or nothing. One that is published with this very image is repaired if needed.
 
     Raises
@@ -78,19 +78,19 @@ def publish(catalogue: Catalogue, request: Request, bench: Bench) -> Published:
         If the image cannot be got, is not for this machine, or is not trusted; if a check needs Slurm, and there is
         none.
     """
-    candidate = choose_candidate(request, central=bench.machine.site.central)
-    stage = Stage(catalogue, candidate.name, candidate.version, state_directory(bench.options.environ))
+    candidate = choose_candidate(request, central=context.machine.site.central)
+    stage = Stage(catalogue, candidate.name, candidate.version, state_directory(context.options.environ))
     check_writable(catalogue)
-    find_srun(bench.eb_environment, use_slurm=bench.use_slurm, needed=bool(request.job_checks))
-    with shared(catalogue), _alone(stage, candidate, bench.actor):
-        with changing(catalogue, bench.actor):  # finishes what a killed one has begun
+    find_srun(context.eb_environment, use_slurm=context.use_slurm, needed=bool(request.job_checks))
+    with shared(catalogue), _alone(stage, candidate, context.actor):
+        with changing(catalogue, context.actor):  # finishes what a killed one has begun
             check_aliases(catalogue.named(candidate.name), candidate, request.aliases)
             known = catalogue.find(candidate.name, candidate.version)
         try:
             return (
-                _publish_again(stage, candidate, known, request, bench)
+                _publish_again(stage, candidate, known, request, context)
                 if known
-                else _publish_new(stage, candidate, request, bench)
+                else _publish_new(stage, candidate, request, context)
             )
         except BaseException:
             if catalogue.find(candidate.name, candidate.version) is None:
@@ -111,26 +111,26 @@ def _alone(stage: Stage, candidate: Candidate, actor: Actor) -> Iterator[None]:
         yield
 
 
-def _publish_new(stage: Stage, candidate: Candidate, request: Request, bench: Bench) -> Published:
-    tested = _install_and_try(stage, candidate, request, bench)
-    record = replace(tested, published=now(), publisher=bench.actor.who)
-    return _let_see(stage, record, request, bench, verb="publish")
+def _publish_new(stage: Stage, candidate: Candidate, request: Request, context: PublishContext) -> Published:
+    tested = _install_and_check(stage, candidate, request, context)
+    record = replace(tested, published=now_text(), publisher=context.actor.who)
+    return _make_visible(stage, record, request, context, verb="publish")
 
 
 def _publish_again(
-    stage: Stage, candidate: Candidate, known: CatalogueRecord, request: Request, bench: Bench
+    stage: Stage, candidate: Candidate, known: CatalogueRecord, request: Request, context: PublishContext
 ) -> Published:
     """Move the aliases of what is published with this very image; what is damaged of it is made whole."""
-    progress = bench.progress(candidate.sif)
+    progress = context.progress(candidate.sif)
     check_same(candidate, known, progress)
     damage = [one for one in verify_container(stage.catalogue, known, progress=progress) if one.verdict == FAIL]
     if not damage:
-        bench.actor.tell(f"{known.module} is published already, with this very image")
-        return _let_see(stage, known, request, bench, verb="alias")
+        context.actor.tell(f"{known.module} is published already, with this very image")
+        return _make_visible(stage, known, request, context, verb="alias")
     for one in damage:
-        bench.actor.tell(f"repairing: {one.found}")
-    tested = _install_and_try(stage, replace(candidate, checksum=known.sha256), _as_before(request, known), bench)
-    return _let_see(stage, replace(known, checks=tested.checks, rendering=""), request, bench, verb="mend")
+        context.actor.tell(f"repairing: {one.found}")
+    tested = _install_and_check(stage, replace(candidate, checksum=known.sha256), _as_before(request, known), context)
+    return _make_visible(stage, replace(known, checks=tested.checks, rendering=""), request, context, verb="repair")
 
 
 def _as_before(request: Request, known: CatalogueRecord) -> Request:
@@ -142,25 +142,27 @@ def _as_before(request: Request, known: CatalogueRecord) -> Request:
     return replace(request, checks=plain, job_checks=job)
 
 
-def _install_and_try(stage: Stage, candidate: Candidate, request: Request, bench: Bench) -> CatalogueRecord:
+def _install_and_check(
+    stage: Stage, candidate: Candidate, request: Request, context: PublishContext
+) -> CatalogueRecord:
     stage.clear()
-    got = _bring(stage.catalogue, candidate, bench)
-    site = bench.machine.site.name
+    got = _bring(stage.catalogue, candidate, context)
+    site = context.machine.site.name
     untried = make_record(candidate, read_facts(got.path), got.provenance, site=site)
-    record = judge_fit(untried, got.path, request, bench)
+    record = judge_fit(untried, got.path, request, context)
     easyconfig = stage.directory / "easyconfigs" / candidate.easyconfig
     easyconfig.parent.mkdir()
     write_file(easyconfig, make_easyconfig(candidate, sha256=record.sha256, reference=record.reference))
-    bench.actor.tell(f"installing {record.module} with eb")
-    profile = bench.machine.choice.profile
+    context.actor.tell(f"installing {record.module} with eb")
+    profile = context.machine.choice.profile
     named = str(Path(profile).absolute()) if is_profile_file(profile) else profile
-    with bench.working(f"installing {record.module}"):
-        install_staged(stage, easyconfig, profile=named, site=site, environ=bench.eb_environment)
-    settle(stage.catalogue, (stage.software, got.path, sidecar(got.path)))  # `eb` leaves the publisher's own group
-    return replace(record, checks=tuple(_try(stage, record, request, bench)))
+    with context.working(f"installing {record.module}"):
+        install_staged(stage, easyconfig, profile=named, site=site, environ=context.eb_environment)
+    set_modes(stage.catalogue, (stage.software, got.path, sidecar(got.path)))  # `eb` leaves the publisher's own group
+    return replace(record, checks=tuple(_try(stage, record, request, context)))
 
 
-def judge_fit(record: CatalogueRecord, image: Path, request: Request, bench: Bench) -> CatalogueRecord:
+def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: PublishContext) -> CatalogueRecord:
     """Note what the image is built on, and whether that fits this machine.
 
     Raises
@@ -168,10 +170,10 @@ def judge_fit(record: CatalogueRecord, image: Path, request: Request, bench: Ben
     CheckFailedError
         If it does not, and that was not asked for.
     """
-    case = make_case(image, bench.machine.site, bench.options.environ)
+    case = make_case(image, context.machine.site, context.options.environ)
     verdict = judge(case, RULES)
     for one in verdict.at(WARN):
-        bench.actor.tell(f"warning: {one.rule}: {one.found} {one.cure}".rstrip())
+        context.actor.tell(f"warning: {one.rule}: {one.found} {one.cure}".rstrip())
     if verdict.level == REFUSE and not request.misfit:
         why = "\n".join(f"  {one.rule}: {one.found} {one.cure}".rstrip() for one in verdict.at(REFUSE))
         raise CheckFailedError(
@@ -183,22 +185,22 @@ def judge_fit(record: CatalogueRecord, image: Path, request: Request, bench: Ben
     return replace(record, stack=stack_pairs(case.image), compat=verdict.level, sbom=sbom)
 
 
-def _bring(catalogue: Catalogue, candidate: Candidate, bench: Bench) -> Obtained:
+def _bring(catalogue: Catalogue, candidate: Candidate, context: PublishContext) -> Obtained:
     """Bring the image to where it will stay; without an easyconfig and a record nobody looks for it there."""
     path = catalogue.images / candidate.sif
     owner = find_owner(catalogue, candidate.sif)
     if owner and owner.module != candidate.module:
         raise BadInputError(f"{path} belongs to {owner.module}", "Name the image otherwise in the easyconfig.")
-    _check_given(candidate, bench)
-    options = replace(bench.options, checksum=candidate.checksum, replace=True)
-    return obtain(candidate.reference, path, options=options, progress=bench.progress(candidate.sif))
+    _check_given(candidate, context)
+    options = replace(context.options, checksum=candidate.checksum, replace=True)
+    return obtain(candidate.reference, path, options=options, progress=context.progress(candidate.sif))
 
 
-def _check_given(candidate: Candidate, bench: Bench) -> None:
+def _check_given(candidate: Candidate, context: PublishContext) -> None:
     """Read a file that the user gave where it lies: what is wrong with it is told by that name, before it is copied."""
     if recognize(candidate.reference).kind in LOCAL_KINDS:
         path = Path(candidate.reference.path)
-        check_sif(read_sif(path), architecture=bench.options.architecture)
+        check_sif(read_sif(path), architecture=context.options.architecture)
         read_facts(path)
 
 
@@ -209,28 +211,32 @@ def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:
     return next((one for one in catalogue.records() if one.sif == sif), None)
 
 
-def _try(stage: Stage, record: CatalogueRecord, request: Request, bench: Bench) -> Iterator[Check]:
-    yield Check(EASYBUILD_CHECK, True, now(), record.sha256)
-    trial = Trial(record.module, stage.modules, record.sha256, bench.eb_environment, bench.slurm, bench.use_slurm)
+def _try(stage: Stage, record: CatalogueRecord, request: Request, context: PublishContext) -> Iterator[Check]:
+    yield Check(EASYBUILD_CHECK, True, now_text(), record.sha256)
+    trial = CheckRun(
+        record.module, stage.modules, record.sha256, context.eb_environment, context.slurm, context.use_slurm
+    )
     checks = run_checks(trial, request.checks, request.job_checks)
     while True:
-        with bench.working(f"checking {record.module}"):
+        with context.working(f"checking {record.module}"):
             check = next(checks, None)
         if check is None:
             return
-        bench.actor.tell(f"passed{' under Slurm' * bool(check.under)}: {check.name}")
+        context.actor.tell(f"passed{' under Slurm' * bool(check.under)}: {check.name}")
         yield check
 
 
-def _let_see(stage: Stage, record: CatalogueRecord, request: Request, bench: Bench, *, verb: str) -> Published:
+def _make_visible(
+    stage: Stage, record: CatalogueRecord, request: Request, context: PublishContext, *, verb: str
+) -> Published:
     """Let users see it: the one step in which that happens."""
     catalogue, key = stage.catalogue, key_of(record)
-    with changing(catalogue, bench.actor):
+    with changing(catalogue, context.actor):
         if verb != "alias":
             place_kept(stage)
         others = [one for one in catalogue.named(record.name) if key_of(one) != key]
         new = with_aliases((*others, record), record, request.aliases)
-        change = commit(catalogue, new, verb=verb, actor=bench.actor)
+        change = commit(catalogue, new, verb=verb, actor=context.actor)
         return Published(catalogue.read(*key), change.id if change.edits else 0)
 
 

@@ -15,14 +15,14 @@ from hpcmod.catalogue.renderings.kept import (
     KEPT_FILES,
     KEPT_MODULE,
     installed_files,
-    render_files,
+    render_kept_files,
 )
 from hpcmod.catalogue.sharing import file_mode, group_may_write
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import remove_code
 from hpcmod.errors import CheckFailedError, LackingError
 from hpcmod.fs.ownership import make_private_directory
-from hpcmod.fs.removal import remove
+from hpcmod.fs.removal import remove_path
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.tree import write_file
 from hpcmod.install.eb import run_eb
@@ -76,20 +76,20 @@ class Stage:
 
     def clear(self) -> None:
         """Begin anew."""
-        remove(self.directory)
+        remove_path(self.directory)
         make_private_directory(self.directory)
 
     def remove(self) -> None:
         """Leave nothing of the directory."""
         with contextlib.suppress(OSError):
-            remove(self.directory)
+            remove_path(self.directory)
 
     def discard(self) -> None:
         """Remove all that was put in place, and the directory."""
         remove_code(self.catalogue, self.name, self.version)
         for place in (self.kept, self.software, self.directory):
             with contextlib.suppress(OSError):
-                remove(place)
+                remove_path(place)
         for name in (self.kept.parent, self.software.parent):
             with contextlib.suppress(OSError):  # it has other versions
                 name.rmdir()
@@ -139,7 +139,7 @@ def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, e
     CheckFailedError
         If `eb` failed, with what it said.
     """
-    remove(stage.software / "easybuild")  # another admin's log files, which `eb` would write over
+    remove_path(stage.software / "easybuild")  # another admin's log files, which `eb` would write over
     ours = stage.directory / "site.toml"
     # the image is in the catalogue already: one file with two names, not two files
     text = f'name = {_toml(site)}\nextends = {_toml(profile)}\n[images]\ninstall_mode = "link"\n'
@@ -174,7 +174,7 @@ def _keep(stage: Stage, easyconfig: Path) -> None:
         if path.is_file():
             write_file(new / KEPT_MODULE[_SUFFIX[suffix]], path.read_text(encoding="utf-8"))
     write_file(new / KEPT_EASYCONFIG, easyconfig.read_text(encoding="utf-8"))
-    write_file(new / KEPT_FILES, render_files(installed_files(stage.software)))
+    write_file(new / KEPT_FILES, render_kept_files(installed_files(stage.software)))
 
 
 def place_kept(stage: Stage) -> None:

@@ -24,7 +24,7 @@ _SAID = 10  # lines of what a failed check said
 
 
 @dataclass(frozen=True)
-class Trial:
+class CheckRun:
     """Where and how checks are run."""
 
     module: str
@@ -40,7 +40,7 @@ class Trial:
     """Seconds for one check, waiting for nodes among them."""
 
 
-def run_checks(trial: Trial, commands: Sequence[str], job_commands: Sequence[str] = ()) -> Iterator[Check]:
+def run_checks(trial: CheckRun, commands: Sequence[str], job_commands: Sequence[str] = ()) -> Iterator[Check]:
     """Run every command, and say how it went; the first that fails ends it.
 
     Parameters
@@ -64,7 +64,7 @@ def run_checks(trial: Trial, commands: Sequence[str], job_commands: Sequence[str
         yield _run(trial, command, srun)
 
 
-def repeat_checks(trial: Trial, checks: Iterable[Check]) -> Iterator[Check]:
+def repeat_checks(trial: CheckRun, checks: Iterable[Check]) -> Iterator[Check]:
     """Run the checks of a record again; what `eb` had checked is a plain load now.
 
     Raises
@@ -97,7 +97,7 @@ def find_srun(environ: Mapping[str, str], *, use_slurm: bool, needed: bool) -> s
     return ""
 
 
-def _run(trial: Trial, command: str, srun: str = "") -> Check:
+def _run(trial: CheckRun, command: str, srun: str = "") -> Check:
     shown = ":" if command == EASYBUILD_CHECK else command
     script = render_check(shown, module=trial.module, modulepath=str(trial.modulepath))
     slurm = [srun, "--quiet", "--nodes=1", "--ntasks=1", *trial.slurm] if srun else []
@@ -110,10 +110,10 @@ def _run(trial: Trial, command: str, srun: str = "") -> Check:
         )
     if done.status:
         raise _failed(command, trial, where, done)
-    return Check(command, True, now(), trial.sha256, where)
+    return Check(command, True, now_text(), trial.sha256, where)
 
 
-def _failed(command: str, trial: Trial, where: str, done: Completed) -> CheckFailedError:
+def _failed(command: str, trial: CheckRun, where: str, done: Completed) -> CheckFailedError:
     lines = [_LINE.sub("", line) for line in (done.stdout + done.stderr).strip().splitlines()]
     said = "".join(f"\n  {line}" for line in lines[-_SAID:])
     missing = _MISSING.search(lines[-1]) if done.status == _NOT_FOUND and lines else None
@@ -131,6 +131,6 @@ def _failed(command: str, trial: Trial, where: str, done: Completed) -> CheckFai
     )
 
 
-def now() -> str:
+def now_text() -> str:
     """Give the time as records have it: ISO 8601, UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

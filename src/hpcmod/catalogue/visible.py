@@ -13,8 +13,8 @@ from hpcmod.catalogue.renderings.kept import (
     kept_directory,
     read_easyconfig,
     read_files,
+    read_kept_text,
     read_module,
-    read_text,
     software_of,
 )
 from hpcmod.catalogue.sharing import file_mode
@@ -103,7 +103,7 @@ def script_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[Path, st
 
 def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
     root, files = software_of(catalogue, record), script_files(catalogue, record)
-    if not files or (not anew and read_text(root / RECORD) == files.get(root / RECORD)):
+    if not files or (not anew and read_kept_text(root / RECORD) == files.get(root / RECORD)):
         return
     before = {root / name for name in installed_files(root)}
     for path, text in files.items():
@@ -119,7 +119,7 @@ def _defer(catalogue: Catalogue, name: str, version: str, text: str) -> Deferred
 
 def remove_code(catalogue: Catalogue, name: str, version: str) -> None:
     """Remove the code of a module that nobody has seen; that of others stays for who is just loading them, until gc."""
-    text = read_text(catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
+    text = read_kept_text(catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
     for path, _ in _defer(catalogue, name, version, text).files:
         catalogue.tree.remove(path)
 
@@ -146,7 +146,7 @@ def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[Catalo
 
 def _write(catalogue: Catalogue, path: Path, text: str, *, executable: bool = False) -> None:
     """Put a file in place, unless that very text is there."""
-    if read_text(path) != text:
+    if read_kept_text(path) != text:
         catalogue.tree.make_directory(path.parent)
         mode = file_mode(catalogue.directory)
         catalogue.tree.write(path, text, mode=mode | 0o111 if executable else mode)

@@ -15,8 +15,8 @@ from click.shell_completion import CompletionItem
 
 from hpcmod.catalogue.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.change import changing, write_note
-from hpcmod.catalogue.loaded import find_loaded
 from hpcmod.catalogue.notices import find_crowded, find_silent, make_notices, write_notices
+from hpcmod.catalogue.session import find_loaded
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue, find_catalogues
 from hpcmod.cli.catalogue_options import changing_options, make_actor, open_catalogues

@@ -17,14 +17,14 @@ import hpcmod
 from hpcmod import machine, resources
 from hpcmod.cli.containers import site_option
 from hpcmod.cli.output import print_data, print_text, tell
-from hpcmod.cli.signals import ending_tidily
+from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, parse_recipe
 from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
     from hpcmod.image.build import BuildOptions
-    from hpcmod.image.ingredients import Larder
+    from hpcmod.image.ingredients import SourceStore
     from hpcmod.model.recipes.build_plan import BuildPlan
     from hpcmod.model.recipes.building import BuildRequest
 
@@ -103,12 +103,12 @@ def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool
     if listed:
         _list(as_json)
     elif engines:
-        with ending_tidily():
+        with terminate_cleanly():
             _print_engines(as_json)
     elif dry_run or given["printed"]:
         _print(_plan(recipe, given, given["arch"] or _architecture()), given["printed"] or "plan", as_json)
     else:
-        with ending_tidily():
+        with terminate_cleanly():
             _build(recipe, given, as_json)
 
 
@@ -163,7 +163,7 @@ def _plan(recipe: str, given: Mapping[str, Any], architecture: str) -> BuildPlan
         if not recipe:
             cure = "hpcmod build --list shows them; --context DIR builds a Dockerfile."
             raise BadInputError("no recipe is named", cure)
-        return plan_recipe(recipe, _request(given, architecture), larder=_larder(given))
+        return plan_recipe(recipe, _request(given, architecture), store=_source_store(given))
     if recipe:
         raise BadInputError(f"both --context and the recipe {recipe} are named", "Name one of them.")
     idle = [option for parameter, option in FOR_RECIPES.items() if given[parameter]]
@@ -199,12 +199,12 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _larder(given: Mapping[str, Any]) -> Larder:
-    from hpcmod.image.ingredients import Larder, default_lock
+def _source_store(given: Mapping[str, Any]) -> SourceStore:
+    from hpcmod.image.ingredients import SourceStore, default_lock
     from hpcmod.image.settings import open_cache
 
     cache = open_cache(machine.find_machine(None, os.environ, flag=given["site"]).site, os.environ)
-    return Larder(
+    return SourceStore(
         lock=given["lock"] or default_lock(os.environ),
         downloads=cache.directory / "sources",
         offline_sources=given["offline_sources"],
@@ -226,14 +226,14 @@ def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
         if not given["offline"]:
             options = prepare_build(plan, _output(plan, given), options=options)
         with ProgressLine(recipe) as progress:
-            plan = gather(recipe, _request(given, here), larder=_larder(given), progress=progress)
+            plan = gather(recipe, _request(given, here), store=_source_store(given), progress=progress)
     out = _output(plan, given)
     with ProgressLine(out.name) as progress:
         built = build_image(plan, out, options=options, progress=progress)
     if built.reused:
         tell(f"{out}: is there already, built from the same")
     elif plan.steps:
-        record_first_use(read_used(built.path), larder=_larder(given))
+        record_first_use(read_used(built.path), store=_source_store(given))
     if as_json:
         print_data(json.dumps({"version": JSON_VERSION, **asdict(built), "path": str(built.path)}, indent=1))
     else:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from hpcmod.cli.containers import look_around, site_option
+from hpcmod.cli.easyconfigs import find_recipe
 from hpcmod.cli.image import TOOL
 from hpcmod.cli.output import print_data, tell
-from hpcmod.cli.recipes import find_recipe
-from hpcmod.cli.signals import ending_tidily
+from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.fs.replacing import scratch
@@ -71,7 +71,7 @@ def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: boo
     central = (*here.site.central, *(str(one.images) for one in here.catalogues))
     named = [str(find_recipe(here, one).easyconfig) if _is_container(one) else one for one in what]
     files: list[Path] = []
-    with ending_tidily(), _new_directory(output, dry_run=dry_run) as directory:
+    with terminate_cleanly(), _new_directory(output, dry_run=dry_run) as directory:
         sums: dict[str, str] = {}
         for one in named:
             files += _collect(one, directory, options, central, sums=sums, dry_run=dry_run)
@@ -137,7 +137,7 @@ def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -
     if dry_run:
         print_data(directory)
         return
-    with ending_tidily(), ProgressLine(file.name) as progress:
+    with terminate_cleanly(), ProgressLine(file.name) as progress:
         found = read_bundle(file, directory, replace=force, progress=progress)
     for path in (*found.easyconfigs, *found.images):
         print_data(path)

@@ -16,7 +16,7 @@ from hpcmod.cli.output import format_size, print_data, print_table, tell
 from hpcmod.cli.user import JSON_VERSION
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.cache import Cache
-from hpcmod.image.cache_entry import Entry
+from hpcmod.image.cache_entry import CacheEntry
 
 _DAY = 86_400.0
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -111,7 +111,7 @@ def _open() -> Cache:
     return open_cache(machine.load_site(None, os.environ), os.environ)
 
 
-def _matching(entries: Sequence[Entry], digest: str) -> list[Entry]:
+def _matching(entries: Sequence[CacheEntry], digest: str) -> list[CacheEntry]:
     start = digest if digest.startswith("sha256:") else f"sha256:{digest}"
     found = [entry for entry in entries if entry.digest.startswith(start)]
     if not found or len(start) < len("sha256:") + 6:
@@ -119,7 +119,7 @@ def _matching(entries: Sequence[Entry], digest: str) -> list[Entry]:
     return found
 
 
-def _print(entries: Sequence[Entry], as_json: bool, *, directory: str, verb: str = "ls") -> None:
+def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: str, verb: str = "ls") -> None:
     if as_json:
         values = {"directory": directory, "blobs": [asdict(entry) for entry in entries]}
         print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
@@ -130,7 +130,7 @@ def _print(entries: Sequence[Entry], as_json: bool, *, directory: str, verb: str
     tell(f"{directory}: {done} {len(entries)} blobs, {format_size(total) if total else '0 B'}")
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: CacheEntry) -> tuple[str, ...]:
     state = "busy" if entry.busy else "whole" if entry.whole else "partial"
     days = max(0.0, time.time() - entry.used) / _DAY
     return entry.digest, str(entry.size), f"{days:.1f}", state

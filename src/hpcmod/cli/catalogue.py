@@ -34,7 +34,7 @@ from hpcmod.model.catalogue.record import CatalogueRecord, record_values
 from hpcmod.render.quote import sh_word
 
 if TYPE_CHECKING:
-    from hpcmod.catalogue.compare import Change
+    from hpcmod.catalogue.compare import ContainerDifference
     from hpcmod.catalogue.search import Hit
     from hpcmod.model.facts import ImageFacts, Package
 
@@ -322,7 +322,7 @@ def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
         tell(f"{one.module} and {other.module} do not differ")
 
 
-def _show_values(change: Change, *, brief: bool) -> str:
+def _show_values(change: ContainerDifference, *, brief: bool) -> str:
     """Write both values of a difference; a sha256 with its first 12 digits if it must be brief."""
     values = ("-" if value is None else value or "present" for value in (change.before, change.after))
     return " -> ".join(value[:12] if brief and change.name == "sha256" else value for value in values)

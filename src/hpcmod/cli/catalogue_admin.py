@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hpcmod import machine
-from hpcmod.catalogue.change import changing, refresh
+from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.journal import read_journal
 from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.store import Catalogue, open_catalogue
@@ -61,7 +61,7 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
     make_catalogue(made, group=group)
     actor = make_actor("")
     with changing(made, actor):
-        refresh(made, actor)
+        refresh_index(made, actor)
     if as_json:
         print_json(catalogue=str(place))
     else:
@@ -80,7 +80,7 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
     """
     catalogue, actor = open_catalogues(directory)[0], make_actor("")
     with changing(catalogue, actor):
-        refresh(catalogue, actor)
+        refresh_index(catalogue, actor)
     if as_json:
         print_json(catalogue=str(catalogue.directory))
 

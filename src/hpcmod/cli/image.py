@@ -163,7 +163,7 @@ def _get(
     )
     options = replace(found, by_runtime=by_runtime, replace=force)
     if dry_run:
-        _print_foreseen(reference, out, options, as_json)
+        _print_fetch_plan(reference, out, options, as_json)
         return
     with ProgressLine(out.name) as progress:
         got = obtain(reference, out, options=replace(options, detail=progress.note), progress=progress)
@@ -180,10 +180,10 @@ def _get(
         print_data(got.path)
 
 
-def _print_foreseen(reference: ImageReference, out: Path, options: ObtainOptions, as_json: bool) -> None:
-    from hpcmod.image.foresee import foresee
+def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptions, as_json: bool) -> None:
+    from hpcmod.image.fetch_plan import plan_fetch
 
-    found = foresee(reference, out, options=options)
+    found = plan_fetch(reference, out, options=options)
     if as_json:
         print_data(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
         return

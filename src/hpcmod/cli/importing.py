@@ -17,7 +17,7 @@ from hpcmod.catalogue.foreign.ngc import import_ngc
 from hpcmod.catalogue.foreign.outcome import Outcome
 from hpcmod.catalogue.foreign.shpc import import_shpc
 from hpcmod.catalogue.foreign.sif import import_sif
-from hpcmod.catalogue.foreign.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, Row, write_easyconfigs
+from hpcmod.catalogue.foreign.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 from hpcmod.cli.output import print_data, print_message, print_text
 from hpcmod.errors import NotFoundError
 from hpcmod.progress import ProgressLine
@@ -139,7 +139,7 @@ def _import(kind: str, outcomes: Iterable[Outcome], *, output: Path, force: bool
     sys.exit(bool(counts[REFUSED] or counts[EXISTS]))
 
 
-def _show(row: Row) -> None:
+def _show(row: ImportRow) -> None:
     """Print what became of a recipe: a line, and under it what is to be known besides."""
     lines = [f"{row.status:9} {row.module or row.origin}"]
     if row.status == EXISTS:

@@ -21,8 +21,8 @@ from hpcmod.cli.containers import (
     print_json,
     site_option,
 )
+from hpcmod.cli.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.cli.output import print_data, tell
-from hpcmod.cli.recipes import Recipe, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import Installed, find_in_tree, own_trees
 from hpcmod.install.own_default import mark_default
@@ -97,7 +97,7 @@ def _place(prefix: Path | None) -> list[str]:
     return [f"--prefix={prefix}", f"--installpath={prefix}", *software, "--suffix-modules-path=all"]
 
 
-def _is_installed(here: Here, recipe: Recipe, *, asked: Path | None) -> bool:
+def _is_installed(here: Here, recipe: EasyconfigFile, *, asked: Path | None) -> bool:
     """Return whether the user has this very container already, below the prefix if one is asked for; and say so."""
     trees = [asked.absolute() / MODULES] if asked else own_trees(here.trees)
     own = _find(trees, recipe.module)
@@ -111,7 +111,7 @@ def _find(trees: Iterable[Path], module: str) -> Installed | None:
     return next((one for one in (find_in_tree(tree, module) for tree in trees) if one), None)
 
 
-def _find_made(here: Here, recipe: Recipe, prefix: Path | None) -> Installed | None:
+def _find_made(here: Here, recipe: EasyconfigFile, prefix: Path | None) -> Installed | None:
     """Find the copy that was just made; None where a configuration of EasyBuild's says where modules go."""
     trees: Sequence[Path] = [prefix / MODULES] if prefix else own_trees(here.trees)
     return _find(trees, recipe.module) or _find(own_trees(here.trees), recipe.module)

@@ -23,8 +23,8 @@ from hpcmod.cli.containers import (
     print_json,
     site_option,
 )
+from hpcmod.cli.easyconfigs import EasyconfigFile, eb_environ, find_own_recipe
 from hpcmod.cli.output import print_data, print_text, tell
-from hpcmod.cli.recipes import Recipe, eb_environ, find_own_recipe
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.image.provenance import parse_provenance, sidecar, write_provenance
 from hpcmod.install.eb import call_eb
@@ -246,7 +246,7 @@ def _restore_provenance(own: Installed) -> None:
     write_provenance(image, parse_provenance(json.dumps({"version": 1, **known}).encode(), str(own.root / RECORD)))
 
 
-def _eb_command(own: Installed, recipe: Recipe) -> list[str]:
+def _eb_command(own: Installed, recipe: EasyconfigFile) -> list[str]:
     """Make the command line that installs again to the very places, wherever `eb` would install now."""
     tree = _without(own.modulefile.with_name(own.version), own.module)
     software = _without(own.root, own.module)

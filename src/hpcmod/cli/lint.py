@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from hpcmod import machine
+from hpcmod.check.easyconfigs.context import ERROR, EasyconfigFault, fault
 from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
-from hpcmod.check.easyconfigs.lint import lint_recipe
-from hpcmod.check.easyconfigs.look import ERROR, RecipeFault, fault
+from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.check.jobs.files import is_batch_script, read_batch_file
 from hpcmod.check.jobs.lint import lint_job
 from hpcmod.cli.containers import complete_site
@@ -72,7 +72,7 @@ def _there(path: Path) -> Path:
     return path
 
 
-def _lint(path: Path, site: Site) -> tuple[RecipeFault, ...]:
+def _lint(path: Path, site: Site) -> tuple[EasyconfigFault, ...]:
     """Return the mistakes in one file; one that cannot be read is a mistake itself, so that the others are read."""
     try:
         if is_batch_script(path):
@@ -81,4 +81,4 @@ def _lint(path: Path, site: Site) -> tuple[RecipeFault, ...]:
         text = read_recipe(path)
     except HpcmodError as err:
         return (fault(1, "does-not-load", ERROR, err.message.removeprefix(f"{path}: "), err.cure),)
-    return lint_recipe(text, path)
+    return lint_easyconfig(text, path)

@@ -18,7 +18,7 @@ from hpcmod.cli.output import print_data, print_message, print_text
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.install.netstack import default_name, plan_capture, read_capture, write_capture
 from hpcmod.machine import load_site
-from hpcmod.model.libraries.netstack import DEFAULT_LIBRARIES, Capture, record_values
+from hpcmod.model.libraries.netstack import DEFAULT_LIBRARIES, Capture, netstack_values
 from hpcmod.model.site import Netstack
 from hpcmod.progress import ProgressLine
 
@@ -169,7 +169,7 @@ def _bound_directory() -> Path:
 def _print_capture(found: Capture, directory: Path | None, *, as_json: bool) -> None:
     if as_json:
         place = str(directory) if directory else None
-        print_data(json.dumps({"version": JSON_VERSION, "directory": place, **record_values(found)}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "directory": place, **netstack_values(found)}, indent=1))
         return
     if directory:
         print_text(f"directory: {directory}")

@@ -16,14 +16,14 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.catalogue.candidate import Request, describe_label_names
-from hpcmod.catalogue.foresight import Foresight, foresee_publishing
-from hpcmod.catalogue.publish import Bench, Published, publish
+from hpcmod.catalogue.publish import PublishContext, Published, publish
+from hpcmod.catalogue.publish_plan import PublishPlan, plan_publish
 from hpcmod.cli.catalogue_options import JSON_VERSION, changing_options, make_actor, open_catalogues
 from hpcmod.cli.containers import complete_file, site_option
 from hpcmod.cli.environment import environment_of_eb
 from hpcmod.cli.installed import on_a_terminal
 from hpcmod.cli.output import print_data, print_text, tell
-from hpcmod.cli.signals import ending_tidily
+from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError
 from hpcmod.image.integrity import Progress, parse_sha256
 from hpcmod.image.settings import make_options
@@ -75,7 +75,7 @@ def publish_verb(
     checksum = parse_sha256(asked["checksum"]) if asked["checksum"] else None
     tool = f"hpcmod {hpcmod.__version__}"
     with ExitStack() as shown:
-        bench = Bench(
+        context = PublishContext(
             machine=found,
             options=make_options(found.site, os.environ, tool=tool, tell=tell, allow_http=asked["allow_http"]),
             eb_environment=environment_of_eb(),
@@ -94,10 +94,10 @@ def publish_verb(
         if not yes:
             _confirm_names(request, found.site.central, dry_run=dry_run, ask=not as_json and on_a_terminal())
         if dry_run:
-            _show_foresight(foresee_publishing(catalogue, request, bench), as_json=as_json)
+            _show_publish_plan(plan_publish(catalogue, request, context), as_json=as_json)
             return
-        shown.enter_context(ending_tidily())
-        done = publish(catalogue, request, bench)
+        shown.enter_context(terminate_cleanly())
+        done = publish(catalogue, request, context)
     _show(done, as_json=as_json)
 
 
@@ -127,15 +127,15 @@ def _show(done: Published, *, as_json: bool) -> None:
     print_data(done.record.module)
 
 
-def _show_foresight(found: Foresight, *, as_json: bool) -> None:
+def _show_publish_plan(found: PublishPlan, *, as_json: bool) -> None:
     if as_json:
         record = record_values(found.record) if found.record else None
         print_data(json.dumps({"version": JSON_VERSION, **asdict(found), "record": record}, indent=1))
         return
-    print_text("\n".join(_render_foresight(found)))
+    print_text("\n".join(_render_publish_plan(found)))
 
 
-def _render_foresight(found: Foresight) -> list[str]:
+def _render_publish_plan(found: PublishPlan) -> list[str]:
     record, image = found.record, found.image
     lines = [f"module: {found.module}{' (published already)' * found.published}"]
     lines += [f"image: {image.pinned or image.reference} -> {image.path}", f"policy: {image.policy}"]

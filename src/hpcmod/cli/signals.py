@@ -12,7 +12,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def ending_tidily() -> Iterator[None]:
+def terminate_cleanly() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the block as an exception does; the exit status is 128 and the signal's number.
 
     One that is ignored, as by `nohup`, stays so. After the first no other is heard: tidying up comes to its end.

@@ -19,7 +19,7 @@ from hpcmod.cli.output import print_data, print_table, print_text, tell, termina
 from hpcmod.cli.site_settings import site_settings
 from hpcmod.cli.site_setup import site_setup
 from hpcmod.model.condition import ALWAYS
-from hpcmod.model.profiles.profile import BUILT_IN, merge, merge_written, parse_profile, pattern_of
+from hpcmod.model.profiles.profile import BUILT_IN, merge_profiles, merge_written, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.site import JobRules, Launcher, Site, Tunable
 from hpcmod.render.toml import render_toml
@@ -121,7 +121,7 @@ def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
 
 def _rows(found: machine.Machine) -> Iterator[tuple[str, Any, str]]:
     """Yield key, value and origin of all that is set, in the order of the schema, and of all that has a default."""
-    merged = merge(found.profiles)
+    merged = merge_profiles(found.profiles)
     for pattern, known in SCHEMA.items():
         keys = [key for key in merged if pattern_of(key) == pattern]
         for key in keys:

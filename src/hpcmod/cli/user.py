@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hpcmod import resources
-from hpcmod.catalogue.loaded import check_advisories
+from hpcmod.catalogue.session import check_advisories
 from hpcmod.check.doctor import check_machine
 from hpcmod.check.fit import check_all
 from hpcmod.check.installation import check_installations

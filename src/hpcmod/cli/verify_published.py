@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from hpcmod import machine
 from hpcmod.catalogue.find import Container, find_container
 from hpcmod.catalogue.store import find_catalogues
-from hpcmod.catalogue.trial import Trial, repeat_checks
-from hpcmod.catalogue.whole import IMAGE, verify_container
+from hpcmod.catalogue.trial import CheckRun, repeat_checks
+from hpcmod.catalogue.verify import IMAGE, verify_container
 from hpcmod.check.doctor import FAIL, OK, Finding
 from hpcmod.check.installation import verify_installed
 from hpcmod.cli.containers import find_meant, look_around
@@ -60,7 +60,7 @@ def _verify_own(text: str, *, site: str | None, as_json: bool) -> None:
 
 def _repeat(container: Container) -> Iterator[Finding]:
     record = container.read()
-    trial = Trial(record.module, container.catalogue.modules, record.sha256, os.environ)
+    trial = CheckRun(record.module, container.catalogue.modules, record.sha256, os.environ)
     checks = repeat_checks(trial, record.checks)
     try:
         for check in checks:

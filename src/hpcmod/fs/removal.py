@@ -11,7 +11,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 250  # levels, each of which takes an open file: processes may have 1,024
 
 
-def remove(path: Path | str) -> None:
+def remove_path(path: Path | str) -> None:
     """Remove what has a name, whatever it is; nothing happens if there is nothing.
 
     Raises
@@ -39,7 +39,7 @@ def prune(directory: Path) -> None:
 
 
 def remove_at(directory: int, name: str) -> None:
-    """Remove what has a name in an open directory, as `remove` does."""
+    """Remove what has a name in an open directory, as `remove_path` does."""
     _remove(directory, name, _DEEPEST)
 
 

@@ -19,16 +19,16 @@ from hpcmod.image.oci_image import OciImage
 from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.programs import build_sif, save_from_daemon
 from hpcmod.image.provenance import is_remembered, read_provenance
-from hpcmod.image.registry import Talk, fetch_artifact, open_image, resolve
+from hpcmod.image.registry import Talk, fetch_artifact, open_registry_image, resolve
 from hpcmod.image.sif import check_start
-from hpcmod.image.trust import vouch_for_image
+from hpcmod.image.trust import verify_image_trust
 from hpcmod.image.web.repository import Access
 from hpcmod.model.reference import OCI_KINDS, ImageReference, check_address, redact
-from hpcmod.model.trust import ANYTHING, Rule, TrustPolicy, Vouched
+from hpcmod.model.trust import ANYTHING, TrustEvidence, TrustPolicy, TrustRule
 
 _ANYONE = Access()
 _OURS = ConvertOptions()
-_NOTHING = Vouched()
+_NOTHING = TrustEvidence()
 _PACKED, _PLAIN = 0.5, 0.1
 """Of a layer's bytes, the least that a SIF will take, by whether it is compressed: what is refused will never fit."""
 
@@ -70,7 +70,7 @@ class Task:
     """The name that the SIF gets when all is checked."""
     staged: Path
     """Its temporary name, in a directory that nobody else may enter."""
-    rule: Rule
+    rule: TrustRule
     """The trust rule that the image must satisfy."""
     options: ObtainOptions
     progress: Progress | None
@@ -84,7 +84,7 @@ class Brought:
     """Of the SIF; empty if that is not known yet."""
     digest: str = ""
     """Of the manifest or index that the reference names."""
-    vouched: Vouched = _NOTHING
+    verified: TrustEvidence = _NOTHING
     """How an OCI image satisfies its trust rule, besides its digest."""
     tool: str = ""
     """What made the SIF, if that was another program."""
@@ -107,15 +107,15 @@ def _bring_image(task: Task) -> Brought:
     reference, options = task.reference, task.options
     with _open(task) as (image, digest):
         digests = [one for one in (digest, image.digest) if one]
-        vouched = vouch_for_image(reference, task.rule, digests, access=options.access)
+        verified = verify_image_trust(reference, task.rule, digests, access=options.access)
         if options.by_runtime:
             build_sif(reference, task.staged, options.environ, allow_http=_may_be_plain(reference, options))
-            return Brought("", digest, vouched, "apptainer")
+            return Brought("", digest, verified, "apptainer")
         _check_target(image, task.staged, options.cache)
         made = convert(image, task.staged, options=options.conversion, progress=task.progress)
     for what in made.left_out:
         options.tell(f"{reference.canonical}: left out: {what}")
-    return Brought(made.sha256, digest, vouched)
+    return Brought(made.sha256, digest, verified)
 
 
 def _may_be_plain(reference: ImageReference, options: ObtainOptions) -> bool:
@@ -132,7 +132,7 @@ def _open(task: Task) -> Iterator[tuple[OciImage, str]]:
     """Open an image, and give the digest that its reference names now."""
     reference, options = task.reference, task.options
     if reference.kind == "docker":
-        with open_image(
+        with open_registry_image(
             reference,
             architecture=options.architecture,
             cache=options.cache,
@@ -167,7 +167,7 @@ def pin(reference: ImageReference, options: ObtainOptions) -> ImageReference:
     Raises
     ------
     HpcmodError
-        As open_image of a registry.
+        As open_registry_image of a registry.
     """
     if not reference.registry or reference.digest:
         return reference

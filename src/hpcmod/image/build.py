@@ -20,9 +20,9 @@ from hpcmod.image.build_context import write_context
 from hpcmod.image.build_labels import measure_labels
 from hpcmod.image.convert import ConvertOptions, convert
 from hpcmod.image.copy import copy_image
-from hpcmod.image.engines.engine import Engine, Source
+from hpcmod.image.engines.engine import BuildSource, Engine
 from hpcmod.image.engines.place import ELSEWHERE, Place, open_place
-from hpcmod.image.engines.probe import Trial, choose_engine, find_engines
+from hpcmod.image.engines.probe import EngineTrial, choose_engine, find_engines
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.layout import read_layout
 from hpcmod.image.preflight import Need, check_room
@@ -191,7 +191,9 @@ class _Build:
         self._check_base()
         asked, environ = self._options.engine, self._options.environ
         if asked is None or isinstance(asked, str):
-            return choose_engine(asked, Trial(self._at, f"{self._name}.trial", environ), forms=forms_of(self._plan))
+            return choose_engine(
+                asked, EngineTrial(self._at, f"{self._name}.trial", environ), forms=forms_of(self._plan)
+            )
         return asked
 
     def _check_base(self) -> None:
@@ -208,7 +210,7 @@ class _Build:
     def _make_sif(self, engine: Engine, place: Place, staged: Path) -> None:
         file = write_context(self._plan, place.context, form=engine.form)
         own = self._plan.own_dockerfile
-        source = Source(Path(self._plan.own_context) if own else place.context, file, self._base)
+        source = BuildSource(Path(self._plan.own_context) if own else place.context, file, self._base)
         try:
             built = engine.build(place, source)
         except HpcmodError as err:

@@ -23,8 +23,8 @@ from typing import BinaryIO
 from hpcmod.errors import BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
 from hpcmod.fs.ownership import others_may_change
 from hpcmod.fs.tree import Tree
-from hpcmod.image.cache_entry import Entry, choose, digits_of, is_blob_name
-from hpcmod.image.copy import FULL, free_bytes, write_at
+from hpcmod.image.cache_entry import CacheEntry, choose, digits_of, is_blob_name
+from hpcmod.image.copy import FULL, free_bytes, write_all_at
 from hpcmod.lock import clear_dead, hold, read_holder, tidy
 
 SETTING = "choose another place for the cache: HPCMOD_CACHE=DIRECTORY"
@@ -237,7 +237,7 @@ class Cache:
         descriptor = self.open_partial(digest)
         try:
             os.ftruncate(descriptor, 0)
-            write_at(descriptor, memoryview(content), 0)
+            write_all_at(descriptor, memoryview(content), 0)
             os.fsync(descriptor)
             self.keep(digest, descriptor)
         except OSError as err:
@@ -269,14 +269,14 @@ class Cache:
         self._note_use(self.path(digest))
         return content
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CacheEntry]:
         """List the blobs, the longest unused first."""
         found = []
         for directory, whole in (("blobs/sha256", True), ("partial", False)):
             for name, status in self._list(directory):
                 digest = f"sha256:{name}"
                 busy = not whole and self._is_busy(digest)
-                found.append(Entry(digest, status.st_size, status.st_mtime, whole, busy))
+                found.append(CacheEntry(digest, status.st_size, status.st_mtime, whole, busy))
         return sorted(found, key=lambda entry: (entry.used, entry.digest))
 
     def _list(self, directory: str) -> list[tuple[str, os.stat_result]]:
@@ -336,7 +336,7 @@ class Cache:
 
     def gc(
         self, *, now: float, oldest: float | None = None, most: int | None = None, dry_run: bool = False
-    ) -> list[Entry]:
+    ) -> list[CacheEntry]:
         """Remove what was not used for long, then the longest unused until the rest fits; not what is being fetched.
 
         Parameters
@@ -366,7 +366,7 @@ class Cache:
             with contextlib.suppress(HpcmodError, OSError):  # not a lock, or another user's
                 clear_dead(self._lock(f"sha256:{name}"))
 
-    def _removed(self, entry: Entry) -> bool:
+    def _removed(self, entry: CacheEntry) -> bool:
         with contextlib.suppress(BusyError, LackingError):  # another process's now, or another user's
             self._remove(entry.digest)
             return True

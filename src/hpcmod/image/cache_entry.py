@@ -12,7 +12,7 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """A blob in the cache."""
 
     digest: str
@@ -26,7 +26,7 @@ class Entry:
     """Whether a process is fetching it now."""
 
 
-def choose(entries: list[Entry], *, now: float, oldest: float | None, most: int | None) -> list[Entry]:
+def choose(entries: list[CacheEntry], *, now: float, oldest: float | None, most: int | None) -> list[CacheEntry]:
     """Choose what is to go; `entries` has the longest unused first."""
     total = sum(entry.size for entry in entries)
     chosen = []

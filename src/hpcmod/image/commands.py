@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.image.contents import DEFAULT_PATH, find_python, read_environment
-from hpcmod.image.sif import open_image, read_sif, squashfs_partition
+from hpcmod.image.sif import open_sif, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
 
 
@@ -33,7 +33,7 @@ def read_commands(image: Path, paths: Iterable[str] = ()) -> ImageCommands:
         As hpcmod.image.contents.read_facts.
     """
     partition = squashfs_partition(read_sif(image))
-    with open_image(image) as file:
+    with open_sif(image) as file:
         squashfs = Squashfs(file, partition.offset, partition.size)
         environment, search_path = read_environment(squashfs)
         python = find_python(squashfs, environment, search_path)

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.sif import open_image, read_sif, squashfs_partition
+from hpcmod.image.sif import open_sif, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 
@@ -69,7 +69,7 @@ def read_facts(path: Path | str) -> ImageFacts:
     """
     sif = read_sif(path)
     partition = squashfs_partition(sif)
-    with open_image(sif.path) as file:
+    with open_sif(sif.path) as file:
         squashfs = Squashfs(file, partition.offset, partition.size)
         environment, search_path = read_environment(squashfs)
         python = find_python(squashfs, environment, search_path)

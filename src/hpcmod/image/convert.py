@@ -19,8 +19,8 @@ from hpcmod.errors import explain_os_error
 from hpcmod.image.integrity import Progress, Ticker
 from hpcmod.image.layers.decompress import Allowance, open_tar
 from hpcmod.image.layers.layer_tree import LayerTree
-from hpcmod.image.layers.merge import Hidden, Record, merge, missing, read_layer, read_missing
-from hpcmod.image.layers.tar import Entry, walk
+from hpcmod.image.layers.merge import Hidden, Record, merge_layers, missing, read_layer, read_missing
+from hpcmod.image.layers.tar import TarEntry, walk
 from hpcmod.image.oci_image import Layer, OciImage
 from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
 from hpcmod.image.squashfs.codecs import codec
@@ -56,7 +56,7 @@ class ConvertOptions:
 
 
 @dataclass(frozen=True)
-class Converted:
+class ConvertedImage:
     """What a conversion made."""
 
     sha256: str
@@ -73,7 +73,7 @@ class Converted:
 
 def convert(
     image: OciImage, partial: Path | str, *, options: ConvertOptions | None = None, progress: Progress | None = None
-) -> Converted:
+) -> ConvertedImage:
     """Convert an image to a SIF under a temporary name, on disk for good.
 
     Parameters
@@ -143,12 +143,12 @@ class _Conversion:
         self._entries = self._fetched_again = 0
         self._mtime = min(image.config.created, _LARGEST_TIME)
 
-    def write(self, file: BinaryIO) -> Converted:
+    def write(self, file: BinaryIO) -> ConvertedImage:
         """Write the SIF into an empty file."""
         config, source = self._image.config, _source(self._image)
         files = oci.render_files(config, source=source)
         objects = (
-            SifObject("definition", "", oci.render_definition(source).encode()),
+            SifObject("definition", "", oci.render_oci_definition(source).encode()),
             SifObject("json", "inspect-metadata.json", oci.render_metadata(files, config, source=source).encode()),
             SifObject("json", "oci-config.json", oci.render_config(self._image.config_text).encode()),
         )
@@ -161,7 +161,7 @@ class _Conversion:
             write_partition=lambda at: self._write_squashfs(at, files),
         )
         size = file.seek(0, os.SEEK_END)
-        return Converted(sync_and_hash(file), size, self._entries, self._fetched_again, tuple(self._left_out))
+        return ConvertedImage(sync_and_hash(file), size, self._entries, self._fetched_again, tuple(self._left_out))
 
     def _name(self) -> str:
         """Tell this SIF from those of other images, or made otherwise."""
@@ -175,7 +175,7 @@ class _Conversion:
         with SquashfsWriter(file, codec=self._codec, block_size=options.block_size, threads=options.threads) as writer:
             allowance = self._allowance()
             self._read_layers(writer, allowance)
-            tree = merge(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
+            tree = merge_layers(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
             self._read_again(writer, missing(tree.root))
             self._entries = sum(map(len, self._layers))
             self._layers.clear()  # before the tables are made, which takes memory too
@@ -234,7 +234,7 @@ class _Conversion:
 
 
 @contextmanager
-def _entries(layer: Layer, allowance: Allowance, on_read: Callable[[int], None]) -> Iterator[Iterator[Entry]]:
+def _entries(layer: Layer, allowance: Allowance, on_read: Callable[[int], None]) -> Iterator[Iterator[TarEntry]]:
     """Open a layer and walk its tar."""
     with open_tar(layer, allowance, on_read=on_read) as blocks:
         yield allowance.counted(walk(blocks))

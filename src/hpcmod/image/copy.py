@@ -20,7 +20,7 @@ from pathlib import Path
 from hpcmod.errors import ELSEWHERE, BadInputError, LackingError, NoSpaceError, VerificationError
 from hpcmod.fs.ownership import others_may_change
 from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, file_sha256, hash_range, parse_sha256
-from hpcmod.image.sif import open_image
+from hpcmod.image.sif import open_sif
 
 _FICLONE = 0x40049409  # linux/fs.h; the fcntl module names it from Python 3.12 on
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -108,7 +108,7 @@ def free_bytes(directory: Path) -> int:
 
 
 def _link(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
-    with open_image(source) as reader:
+    with open_sif(source) as reader:
         try:
             partial.unlink(missing_ok=True)
             os.link(source, partial, follow_symlinks=False)
@@ -124,7 +124,7 @@ def _link(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
 
 
 def _copy(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
-    with open_image(source) as reader, _disk_faults(source, partial):
+    with open_sif(source) as reader, _disk_faults(source, partial):
         before = os.fstat(reader.fileno())
         partial.unlink(missing_ok=True)
         target = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
@@ -233,14 +233,14 @@ def _stream(source: int, target: int, size: int, ticker: Ticker, pool: ThreadPoo
         if count == 0:
             raise _Shrunk
         hashing = pool.submit(sha256.update, view[:count])
-        write_at(target, view[:count], done)
+        write_all_at(target, view[:count], done)
         hashing.result()
         done += count
         ticker.tick(done)
     return sha256.hexdigest()
 
 
-def write_at(target: int, view: memoryview, start: int) -> None:
+def write_all_at(target: int, view: memoryview, start: int) -> None:
     """Write all of a buffer to an open file, from a byte of it on."""
     done = 0
     while done < len(view):
@@ -280,7 +280,7 @@ def _changed(source: Path, size: int) -> VerificationError:
 
 
 def _share(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
-    with open_image(source) as reader:
+    with open_sif(source) as reader:
         is_ours = not others_may_change(os.fstat(reader.fileno()))
     if not is_ours:  # a link would go on showing what they write
         return _copy(source, partial, progress)

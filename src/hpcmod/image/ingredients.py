@@ -16,7 +16,7 @@ from hpcmod.fs.tree import write_file
 from hpcmod.image.fetch import fetch_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.registry import resolve
-from hpcmod.image.sif import open_image, read_sif, squashfs_partition
+from hpcmod.image.sif import open_sif, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.web.repository import USUAL
 from hpcmod.lock import hold, tidy
@@ -35,7 +35,7 @@ _HEADER = (
 
 
 @dataclass(frozen=True)
-class Larder:
+class SourceStore:
     """Where sources are looked for, and what is known of them."""
 
     lock: Path
@@ -49,7 +49,7 @@ class Larder:
     tell: Callable[[str], None] = lambda _: None
 
 
-def plan_recipe(name: str, request: BuildRequest, *, larder: Larder) -> BuildPlan:
+def plan_recipe(name: str, request: BuildRequest, *, store: SourceStore) -> BuildPlan:
     """Make the plan of a shipped recipe; nothing is downloaded.
 
     Raises
@@ -59,14 +59,14 @@ def plan_recipe(name: str, request: BuildRequest, *, larder: Larder) -> BuildPla
     NotFoundError
         If a directory that is named is not there.
     """
-    if larder.offline_sources and not larder.offline_sources.is_dir():
-        raise NotFoundError(f"--offline-sources {larder.offline_sources}: there is no such directory", "Name another.")
+    if store.offline_sources and not store.offline_sources.is_dir():
+        raise NotFoundError(f"--offline-sources {store.offline_sources}: there is no such directory", "Name another.")
     recipes = resources.recipes()
     recipe = parse_recipe(recipes[choose_recipe(name, recipes)], name)
-    return make_build_plan(recipe, request, shipped=_shipped(larder.lock), contents=_contents(request))
+    return make_build_plan(recipe, request, shipped=_shipped(store.lock), contents=_contents(request))
 
 
-def gather(name: str, request: BuildRequest, *, larder: Larder, progress: Progress | None = None) -> BuildPlan:
+def gather(name: str, request: BuildRequest, *, store: SourceStore, progress: Progress | None = None) -> BuildPlan:
     """Make the plan of a shipped recipe with all its sources at hand: from the offline directory, else downloaded.
 
     What is used for the first time is said, and gets its line in the user's lock before anything is built.
@@ -78,18 +78,18 @@ def gather(name: str, request: BuildRequest, *, larder: Larder, progress: Progre
     VerificationError
         If a source has another checksum than the lock says.
     """
-    draft = plan_recipe(name, request, larder=larder)
-    base = _pin_base(draft.base, larder)
-    files = _find_all(draft.sources, larder)
+    draft = plan_recipe(name, request, store=store)
+    base = _pin_base(draft.base, store)
+    files = _find_all(draft.sources, store)
     for source, path in files.items():
         if path is None:
-            files[source] = _download(source, larder, progress)
-    record_first_use([*base, *(_pin(source, path) for source, path in files.items() if path)], larder=larder)
+            files[source] = _download(source, store, progress)
+    record_first_use([*base, *(_pin(source, path) for source, path in files.items() if path)], store=store)
     recipe = parse_recipe(resources.recipes()[name], name)
     return make_build_plan(
         recipe,
         request,
-        shipped=_shipped(larder.lock),
+        shipped=_shipped(store.lock),
         contents=_contents(request),
         source_files=[(source.file_name, str(path)) for source, path in files.items()],
     )
@@ -115,7 +115,7 @@ def plan_own(context: Path, dockerfile: Path, architecture: str) -> BuildPlan:
 
 def read_used(sif: Path) -> tuple[Pin, ...]:
     """Read from an image that was built what went into it: sources, and what pip took."""
-    with open_image(sif) as file:
+    with open_sif(sif) as file:
         partition = squashfs_partition(read_sif(sif))
         squashfs = Squashfs(file, partition.offset, partition.size)
         if squashfs.find(_USED) is None:
@@ -125,18 +125,18 @@ def read_used(sif: Path) -> tuple[Pin, ...]:
     return parse_lock("\n".join(dict.fromkeys(lines)), f"{sif.name}:{_USED}")
 
 
-def record_first_use(used: Sequence[Pin], *, larder: Larder) -> tuple[Pin, ...]:
+def record_first_use(used: Sequence[Pin], *, store: SourceStore) -> tuple[Pin, ...]:
     """Add to the user's lock what no lock knows, say so, and give the lines that were added."""
-    if not new_pins(used, _known_pins(larder.lock)):
+    if not new_pins(used, _known_pins(store.lock)):
         return ()
-    holder = larder.lock.with_name(f".{larder.lock.name}.lock")
-    with hold(holder, limit=None, tell=larder.tell, on_stale=lambda: None):
-        added = new_pins(used, _known_pins(larder.lock))
-        before = _read(larder.lock) if larder.lock.exists() else _HEADER
-        write_file(larder.lock, before + "".join(f"{pin}\n" for pin in added))
+    holder = store.lock.with_name(f".{store.lock.name}.lock")
+    with hold(holder, limit=None, tell=store.tell, on_stale=lambda: None):
+        added = new_pins(used, _known_pins(store.lock))
+        before = _read(store.lock) if store.lock.exists() else _HEADER
+        write_file(store.lock, before + "".join(f"{pin}\n" for pin in added))
     tidy(holder)
     for pin in added:
-        larder.tell(f"first use of {pin.name} {pin.version}: sha256 {pin.sha256}, noted in {larder.lock}")
+        store.tell(f"first use of {pin.name} {pin.version}: sha256 {pin.sha256}, noted in {store.lock}")
     return added
 
 
@@ -162,7 +162,7 @@ def _known_pins(lock: Path) -> tuple[Pin, ...]:
     return merge_pins(parse_lock(own, str(lock)), parse_lock(resources.recipe_lock(), "recipes/lock"))
 
 
-def _find_all(sources: Sequence[Download], larder: Larder) -> dict[Download, Path | None]:
+def _find_all(sources: Sequence[Download], store: SourceStore) -> dict[Download, Path | None]:
     """Find what is on disk.
 
     Raises
@@ -170,11 +170,11 @@ def _find_all(sources: Sequence[Download], larder: Larder) -> dict[Download, Pat
     NotFoundError
         If something is not, and nothing may be downloaded.
     """
-    found = {source: _find(source, larder) for source in sources}
+    found = {source: _find(source, store) for source in sources}
     missing = [source for source, path in found.items() if path is None]
-    if missing and larder.offline:
+    if missing and store.offline:
         listed = "\n".join(f"  {source.file_name}  from {source.url}" for source in missing)
-        places = " and ".join(str(place) for place in (larder.offline_sources, larder.downloads) if place)
+        places = " and ".join(str(place) for place in (store.offline_sources, store.downloads) if place)
         raise NotFoundError(
             f"{len(missing)} of {len(found)} sources are missing in {places}:\n{listed}",
             "Fetch these where there is a network, and name their directory: --offline-sources DIR",
@@ -182,32 +182,32 @@ def _find_all(sources: Sequence[Download], larder: Larder) -> dict[Download, Pat
     return found
 
 
-def _find(source: Download, larder: Larder) -> Path | None:
+def _find(source: Download, store: SourceStore) -> Path | None:
     """Find a source by its name here, or by the name that it has upstream."""
     names = dict.fromkeys((source.file_name, source.url.rpartition("/")[2]))
-    offline = [larder.offline_sources / name for name in names] if larder.offline_sources else []
-    return next((path for path in (*offline, larder.downloads / source.file_name) if path.is_file()), None)
+    offline = [store.offline_sources / name for name in names] if store.offline_sources else []
+    return next((path for path in (*offline, store.downloads / source.file_name) if path.is_file()), None)
 
 
-def _download(source: Download, larder: Larder, progress: Progress | None) -> Path:
-    larder.tell(f"downloading {source.url}")
-    larder.downloads.mkdir(parents=True, exist_ok=True)
-    final = larder.downloads / source.file_name
+def _download(source: Download, store: SourceStore, progress: Progress | None) -> Path:
+    store.tell(f"downloading {source.url}")
+    store.downloads.mkdir(parents=True, exist_ok=True)
+    final = store.downloads / source.file_name
     with scratch(final, resumable=True) as made:
         fetch_file(source.url, made.path, checksum=source.sha256 or None, progress=progress)
         made.put()
     return final
 
 
-def _pin_base(text: str, larder: Larder) -> list[Pin]:
+def _pin_base(text: str, store: SourceStore) -> list[Pin]:
     """Ask the registry for the digest of a base; where it does not answer, the engine may know another way to it."""
     reference = ImageReference.parse(text)
-    if reference.kind != "docker" or reference.pinned or larder.offline:
+    if reference.kind != "docker" or reference.pinned or store.offline:
         return []
     try:
         digest = resolve(reference, access=USUAL, cache=None)
     except HpcmodError as err:
-        larder.tell(f"the base is taken by its tag, its digest is not known: {err.message}")
+        store.tell(f"the base is taken by its tag, its digest is not known: {err.message}")
         return []
     name = f"{reference.registry}/{reference.repository}"
     return [Pin("base", name, reference.tag, digest.removeprefix("sha256:"), "tag")]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, VerificationError
-from hpcmod.image.sif import open_image
+from hpcmod.image.sif import open_sif
 
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all (0 where that is not known)."""
@@ -105,7 +105,7 @@ def file_sha256(path: Path | str, progress: Progress | None = None) -> str:
     NotFoundError
         If there is no such file.
     """
-    with open_image(Path(path)) as file:
+    with open_sif(Path(path)) as file:
         size = os.fstat(file.fileno()).st_size
         ticker = Ticker(progress, size)
         sha256 = hashlib.sha256()

@@ -18,11 +18,11 @@ from typing import BinaryIO, cast
 
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.image.oci_image import Layer, OciImage, make_image, match_diff_ids, verified
-from hpcmod.image.sif import open_image
+from hpcmod.image.sif import open_sif
 from hpcmod.model.oci import (
     CONFIG_LIMIT,
     MANIFEST_LIMIT,
-    Descriptor,
+    OciDescriptor,
     SavedImage,
     check_platform,
     choose_platform,
@@ -31,7 +31,7 @@ from hpcmod.model.oci import (
     parse_saved,
 )
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.strict_json import show
+from hpcmod.model.strict_json import show_value
 
 _INDEX, _SAVED = "index.json", "manifest.json"
 _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
@@ -66,7 +66,7 @@ def read_layout(reference: ImageReference, *, architecture: str) -> Iterator[Oci
     """
     with ExitStack() as stack:
         path = Path(reference.path)
-        files = _Directory(path) if path.is_dir() else _Archive(stack.enter_context(open_image(path)))
+        files = _Directory(path) if path.is_dir() else _Archive(stack.enter_context(open_sif(path)))
         saved = files.has(_SAVED) and (reference.kind == "docker-archive" or not files.has(_INDEX))
         if not saved and not files.has(_INDEX):
             raise BadInputError(
@@ -99,7 +99,7 @@ def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> Oc
     )
 
 
-def _named(reference: ImageReference, entries: Sequence[Descriptor]) -> Sequence[Descriptor]:
+def _named(reference: ImageReference, entries: Sequence[OciDescriptor]) -> Sequence[OciDescriptor]:
     """Give the entries that the reference's tag means; without a tag all, if they are one image."""
     names = {one: [value for key, value in one.annotations if key in _NAMES] for one in entries}
     if reference.tag:
@@ -131,9 +131,9 @@ def _choose_saved(reference: ImageReference, images: Sequence[SavedImage]) -> Sa
     return found[0]
 
 
-def _which(reference: ImageReference, tags: Sequence[str]) -> list[Descriptor]:
+def _which(reference: ImageReference, tags: Sequence[str]) -> list[OciDescriptor]:
     """Refuse a reference that fits none or several of the images, and list them."""
-    there = ", ".join(show(tag) for tag in tags[:20]) + (", ..." if len(tags) > 20 else "") or "none has a name"
+    there = ", ".join(show_value(tag) for tag in tags[:20]) + (", ..." if len(tags) > 20 else "") or "none has a name"
     missing = f" none of the name {reference.tag!r}" if reference.tag else " not one image"
     where = f"{reference.kind}:{reference.path}"
     raise NotFoundError(f"{where}: there is{missing}; there: {there}", f"Name one of these: {where}:NAME.")
@@ -162,11 +162,11 @@ def _digest_of(name: str) -> str:
     return f"sha256:{match.group(1)}" if match else ""
 
 
-def _blob_name(one: Descriptor) -> str:
+def _blob_name(one: OciDescriptor) -> str:
     return f"blobs/{one.digest.replace(':', '/')}"
 
 
-def _read_blob(files: _Files, one: Descriptor, limit: int) -> bytes:
+def _read_blob(files: _Files, one: OciDescriptor, limit: int) -> bytes:
     if one.size > limit:
         raise BadInputError(f"{files.path}: {one.digest} has {one.size} bytes, at most {limit} are read")
     stream = files.open(_blob_name(one))
@@ -209,7 +209,7 @@ class _Directory(_Files):
                 raise self.missing(name)
             return (path / name).stat().st_size
 
-        super().__init__(str(path), size, lambda name: open_image(path / name))
+        super().__init__(str(path), size, lambda name: open_sif(path / name))
 
 
 class _Archive(_Files):

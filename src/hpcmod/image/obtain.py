@@ -24,10 +24,10 @@ from hpcmod.image.provenance import (
     write_provenance,
 )
 from hpcmod.image.sif import check_sif, read_sif
-from hpcmod.image.trust import is_met, rule_for, subject_of, vouch_for_found, vouch_for_sif
+from hpcmod.image.trust import is_met, rule_for, subject_of, verify_local_sif, verify_sif_trust
 from hpcmod.lock import hold, tidy
 from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
-from hpcmod.model.trust import Vouched, check_pinned
+from hpcmod.model.trust import TrustEvidence, check_pinned
 
 RESUMED = ("url", "oras")
 """Kinds of references of which an interrupted process leaves what it has, for the next one."""
@@ -68,11 +68,11 @@ def obtain(
     reference = recognize(reference)
     rule = rule_for(options.policy, reference)
     if reference.kind in LOCAL_KINDS:
-        found = vouch_for_found(
+        found = verify_local_sif(
             Path(reference.path), reference, options.policy, checksum=options.checksum, environ=options.environ
         )
         rule = found.copy_rule
-        pinned = Vouched(tuple(one for one in found.vouched.needs if one[0] not in rule.needs))
+        pinned = TrustEvidence(tuple(one for one in found.verified.needs if one[0] not in rule.needs))
         options = replace(options, checksum=options.checksum or found.sha256)
         source = replace(reference, path=found.place)  # a link may lead elsewhere by now
     else:
@@ -93,7 +93,7 @@ def obtain(
     return Obtained(out, provenance, fetched=True)
 
 
-def _bring_checked(task: Task, pinned: Vouched, subject: str) -> Provenance:
+def _bring_checked(task: Task, pinned: TrustEvidence, subject: str) -> Provenance:
     """Bring the SIF to its temporary name, and check all that can be checked of it."""
     reference, options = task.reference, task.options
     brought = bring(task)
@@ -102,7 +102,7 @@ def _bring_checked(task: Task, pinned: Vouched, subject: str) -> Provenance:
     sha256 = brought.sha256 or file_sha256(task.staged, task.progress)
     with _discarded_on(VerificationError, task=task):
         check_sha256(reference.canonical, expected=options.checksum, found=sha256)
-        signed = _vouch_for(task, brought)
+        signed = _verify_made_sif(task, brought)
     return Provenance(
         reference=brought.source or subject,
         digest=brought.digest,
@@ -110,14 +110,14 @@ def _bring_checked(task: Task, pinned: Vouched, subject: str) -> Provenance:
         size=task.staged.stat().st_size,
         time=now(),
         tool=brought.tool or options.tool,
-        vouched=tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs)),
+        verified=tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs)),
     )
 
 
-def _vouch_for(task: Task, brought: Brought) -> Vouched:
+def _verify_made_sif(task: Task, brought: Brought) -> TrustEvidence:
     if task.reference.kind in OCI_KINDS:
-        return brought.vouched
-    return vouch_for_sif(task.staged, task.rule, task.options.environ, shown=task.out)
+        return brought.verified
+    return verify_sif_trust(task.staged, task.rule, task.options.environ, shown=task.out)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from hpcmod.errors import BadInputError, VerificationError
-from hpcmod.model.oci import Descriptor, ImageConfig, Manifest, check_is_image, check_platform, parse_config
+from hpcmod.model.oci import ImageConfig, Manifest, OciDescriptor, check_is_image, check_platform, parse_config
 from hpcmod.model.reference import ImageReference
 
 
@@ -50,7 +50,7 @@ def make_image(
     *,
     digest: str,
     architecture: str,
-    open_blob: Callable[[Descriptor], BinaryIO],
+    open_blob: Callable[[OciDescriptor], BinaryIO],
 ) -> OciImage:
     """Make an image of a manifest and a configuration, both verified already.
 
@@ -73,7 +73,7 @@ def make_image(
     check_is_image(manifest)
     config = check_platform(parse_config(config_text), architecture)
 
-    def opener(one: Descriptor) -> Callable[[], BinaryIO]:
+    def opener(one: OciDescriptor) -> Callable[[], BinaryIO]:
         return lambda: verified(open_blob(one), digest=one.digest, size=one.size, what=f"layer {one.digest}")
 
     diff_ids = match_diff_ids(config, len(manifest.layers))

@@ -40,7 +40,7 @@ class Provenance:
     """When, in UTC."""
     tool: str
     """What got or made it: hpcmod or a runtime, with its version."""
-    vouched: tuple[str, ...] = ()
+    verified: tuple[str, ...] = ()
     """What met the site's policy, as `need: by what`; empty: nothing was required."""
 
 
@@ -98,7 +98,7 @@ def parse_provenance(text: bytes, where: str) -> Provenance:
         size=found.number("size"),
         time=found.text("time"),
         tool=found.text("tool"),
-        vouched=found.texts("vouched"),
+        verified=found.texts("verified") or found.texts("vouched"),  # the key of earlier files
     )
 
 
@@ -140,5 +140,5 @@ def render_provenance(found: Provenance) -> Sequence[str]:
         *lines,
         f"time: {found.time}",
         f"tool: {found.tool}",
-        f"trust: {'; '.join(found.vouched) or 'nothing required'}",
+        f"trust: {'; '.join(found.verified) or 'nothing required'}",
     ]

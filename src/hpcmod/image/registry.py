@@ -20,7 +20,7 @@ from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.oci_image import OciImage, make_image
 from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.web.repository import USUAL, Access, Repository
-from hpcmod.model.oci import Descriptor, Manifest, choose_platform, parse_manifest
+from hpcmod.model.oci import Manifest, OciDescriptor, choose_platform, parse_manifest
 from hpcmod.model.reference import ImageReference
 
 _DEEPEST = 3  # indexes in indexes
@@ -65,7 +65,7 @@ def _repository(reference: ImageReference, access: Access, talk: Talk) -> Iterat
 
 
 @contextmanager
-def open_image(
+def open_registry_image(
     reference: ImageReference,
     *,
     architecture: str,
@@ -123,7 +123,7 @@ def resolve(
     Raises
     ------
     HpcmodError
-        As `open_image`.
+        As `open_registry_image`.
     """
     with _repository(reference, access, talk) as repository:
         digest, text = repository.manifest(reference.digest or reference.tag, cache)
@@ -152,7 +152,7 @@ def fetch_artifact(
     Raises
     ------
     HpcmodError
-        As `open_image`.
+        As `open_registry_image`.
     """
     with _repository(reference, access, talk) as repository:
         digest, manifest = _find_manifest(repository, reference, architecture, cache)
@@ -179,7 +179,7 @@ def _is_there(partial: Path, fetched: Fetched) -> bool:
         return False
 
 
-def _put(store: Cache, blob: Descriptor, out: Path, *, keep: bool) -> None:
+def _put(store: Cache, blob: OciDescriptor, out: Path, *, keep: bool) -> None:
     """Give a fetched file its own name; `keep` leaves it in the cache too."""
     if keep:
         copy_image(store.path(blob.digest), out, checksum=blob.digest)
@@ -197,7 +197,7 @@ def _remove(store: Cache, *, keep: bool) -> None:
         shutil.rmtree(store.directory, ignore_errors=True)
 
 
-def _choose_file(reference: ImageReference, manifest: Manifest) -> Descriptor:
+def _choose_file(reference: ImageReference, manifest: Manifest) -> OciDescriptor:
     """Choose the SIF of an artifact: its one layer, or the one that says so."""
     marked = [layer for layer in manifest.layers if layer.media_type == _SIF_LAYER]
     found = marked or list(manifest.layers)
@@ -223,16 +223,16 @@ def _find_manifest(
     raise BadInputError(f"{reference.canonical}: an index in an index, {_DEEPEST} deep")
 
 
-def _make_tally(reference: ImageReference, blobs: Iterable[Descriptor], talk: Talk) -> Tally:
+def _make_tally(reference: ImageReference, blobs: Iterable[OciDescriptor], talk: Talk) -> Tally:
     sizes = {blob.digest: blob.size for blob in blobs}
     return Tally(reference.canonical, sizes, progress=talk.progress, detail=talk.detail)
 
 
-def _unique(blobs: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
+def _unique(blobs: Iterable[OciDescriptor]) -> tuple[OciDescriptor, ...]:
     return tuple({blob.digest: blob for blob in blobs}.values())
 
 
-def _check_cache(cache: Cache, blobs: Sequence[Descriptor], reference: ImageReference, *more: Need) -> None:
+def _check_cache(cache: Cache, blobs: Sequence[OciDescriptor], reference: ImageReference, *more: Need) -> None:
     """Refuse at once what will not fit into the cache, or with more that is to be written."""
     missing = [blob for blob in blobs if not cache.find(blob.digest, blob.size)]
     size = sum(blob.size - min(blob.size, cache.size_of_partial(blob.digest)) for blob in missing)
@@ -240,11 +240,11 @@ def _check_cache(cache: Cache, blobs: Sequence[Descriptor], reference: ImageRefe
     check_room([Need(cache.directory, size, 3 * len(missing), what, SETTING), *more])
 
 
-def _never(blob: Descriptor) -> BinaryIO:
+def _never(blob: OciDescriptor) -> BinaryIO:
     raise RemoteError(f"{blob.digest}: is not opened yet")
 
 
-def _stream(repository: Repository, blob: Descriptor, tally: Tally, talk: Talk) -> BinaryIO:
+def _stream(repository: Repository, blob: OciDescriptor, tally: Tally, talk: Talk) -> BinaryIO:
     count = partial(tally.set, blob.digest)
     return open_stream(blob, ask=repository.ask, what=tally.what, tell=talk.tell, count=count)
 

@@ -40,7 +40,7 @@ _LOOKS = (
 
 
 @dataclass(frozen=True)
-class Descriptor:
+class SifDescriptor:
     """One data object of a SIF; offset and size are bytes in the file."""
 
     kind: str
@@ -70,7 +70,7 @@ class Sif:
     """The SIF's UUID."""
     created: int
     """Unix seconds."""
-    descriptors: tuple[Descriptor, ...]
+    descriptors: tuple[SifDescriptor, ...]
     """In the order of the table, used ones only."""
 
 
@@ -96,7 +96,7 @@ def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
     VerificationError
         If the file ends before its last data object does, or its header is damaged.
     """
-    with open_image(Path(path)) as file:
+    with open_sif(Path(path)) as file:
         path = shown or Path(path)
         size = os.fstat(file.fileno()).st_size
         head = file.read(HEADER.size)
@@ -135,7 +135,7 @@ def check_sif(sif: Sif, *, architecture: str) -> None:
         )
 
 
-def squashfs_partition(sif: Sif) -> Descriptor:
+def squashfs_partition(sif: Sif) -> SifDescriptor:
     """Find the primary partition, which must be squashfs.
 
     Raises
@@ -158,7 +158,7 @@ def squashfs_partition(sif: Sif) -> Descriptor:
     return primary
 
 
-def open_image(path: Path) -> BinaryIO:
+def open_sif(path: Path) -> BinaryIO:
     """Open an image file for reading.
 
     Raises
@@ -229,7 +229,7 @@ def _first_line(start: bytes) -> str:
     return start.lstrip().split(b"\n", 1)[0][:60].decode(errors="replace")
 
 
-def _read_descriptors(path: Path, file: BinaryIO, size: int, total: int, table_at: int) -> tuple[Descriptor, ...]:
+def _read_descriptors(path: Path, file: BinaryIO, size: int, total: int, table_at: int) -> tuple[SifDescriptor, ...]:
     if not 0 <= total <= _MOST_DESCRIPTORS or table_at < HEADER.size:
         raise _damaged(path, f"{total} descriptors at {table_at}")
     table_end = table_at + total * DESCRIPTOR.size
@@ -240,13 +240,13 @@ def _read_descriptors(path: Path, file: BinaryIO, size: int, total: int, table_a
     return tuple(_make_descriptor(record) for record in DESCRIPTOR.iter_unpack(table) if record[1])
 
 
-def _make_descriptor(record: tuple[Any, ...]) -> Descriptor:
+def _make_descriptor(record: tuple[Any, ...]) -> SifDescriptor:
     kind, _used, number, _group, _link, offset, size, *_times, name, extra = record
     file_system, role, arch = PARTITION_EXTRA.unpack_from(extra)
     kind_name = TYPES.get(kind, f"0x{kind & 0xFFFFFFFF:x}")
     if kind_name != "partition":
-        return Descriptor(kind_name, number, offset, size, _text(name))
-    return Descriptor(
+        return SifDescriptor(kind_name, number, offset, size, _text(name))
+    return SifDescriptor(
         kind_name,
         number,
         offset,
@@ -258,13 +258,13 @@ def _make_descriptor(record: tuple[Any, ...]) -> Descriptor:
     )
 
 
-def _architecture(header: bytes, descriptors: tuple[Descriptor, ...]) -> str:
+def _architecture(header: bytes, descriptors: tuple[SifDescriptor, ...]) -> str:
     """Take the primary partition's word first: a runtime starts that, whatever the header says."""
     partition = next((one.architecture for one in descriptors if one.primary), "")
     return partition or ARCHITECTURES.get(_text(header), "unknown")
 
 
-def _check_length(path: Path, size: int, descriptors: tuple[Descriptor, ...]) -> None:
+def _check_length(path: Path, size: int, descriptors: tuple[SifDescriptor, ...]) -> None:
     for one in descriptors:
         if one.offset < 0 or one.size < 0:
             raise _damaged(path, f"object {one.id} has {one.size} bytes at {one.offset}")

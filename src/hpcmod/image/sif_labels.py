@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hpcmod.errors import BadInputError, VerificationError
-from hpcmod.image.sif import Descriptor, Sif, read_sif
+from hpcmod.image.sif import Sif, SifDescriptor, read_sif
 from hpcmod.image.sif_format import DESCRIPTOR, HEADER, TYPES
 from hpcmod.model.strict_json import load_json
 
@@ -55,7 +55,7 @@ def add_labels(path: Path, labels: Mapping[str, str]) -> None:
         os.fsync(file.fileno())
 
 
-def _metadata_object(sif: Sif) -> Descriptor:
+def _metadata_object(sif: Sif) -> SifDescriptor:
     found = next((one for one in sif.descriptors if one.kind == "json" and one.name == _METADATA), None)
     if found is None:
         raise BadInputError(f"{sif.path}: holds no {_METADATA}, so no labels that could be added to")
@@ -82,7 +82,7 @@ def _labels(metadata: Any) -> dict[str, Any]:
     return found
 
 
-def _lead_to(file: BinaryIO, one: Descriptor, at: int, size: int) -> None:
+def _lead_to(file: BinaryIO, one: SifDescriptor, at: int, size: int) -> None:
     """Let the descriptor of an object lead to its new data at the end of the file, and the header know the length."""
     file.seek(0)
     head = list(HEADER.unpack(file.read(HEADER.size)))

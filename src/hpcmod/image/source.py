@@ -11,14 +11,14 @@ from hpcmod.errors import NotFoundError, RemoteError
 from hpcmod.image.integrity import Progress
 from hpcmod.image.locate import find_image
 from hpcmod.image.provenance import Provenance
-from hpcmod.image.trust import vouch_for_found
+from hpcmod.image.trust import verify_local_sif
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import Rule, TrustPolicy
+from hpcmod.model.trust import TrustPolicy, TrustRule
 
 if TYPE_CHECKING:
     from hpcmod.image.bring import ObtainOptions
 
-_NO_RULE = Rule("*")
+_NO_RULE = TrustRule("*")
 _WHOLE = ("docker://", "oras://", "library://")
 """A source URL that begins so names an image, and not a directory of images."""
 
@@ -51,7 +51,7 @@ class LocalImage:
     """Where it came from, if that is known."""
     ours: bool = False
     """Whether hpcmod has got it for this user, now or earlier."""
-    copy_rule: Rule = _NO_RULE
+    copy_rule: TrustRule = _NO_RULE
     """What a copy must be checked for itself, for this file may be another one by the time that it is copied."""
 
 
@@ -94,7 +94,7 @@ def find_source(
     if path is None:
         return None
     asked = next((one for one in source.origins if one.registry), source.reference)
-    found = vouch_for_found(path, asked, policy, checksum=source.checksum, environ=environ)
+    found = verify_local_sif(path, asked, policy, checksum=source.checksum, environ=environ)
     return LocalImage(path, source.checksum or found.sha256, found.provenance, found.ours, found.copy_rule)
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from hpcmod.image.contents import read_facts
 from hpcmod.image.files import ContainerFiles
 from hpcmod.image.search import TRIPLETS, find_search
-from hpcmod.image.sif import open_image, read_sif, squashfs_partition
+from hpcmod.image.sif import open_sif, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.compat.stack import (
     COLLECTIVES,
@@ -94,7 +94,7 @@ def open_files(path: Path | str, binds: Sequence[tuple[str, str]] = ()) -> Itera
     """Open an image's files, with what is bound over them: destination and source."""
     sif = read_sif(path)
     partition = squashfs_partition(sif)
-    with open_image(sif.path) as file:
+    with open_sif(sif.path) as file:
         yield ContainerFiles(Squashfs(file, partition.offset, partition.size)).with_binds(binds)
 
 

@@ -12,7 +12,7 @@ from hpcmod.errors import BadInputError, UntrustedError, VerificationError
 from hpcmod.image.provenance import Provenance, is_remembered, read_provenance, sidecar
 from hpcmod.image.signatures.sif import check_sif_signature
 from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
-from hpcmod.model.trust import Rule, TrustPolicy, Vouched, check_pinned, stricter
+from hpcmod.model.trust import TrustEvidence, TrustPolicy, TrustRule, check_pinned, stricter
 
 if TYPE_CHECKING:
     from hpcmod.image.web.repository import Access
@@ -24,11 +24,11 @@ _SIGNATURE = "signature"
 class Found:
     """A SIF that is there already, and may be used."""
 
-    vouched: Vouched
+    verified: TrustEvidence
     sha256: str | None
     """What it must have, from the file beside it; None if there is none."""
     provenance: Provenance | None
-    copy_rule: Rule
+    copy_rule: TrustRule
     """What a copy must be checked for itself, for this file may be another one by the time that it is copied."""
     ours: bool = False
     """Whether a run of this user has got it."""
@@ -36,7 +36,9 @@ class Found:
     """The file that the policy was applied to, links followed: what is read must be this."""
 
 
-def vouch_for_image(reference: ImageReference, rule: Rule, digests: Sequence[str], *, access: Access) -> Vouched:
+def verify_image_trust(
+    reference: ImageReference, rule: TrustRule, digests: Sequence[str], *, access: Access
+) -> TrustEvidence:
     """Check the signature of an image in a registry, if the rule wants one.
 
     Parameters
@@ -50,7 +52,7 @@ def vouch_for_image(reference: ImageReference, rule: Rule, digests: Sequence[str
         As check_signatures.
     """
     if _SIGNATURE not in rule.needs:
-        return Vouched()
+        return TrustEvidence()
     if reference.kind != "docker":
         raise UntrustedError(
             f"{reference.canonical}: the site's rule for {rule.source} wants a signature, which only a registry keeps",
@@ -68,17 +70,19 @@ def vouch_for_image(reference: ImageReference, rule: Rule, digests: Sequence[str
     else:
         digest, signatures = digests[0], []
     _keys(rule)
-    return Vouched(((_SIGNATURE, check_signatures(reference, digest, signatures, rule)),))
+    return TrustEvidence(((_SIGNATURE, check_signatures(reference, digest, signatures, rule)),))
 
 
-def vouch_for_sif(sif: Path, rule: Rule, environ: Mapping[str, str], *, shown: Path | None = None) -> Vouched:
+def verify_sif_trust(
+    sif: Path, rule: TrustRule, environ: Mapping[str, str], *, shown: Path | None = None
+) -> TrustEvidence:
     """Check the signature of a SIF, if the rule wants one; `shown` and the errors are those of check_sif_signature."""
     if _SIGNATURE not in rule.needs:
-        return Vouched()
-    return Vouched(((_SIGNATURE, check_sif_signature(sif, _keys(rule), environ, shown=shown)),))
+        return TrustEvidence()
+    return TrustEvidence(((_SIGNATURE, check_sif_signature(sif, _keys(rule), environ, shown=shown)),))
 
 
-def _keys(rule: Rule) -> tuple[str, ...]:
+def _keys(rule: TrustRule) -> tuple[str, ...]:
     if not rule.keys:
         raise BadInputError(
             f"the site's rule for {rule.source} wants a signature, and names no keys",
@@ -87,7 +91,7 @@ def _keys(rule: Rule) -> tuple[str, ...]:
     return rule.keys
 
 
-def vouch_for_found(
+def verify_local_sif(
     sif: Path, reference: ImageReference, policy: TrustPolicy, *, checksum: str | None, environ: Mapping[str, str]
 ) -> Found:
     """Check a SIF that is there already against the policy and against what lies beside it; its bytes are not read.
@@ -127,12 +131,12 @@ def vouch_for_found(
             f"{sif}: the site has a rule for {rule.source}, and you have not fetched this file: it may be any",
             f"Remove it, so that it is fetched: rm {sif}. A site that keeps images there names the place in a rule.",
         )
-    vouched = check_pinned(replace(reference, digest=ours.digest if ours else ""), rule, checksum)
-    copy_rule = Rule(rule.source)
+    verified = check_pinned(replace(reference, digest=ours.digest if ours else ""), rule, checksum)
+    copy_rule = TrustRule(rule.source)
     if _SIGNATURE in rule.needs:
-        vouched = Vouched((*vouched.needs, *_signed(sif, rule, ours, environ).needs))
+        verified = TrustEvidence((*verified.needs, *_signed(sif, rule, ours, environ).needs))
         copy_rule = copy_rule if _key_of(ours, rule) else replace(rule, needs=(_SIGNATURE,))
-    return Found(vouched, known.sha256 if known else None, known, copy_rule, ours is not None, place)
+    return Found(verified, known.sha256 if known else None, known, copy_rule, ours is not None, place)
 
 
 def subject_of(reference: ImageReference) -> str:
@@ -143,7 +147,7 @@ def subject_of(reference: ImageReference) -> str:
     return whole.canonical if reference.kind in OCI_KINDS else whole.path
 
 
-def rule_for(policy: TrustPolicy, reference: ImageReference) -> Rule:
+def rule_for(policy: TrustPolicy, reference: ImageReference) -> TrustRule:
     """Return the rule for a reference; of one that is on disk, links are followed.
 
     Raises
@@ -156,7 +160,7 @@ def rule_for(policy: TrustPolicy, reference: ImageReference) -> Rule:
     return policy.rule_for(subject_of(reference), os.path.realpath)
 
 
-def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, ours: Provenance | None) -> Rule:
+def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, ours: Provenance | None) -> TrustRule:
     """Return the rule for a file: one that names its place, else the one for where it came from."""
     alone = replace(policy, also=None)
     source = place
@@ -167,19 +171,19 @@ def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, 
     return stricter(rule, _rule_for_found(place, reference, policy.also, ours)) if policy.also else rule
 
 
-def is_met(known: Provenance, rule: Rule) -> bool:
+def is_met(known: Provenance, rule: TrustRule) -> bool:
     """Say whether a SIF met the rule when it was got."""
-    met = {one.partition(": ")[0] for one in known.vouched}
+    met = {one.partition(": ")[0] for one in known.verified}
     return set(rule.needs) <= met and (_SIGNATURE not in rule.needs or bool(_key_of(known, rule)))
 
 
-def _key_of(known: Provenance | None, rule: Rule) -> str:
+def _key_of(known: Provenance | None, rule: TrustRule) -> str:
     """Give the key of the rule that had signed what a SIF was made of; empty if none had."""
-    vouched = known.vouched if known else ()
-    return next((key for key in rule.keys if f"{_SIGNATURE}: {key}" in vouched), "")
+    verified = known.verified if known else ()
+    return next((key for key in rule.keys if f"{_SIGNATURE}: {key}" in verified), "")
 
 
-def _signed(sif: Path, rule: Rule, known: Provenance | None, environ: Mapping[str, str]) -> Vouched:
+def _signed(sif: Path, rule: TrustRule, known: Provenance | None, environ: Mapping[str, str]) -> TrustEvidence:
     """Take a signature that was checked when the SIF was made of a signed image, else check that of the SIF."""
     key = _key_of(known, rule)
-    return Vouched(((_SIGNATURE, key),)) if key else vouch_for_sif(sif, rule, environ)
+    return TrustEvidence(((_SIGNATURE, key),)) if key else verify_sif_trust(sif, rule, environ)

@@ -8,11 +8,11 @@ from pathlib import Path
 from hpcmod.errors import BadInputError
 from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
-from hpcmod.image.registry import open_image, resolve
+from hpcmod.image.registry import open_registry_image, resolve
 from hpcmod.image.sif import read_sif, squashfs_partition
-from hpcmod.image.trust import rule_for, vouch_for_found, vouch_for_image
+from hpcmod.image.trust import rule_for, verify_image_trust, verify_local_sif
 from hpcmod.model.reference import LOCAL_KINDS, ImageReference
-from hpcmod.model.trust import Rule, TrustPolicy, check_pinned
+from hpcmod.model.trust import TrustPolicy, TrustRule, check_pinned
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Verified:
     """Of an image in a registry, or of what a SIF was made of."""
     source: str
     """Where a SIF came from, if that is known."""
-    vouched: tuple[str, ...]
+    verified: tuple[str, ...]
     """What meets the policy, as `need: by what`; empty: nothing was required."""
 
 
@@ -62,7 +62,7 @@ def verify_image(
         raise BadInputError(f"{reference.canonical}: only a SIF or docker://... can be verified", "See: hpcmod fetch")
     sif = Path(reference.path)
     squashfs_partition(read_sif(sif))
-    found = vouch_for_found(sif, reference, policy, checksum=options.checksum, environ=options.environ)
+    found = verify_local_sif(sif, reference, policy, checksum=options.checksum, environ=options.environ)
     sha256 = file_sha256(sif, progress)
     for expected in (options.checksum, found.sha256):
         check_sha256(sif, expected=expected, found=sha256)
@@ -72,14 +72,14 @@ def verify_image(
         sha256=sha256,
         digest=known.digest if known else "",
         source=known.reference if known else "",
-        vouched=tuple(f"{need}: {by}" for need, by in found.vouched.needs),
+        verified=tuple(f"{need}: {by}" for need, by in found.verified.needs),
     )
 
 
 def _with_keys(policy: TrustPolicy, keys: tuple[str, ...]) -> TrustPolicy:
     """Make every rule want a signature by one of these keys."""
-    rules = [*policy.rules, Rule("*", policy.needs)]
-    wanting = (Rule(rule.source, tuple(dict.fromkeys((*rule.needs, "signature"))), keys) for rule in rules)
+    rules = [*policy.rules, TrustRule("*", policy.needs)]
+    wanting = (TrustRule(rule.source, tuple(dict.fromkeys((*rule.needs, "signature"))), keys) for rule in rules)
     return TrustPolicy(rules=tuple(wanting))
 
 
@@ -93,7 +93,7 @@ def _verify_in_registry(reference: ImageReference, policy: TrustPolicy, options:
     pinned = check_pinned(reference, rule, options.checksum)
     digest = resolve(reference, access=options.access)
     exact = replace(reference, digest=digest)
-    with open_image(exact, architecture=options.architecture, cache=None, access=options.access) as image:
-        signed = vouch_for_image(exact, rule, [digest, image.digest], access=options.access)
+    with open_registry_image(exact, architecture=options.architecture, cache=None, access=options.access) as image:
+        signed = verify_image_trust(exact, rule, [digest, image.digest], access=options.access)
     met = tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs))
     return Verified(reference.canonical, "", digest, "", met)

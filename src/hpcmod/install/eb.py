@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.machine import is_profile_file
-from hpcmod.process import Completed, call, clean_path, run, which
+from hpcmod.process import Completed, call, run, which, without_relative_entries
 
 _NEUTRAL = Path("/")
 """Where `eb` runs: it is `python -m`, and looks for modules and easyconfigs in its working directory."""
@@ -92,7 +92,7 @@ def isolated(environ: Mapping[str, str]) -> dict[str, str]:
     paths = [one for one in environ.get("PYTHONPATH", "").split(":") if one.startswith("/")]
     found = {
         **environ,
-        "PATH": clean_path(environ.get("PATH", "")),
+        "PATH": without_relative_entries(environ.get("PATH", "")),
         "PYTHONPATH": ":".join(paths),
         "PYTHONSAFEPATH": "1",  # Python 3.11; older ones are kept from it by the neutral directory
     }

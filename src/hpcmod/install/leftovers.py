@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpcmod.fs.removal import prune, remove
+from hpcmod.fs.removal import prune, remove_path
 from hpcmod.install.installed import RECORD
 from hpcmod.model.catalogue.record import is_file_name
 
@@ -52,7 +52,7 @@ def is_user_packages(path: Path) -> bool:
 
 def remove_left_packages(path: Path) -> None:
     """Remove packages that `find_left_packages` found, and the directories that are empty then."""
-    remove(path)
+    remove_path(path)
     for directory in path.parents[:2]:
         prune(directory)
     prune_prefix(path.parents[2])

@@ -29,7 +29,7 @@ from hpcmod.model.libraries.netstack import (
     CapturedLibrary,
     Root,
     make_capture,
-    parse_record,
+    parse_netstack,
     render_record,
 )
 from hpcmod.render.quote import sh_word
@@ -150,7 +150,7 @@ def write_capture(
     BadInputError
         If a name is not Unicode: no record could hold it.
     """
-    parse_record(render_record(capture, version=version, time="").encode(), "the capture")
+    parse_netstack(render_record(capture, version=version, time="").encode(), "the capture")
     with _own_cure(out):
         out.mkdir(parents=True, exist_ok=True)
         with hold(out / ".hpcmod-lock", limit=None, tell=tell, on_stale=lambda: None):
@@ -247,7 +247,7 @@ def read_capture(directory: Path) -> Capture:
     """
     path = directory / RECORD
     try:
-        return parse_record(read_file(path, _LIMIT), str(path))
+        return parse_netstack(read_file(path, _LIMIT), str(path))
     except (FileNotFoundError, NotADirectoryError) as err:
         raise NotFoundError(
             f"{directory} was not made by `hpcmod netstack capture`: it has no {RECORD}",

@@ -14,8 +14,7 @@ from glob import escape
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
-from hpcmod.fs.removal import prune
-from hpcmod.fs.removal import remove as fs_remove
+from hpcmod.fs.removal import prune, remove_path
 from hpcmod.image.provenance import sidecar
 from hpcmod.install.installed import RECORD, Installed, read_installed
 from hpcmod.install.leftovers import is_user_packages, prune_prefix
@@ -121,7 +120,7 @@ def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None
             prune(path.parent)
         record = removal.root / RECORD
         for path in sorted(removal.removed, key=lambda path: path == record):
-            fs_remove(path)
+            remove_path(path)
         prune(removal.root)
         prune(removal.root.parent)
     unfinished.unlink(missing_ok=True)  # after the lock: nothing is left when this name is gone

@@ -54,7 +54,7 @@ class InstalledImage:
 
 
 @dataclass(frozen=True)
-class ImageSource:
+class VerifiedSif:
     """An image to install: a verified local file to take it from, and what it must be."""
 
     path: Path
@@ -67,13 +67,13 @@ class ImageSource:
     """Whether an image that is as large and as old as the record says is taken for the recorded one, unread."""
     ours: bool = False
     """Whether hpcmod has fetched it for this user: a copy may then be a hard link, where nothing else is asked for."""
-    vouch: Callable[[Path], object] = lambda _: None
+    verify: Callable[[Path], object] = lambda _: None
     """Called with the very file that is to be used, before it gets its name; raises to refuse it."""
 
 
 def install(
     plan: InstallPlan,
-    source: ImageSource,
+    source: VerifiedSif,
     *,
     version: str,
     prove: Callable[[Path], None],
@@ -98,7 +98,7 @@ def install(
 
 def install_image(
     plan: InstallPlan,
-    source: ImageSource,
+    source: VerifiedSif,
     *,
     prove: Callable[[Path], None],
     progress: Progress | None = None,
@@ -121,7 +121,7 @@ def install_image(
         return _use_central(own, source, prove, progress)
     kept = _find_unchanged(own, source, progress)
     if kept:
-        source.vouch(own)
+        source.verify(own)
         return _make_installed(own, kept, source, "kept", 0)
     shared = source.ours and plan.image_mode == "copy" and plan.spec.install_mode == "auto"
     return _copy(own, source, "share" if shared else plan.image_mode.replace("central", "copy"), prove, progress)
@@ -141,23 +141,23 @@ def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
 
 
 def _use_central(
-    own: Path, source: ImageSource, prove: Callable[[Path], None], progress: Progress | None
+    own: Path, source: VerifiedSif, prove: Callable[[Path], None], progress: Progress | None
 ) -> InstalledImage:
     """Use the site's file in place; an existing private copy is kept until the new module is there."""
     found = _recorded(own.parent, source.path, source) or file_sha256(source.path, progress)
     check_sha256(source.path, expected=source.checksum, found=found)
-    source.vouch(source.path)
+    source.verify(source.path)
     if own.exists():
         prove(source.path)
     return _make_installed(source.path, found, source, "central", 0)
 
 
-def _make_installed(path: Path, sha256: str, source: ImageSource, method: str, written: int) -> InstalledImage:
+def _make_installed(path: Path, sha256: str, source: VerifiedSif, method: str, written: int) -> InstalledImage:
     status = path.stat()
     return InstalledImage(str(path), sha256, status.st_size, str(source.path), method, written, status.st_mtime_ns)
 
 
-def _recorded(root: Path, image: Path, source: ImageSource) -> str | None:
+def _recorded(root: Path, image: Path, source: VerifiedSif) -> str | None:
     """Digest of an image by the record, if that is to be believed, is of this very file, and is the one wanted."""
     known = read_record(root).get("image")
     if not source.believe_record or not isinstance(known, dict) or not image.is_file():
@@ -173,7 +173,7 @@ def remove_own_copy(plan: InstallPlan) -> None:
     Path(plan.own_sif).unlink(missing_ok=True)
 
 
-def _find_unchanged(own: Path, source: ImageSource, progress: Progress | None) -> str | None:
+def _find_unchanged(own: Path, source: VerifiedSif, progress: Progress | None) -> str | None:
     """Digest of the own image if it is the one wanted, else None."""
     if not own.is_file() or own.stat().st_size != source.path.stat().st_size:
         return None
@@ -185,11 +185,11 @@ def _find_unchanged(own: Path, source: ImageSource, progress: Progress | None) -
 
 
 def _copy(
-    own: Path, source: ImageSource, mode: str, prove: Callable[[Path], None], progress: Progress | None
+    own: Path, source: VerifiedSif, mode: str, prove: Callable[[Path], None], progress: Progress | None
 ) -> InstalledImage:
     with replacing(own) as partial:
         result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=progress)
-        source.vouch(partial)
+        source.verify(partial)
         if own.exists():
             prove(partial)
     return _make_installed(own, result.sha256, source, result.method, result.bytes_written)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpcmod.errors import BadInputError, LackingError
-from hpcmod.model.strict_json import JsonObject, Texts, load_json, show
+from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
 
 MANIFEST_LIMIT = 4 << 20
 """Most bytes of a manifest or an index: what the OCI distribution specification asks registries to take at least."""
@@ -27,7 +27,7 @@ _VARIANTS = {"arm": ("v7", "", "v6", "v5"), "arm64": ("v8", "")}
 
 
 @dataclass(frozen=True)
-class Descriptor:
+class OciDescriptor:
     """What is to be fetched: kind, digest and bytes of a blob or a manifest."""
 
     media_type: str
@@ -51,8 +51,8 @@ class Descriptor:
 class Manifest:
     """One image, or an artifact."""
 
-    config: Descriptor
-    layers: tuple[Descriptor, ...]
+    config: OciDescriptor
+    layers: tuple[OciDescriptor, ...]
     """The bottom first."""
     annotations: Texts = ()
     artifact_type: str = ""
@@ -86,7 +86,7 @@ class SavedImage:
     """The bottom first."""
 
 
-def parse_manifest(text: bytes) -> Manifest | tuple[Descriptor, ...]:
+def parse_manifest(text: bytes) -> Manifest | tuple[OciDescriptor, ...]:
     """Parse a manifest; of an index give its entries.
 
     Raises
@@ -107,7 +107,7 @@ def parse_manifest(text: bytes) -> Manifest | tuple[Descriptor, ...]:
     )
 
 
-def choose_platform(entries: Sequence[Descriptor], architecture: str) -> Descriptor:
+def choose_platform(entries: Sequence[OciDescriptor], architecture: str) -> OciDescriptor:
     """Choose the image of an index for Linux on an architecture (amd64, arm64, ...).
 
     Raises
@@ -137,11 +137,11 @@ def check_platform(config: ImageConfig, architecture: str) -> ImageConfig:
         With what it is for.
     """
     known = replace(config, architecture=config.architecture or architecture)
-    choose_platform([Descriptor("", "", 0, (), known.architecture, known.os)], architecture)
+    choose_platform([OciDescriptor("", "", 0, (), known.architecture, known.os)], architecture)
     return known
 
 
-def _preference(entry: Descriptor, architecture: str) -> tuple[int, str]:
+def _preference(entry: OciDescriptor, architecture: str) -> tuple[int, str]:
     known = _VARIANTS.get(architecture, ("",))
     return (known.index(entry.variant) if entry.variant in known else len(known), entry.variant)
 
@@ -196,13 +196,13 @@ def check_is_image(manifest: Manifest) -> None:
     if _SIF_CONFIG in kinds:
         raise BadInputError("what is there is a SIF, no OCI image", "Write oras:// in place of docker://.")
     if manifest.config.media_type not in _CONFIGS:
-        what = show(manifest.artifact_type or manifest.config.media_type)
+        what = show_value(manifest.artifact_type or manifest.config.media_type)
         raise BadInputError(f"what is there is no container image, but {what}", "See what was pushed there.")
 
 
-def _make_descriptor(found: JsonObject) -> Descriptor:
+def _make_descriptor(found: JsonObject) -> OciDescriptor:
     platform = found.object("platform")
-    return Descriptor(
+    return OciDescriptor(
         media_type=found.text("mediaType"),
         digest=_check_digest(found, "digest", found.text("digest")),
         size=found.number("size"),

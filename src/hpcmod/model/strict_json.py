@@ -28,7 +28,7 @@ class JsonObject:
 
     def __init__(self, values: Any, where: str) -> None:
         if not isinstance(values, dict):
-            raise BadInputError(f"{where}: expected an object, found {show(values)}")
+            raise BadInputError(f"{where}: expected an object, found {show_value(values)}")
         self.values: Mapping[str, Any] = values
         """As they were read, not checked."""
         self.where = where
@@ -66,7 +66,7 @@ class JsonObject:
 
     def bad(self, key: str, expected: str, found: Any) -> BadInputError:
         """Make the error for a value that is not as it must be."""
-        return BadInputError(f"{self.where}: {key}: expected {expected}, found {show(found)}")
+        return BadInputError(f"{self.where}: {key}: expected {expected}, found {show_value(found)}")
 
     def _get(self, key: str, default: Any) -> Any:
         value = self.values.get(key)
@@ -107,7 +107,7 @@ def load_json(text: bytes, where: str, *, limit: int) -> Any:
         raise BadInputError(f"{where}: no JSON: {err}") from err
 
 
-def show(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Show a value in a message: short, and without characters that would move a terminal's cursor."""
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:80]}..."

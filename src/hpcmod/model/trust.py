@@ -18,7 +18,7 @@ or the OCI image is signed by one of the keys."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class TrustRule:
     """How images from some sources must be verified."""
 
     source: str
@@ -53,7 +53,7 @@ def _resolved(source: str, resolve: Resolve) -> str:
     return f"{resolve(directory).rstrip('/')}{source[len(directory.rstrip('/')) :]}"
 
 
-def check_identity(rule: Rule, reference: ImageReference, signed: str) -> str:
+def check_identity(rule: TrustRule, reference: ImageReference, signed: str) -> str:
     """Return why a signature that names an image is not one for a reference; empty if it is.
 
     Parameters
@@ -92,12 +92,12 @@ class TrustPolicy:
     """For sources that no rule names."""
     keys: tuple[str, ...] = ()
     """Files of public keys: PEM (SIF and cosign) or PGP (SIF)."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[TrustRule, ...] = ()
     """The first that fits counts."""
     also: TrustPolicy | None = None
     """A policy that holds as well: the system profile's, which another profile can tighten but not relax."""
 
-    def find(self, subject: str, resolve: Resolve = str) -> Rule | None:
+    def find(self, subject: str, resolve: Resolve = str) -> TrustRule | None:
         """Return the rule of this policy that names a reference or a file; None if none does.
 
         Raises
@@ -110,18 +110,18 @@ class TrustPolicy:
         spelled = normalize(subject)
         return next((rule for rule in self.rules if rule.fits(spelled, resolve)), None)
 
-    def rule_for(self, subject: str, resolve: Resolve = str) -> Rule:
+    def rule_for(self, subject: str, resolve: Resolve = str) -> TrustRule:
         """Return the rule for a reference or a path, the default one if none names it, with the keys that count."""
-        found = self.find(subject, resolve) or Rule("*", self.needs)
-        own = Rule(found.source, found.needs, found.keys or self.keys, found.identities)
+        found = self.find(subject, resolve) or TrustRule("*", self.needs)
+        own = TrustRule(found.source, found.needs, found.keys or self.keys, found.identities)
         return stricter(own, self.also.rule_for(subject, resolve)) if self.also else own
 
 
-def stricter(own: Rule, site: Rule) -> Rule:
+def stricter(own: TrustRule, site: TrustRule) -> TrustRule:
     """Return a rule that needs what both need; where the site's rule needs a signature, only the site's keys count."""
     needs = tuple(need for need in NEEDS if need in (*own.needs, *site.needs))
     signed = site if "signature" in site.needs else own
-    return Rule(site.source if site.needs else own.source, needs, signed.keys, signed.identities)
+    return TrustRule(site.source if site.needs else own.source, needs, signed.keys, signed.identities)
 
 
 ANYTHING = TrustPolicy()
@@ -129,7 +129,7 @@ ANYTHING = TrustPolicy()
 
 
 @dataclass(frozen=True)
-class Vouched:
+class TrustEvidence:
     """How an image satisfied its rule: each of the rule's needs, and what met it."""
 
     needs: tuple[tuple[str, str], ...] = ()
@@ -138,7 +138,7 @@ class Vouched:
         return "; ".join(f"{need}: {by}" for need, by in self.needs) or "nothing required"
 
 
-def check_pinned(reference: ImageReference, rule: Rule, checksum: str | None) -> Vouched:
+def check_pinned(reference: ImageReference, rule: TrustRule, checksum: str | None) -> TrustEvidence:
     """Check what can be checked before anything is fetched.
 
     Parameters
@@ -159,7 +159,7 @@ def check_pinned(reference: ImageReference, rule: Rule, checksum: str | None) ->
                 f"{reference.canonical}: the site's rule for {rule.source} wants a {need}, and none is given",
                 _CURES[need],
             )
-    return Vouched(tuple((need, by[need]) for need in rule.needs if need in by))
+    return TrustEvidence(tuple((need, by[need]) for need in rule.needs if need in by))
 
 
 _CURES = {
@@ -168,7 +168,7 @@ _CURES = {
 }
 
 
-def parse_rules(tables: Sequence[dict[str, object]]) -> tuple[Rule, ...]:
+def parse_rules(tables: Sequence[dict[str, object]]) -> tuple[TrustRule, ...]:
     """Parse the rules of a site profile, tables with `source`, `needs`, `keys` and `identities`.
 
     Raises
@@ -179,7 +179,7 @@ def parse_rules(tables: Sequence[dict[str, object]]) -> tuple[Rule, ...]:
     return tuple(_parse_rule(table) for table in tables)
 
 
-def _parse_rule(table: dict[str, object]) -> Rule:
+def _parse_rule(table: dict[str, object]) -> TrustRule:
     unknown = set(table) - {"source", "needs", "keys", "identities"}
     source = table.get("source")
     if unknown or not isinstance(source, str) or not source or "needs" not in table:
@@ -195,7 +195,7 @@ def _parse_rule(table: dict[str, object]) -> Rule:
     identities = table.get("identities", [])
     if not isinstance(identities, list) or not all(isinstance(one, str) and one for one in identities):
         raise BadInputError(f"identities must be a list like ['ghcr.io/org/*'], found {identities!r}")
-    return Rule(source, parse_needs(table["needs"]), parse_keys(table.get("keys", [])), tuple(identities))
+    return TrustRule(source, parse_needs(table["needs"]), parse_keys(table.get("keys", [])), tuple(identities))
 
 
 def parse_needs(value: object) -> tuple[str, ...]:

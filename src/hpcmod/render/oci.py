@@ -140,13 +140,13 @@ def render_files(config: ImageConfig, *, source: tuple[str, str]) -> tuple[Image
     scripts["env/10-docker2singularity.sh"] = _render_environment(config)
     scripts["runscript"] = _render_run(config)
     scripts["startscript"] = ""
-    plain = {"Singularity": render_definition(source), "labels.json": _render_labels(config, source)}
+    plain = {"Singularity": render_oci_definition(source), "labels.json": _render_labels(config, source)}
     files = [ImageFile(f".singularity.d/{name}", "#!/bin/sh\n" + text, 0o755) for name, text in scripts.items()]
     files += [ImageFile(f".singularity.d/{name}", text, 0o644) for name, text in plain.items()]
     return tuple(files)
 
 
-def render_definition(source: tuple[str, str]) -> str:
+def render_oci_definition(source: tuple[str, str]) -> str:
     """Render the definition file that stands for a conversion."""
     bootstrap, origin = (quote.sh_comment(text) for text in source)
     return f"bootstrap: {bootstrap}\nfrom: {origin}\n\n"
@@ -159,7 +159,7 @@ def render_metadata(files: Sequence[ImageFile], config: ImageConfig, *, source: 
         "environment": {f"/{path}": text for path, text in texts.items() if _KEPT_ENVIRONMENT.match(path)},
         "labels": dict(_labels(config, source)),
         "runscript": texts[".singularity.d/runscript"],
-        "deffile": render_definition(source).rstrip("\n"),
+        "deffile": render_oci_definition(source).rstrip("\n"),
         "startscript": texts[".singularity.d/startscript"],
     }
     return json.dumps({"data": {"attributes": attributes}, "type": "container"}, sort_keys=True)

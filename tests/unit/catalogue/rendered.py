@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.change import changing, commit
-from hpcmod.catalogue.renderings.kept import installed_files, render_files
+from hpcmod.catalogue.renderings.kept import installed_files, render_kept_files
 from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.install.store import make_scripts
@@ -73,7 +73,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord, *, with_files: bool) -
     (kept / "module.lua").write_text(f'{description}setenv("EBROOTTOY", root)\n{body}-- Built with EasyBuild\n')
     (kept / "easyconfig").write_text(EASYCONFIG)
     if with_files:
-        (kept / "files.json").write_text(render_files(installed_files(root)))
+        (kept / "files.json").write_text(render_kept_files(installed_files(root)))
 
 
 def visible(catalogue: Catalogue) -> dict[str, str]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hpcmod.catalogue.compare import Change, compare
+from hpcmod.catalogue.compare import ContainerDifference, compare
 from hpcmod.model.facts import Package
 from tests.catalogues import make_record
 
@@ -28,18 +28,18 @@ NEW = replace(
 
 def test_every_difference_is_named_once() -> None:
     assert compare(OLD, NEW) == (
-        Change("image", "sha256", "0" * 64, "1" * 64),
-        Change("image", "size", "10", "12"),
-        Change("stack", "mpi", None, "mpich"),
-        Change("stack", "rocm", "6.2.4", "6.4"),
-        Change("package", "flash-attn", "2.7", "2.8"),
-        Change("package", "new", None, "1"),
-        Change("package", "numpy", "1.26", "2.1"),
-        Change("package", "old", "1", None),
-        Change("variable", "A", "1", ""),
-        Change("variable", "C", None, "3"),
-        Change("command", "torchrun", "", None),
-        Change("command", "vllm", None, ""),
+        ContainerDifference("image", "sha256", "0" * 64, "1" * 64),
+        ContainerDifference("image", "size", "10", "12"),
+        ContainerDifference("stack", "mpi", None, "mpich"),
+        ContainerDifference("stack", "rocm", "6.2.4", "6.4"),
+        ContainerDifference("package", "flash-attn", "2.7", "2.8"),
+        ContainerDifference("package", "new", None, "1"),
+        ContainerDifference("package", "numpy", "1.26", "2.1"),
+        ContainerDifference("package", "old", "1", None),
+        ContainerDifference("variable", "A", "1", ""),
+        ContainerDifference("variable", "C", None, "3"),
+        ContainerDifference("command", "torchrun", "", None),
+        ContainerDifference("command", "vllm", None, ""),
     )
 
 

@@ -12,7 +12,7 @@ from hpcmod.catalogue.documentation import MARK, make_documentation, make_exampl
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError
 from hpcmod.machine import load_site
-from hpcmod.model.catalogue.container_page import ContainerPage, Row
+from hpcmod.model.catalogue.container_page import ContainerPage, PageRow
 from hpcmod.model.facts import Package
 from hpcmod.render.modulefile import read_help, render_description, render_help
 from hpcmod.render.page import Documentation
@@ -54,11 +54,11 @@ def test_changes_are_those_since_the_version_before(tmp_path: Path) -> None:
     assert changes is not None
     assert changes.version == "1.9"
     assert set(changes.rows) == {
-        Row("x", "1", "2"),
-        Row("gone", "1", ""),
-        Row("variable V", "", "1"),
-        Row("command c", "there", ""),
-        Row("size", "5.0 MB", "6.0 MB"),
+        PageRow("x", "1", "2"),
+        PageRow("gone", "1", ""),
+        PageRow("variable V", "", "1"),
+        PageRow("command c", "there", ""),
+        PageRow("size", "5.0 MB", "6.0 MB"),
     }
     assert page(found, "A/1.9").changes is None
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.advisories import matching_advisories, read_advisories
-from hpcmod.catalogue.loaded import check_advisories, find_loaded
 from hpcmod.catalogue.notices import find_silent, look_for_notices, write_notices
+from hpcmod.catalogue.session import check_advisories, find_loaded
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue.advisory import Advisory

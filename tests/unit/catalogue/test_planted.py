@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.advisories import read_advisories
-from hpcmod.catalogue.change import changing, refresh
+from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.gc import find_unused, remove_unused
 from hpcmod.catalogue.index import read_index
 from hpcmod.catalogue.journal import append_change, last_change, read_journal
@@ -67,7 +67,7 @@ def test_a_reader_is_told_what_is_in_the_way(shop: Catalogue, home: Path, name: 
 @pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
 def test_an_index_that_is_not_one_counts_for_nothing(shop: Catalogue, home: Path, kind: str) -> None:
     with changing(shop, ADA):
-        refresh(shop, ADA)
+        refresh_index(shop, ADA)
     (index,) = shop.directory.glob("index*")
     plant(index, kind, home)
     assert [entry.module for entry in read_index(shop).entries] == ["Toy/1.0"]
@@ -105,13 +105,13 @@ def test_gc_removes_nothing_behind_a_link(shop: Catalogue, home: Path, place: st
 @pytest.mark.parametrize("place", ["records/Toy", "modules", "easyconfigs"])
 def test_a_change_writes_nothing_behind_a_link(shop: Catalogue, home: Path, place: str) -> None:
     with changing(shop, ADA):
-        refresh(shop, ADA)
+        refresh_index(shop, ADA)
     path = shop.directory / place
     if path.is_dir():
         path.rename(home.parent / "moved")
     path.symlink_to(home)
     with pytest.raises((BadInputError, OSError), match="symbolic link"):
         with changing(shop, ADA):
-            refresh(shop, ADA)
+            refresh_index(shop, ADA)
         shop.tree.write(shop.record_path("Toy", "1.0"), "x")
     assert [path.name for path in home.iterdir()] == ["thesis"]

@@ -11,8 +11,8 @@ import pytest
 from hpcmod.catalogue import lifecycle
 from hpcmod.catalogue import publish as room
 from hpcmod.catalogue.candidate import Request
-from hpcmod.catalogue.foresight import foresee_publishing
-from hpcmod.catalogue.publish import Bench, publish
+from hpcmod.catalogue.publish import PublishContext, publish
+from hpcmod.catalogue.publish_plan import plan_publish
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, CheckFailedError, HpcmodError, LackingError, NotFoundError
 from hpcmod.image.settings import make_options
@@ -20,7 +20,7 @@ from hpcmod.machine import find_machine
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.journal import Key, Records
 from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.compat.verdict import Finding, Verdict
+from hpcmod.model.compat.verdict import CompatFinding, Verdict
 from tests import corpus
 from tests.unit.catalogue.stage import ADA, make_shop
 
@@ -41,11 +41,11 @@ def stabilize(records: Sequence[CatalogueRecord], key: Key) -> Records:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def context(tmp_path: Path) -> PublishContext:
     """One whose `eb` is nowhere."""
     environ = {"HOME": str(tmp_path), "PATH": str(tmp_path), "HPCMOD_SITE": "generic"}
     machine = find_machine(None, environ)
-    return Bench(machine, make_options(machine.site, environ, tool="test"), environ, ADA)
+    return PublishContext(machine, make_options(machine.site, environ, tool="test"), environ, ADA)
 
 
 @pytest.fixture
@@ -58,23 +58,27 @@ def files(shop: Catalogue) -> set[str]:
 
 
 def test_what_does_not_fit_this_machine_is_refused_and_nothing_stays(
-    shop: Catalogue, bench: Bench, image: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Catalogue, context: PublishContext, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refusal = Verdict((Finding("refuse", "glibc", "2.17 is too old for the host's libmpi", "Take a newer base."),))
+    refusal = Verdict(
+        (CompatFinding("refuse", "glibc", "2.17 is too old for the host's libmpi", "Take a newer base."),)
+    )
     monkeypatch.setattr(room, "judge", lambda *_: refusal)
     before = files(shop)
-    for verb in (publish, foresee_publishing):
+    for verb in (publish, plan_publish):
         with pytest.raises(CheckFailedError) as raised:
-            verb(shop, Request(str(image), "Toy", "2.0"), bench)
+            verb(shop, Request(str(image), "Toy", "2.0"), context)
         assert "glibc: 2.17 is too old for the host's libmpi Take a newer base." in raised.value.message
         assert "--misfit" in raised.value.cure
     assert files(shop) == before
 
 
-def test_an_installation_that_cannot_begin_leaves_nothing(shop: Catalogue, bench: Bench, image: Path) -> None:
+def test_an_installation_that_cannot_begin_leaves_nothing(
+    shop: Catalogue, context: PublishContext, image: Path
+) -> None:
     before = files(shop)
     with pytest.raises(Exception, match="eb"):
-        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), bench)
+        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), context)
     assert files(shop) == before
     assert image.is_file()
 
@@ -94,47 +98,51 @@ def test_an_installation_that_cannot_begin_leaves_nothing(shop: Catalogue, bench
     ],
 )
 def test_what_cannot_be_published_is_refused_by_the_dry_run_as_well(
-    shop: Catalogue, bench: Bench, image: Path, request_: dict[str, object], said: str
+    shop: Catalogue, context: PublishContext, image: Path, request_: dict[str, object], said: str
 ) -> None:
     asked = Request(**{"what": str(image), "name": "Toy", **request_})  # type: ignore[arg-type]
     before = files(shop)
-    for verb in (publish, foresee_publishing):
+    for verb in (publish, plan_publish):
         with pytest.raises(BadInputError, match=said):
-            verb(shop, asked, bench)
+            verb(shop, asked, context)
     assert files(shop) == before
 
 
-def test_an_image_that_is_not_there_is_told_by_the_dry_run_as_well(shop: Catalogue, bench: Bench) -> None:
-    for verb in (publish, foresee_publishing):
+def test_an_image_that_is_not_there_is_told_by_the_dry_run_as_well(shop: Catalogue, context: PublishContext) -> None:
+    for verb in (publish, plan_publish):
         with pytest.raises(NotFoundError, match="no such image"):
-            verb(shop, Request("/nowhere.sif", "Toy", "2.0"), bench)
+            verb(shop, Request("/nowhere.sif", "Toy", "2.0"), context)
 
 
 @pytest.mark.parametrize("damage", ["no SIF", "truncated", "no squashfs", "another machine's"])
 def test_what_is_wrong_with_a_file_is_told_by_the_name_that_was_given(
-    shop: Catalogue, bench: Bench, image: Path, damage: str
+    shop: Catalogue, context: PublishContext, image: Path, damage: str
 ) -> None:
     whole = image.read_bytes()
     texts = {"no SIF": b"x" * 5000, "truncated": whole[:-500], "no squashfs": whole.replace(b"hsqs", b"HSQS")}
     image.write_bytes(texts.get(damage, whole))
     if damage == "another machine's":
-        bench = replace(bench, options=replace(bench.options, architecture="riscv64"))
+        context = replace(context, options=replace(context.options, architecture="riscv64"))
     before = files(shop)
     with pytest.raises(HpcmodError) as caught:
-        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), bench)
+        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), context)
     assert caught.value.message.startswith(f"{image}: ")
     assert files(shop) == before
 
 
-def test_a_check_that_needs_slurm_is_refused_before_anything_is_fetched(shop: Catalogue, bench: Bench) -> None:
+def test_a_check_that_needs_slurm_is_refused_before_anything_is_fetched(
+    shop: Catalogue, context: PublishContext
+) -> None:
     before = files(shop)
     with pytest.raises(LackingError, match="no Slurm answers here"):
-        publish(shop, Request("docker://127.0.0.1:1/x/y", "Toy", "2.0", job_checks=("true",)), bench)
+        publish(shop, Request("docker://127.0.0.1:1/x/y", "Toy", "2.0", job_checks=("true",)), context)
     assert files(shop) == before
 
 
-def test_a_dry_run_of_an_image_elsewhere_says_what_is_known(shop: Catalogue, bench: Bench, tmp_path: Path) -> None:
+def test_a_dry_run_of_an_image_elsewhere_says_what_is_known(
+    shop: Catalogue, context: PublishContext, tmp_path: Path
+) -> None:
     archive = f"docker-archive:{corpus.make_docker_archive(tmp_path / 'image.tar')}"
-    found = foresee_publishing(shop, Request(archive, "Toy", "2.0", aliases=("new",)), bench)
+    found = plan_publish(shop, Request(archive, "Toy", "2.0", aliases=("new",)), context)
     assert (found.module, found.record, found.aliases) == ("Toy/2.0", None, ("new",))
     assert "checksums = [None]" in found.easyconfig

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.trial import Trial, run_checks
+from hpcmod.catalogue.trial import CheckRun, run_checks
 from hpcmod.errors import CheckFailedError, LackingError
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Trial:
+def trial(tmp_path: Path) -> CheckRun:
     tool = tmp_path / "lmod"
     tool.write_text("#!/bin/sh\necho :\n")
     tool.chmod(0o755)
-    return Trial("Toy/1.0", tmp_path, "0" * 64, {"LMOD_CMD": str(tool), "PATH": "/usr/bin:/bin"}, use_slurm=False)
+    return CheckRun("Toy/1.0", tmp_path, "0" * 64, {"LMOD_CMD": str(tool), "PATH": "/usr/bin:/bin"}, use_slurm=False)
 
 
-def test_a_command_that_is_missing_is_named_with_what_helps(trial: Trial) -> None:
+def test_a_command_that_is_missing_is_named_with_what_helps(trial: CheckRun) -> None:
     with pytest.raises(CheckFailedError) as caught:
         list(run_checks(trial, ["mytool --version"]))
     assert "there is no command mytool once the module is loaded" in caught.value.message
@@ -24,12 +24,12 @@ def test_a_command_that_is_missing_is_named_with_what_helps(trial: Trial) -> Non
     assert "--command mytool" in caught.value.cure
 
 
-def test_what_a_check_said_is_shown_without_the_script_around_it(trial: Trial) -> None:
+def test_what_a_check_said_is_shown_without_the_script_around_it(trial: CheckRun) -> None:
     with pytest.raises(CheckFailedError, match=r"\(exit code 3\): nosuch; exit 3\n  nosuch: command not found"):
         list(run_checks(trial, ["nosuch; exit 3"]))
 
 
 def test_without_a_module_tool_the_environment_lacks_something(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match=r"no module tool: .* so Toy/1.0 cannot be loaded") as caught:
-        list(run_checks(Trial("Toy/1.0", tmp_path, "", {"PATH": "/usr/bin:/bin"}, use_slurm=False), ["true"]))
+        list(run_checks(CheckRun("Toy/1.0", tmp_path, "", {"PATH": "/usr/bin:/bin"}, use_slurm=False), ["true"]))
     assert caught.value.exit_code == 7

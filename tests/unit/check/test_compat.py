@@ -590,7 +590,7 @@ SCENES = (
         "Slingshot, and a plugin that NCCL does not find by itself",
         {**BARE, **fabric("28.0", upto=8), **plugin(path="/opt/aws-ofi-rccl/librccl-net.so")},
         WARN,
-        ((UNKNOWN, "slingshot", "is where NCCL does not find it by itself"), (WARN, "slingshot", "TCP")),
+        ((UNKNOWN, "slingshot", "is not where NCCL looks by itself"), (WARN, "slingshot", "TCP")),
         site=SLINGSHOT,
     ),
     Scene(

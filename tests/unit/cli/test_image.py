@@ -140,7 +140,7 @@ def test_a_short_name_is_refused_with_the_full_one() -> None:
     assert "docker://docker.io/library/ubuntu" in result.stderr
 
 
-def test_verify_tells_sum_source_and_what_vouches(layout: Path, tmp_path: Path) -> None:
+def test_verify_tells_sum_source_and_evidence(layout: Path, tmp_path: Path) -> None:
     hpcmod("convert", layout, "x.sif")
     result = hpcmod("verify", "x.sif")
     assert result.exit_code == 0

@@ -67,7 +67,7 @@ def test_an_easyconfig_in_the_working_directory_is_named_absolutely_and_is_the_u
     (tmp_path.parent / "c").mkdir(exist_ok=True)
     assert hpcmod("install", "a.eb", "./b.eb", "../c").exit_code == 0
     assert eb.argv == ["eb", f"{tmp_path}/a.eb", f"{tmp_path}/b.eb", f"{tmp_path}/../c"]
-    monkeypatch.setattr("hpcmod.cli.recipes.os.geteuid", lambda: 4242)
+    monkeypatch.setattr("hpcmod.cli.easyconfigs.os.geteuid", lambda: 4242)
     refused = hpcmod("install", "a.eb")
     assert refused.exit_code == 2
     assert "./a.eb" in refused.stderr

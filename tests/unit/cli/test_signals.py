@@ -5,13 +5,13 @@ import signal
 
 import pytest
 
-from hpcmod.cli.signals import ending_tidily
+from hpcmod.cli.signals import terminate_cleanly
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_block_and_a_second_does_not_end_the_tidying_up(number: signal.Signals) -> None:
     tidied = []
-    with pytest.raises(SystemExit) as caught, ending_tidily():
+    with pytest.raises(SystemExit) as caught, terminate_cleanly():
         try:
             os.kill(os.getpid(), number)
         finally:
@@ -25,7 +25,7 @@ def test_a_signal_ends_the_block_and_a_second_does_not_end_the_tidying_up(number
 def test_what_nohup_has_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with ending_tidily():
+        with terminate_cleanly():
             os.kill(os.getpid(), signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.fs.removal import empty, remove
+from hpcmod.fs.removal import empty, remove_path
 
 
 def precious(tmp_path: Path) -> Path:
@@ -22,7 +22,7 @@ def test_files_directories_and_what_is_missing_are_gone(tmp_path: Path) -> None:
     (tmp_path / "d/e/f").touch()
     (tmp_path / "file").touch()
     for name in ("d", "file", "missing", "missing/too", "file/below"):
-        remove(tmp_path / name)
+        remove_path(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -31,8 +31,8 @@ def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     for link in (tmp_path / "link", tmp_path / "d/link"):
         link.symlink_to(kept)
-    remove(tmp_path / "link")
-    remove(tmp_path / "d")
+    remove_path(tmp_path / "link")
+    remove_path(tmp_path / "d")
     assert [path.name for path in tmp_path.rglob("*")] == ["precious", "thesis"]
 
 
@@ -42,7 +42,7 @@ def test_the_rest_goes_where_one_thing_cannot_be_removed(tmp_path: Path) -> None
         (tmp_path / "d" / name).touch()
     (tmp_path / "d/closed").chmod(0o500)
     with pytest.raises(PermissionError):
-        remove(tmp_path / "d")
+        remove_path(tmp_path / "d")
     assert os.listdir(tmp_path / "d") == ["closed"]
     (tmp_path / "d/closed").chmod(0o700)
 
@@ -55,7 +55,7 @@ def test_a_planted_tree_of_hundreds_of_levels_is_an_error(tmp_path: Path) -> Non
         os.close(before)
     os.close(at)
     with pytest.raises(OSError, match="nested too deeply"):
-        remove(tmp_path / "d")
+        remove_path(tmp_path / "d")
     subprocess.run(["rm", "-r", tmp_path / "d"], check=True)
 
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from hpcmod.errors import HpcmodError
-from hpcmod.image.layers.merge import Hidden, merge, read_layer
+from hpcmod.image.layers.merge import Hidden, merge_layers, read_layer
 from hpcmod.image.layers.tar import walk
 from hpcmod.image.squashfs.tree import FileData
 from tests.oci_corpus import CASES, sealed, tar_bytes
@@ -143,7 +143,7 @@ def try_image(chance: random.Random) -> str:
             entries = walk(pieces(tar, chance))
             layers.append(read_layer(entries, hidden, add_file=_swallow, squash_owners=chance.random() < 0.5))
             hidden.add(layers[-1])
-        merge(reversed(layers), mtime=0)
+        merge_layers(reversed(layers), mtime=0)
     except HpcmodError as err:
         return type(err).__name__
     return "merged"

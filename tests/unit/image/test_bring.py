@@ -15,13 +15,13 @@ from hpcmod.image.bring import Brought, ObtainOptions, Task, bring, pin
 from hpcmod.image.provenance import Provenance, remember, write_provenance
 from hpcmod.image.sif import read_sif
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import Rule
+from hpcmod.model.trust import TrustRule
 from tests.corpus import make_sif
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import Registry
 from tests.unit.image.file_server import serve
 
-ANY = Rule("*")
+ANY = TrustRule("*")
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def options(tmp_path: Path) -> ObtainOptions:
     return ObtainOptions("amd64", "t", environ={"HOME": str(tmp_path), "PATH": str(tmp_path / "nothing")})
 
 
-def task(text: str, tmp_path: Path, options: ObtainOptions, rule: Rule = ANY) -> Task:
+def task(text: str, tmp_path: Path, options: ObtainOptions, rule: TrustRule = ANY) -> Task:
     return Task(ImageReference.parse(text), tmp_path / "out.sif", tmp_path / "staged.sif", rule, options, None)
 
 
@@ -94,7 +94,7 @@ def test_a_signature_that_is_wanted_and_cannot_be_there_ends_it_before_anything_
     tmp_path: Path, options: ObtainOptions
 ) -> None:
     layout = write_case(tmp_path / "layout", CASES["plain"])
-    one = task(f"oci:{layout}", tmp_path, options, Rule("*", ("signature",), ("k.pub",)))
+    one = task(f"oci:{layout}", tmp_path, options, TrustRule("*", ("signature",), ("k.pub",)))
     with pytest.raises(UntrustedError):
         bring(one)
     assert not one.staged.exists()

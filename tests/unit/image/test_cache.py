@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
 from hpcmod.image import cache as cache_module
 from hpcmod.image.cache import Cache
-from hpcmod.image.cache_entry import Entry, choose
+from hpcmod.image.cache_entry import CacheEntry, choose
 from tests.locks import write_dead_lock
 
 pytestmark = pytest.mark.slow
@@ -113,8 +113,8 @@ def test_lists_what_is_whole_what_is_partial_and_what_is_busy(cache: Cache) -> N
     cache.path(DIGEST).with_name("notes.txt").write_text("of somebody")
     with cache.lock(digest(3)):
         found = cache.entries()
-    assert found[0] == Entry(digest(2), 20, 50.0, True, False)
-    assert found[1] == Entry(digest(1), 10, 100.0, True, False)
+    assert found[0] == CacheEntry(digest(2), 20, 50.0, True, False)
+    assert found[1] == CacheEntry(digest(1), 10, 100.0, True, False)
     assert (found[2].digest, found[2].size, found[2].whole, found[2].busy) == (digest(3), 3, False, True)
     assert len(found) == 3
 
@@ -178,7 +178,7 @@ def test_the_longest_unused_go_first(cache: Cache, oldest: float | None, most: i
 @given(
     entries=st.lists(
         st.builds(
-            Entry,
+            CacheEntry,
             digest=st.integers(0, 99).map(digest),
             size=st.integers(0, 1 << 40),
             used=st.floats(0, 1e10),
@@ -190,7 +190,7 @@ def test_the_longest_unused_go_first(cache: Cache, oldest: float | None, most: i
     most=st.none() | st.integers(0, 1 << 42),
 )
 def test_choosing_keeps_what_is_busy_and_gets_below_the_limit(
-    entries: list[Entry], oldest: float | None, most: int | None
+    entries: list[CacheEntry], oldest: float | None, most: int | None
 ) -> None:
     entries.sort(key=lambda entry: entry.used)
     chosen = choose(entries, now=1e10, oldest=oldest, most=most)

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.cache_entry import Entry, choose, digits_of, is_blob_name
+from hpcmod.image.cache_entry import CacheEntry, choose, digits_of, is_blob_name
 
 DIGITS = "0123456789abcdef" * 4
 
 
-def entry(size: int, used: float, *, busy: bool = False) -> Entry:
-    return Entry(f"sha256:{DIGITS}", size, used, whole=True, busy=busy)
+def entry(size: int, used: float, *, busy: bool = False) -> CacheEntry:
+    return CacheEntry(f"sha256:{DIGITS}", size, used, whole=True, busy=busy)
 
 
 OLD, NEWER, NEW = entry(10, 100.0), entry(20, 200.0), entry(30, 300.0)
@@ -29,7 +29,7 @@ OLD, NEWER, NEW = entry(10, 100.0), entry(20, 200.0), entry(30, 300.0)
     ],
 )
 def test_what_is_to_go_is_chosen_by_age_and_by_size(
-    oldest: float | None, most: int | None, chosen: list[Entry]
+    oldest: float | None, most: int | None, chosen: list[CacheEntry]
 ) -> None:
     assert choose([OLD, NEWER, NEW], now=300.0, oldest=oldest, most=most) == chosen
 

@@ -16,10 +16,10 @@ import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, NoSpaceError, VerificationError
 from hpcmod.image import convert as converting
-from hpcmod.image.convert import Converted, ConvertOptions, convert
+from hpcmod.image.convert import ConvertedImage, ConvertOptions, convert
 from hpcmod.image.integrity import file_sha256
 from hpcmod.image.layers.decompress import Allowance
-from hpcmod.image.layers.tar import Entry
+from hpcmod.image.layers.tar import TarEntry
 from hpcmod.image.layout import read_layout
 from hpcmod.image.oci_image import verified
 from hpcmod.image.sif import check_sif, read_sif
@@ -38,7 +38,7 @@ def layout(tmp_path: Path) -> Path:
     return write_layout(tmp_path / "layout", [tar_bytes(layer) for layer in LAYERS])
 
 
-def made(layout: Path, out: Path, **options: object) -> Converted:
+def made(layout: Path, out: Path, **options: object) -> ConvertedImage:
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
         return convert(image, out, options=ConvertOptions(**options))  # type: ignore[arg-type]
 
@@ -177,8 +177,8 @@ def test_a_hostile_image_of_long_named_directories_is_refused_and_the_option_nam
     assert "--max-memory" in fault.value.cure
 
 
-def named_directory(number: int) -> Entry:
-    entry = Entry()
+def named_directory(number: int) -> TarEntry:
+    entry = TarEntry()
     entry.path, entry.kind, entry.target, entry.xattrs = b"%0240d" % number, "dir", b"", ()
     entry.size, entry.extents = 0, None
     return entry

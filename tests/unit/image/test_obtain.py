@@ -14,13 +14,13 @@ from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError
 from hpcmod.fs.temporary import PRIVATE, resumable_name
 from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.cache import Cache
-from hpcmod.image.foresee import foresee
+from hpcmod.image.fetch_plan import plan_fetch
 from hpcmod.image.obtain import Obtained, obtain
 from hpcmod.image.provenance import is_remembered, read_provenance, sidecar
 from hpcmod.image.sif import read_sif
 from hpcmod.image.verify import verify_image
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import Rule, TrustPolicy
+from hpcmod.model.trust import TrustPolicy, TrustRule
 from hpcmod.progress import ProgressLine
 from tests.corpus import make_sif
 from tests.locks import write_dead_lock
@@ -263,11 +263,11 @@ def test_a_dry_run_tells_the_digest_and_what_is_missing(
     digest = push(registry, "obtain/dry")
     options = replace(options, cache=Cache(tmp_path / "cache"))
     reference = ImageReference.parse(f"docker://{registry.host}/obtain/dry:1")
-    before = foresee(reference, tmp_path / "x.sif", options=options)
+    before = plan_fetch(reference, tmp_path / "x.sif", options=options)
     assert before.pinned == f"docker://{registry.host}/obtain/dry:1@{digest}"
     assert (before.layers, before.bytes_to_fetch) == (1, before.bytes)
     get(str(reference), tmp_path / "x.sif", options)
-    assert foresee(reference, tmp_path / "x.sif", options=options).bytes_to_fetch == 0
+    assert plan_fetch(reference, tmp_path / "x.sif", options=options).bytes_to_fetch == 0
 
 
 def push_sif(registry: Registry, repository: str, sif: Path) -> str:
@@ -373,7 +373,7 @@ def test_a_whole_download_that_proves_wrong_goes_and_the_message_names_the_users
 def test_what_the_policy_wants_pinned_is_refused_before_anything_is_fetched(
     tmp_path: Path, options: ObtainOptions, need: str
 ) -> None:
-    options = replace(options, policy=TrustPolicy(rules=(Rule("https://*", (need,)),)))
+    options = replace(options, policy=TrustPolicy(rules=(TrustRule("https://*", (need,)),)))
     with serve(b"") as server:
         text = server.url.replace("http://", "https://")
         with pytest.raises(UntrustedError, match=f"wants a {need}"):
@@ -393,13 +393,13 @@ def test_a_forged_provenance_does_not_help_a_file_past_the_policy(
         "tool": "",
         "sha256": hashlib.sha256(sif.read_bytes()).hexdigest(),
         "size": sif.stat().st_size,
-        "vouched": [f"digest: {digest}", "signature: /k.pem"],
+        "verified": [f"digest: {digest}", "signature: /k.pem"],
     }
     sidecar(sif).write_text(json.dumps(forged))
     policies = (
         TrustPolicy(("digest",)),
         TrustPolicy(("signature",), ("/k.pem",)),
-        TrustPolicy(("digest",), rules=(Rule("docker://*"),)),
+        TrustPolicy(("digest",), rules=(TrustRule("docker://*"),)),
     )
     for policy in policies:
         with pytest.raises(UntrustedError):

@@ -8,13 +8,13 @@ import pytest
 
 from hpcmod.errors import BadInputError, LackingError, VerificationError
 from hpcmod.image.oci_image import make_image, verified
-from hpcmod.model.oci import Descriptor, Manifest
+from hpcmod.model.oci import Manifest, OciDescriptor
 from hpcmod.model.reference import ImageReference
 
 DATA = b"0123456789" * 100
 DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
-CONFIG = Descriptor("application/vnd.oci.image.config.v1+json", DIGEST, 2)
-LAYER = Descriptor("application/vnd.oci.image.layer.v1.tar", DIGEST, len(DATA))
+CONFIG = OciDescriptor("application/vnd.oci.image.config.v1+json", DIGEST, 2)
+LAYER = OciDescriptor("application/vnd.oci.image.layer.v1.tar", DIGEST, len(DATA))
 
 
 def wrap(data: bytes = DATA, *, digest: str = DIGEST, size: int = len(DATA)) -> BinaryIO:

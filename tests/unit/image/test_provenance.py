@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -60,7 +60,7 @@ def test_only_the_very_words_that_a_run_of_this_user_wrote_are_remembered(tmp_pa
     assert not is_remembered(FOUND, environ)
     remember(FOUND, environ)
     assert is_remembered(FOUND, environ)
-    for other in (replace(FOUND, digest=""), replace(FOUND, vouched=()), replace(FOUND, sha256="c" * 64)):
+    for other in (replace(FOUND, digest=""), replace(FOUND, verified=()), replace(FOUND, sha256="c" * 64)):
         assert not is_remembered(other, environ)
     (place,) = tmp_path.rglob("*.json")
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
@@ -113,4 +113,9 @@ def test_users_are_told_all_of_it() -> None:
     lines = "\n".join(render_provenance(FOUND))
     for text in (FOUND.reference, FOUND.digest, FOUND.sha256, FOUND.time, FOUND.tool, "trust: digest: d"):
         assert text in lines
-    assert "trust: nothing required" in render_provenance(replace(FOUND, vouched=()))
+    assert "trust: nothing required" in render_provenance(replace(FOUND, verified=()))
+
+
+def test_the_key_of_earlier_files_is_read() -> None:
+    text = json.dumps({"version": 1, **asdict(FOUND)}).replace('"verified"', '"vouched"')
+    assert parse_provenance(text.encode(), "x") == FOUND

@@ -10,7 +10,7 @@ import pytest
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, NotFoundError
 from hpcmod.image import preflight
 from hpcmod.image.cache import Cache
-from hpcmod.image.registry import Fetched, Talk, fetch_artifact, open_image, resolve
+from hpcmod.image.registry import Fetched, Talk, fetch_artifact, open_registry_image, resolve
 from hpcmod.model.reference import ImageReference
 from tests.registry import CONFIG, INDEX, MANIFEST, Registry
 
@@ -44,7 +44,7 @@ def push_index(registry: Registry, name: str, tag: str, entry: dict[str, Any], a
 
 
 def read(reference: ImageReference, cache: Cache | None, *, architecture: str = "amd64", **more: Any) -> list[bytes]:
-    with open_image(reference, architecture=architecture, cache=cache, **more) as image:
+    with open_registry_image(reference, architecture=architecture, cache=cache, **more) as image:
         found = []
         for layer in image.layers:
             with layer.open() as stream:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.sif import Descriptor, check_sif, read_sif, squashfs_partition
+from hpcmod.image.sif import SifDescriptor, check_sif, read_sif, squashfs_partition
 from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.reader import Squashfs
@@ -48,9 +48,9 @@ def test_the_reader_finds_what_the_writer_wrote(tmp_path: Path) -> None:
     sif = read_sif(path)
     length = len(DEFINITION.data)
     assert sif.descriptors == (
-        Descriptor("definition", 1, 32176, length, ""),
-        Descriptor("json", 2, 32176 + length, 2, "oci-config.json"),
-        Descriptor("partition", 3, 32768, sif.size - 32768, "", "squashfs", True, "amd64"),
+        SifDescriptor("definition", 1, 32176, length, ""),
+        SifDescriptor("json", 2, 32176 + length, 2, "oci-config.json"),
+        SifDescriptor("partition", 3, 32768, sif.size - 32768, "", "squashfs", True, "amd64"),
     )
     assert (sif.architecture, sif.id, sif.created) == ("amd64", "00010203-0405-0607-0809-0a0b0c0d0e0f", 1_700_000_000)
     check_sif(sif, architecture="x86_64")

@@ -11,7 +11,7 @@ from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.obtain import obtain
 from hpcmod.image.source import find_source, get_source, make_source
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import ANYTHING, Rule, TrustPolicy
+from hpcmod.model.trust import ANYTHING, TrustPolicy, TrustRule
 from tests.corpus import make_sif
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import Registry
@@ -97,7 +97,7 @@ def test_what_an_earlier_run_has_fetched_is_found_with_its_sum(
     strangers = {"HOME": str(tmp_path / "another")}
     with pytest.raises(UntrustedError, match="you have not fetched this file"):
         find_source(source, [str(tmp_path)], policy=TrustPolicy(("digest",)), environ=strangers)
-    trusted_place = TrustPolicy(("digest",), rules=(Rule(f"{tmp_path}/*"),))
+    trusted_place = TrustPolicy(("digest",), rules=(TrustRule(f"{tmp_path}/*"),))
     there = find_source(source, [str(tmp_path)], policy=trusted_place, environ=strangers)
     assert there is not None
     assert (there.sha256, there.ours) == (got.sha256, False)

@@ -13,7 +13,7 @@ from hpcmod.image.provenance import Provenance, write_provenance
 from hpcmod.image.verify import Verified, verify_image
 from hpcmod.image.web.repository import Access
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import Rule, TrustPolicy
+from hpcmod.model.trust import TrustPolicy, TrustRule
 from tests.corpus import make_sif
 from tests.oci_corpus import f, tar_bytes
 from tests.registry import Registry
@@ -68,7 +68,7 @@ def test_where_a_sif_came_from_is_told(sif: Path, options: ObtainOptions) -> Non
 
 def test_what_meets_the_policy_is_told(sif: Path, options: ObtainOptions) -> None:
     found = verify(sif, replace(options, policy=STRICT, checksum=sum_of(sif)))
-    assert found.vouched == tuple(f"{need}: sha256:{sum_of(sif)}" for need in ("digest", "checksum"))
+    assert found.verified == tuple(f"{need}: sha256:{sum_of(sif)}" for need in ("digest", "checksum"))
 
 
 def test_a_sum_other_than_the_one_given_or_noted_is_tampering(sif: Path, options: ObtainOptions) -> None:
@@ -98,8 +98,8 @@ def test_where_the_policy_wants_more_than_there_is_it_says_what_to_give(sif: Pat
 def test_a_key_wants_a_signature_whatever_the_policy_says(
     sif: Path, options: ObtainOptions, keys: tuple[KeyPair, KeyPair]
 ) -> None:
-    lenient = TrustPolicy(rules=(Rule("*"),))
-    assert verify(sif, replace(options, policy=lenient)).vouched == ()
+    lenient = TrustPolicy(rules=(TrustRule("*"),))
+    assert verify(sif, replace(options, policy=lenient)).verified == ()
     assert refusal(sif, replace(options, policy=lenient), keys[0]).exit_code == 9
 
 
@@ -126,7 +126,7 @@ def test_an_image_of_a_registry_is_signed_unsigned_or_signed_by_another(
     unsigned = refusal(text, options, keys[0])
     assert (type(unsigned), unsigned.exit_code) == (UntrustedError, 9)
     push_signature(registry, "verify/signed", digest, keys[0])
-    assert verify(text, options, *reversed(keys)).vouched == (f"signature: {keys[0].public_file}",)
+    assert verify(text, options, *reversed(keys)).verified == (f"signature: {keys[0].public_file}",)
     unknown = refusal(text, options, keys[1])
     assert (type(unknown), unknown.exit_code) == (UnknownKeyError, 10)
 

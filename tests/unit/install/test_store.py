@@ -14,7 +14,7 @@ import pytest
 from hpcmod.errors import CheckFailedError, HpcmodError, LackingError, UntrustedError, VerificationError
 from hpcmod.image.sif import architecture_name
 from hpcmod.install import store
-from hpcmod.install.store import ImageSource, InstalledImage, install, install_files, install_image
+from hpcmod.install.store import InstalledImage, VerifiedSif, install, install_files, install_image
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import InstallPlan, make_plan
 from hpcmod.model.site import Site
@@ -56,8 +56,8 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def source(path: Path, **changes: object) -> ImageSource:
-    return replace(ImageSource(path, sha256(path), "amd64"), **changes)
+def source(path: Path, **changes: object) -> VerifiedSif:
+    return replace(VerifiedSif(path, sha256(path), "amd64"), **changes)
 
 
 def no_proof(path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_central_image_with_another_checksum_is_refused_and_the_own_copy_stays
     assert (root / "torch.sif").read_text() == "former"
 
 
-def test_the_very_file_that_will_be_used_is_vouched_for_before_it_has_its_name(
+def test_the_very_file_that_will_be_used_is_verified_before_it_has_its_name(
     plan: InstallPlan, root: Path, image: Path
 ) -> None:
     seen: list[Path] = []
@@ -144,14 +144,14 @@ def test_the_very_file_that_will_be_used_is_vouched_for_before_it_has_its_name(
         raise UntrustedError("no")
 
     with pytest.raises(UntrustedError):
-        install_image(plan, source(image, vouch=refuse), prove=no_proof)
+        install_image(plan, source(image, verify=refuse), prove=no_proof)
     assert [path.name for path in seen] == ["torch.sif"]
     assert seen != [root / "torch.sif"]
     assert names(root) == []
     install_image(plan, source(image), prove=no_proof)
     for mode, used in (("copy", root / "torch.sif"), ("central", image)):
         with pytest.raises(UntrustedError):
-            install_image(replace(plan, image_mode=mode), source(image, vouch=refuse), prove=no_proof)
+            install_image(replace(plan, image_mode=mode), source(image, verify=refuse), prove=no_proof)
         assert seen[-1] == used
 
 
@@ -317,4 +317,4 @@ def test_an_installation_whose_image_is_refused_writes_no_script_and_no_record(
 
 
 def test_an_image_is_checked_against_this_machine_unless_another_is_named(image: Path) -> None:
-    assert ImageSource(image, None).architecture == architecture_name(platform.machine())
+    assert VerifiedSif(image, None).architecture == architecture_name(platform.machine())

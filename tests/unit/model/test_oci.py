@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hpcmod.errors import BadInputError, HpcmodError, LackingError
 from hpcmod.model.oci import (
     MANIFEST_LIMIT,
-    Descriptor,
     ImageConfig,
     Manifest,
+    OciDescriptor,
     check_is_image,
     check_platform,
     choose_platform,
@@ -38,14 +38,14 @@ def config(**more: object) -> bytes:
     return json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {"diff_ids": [DIGEST]}, **more}).encode()
 
 
-def entry(platform: str, digest: str = DIGEST) -> Descriptor:
+def entry(platform: str, digest: str = DIGEST) -> OciDescriptor:
     os_name, architecture, variant = (*platform.split("/"), "", "")[:3]
-    return Descriptor("x/y", digest, 1, (), architecture, os_name, variant)
+    return OciDescriptor("x/y", digest, 1, (), architecture, os_name, variant)
 
 
 def test_a_manifest_gives_its_configuration_and_layers() -> None:
     found = parse_manifest(manifest(annotations={"a": "b"}, artifactType="t"))
-    one = Descriptor("x/y", DIGEST, 7)
+    one = OciDescriptor("x/y", DIGEST, 7)
     assert found == Manifest(one, (one,), (("a", "b"),), "t")
 
 
@@ -220,7 +220,7 @@ def test_no_document_raises_anything_but_our_own_error(text: bytes) -> None:
             found = parse(text)
         except HpcmodError:
             continue
-        if isinstance(found, tuple) and found and isinstance(found[0], Descriptor):
+        if isinstance(found, tuple) and found and isinstance(found[0], OciDescriptor):
             try:
                 choose_platform(found, "amd64")
             except LackingError:

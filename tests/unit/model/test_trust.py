@@ -7,16 +7,16 @@ import pytest
 from hpcmod.errors import BadInputError, UntrustedError
 from hpcmod.model.profiles.profile import make_site, parse_profile
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import Rule, TrustPolicy, check_pinned
+from hpcmod.model.trust import TrustPolicy, TrustRule, check_pinned
 
 DIGEST = "sha256:" + "0" * 64
 POLICY = TrustPolicy(
     ("digest",),
     ("/site.pem",),
     (
-        Rule("docker://ghcr.io/lab/*", ("signature",), ("/lab.pub",)),
-        Rule("docker://ghcr.io/*", ("digest", "signature")),
-        Rule("/apps/*"),
+        TrustRule("docker://ghcr.io/lab/*", ("signature",), ("/lab.pub",)),
+        TrustRule("docker://ghcr.io/*", ("digest", "signature")),
+        TrustRule("/apps/*"),
     ),
 )
 
@@ -24,22 +24,22 @@ POLICY = TrustPolicy(
 @pytest.mark.parametrize(
     ("subject", "rule"),
     [
-        ("docker://ghcr.io/lab/a/b:1", Rule("docker://ghcr.io/lab/*", ("signature",), ("/lab.pub",))),
-        ("docker://ghcr.io/other:1", Rule("docker://ghcr.io/*", ("digest", "signature"), ("/site.pem",))),
-        ("docker://ghcr.io:443/other:1", Rule("docker://ghcr.io/*", ("digest", "signature"), ("/site.pem",))),
-        ("docker://ghcr.io:4430/other:1", Rule("*", ("digest",), ("/site.pem",))),
-        ("oras://ghcr.io:443/other:1", Rule("*", ("digest",), ("/site.pem",))),
-        ("docker://ghcrXio/other:1", Rule("*", ("digest",), ("/site.pem",))),
-        ("/apps/x/y.sif", Rule("/apps/*", (), ("/site.pem",))),
-        ("https://host/docker://ghcr.io/lab/a", Rule("*", ("digest",), ("/site.pem",))),
+        ("docker://ghcr.io/lab/a/b:1", TrustRule("docker://ghcr.io/lab/*", ("signature",), ("/lab.pub",))),
+        ("docker://ghcr.io/other:1", TrustRule("docker://ghcr.io/*", ("digest", "signature"), ("/site.pem",))),
+        ("docker://ghcr.io:443/other:1", TrustRule("docker://ghcr.io/*", ("digest", "signature"), ("/site.pem",))),
+        ("docker://ghcr.io:4430/other:1", TrustRule("*", ("digest",), ("/site.pem",))),
+        ("oras://ghcr.io:443/other:1", TrustRule("*", ("digest",), ("/site.pem",))),
+        ("docker://ghcrXio/other:1", TrustRule("*", ("digest",), ("/site.pem",))),
+        ("/apps/x/y.sif", TrustRule("/apps/*", (), ("/site.pem",))),
+        ("https://host/docker://ghcr.io/lab/a", TrustRule("*", ("digest",), ("/site.pem",))),
     ],
 )
-def test_the_first_rule_that_fits_the_whole_reference_counts(subject: str, rule: Rule) -> None:
+def test_the_first_rule_that_fits_the_whole_reference_counts(subject: str, rule: TrustRule) -> None:
     assert POLICY.rule_for(subject) == rule
 
 
 @pytest.mark.parametrize(
-    ("needs", "text", "checksum", "vouched"),
+    ("needs", "text", "checksum", "verified"),
     [
         ((), "docker://h.io/x:1", None, "nothing required"),
         (("digest",), f"docker://h.io/x@{DIGEST}", None, f"digest: {DIGEST}"),
@@ -47,8 +47,8 @@ def test_the_first_rule_that_fits_the_whole_reference_counts(subject: str, rule:
         (("checksum",), f"docker://h.io/x@{DIGEST}", "1" * 64, f"checksum: sha256:{'1' * 64}"),
     ],
 )
-def test_what_vouches_is_told(needs: tuple[str, ...], text: str, checksum: str | None, vouched: str) -> None:
-    assert str(check_pinned(ImageReference.parse(text), Rule("*", needs), checksum)) == vouched
+def test_the_evidence_is_reported(needs: tuple[str, ...], text: str, checksum: str | None, verified: str) -> None:
+    assert str(check_pinned(ImageReference.parse(text), TrustRule("*", needs), checksum)) == verified
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_vouches_is_told(needs: tuple[str, ...], text: str, checksum: str |
 )
 def test_what_is_not_pinned_as_the_rule_wants_is_refused_with_the_cure(needs: tuple[str, ...], text: str) -> None:
     with pytest.raises(UntrustedError, match=f"rule for [*] wants a {needs[0]}") as caught:
-        check_pinned(ImageReference.parse(text), Rule("*", needs), None)
+        check_pinned(ImageReference.parse(text), TrustRule("*", needs), None)
     assert caught.value.cure
 
 
@@ -71,7 +71,7 @@ def site_trust(text: str) -> TrustPolicy:
 
 def test_a_profile_gives_the_policy() -> None:
     text = '[trust]\nneeds = ["digest"]\nkeys = ["/k"]\nrules = [{ source = "oras://*", needs = ["signature"] }]'
-    assert site_trust(text) == TrustPolicy(("digest",), ("/k",), (Rule("oras://*", ("signature",)),))
+    assert site_trust(text) == TrustPolicy(("digest",), ("/k",), (TrustRule("oras://*", ("signature",)),))
     assert site_trust("") == TrustPolicy()
 
 
@@ -101,7 +101,7 @@ def test_the_port_of_https_makes_no_difference_on_either_side(source: str, subje
 
 
 def matches(source: str, subject: str) -> bool:
-    return TrustPolicy(rules=(Rule(source),)).find(subject) is not None
+    return TrustPolicy(rules=(TrustRule(source),)).find(subject) is not None
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_an_address_that_servers_read_differently_is_refused_where_there_are_rul
 
 
 def test_a_rule_for_a_directory_holds_under_its_other_names() -> None:
-    policy = TrustPolicy(rules=(Rule("/apps/*.sif"),))
+    policy = TrustPolicy(rules=(TrustRule("/apps/*.sif"),))
     assert policy.find("/pfs/a/x.sif", lambda path: path.replace("/apps", "/pfs/a"))
     assert not policy.find("/apps/x.sif", lambda path: path.replace("/apps", "/pfs/a"))
 
@@ -158,7 +158,7 @@ def test_a_rule_for_a_directory_holds_under_its_other_names() -> None:
     ("own", "needs", "keys"),
     [
         (TrustPolicy(), ("digest",), ()),
-        (TrustPolicy(rules=(Rule("*"),)), ("digest",), ()),
+        (TrustPolicy(rules=(TrustRule("*"),)), ("digest",), ()),
         (TrustPolicy(("checksum", "signature"), ("/own",)), ("digest", "checksum", "signature"), ("/own",)),
     ],
 )

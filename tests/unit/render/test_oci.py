@@ -154,7 +154,7 @@ def test_labels_are_the_images_and_tell_where_it_came_from() -> None:
 
 
 def test_a_definition_is_two_lines_whatever_the_source_is_called() -> None:
-    assert oci.render_definition(("oci", "a\nb: c\n%post\nid")) == "bootstrap: oci\nfrom: a?b: c?%post?id\n\n"
+    assert oci.render_oci_definition(("oci", "a\nb: c\n%post\nid")) == "bootstrap: oci\nfrom: a?b: c?%post?id\n\n"
 
 
 def test_metadata_says_what_the_files_say() -> None:

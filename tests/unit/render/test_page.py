@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 
-from hpcmod.model.catalogue.container_page import Changes, ContainerPage, Example, Problem, Row
+from hpcmod.model.catalogue.container_page import Changes, ContainerPage, Example, PageRow, Problem
 from hpcmod.model.catalogue.record import Check
 from hpcmod.model.facts import Package
 from hpcmod.render.page import ASSETS, Documentation, render_html, render_markdown, render_packages
@@ -43,7 +43,7 @@ def page_of(text: str) -> ContainerPage:
         examples=(Example(text, text),),
         help=text,
         advisories=(Problem(text, text, "https://example.org/1", text, (text,), (text,)),),
-        changes=Changes(text, (Row(text, text, text),)),
+        changes=Changes(text, (PageRow(text, text, text),)),
         successor="containers/Other/1.html",
     )
 

@@ -7,7 +7,7 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.catalogue.change import Actor, changing, refresh, write_note
+from hpcmod.catalogue.change import Actor, changing, refresh_index, write_note
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import CATALOGUE, Catalogue, render_catalogue
 from hpcmod.errors import BadInputError
@@ -38,7 +38,7 @@ def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catal
             place.mkdir(exist_ok=True)
             Tree(target).change_mode(place, stat.S_IMODE(catalogue.directory.stat().st_mode))
         with changing(moved, actor):
-            refresh(moved, actor)
+            refresh_index(moved, actor)
             write_note(moved, "move", f"from {catalogue.directory}", actor)
         closed = replace(catalogue, moved_to=str(target))
         write_file(catalogue.directory / CATALOGUE, render_catalogue(closed), mode=file_mode(catalogue.directory))

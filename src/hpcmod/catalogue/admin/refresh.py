@@ -18,7 +18,7 @@ from hpcmod.catalogue.renderings.kept import (
     KEPT_MODULE,
     kept_directory,
     read_files,
-    render_files,
+    render_kept_files,
     rendering_name,
 )
 from hpcmod.catalogue.renderings.rendering import (
@@ -139,7 +139,7 @@ def _keep_scripts(catalogue: Catalogue, one: Renewal) -> None:
     """Keep the scripts of a container that an older hpcmod published, so that an undo brings them back."""
     if not read_files(catalogue, one.record):
         path = kept_directory(catalogue, one.record) / KEPT_FILES
-        write_file(path, render_files(one.before.files), mode=file_mode(catalogue.directory))
+        write_file(path, render_kept_files(one.before.files), mode=file_mode(catalogue.directory))
 
 
 def _keep(catalogue: Catalogue, one: Renewal, rendering: str) -> None:
@@ -148,6 +148,6 @@ def _keep(catalogue: Catalogue, one: Renewal, rendering: str) -> None:
     with replacing_directory(place) as directory:
         texts = {KEPT_MODULE[syntax]: text for syntax, text in one.after.modules.items()}
         files = {**one.after.files, RECORD: stamp(one.after.files[RECORD], rendering)}
-        texts |= {KEPT_EASYCONFIG: one.after.easyconfig, KEPT_FILES: render_files(files)}
+        texts |= {KEPT_EASYCONFIG: one.after.easyconfig, KEPT_FILES: render_kept_files(files)}
         for name, text in texts.items():
             write_file(Path(directory, name), text, mode=mode)

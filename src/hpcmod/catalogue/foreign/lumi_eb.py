@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.catalogue.foreign.outcome import (
-    Converted,
+    ImportedEasyconfig,
     Outcome,
     choose_commands,
     convert_files,
     secure_homepage,
-    settle,
+    settle_names,
     shorten,
 )
 from hpcmod.check.easyconfigs.rules import binds_of
@@ -49,14 +49,14 @@ _CLASSES = (
 def import_lumi_eb(paths: Iterable[Path]) -> tuple[Outcome, ...]:
     """Convert easyconfigs, and all that lie below directories; of two that make one module, the one called like it."""
     outcomes = convert_files(paths, (".eb",), lambda text, path: [convert_easyconfig(text, path)])
-    return settle(sorted(outcomes, key=lambda one: isinstance(one, Converted) and not _named_right(one)))
+    return settle_names(sorted(outcomes, key=lambda one: isinstance(one, ImportedEasyconfig) and not _named_right(one)))
 
 
-def _named_right(one: Converted) -> bool:
+def _named_right(one: ImportedEasyconfig) -> bool:
     return one.origin.endswith(one.easyconfig.file_name)
 
 
-def convert_easyconfig(text: str, path: Path) -> Converted:
+def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     """Convert an easyconfig.
 
     Raises
@@ -86,7 +86,7 @@ def convert_easyconfig(text: str, path: Path) -> Converted:
     left_out = [*of_description, *of_homepage, *of_commands, *_left_out(read, values)]
     misnamed = path.name != easyconfig.file_name
     notes = [f"the file is called {path.name}, but makes {easyconfig.module}"] if misnamed else []
-    return Converted(str(path), easyconfig, tuple(left_out), tuple(notes))
+    return ImportedEasyconfig(str(path), easyconfig, tuple(left_out), tuple(notes))
 
 
 def _filled(read: StaticValues) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from hpcmod.catalogue.foreign.outcome import (
     UNPINNED,
-    Converted,
+    ImportedEasyconfig,
     Outcome,
     convert_files,
     describe_registry_image,
-    settle,
+    settle_names,
 )
 from hpcmod.errors import BadInputError
 from hpcmod.model.reference import ImageReference
@@ -41,10 +41,10 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 def import_ngc(paths: Iterable[Path]) -> tuple[Outcome, ...]:
     """Convert modulefiles, NAME/VERSION.lua, and all that lie below directories."""
-    return settle(convert_files(paths, (".lua",), lambda text, path: [convert_module(text, path)]))
+    return settle_names(convert_files(paths, (".lua",), lambda text, path: [convert_module(text, path)]))
 
 
-def convert_module(text: str, path: Path) -> Converted:
+def convert_module(text: str, path: Path) -> ImportedEasyconfig:
     """Convert a modulefile.
 
     Raises
@@ -70,7 +70,7 @@ def convert_module(text: str, path: Path) -> Converted:
     notes = [] if reference.pinned else [UNPINNED]
     if whatis.get("version", version) != version:
         notes.append(f"it calls itself version {whatis['version'][:60]}")
-    return Converted(
+    return ImportedEasyconfig(
         str(path),
         easyconfig,
         (*left_out, *_left_out(code, texts, has_programs=bool(listed))),

@@ -21,7 +21,7 @@ _LONGEST_REASON = 400  # characters: a message may quote what it is about
 
 
 @dataclass(frozen=True)
-class Converted:
+class ImportedEasyconfig:
     """A recipe, or one version of it, as an easyconfig of ours."""
 
     origin: str
@@ -43,29 +43,29 @@ class Refused:
     reason: str
 
 
-Outcome = Union[Converted, Refused]
+Outcome = Union[ImportedEasyconfig, Refused]
 
 
-def settle(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+def settle_names(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
     """Tell apart tools that have the same name in several places, and refuse what would make a module twice.
 
     Notes
     -----
     Modules of both tools under one name would be taken for versions of one.
     """
-    converted = [one for one in outcomes if isinstance(one, Converted)]
+    converted = [one for one in outcomes if isinstance(one, ImportedEasyconfig)]
     places = Counter(name for name, _ in {(one.easyconfig.name, one.namespace) for one in converted})
     last = Counter((name, space[-1:]) for name, space in {(one.easyconfig.name, one.namespace) for one in converted})
     renamed = (
         _rename(one, whole=last[one.easyconfig.name, one.namespace[-1:]] > 1)
-        if isinstance(one, Converted) and places[one.easyconfig.name] > 1
+        if isinstance(one, ImportedEasyconfig) and places[one.easyconfig.name] > 1
         else one
         for one in outcomes
     )
     return tuple(_refuse_twins(renamed))
 
 
-def _rename(one: Converted, *, whole: bool) -> Converted:
+def _rename(one: ImportedEasyconfig, *, whole: bool) -> ImportedEasyconfig:
     old = one.easyconfig
     name = "-".join((*(one.namespace if whole else one.namespace[-1:]), old.name))
     said = f"named {name}, for there are several {old.name}"
@@ -75,11 +75,11 @@ def _rename(one: Converted, *, whole: bool) -> Converted:
 def _refuse_twins(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
     made: dict[str, str] = {}
     for one in outcomes:
-        if isinstance(one, Converted) and one.easyconfig.module in made:
+        if isinstance(one, ImportedEasyconfig) and one.easyconfig.module in made:
             module = one.easyconfig.module
             yield Refused(one.origin, f"would make {module}, which {made[module]} makes already")
             continue
-        if isinstance(one, Converted):
+        if isinstance(one, ImportedEasyconfig):
             made[one.easyconfig.module] = one.origin
         yield one
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from hpcmod.catalogue.foreign.outcome import (
     UNPINNED,
-    Converted,
+    ImportedEasyconfig,
     Outcome,
     Refused,
     convert_files,
     describe_registry_image,
     refused,
-    settle,
+    settle_names,
 )
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.container_yaml import Alias, ContainerYaml, parse_container_yaml
@@ -32,7 +32,7 @@ _SHELL = re.compile(r"[$`&|;<>(){}*?~\\\n]|^\s*(?:\.|source)\s|^\w+=")
 
 def import_shpc(paths: Iterable[Path]) -> tuple[Outcome, ...]:
     """Convert container.yaml files, and all that lie below directories."""
-    return settle(convert_files(paths, ("container.yaml",), _convert_text))
+    return settle_names(convert_files(paths, ("container.yaml",), _convert_text))
 
 
 def _convert_text(text: str, path: Path) -> Iterator[Outcome]:
@@ -70,7 +70,7 @@ def _why_not(tag: str, digest: str, versions: dict[str, str]) -> str:
     return ""
 
 
-def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, origin: str) -> Converted:
+def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, origin: str) -> ImportedEasyconfig:
     reference = ImageReference.parse(_reference(recipe, tag, digest))
     *_, name = parts = reference.repository.split("/")
     commands, of_aliases = _commands(recipe.aliases)
@@ -84,7 +84,7 @@ def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, origin: str) -> C
         words={name: words for name, words in commands.items() if words != (name,)},
         environment=[pair for pair in recipe.environment if not why_no_variable(*pair)],
     )
-    return Converted(
+    return ImportedEasyconfig(
         origin,
         easyconfig,
         (*of_aliases, *left_out, *_left_out(recipe, tag)),

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.catalogue.foreign.outcome import (
-    Converted,
+    ImportedEasyconfig,
     Outcome,
     refused,
     secure_homepage,
-    settle,
+    settle_names,
     shorten,
 )
 from hpcmod.check.easyconfigs.files import find_recipes
@@ -44,14 +44,14 @@ def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
     Each is hashed as it is asked for: what is done of a hundred large ones stays done when the user stops.
     """
     found = [path for named in paths for path in find_recipes(named, (".sif",))]
-    for one in settle([_outcome(path, partial(_describe, path)) for path in found]):
-        if isinstance(one, Converted):
+    for one in settle_names([_outcome(path, partial(_describe, path)) for path in found]):
+        if isinstance(one, ImportedEasyconfig):
             yield _outcome(Path(one.origin), partial(_with_checksum, one, watch))
         else:
             yield one
 
 
-def _outcome(path: Path, make: Callable[[], Converted]) -> Outcome:
+def _outcome(path: Path, make: Callable[[], ImportedEasyconfig]) -> Outcome:
     try:
         return make()
     except OSError as err:
@@ -60,17 +60,17 @@ def _outcome(path: Path, make: Callable[[], Converted]) -> Outcome:
         return refused(path, err)
 
 
-def _describe(path: Path) -> Converted:
+def _describe(path: Path) -> ImportedEasyconfig:
     return describe_sif(read_facts(path), path)
 
 
-def _with_checksum(one: Converted, watch: Watch) -> Converted:
+def _with_checksum(one: ImportedEasyconfig, watch: Watch) -> ImportedEasyconfig:
     with watch(f"hashing {Path(one.origin).name}") as progress:
         checksum = file_sha256(Path(one.origin), progress)
     return replace(one, easyconfig=replace(one.easyconfig, checksum=checksum))
 
 
-def describe_sif(facts: ImageFacts, path: Path) -> Converted:
+def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
     """Make the easyconfig of a SIF, without its checksum.
 
     Raises
@@ -84,7 +84,7 @@ def describe_sif(facts: ImageFacts, path: Path) -> Converted:
     labels = dict(facts.labels)
     described, of_description = shorten(labels.get(f"{_OCI}description", "") or _contents(name, version, facts))
     homepage, of_homepage = secure_homepage(labels.get(f"{_OCI}url", "") or labels.get(f"{_OCI}source", ""))
-    return Converted(
+    return ImportedEasyconfig(
         str(path),
         EasyconfigText(
             name=name,

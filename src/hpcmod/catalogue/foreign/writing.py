@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.catalogue.foreign.outcome import Converted, Outcome, Refused
+from hpcmod.catalogue.foreign.outcome import ImportedEasyconfig, Outcome, Refused
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.reading import read_file
 from hpcmod.fs.tree import write_file
@@ -18,7 +18,7 @@ CONVERTED, UNCHANGED, EXISTS, REFUSED = "converted", "unchanged", "exists", "ref
 
 
 @dataclass(frozen=True)
-class Row:
+class ImportRow:
     """What became of a recipe."""
 
     status: str
@@ -35,7 +35,7 @@ class Row:
 
 def write_easyconfigs(
     outcomes: Iterable[Outcome], directory: Path, *, verb: str, force: bool = False, dry_run: bool = False
-) -> Iterator[Row]:
+) -> Iterator[ImportRow]:
     """Write what was converted, each file whole or not at all, and yield a row for each recipe as it is done.
 
     Parameters
@@ -54,22 +54,22 @@ def write_easyconfigs(
     """
     for one in outcomes:
         if isinstance(one, Refused):
-            yield Row(REFUSED, one.origin, reason=one.reason)
+            yield ImportRow(REFUSED, one.origin, reason=one.reason)
             continue
         try:
             text = render_easyconfig(replace(one.easyconfig, comments=tuple(_comments(one, verb))))
         except HpcmodError as err:
-            yield Row(REFUSED, one.origin, reason=err.message)
+            yield ImportRow(REFUSED, one.origin, reason=err.message)
             continue
         path = directory / one.easyconfig.path
         status = _status(path, text, force=force)
         if status == CONVERTED and not dry_run:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, text)
-        yield Row(status, one.origin, one.easyconfig.module, str(path), one.left_out, one.notes)
+        yield ImportRow(status, one.origin, one.easyconfig.module, str(path), one.left_out, one.notes)
 
 
-def _comments(one: Converted, verb: str) -> Iterator[str]:
+def _comments(one: ImportedEasyconfig, verb: str) -> Iterator[str]:
     yield f"made by {verb} from {one.origin}"
     if one.left_out:
         yield f"not carried over: {'; '.join(one.left_out)}"

@@ -46,7 +46,7 @@ def software_of(catalogue: Catalogue, record: CatalogueRecord) -> Path:
     return catalogue.software / record.name / record.version
 
 
-def read_text(path: Path) -> str | None:
+def read_kept_text(path: Path) -> str | None:
     """Read a text; None if there is no such file."""
     try:
         return read_regular(path, _LIMIT)
@@ -62,13 +62,13 @@ def read_module(catalogue: Catalogue, record: CatalogueRecord, syntax: str) -> s
     BadInputError
         If the catalogue was moved to or from a path that cannot be replaced in it.
     """
-    text = read_text(kept_directory(catalogue, record) / KEPT_MODULE[syntax])
+    text = read_kept_text(kept_directory(catalogue, record) / KEPT_MODULE[syntax])
     return None if text is None else relocate(text, home_of(catalogue, record), str(catalogue.directory))
 
 
 def read_easyconfig(catalogue: Catalogue, record: CatalogueRecord) -> str | None:
     """Read the easyconfig of a container."""
-    return read_text(kept_directory(catalogue, record) / KEPT_EASYCONFIG)
+    return read_kept_text(kept_directory(catalogue, record) / KEPT_EASYCONFIG)
 
 
 def read_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[str, str]:
@@ -77,7 +77,7 @@ def read_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[str, str]:
     Empty where an older hpcmod published it: then the files themselves are all there is.
     """
     path = kept_directory(catalogue, record) / KEPT_FILES
-    text = read_text(path)
+    text = read_kept_text(path)
     if text is None:
         return {}
     found = JsonObject(load_json(text.encode(), str(path), limit=_LIMIT), str(path)).table("files")
@@ -85,7 +85,7 @@ def read_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[str, str]:
     return {name: relocate(one, home, str(catalogue.directory)) for name, one in found if _is_inside(name)}
 
 
-def render_files(files: Mapping[str, str]) -> str:
+def render_kept_files(files: Mapping[str, str]) -> str:
     """Render the file that `read_files` reads."""
     return json.dumps({"files": dict(files)}, indent=1, sort_keys=True) + "\n"
 
@@ -93,7 +93,7 @@ def render_files(files: Mapping[str, str]) -> str:
 def installed_files(root: Path) -> dict[str, str]:
     """Read the scripts of an installation from its own directory, and its record: text by path below it."""
     names = [name for name in read_record(root).get("files", []) if isinstance(name, str) and _is_inside(name)]
-    texts = {name: read_text(root / name) for name in [*names, RECORD]}
+    texts = {name: read_kept_text(root / name) for name in [*names, RECORD]}
     return {name: text for name, text in texts.items() if text is not None}
 
 

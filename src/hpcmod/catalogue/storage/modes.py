@@ -97,7 +97,7 @@ def fix_modes(catalogue: Catalogue, wrong: Iterable[WrongMode]) -> Iterator[tupl
             yield one, err.strerror or str(err)
 
 
-def settle(catalogue: Catalogue, places: Iterable[Path]) -> None:
+def set_modes(catalogue: Catalogue, places: Iterable[Path]) -> None:
     """Give what this user made in some places the modes and the group of the catalogue, as far as they exist."""
     mine = [path for path in places if path.exists()]
     for _ in fix_modes(catalogue, find_wrong_modes(catalogue, mine) if mine else ()):

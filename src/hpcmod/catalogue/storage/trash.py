@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
-from hpcmod.fs.removal import remove
+from hpcmod.fs.removal import remove_path
 from hpcmod.fs.tree import Tree
 
 _SHOWN = 3  # paths named in one message
@@ -55,7 +55,7 @@ def moves_back(catalogue: Catalogue, change: int, paths: Iterable[str]) -> tuple
     return back
 
 
-def move(catalogue: Catalogue, moves: Sequence[Move]) -> None:
+def move_to_trash(catalogue: Catalogue, moves: Sequence[Move]) -> None:
     """Carry out renames; those that were carried out before are skipped."""
     tree = Tree(catalogue.directory)
     for one in moves:
@@ -95,7 +95,7 @@ def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> 
     for place in trash_of(catalogue):
         if place.name != str(spare) and place.lstat().st_ctime <= older_than:
             try:
-                remove(place)
+                remove_path(place)
             except OSError as err:
                 left.append(f"{err.filename or place}: {err.strerror}")
     with suppress(OSError):

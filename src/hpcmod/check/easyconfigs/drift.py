@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpcmod.check.easyconfigs.look import WARNING, RecipeFault, RecipeLook, fault
+from hpcmod.check.easyconfigs.context import WARNING, EasyconfigFault, LintContext, fault
 from hpcmod.model.python_text import source_lines
 
 _NUMBER = r"[vV]?(\d+(?:\.\d+)+(?:[+._-]?[A-Za-z0-9]+)*)"
@@ -28,7 +28,7 @@ class _Claim:
     line: int
 
 
-def find_drift(look: RecipeLook) -> Iterator[RecipeFault]:
+def find_drift(look: LintContext) -> Iterator[EasyconfigFault]:
     """Find products of which two places of the recipe state different versions."""
     first: dict[str, _Claim] = {}
     told: set[tuple[str, str]] = set()
@@ -42,7 +42,7 @@ def find_drift(look: RecipeLook) -> Iterator[RecipeFault]:
             yield fault(claim.line, "version-drift", WARNING, what, cure)
 
 
-def _claims(look: RecipeLook) -> Iterator[_Claim]:
+def _claims(look: LintContext) -> Iterator[_Claim]:
     """Yield what is stated, the places first that decide what is installed."""
     name, version = look.string("name"), look.string("version")
     if re.fullmatch(r"\d+(\.\d+)+", version):

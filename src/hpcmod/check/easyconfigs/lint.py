@@ -6,15 +6,17 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from hpcmod.check.easyconfigs.context import ERROR, EasyconfigFault, LintContext, fault
 from hpcmod.check.easyconfigs.files import SUFFIXES
-from hpcmod.check.easyconfigs.look import ERROR, RecipeFault, RecipeLook, fault
 from hpcmod.check.easyconfigs.rules import RULES
 from hpcmod.check.easyconfigs.shpc import SHPC_RULES
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.container_yaml import parse_container_yaml
 
 
-def lint_recipe(text: str, path: Path, *, exists: Callable[[str], bool] = os.path.lexists) -> tuple[RecipeFault, ...]:
+def lint_easyconfig(
+    text: str, path: Path, *, exists: Callable[[str], bool] = os.path.lexists
+) -> tuple[EasyconfigFault, ...]:
     """Find the mistakes in a recipe, in the order of its lines. It is read, never run.
 
     Parameters
@@ -39,9 +41,9 @@ def lint_recipe(text: str, path: Path, *, exists: Callable[[str], bool] = os.pat
     return tuple(sorted(set(found), key=lambda one: (one.line, one.rule, one.what)))
 
 
-def _lint_easyconfig(text: str, path: Path, exists: Callable[[str], bool]) -> Iterator[RecipeFault]:
+def _lint_easyconfig(text: str, path: Path, exists: Callable[[str], bool]) -> Iterator[EasyconfigFault]:
     try:
-        look = RecipeLook.at(text, path, exists)
+        look = LintContext.at(text, path, exists)
     except HpcmodError as err:
         yield fault(
             1, "does-not-load", ERROR, err.message.removeprefix(f"{path}: "), "EasyBuild will refuse it as well."
@@ -51,7 +53,7 @@ def _lint_easyconfig(text: str, path: Path, exists: Callable[[str], bool]) -> It
         yield from rule(look)
 
 
-def _lint_shpc(text: str, path: Path) -> Iterator[RecipeFault]:
+def _lint_shpc(text: str, path: Path) -> Iterator[EasyconfigFault]:
     try:
         recipe = parse_container_yaml(text, str(path))
     except BadInputError as err:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from hpcmod.check.easyconfigs.context import ERROR, WARNING, EasyconfigFault, LintContext, fault
 from hpcmod.check.easyconfigs.drift import find_drift
-from hpcmod.check.easyconfigs.look import ERROR, WARNING, RecipeFault, RecipeLook, fault
 from hpcmod.check.jobs.rules.ranks import FIXED_PORTS
 from hpcmod.errors import BadInputError
 from hpcmod.model.python_text import source_lines
@@ -18,7 +18,7 @@ _FOOTER_BINDS = re.compile(r"create_container_vars\s*\(.*,\s*'([^'\n]*)'\s*\)")
 _SUM = re.compile(r"[0-9a-f]{64}")
 
 
-def _needs_names(look: RecipeLook) -> Iterator[RecipeFault]:
+def _needs_names(look: LintContext) -> Iterator[EasyconfigFault]:
     for name in ("easyblock", "name", "version"):
         if name in look.unknown:
             what = f"{name} cannot be seen without running it, so little of this is checked: {look.unknown[name]}"
@@ -34,7 +34,7 @@ def _needs_names(look: RecipeLook) -> Iterator[RecipeFault]:
             yield fault(look.line(text), "does-not-load", ERROR, what, "Use letters, digits, _ . + and - only.")
 
 
-def _file_name(look: RecipeLook) -> Iterator[RecipeFault]:
+def _file_name(look: LintContext) -> Iterator[EasyconfigFault]:
     name, version = look.string("name"), look.string("version")
     if not (name and version) or "versionsuffix" in look.unknown:
         return
@@ -46,7 +46,7 @@ def _file_name(look: RecipeLook) -> Iterator[RecipeFault]:
         )
 
 
-def _images(look: RecipeLook) -> Iterator[RecipeFault]:
+def _images(look: LintContext) -> Iterator[EasyconfigFault]:
     ready = look.string("easyblock") == "ContainerModule" and "sources" not in look.unknown
     if ready and len(look.images()) != 1:
         what = f"names {len(look.images())} images"
@@ -63,7 +63,7 @@ def _images(look: RecipeLook) -> Iterator[RecipeFault]:
             yield fault(look.line(text), "moving-tag", ERROR, what, "Add the digest: NAME:TAG@sha256:...")
 
 
-def _checksums(look: RecipeLook) -> Iterator[RecipeFault]:
+def _checksums(look: LintContext) -> Iterator[EasyconfigFault]:
     if not look.images() or "checksums" in look.unknown or _pinned(look):
         return
     given = look.values.get("checksums")
@@ -77,14 +77,14 @@ def _checksums(look: RecipeLook) -> Iterator[RecipeFault]:
     yield fault(line, "no-checksum", WARNING if told else ERROR, what, cure)
 
 
-def _pinned(look: RecipeLook) -> bool:
+def _pinned(look: LintContext) -> bool:
     try:
         return all(ImageReference.parse(text).pinned for text in look.images())
     except BadInputError:
         return False
 
 
-def _dead_binds(look: RecipeLook) -> Iterator[RecipeFault]:
+def _dead_binds(look: LintContext) -> Iterator[EasyconfigFault]:
     theirs = binds_of(look.table("modextravars"), look.string("modluafooter"))
     sources = [bind.partition(":")[0] for bind in (*look.strings("bind_paths"), *theirs)]
     absent = [one for one in sources if re.match(r"/[^%$*]*$", one) and not look.exists(one)]
@@ -100,14 +100,14 @@ def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
     return tuple(one for text in (*lists, *_FOOTER_BINDS.findall(footer)) for one in text.split(",") if one)
 
 
-def _empty_paths(look: RecipeLook) -> Iterator[RecipeFault]:
+def _empty_paths(look: LintContext) -> Iterator[EasyconfigFault]:
     for name, value in look.table("modextravars").items():
         if re.search(r"PATH$", name) and "BIND" not in name and (value.startswith(":") or re.search(r"::|:$", value)):
             what = f"{name} has an empty element, which stands for the current directory"
             yield fault(look.line(value), "empty-path", ERROR, what, "Take one of the colons out.")
 
 
-def _fixed_ports(look: RecipeLook) -> Iterator[RecipeFault]:
+def _fixed_ports(look: LintContext) -> Iterator[EasyconfigFault]:
     for number, line in enumerate(source_lines(look.text), 1):
         code = re.sub(r"(?:^|\s)#.*", "", line)
         found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
@@ -117,7 +117,7 @@ def _fixed_ports(look: RecipeLook) -> Iterator[RecipeFault]:
             yield fault(number, "fixed-port", ERROR, what, cure)
 
 
-def _commands(look: RecipeLook) -> Iterator[RecipeFault]:
+def _commands(look: LintContext) -> Iterator[EasyconfigFault]:
     for name, parse in (("wrapped_commands", parse_commands), ("environment", parse_environment)):
         try:
             parse(look.values.get(name, {}))
@@ -125,14 +125,14 @@ def _commands(look: RecipeLook) -> Iterator[RecipeFault]:
             yield fault(look.line(name), "does-not-load", ERROR, err.message, err.cure)
 
 
-def _site_lua(look: RecipeLook) -> Iterator[RecipeFault]:
+def _site_lua(look: LintContext) -> Iterator[EasyconfigFault]:
     called = re.findall(r"^\s*(create_container_vars)\s*\(", look.string("modluafooter"), re.MULTILINE)
     if called:
         what = f"its module calls {called[0]}, which is in LUMI's SitePackage.lua: it loads nowhere else"
         yield fault(look.line(called[0]), "site-lua", WARNING, what, "hpcmod import lumi-eb makes one that does.")
 
 
-def _checked_sums(look: RecipeLook) -> Iterator[RecipeFault]:
+def _checked_sums(look: LintContext) -> Iterator[EasyconfigFault]:
     for one in look.strings("checksums"):
         if not _SUM.fullmatch(one):
             yield fault(
@@ -144,7 +144,7 @@ def _checked_sums(look: RecipeLook) -> Iterator[RecipeFault]:
             )
 
 
-RULES: tuple[Callable[[RecipeLook], Iterator[RecipeFault]], ...] = (
+RULES: tuple[Callable[[LintContext], Iterator[EasyconfigFault]], ...] = (
     *(_needs_names, _file_name, _images, _checksums, _checked_sums, _dead_binds, _empty_paths, _fixed_ports),
     *(_commands, _site_lua, find_drift),
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hpcmod.check.easyconfigs.look import ERROR, WARNING, RecipeFault, fault, line_of
+from hpcmod.check.easyconfigs.context import ERROR, WARNING, EasyconfigFault, fault, line_of
 from hpcmod.model.container_yaml import ContainerYaml
 from hpcmod.model.reference import is_digest, is_tag
 from hpcmod.model.spec import HOST_COMMANDS
@@ -16,7 +16,7 @@ _MOST_ALIASES = (
 )
 
 
-def _tags(recipe: ContainerYaml, text: str, _: Path) -> Iterator[RecipeFault]:
+def _tags(recipe: ContainerYaml, text: str, _: Path) -> Iterator[EasyconfigFault]:
     for tag, digest in recipe.tags:
         line = line_of(text, tag.splitlines()[0] if tag else "tags")
         if not is_tag(tag):
@@ -34,7 +34,7 @@ def _tags(recipe: ContainerYaml, text: str, _: Path) -> Iterator[RecipeFault]:
             yield fault(line, "no-checksum", ERROR, what, "Add the digest that the registry gives.")
 
 
-def _aliases(recipe: ContainerYaml, text: str, _: Path) -> Iterator[RecipeFault]:
+def _aliases(recipe: ContainerYaml, text: str, _: Path) -> Iterator[EasyconfigFault]:
     line = line_of(text, "aliases")
     if len(recipe.aliases) > _MOST_ALIASES:
         what = f"{len(recipe.aliases)} aliases: the peer's Lua module does not load with more than {_MOST_ALIASES}"
@@ -45,21 +45,21 @@ def _aliases(recipe: ContainerYaml, text: str, _: Path) -> Iterator[RecipeFault]
             yield fault(line_of(text, alias.name), "hides-command", WARNING, what, "Leave it out.")
 
 
-def _paths(recipe: ContainerYaml, text: str, _: Path) -> Iterator[RecipeFault]:
+def _paths(recipe: ContainerYaml, text: str, _: Path) -> Iterator[EasyconfigFault]:
     for name, value in recipe.environment:
         if name.endswith("PATH") and (value.startswith(":") or re.search(r"::|:$", value)):
             what = f"{name} has an empty element, which stands for the current directory"
             yield fault(line_of(text, name), "empty-path", ERROR, what, "Take one of the colons out.")
 
 
-def _directory(recipe: ContainerYaml, text: str, path: Path) -> Iterator[RecipeFault]:
+def _directory(recipe: ContainerYaml, text: str, path: Path) -> Iterator[EasyconfigFault]:
     last = recipe.source.rpartition("/")[2]
     if path.absolute().parent.name != last and recipe.kind in ("docker", "oras"):
         what = f"the recipe lies in {path.absolute().parent.name}, but installs {last}"
         yield fault(line_of(text, recipe.kind), "file-name", WARNING, what, f"Put it into a directory {last}.")
 
 
-SHPC_RULES: tuple[Callable[[ContainerYaml, str, Path], Iterator[RecipeFault]], ...] = (
+SHPC_RULES: tuple[Callable[[ContainerYaml, str, Path], Iterator[EasyconfigFault]], ...] = (
     _tags,
     _aliases,
     _paths,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcmod.check.jobs.reading.look import Look, Rule
+from hpcmod.check.jobs.reading.look import Rule, ScriptContext
 from hpcmod.check.jobs.rules import (
     binds,
     commands,
@@ -49,6 +49,6 @@ def lint_job(text: str, site: Site) -> tuple[JobFault, ...]:
     site
         The machine it is for: some of the rules are its own.
     """
-    look = Look.at(text, site)
+    look = ScriptContext.at(text, site)
     found = {JobFault(line, name, what, cure) for name, rule in RULES.items() for line, what, cure in rule(look)}
     return tuple(sorted(found, key=lambda fault: (fault.line, fault.rule, fault.what)))

@@ -10,7 +10,7 @@ import click
 from hpcmod.catalogue.storage.modes import WrongMode, find_wrong_modes
 from hpcmod.catalogue.storage.modes import fix_modes as set_modes
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.whole import verify_container
+from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.doctor import FAIL, OK, Finding
 from hpcmod.cli.admin.choosing import choose_records
 from hpcmod.cli.catalogue_options import catalogue_option, open_catalogues

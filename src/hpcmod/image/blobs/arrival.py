@@ -11,13 +11,13 @@ from hpcmod.errors import VerificationError
 from hpcmod.image.cache import Cache
 from hpcmod.image.integrity import BLOCK
 from hpcmod.image.oci_image import verified
-from hpcmod.model.oci import Descriptor
+from hpcmod.model.oci import OciDescriptor
 
 
 class Arrival:
     """A blob on its way into the cache, as its one writer and its readers share it."""
 
-    def __init__(self, blob: Descriptor) -> None:
+    def __init__(self, blob: OciDescriptor) -> None:
         self.blob = blob
         self.changed = threading.Condition()
         self.file: int | None = None
@@ -58,7 +58,7 @@ def open_growing(arrival: Arrival, file: int) -> BinaryIO:
     return io.BufferedReader(_Growing(arrival, file), BLOCK)
 
 
-def open_cached(cache: Cache, blob: Descriptor) -> BinaryIO:
+def open_cached(cache: Cache, blob: OciDescriptor) -> BinaryIO:
     """Read a blob of the cache and verify it; one that proves damaged is removed.
 
     Raises
@@ -119,7 +119,7 @@ class _Growing(io.RawIOBase):
 class _Cached(io.RawIOBase):
     """Reads a blob of the cache, and verifies it; one that proves damaged is removed."""
 
-    def __init__(self, cache: Cache, blob: Descriptor) -> None:
+    def __init__(self, cache: Cache, blob: OciDescriptor) -> None:
         self._cache = cache
         self._blob = blob
         self._stream = verified(cache.open(blob.digest), digest=blob.digest, size=blob.size, what=blob.digest)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 from hpcmod.errors import RemoteError, VerificationError
 from hpcmod.image.web.client import Answer, Retry, insist, say_wait
-from hpcmod.model.oci import Descriptor
+from hpcmod.model.oci import OciDescriptor
 
 Ask = Callable[[str, dict[str, str]], AbstractContextManager[Answer]]
 """Asks a registry for a path below the repository, with more headers."""
@@ -27,7 +27,7 @@ class Pull:
 
     def __init__(
         self,
-        blob: Descriptor,
+        blob: OciDescriptor,
         *,
         ask: Ask,
         where: str,

@@ -18,10 +18,10 @@ from hpcmod.image.blobs.arrival import Arrival, open_cached, open_growing
 from hpcmod.image.blobs.blob import Ask, Pull, Stopped
 from hpcmod.image.blobs.tally import Tally
 from hpcmod.image.cache import Cache
-from hpcmod.image.copy import FULL, write_at
+from hpcmod.image.copy import FULL, write_all_at
 from hpcmod.image.integrity import BLOCK, hash_range
 from hpcmod.image.oci_image import verified
-from hpcmod.model.oci import Descriptor
+from hpcmod.model.oci import OciDescriptor
 
 _AT_ONCE = 4  # connections: what registries and browsers think fair
 _PATIENCE = 2.0  # seconds for threads to end that nobody waits for; they end with the process
@@ -34,7 +34,7 @@ class Downloads:
     """
 
     def __init__(
-        self, cache: Cache, ask: Ask, *, blobs: Sequence[Descriptor], tally: Tally, tell: Callable[[str], None]
+        self, cache: Cache, ask: Ask, *, blobs: Sequence[OciDescriptor], tally: Tally, tell: Callable[[str], None]
     ) -> None:
         self._cache = cache
         self._ask = ask
@@ -60,7 +60,7 @@ class Downloads:
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
-    def open(self, blob: Descriptor) -> BinaryIO:
+    def open(self, blob: OciDescriptor) -> BinaryIO:
         """Open a blob for reading from its start, at once; its end is given only when all of it is verified.
 
         Raises
@@ -83,13 +83,13 @@ class Downloads:
             with self._lock:
                 self._waiting.append(arrival)
 
-    def _guard(self, blob: Descriptor, file: int, stream: BinaryIO) -> BinaryIO:
+    def _guard(self, blob: OciDescriptor, file: int, stream: BinaryIO) -> BinaryIO:
         """Verify what is read too where others may write the file, not only what was written."""
         if not self._cache.others_may_change(file):
             return stream
         return verified(stream, digest=blob.digest, size=blob.size, what=blob.digest)
 
-    def wait(self, blob: Descriptor) -> None:
+    def wait(self, blob: OciDescriptor) -> None:
         """Wait until a blob is in the cache, whole and verified.
 
         Raises
@@ -149,7 +149,7 @@ class Downloads:
         self._tally.set(blob.digest, blob.size)
         arrival.set(whole=True, done=blob.size)
 
-    def _watch(self, blob: Descriptor) -> None:
+    def _watch(self, blob: OciDescriptor) -> None:
         """Show how far the process is that is waited for."""
         if self._stop.is_set():
             raise Stopped(blob.digest)
@@ -205,6 +205,6 @@ class Downloads:
         return have, sha256
 
     def _take(self, arrival: Arrival, file: int, chunk: bytes) -> None:
-        write_at(file, memoryview(chunk), arrival.done)
+        write_all_at(file, memoryview(chunk), arrival.done)
         arrival.set(done=arrival.done + len(chunk))
         self._tally.set(arrival.blob.digest, arrival.done)

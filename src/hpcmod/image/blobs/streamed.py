@@ -10,14 +10,14 @@ from typing import BinaryIO
 
 from hpcmod.image.blobs.blob import Ask, Pull, Stopped
 from hpcmod.image.integrity import BLOCK
-from hpcmod.model.oci import Descriptor
+from hpcmod.model.oci import OciDescriptor
 
 _AHEAD = 128  # chunks, 16 MiB
 _POLL = 0.1  # seconds between two looks whether somebody still reads
 
 
 def open_stream(
-    blob: Descriptor, *, ask: Ask, what: str, tell: Callable[[str], None], count: Callable[[int], None]
+    blob: OciDescriptor, *, ask: Ask, what: str, tell: Callable[[str], None], count: Callable[[int], None]
 ) -> BinaryIO:
     """Open a blob for reading; it goes on after a connection that broke, and its end is given only when it is verified.
 
@@ -42,7 +42,7 @@ class _Streamed(io.RawIOBase):
     """A queue of chunks between the thread that fetches and the one that reads."""
 
     def __init__(
-        self, blob: Descriptor, *, ask: Ask, what: str, tell: Callable[[str], None], count: Callable[[int], None]
+        self, blob: OciDescriptor, *, ask: Ask, what: str, tell: Callable[[str], None], count: Callable[[int], None]
     ) -> None:
         super().__init__()
         self._chunks: queue.Queue[bytes | BaseException | None] = queue.Queue(_AHEAD)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hpcmod.image.engines.engine import Source, check_base, check_done
+from hpcmod.image.engines.engine import BuildSource, check_base, check_done
 from hpcmod.image.engines.place import Place
 from hpcmod.image.programs import without_settings
 from hpcmod.model.reference import ImageReference
@@ -55,7 +55,7 @@ class Apptainer:
             return "the singularity on PATH is not SingularityCE"
         return ""
 
-    def build(self, place: Place, source: Source) -> ImageReference:
+    def build(self, place: Place, source: BuildSource) -> ImageReference:
         """Do what `Engine.build` says."""
         way, out = WAYS[self.way], place.directory / "image.sif"
         argv = [way.program, "build", *way.flags, *_PACKING, os.fspath(out), os.fspath(source.file)]

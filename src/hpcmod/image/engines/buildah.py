@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError
-from hpcmod.image.engines.engine import Source, check_base, check_done, exact
+from hpcmod.image.engines.engine import BuildSource, check_base, check_done, exact
 from hpcmod.image.engines.place import Place
 from hpcmod.model.reference import ImageReference
 from hpcmod.process import which
@@ -43,7 +43,7 @@ class Buildah:
         missing = [each for each in needed if not which(each, environ)]
         return f"no {missing[0]} on PATH" if missing else ""
 
-    def build(self, place: Place, source: Source) -> ImageReference:
+    def build(self, place: Place, source: BuildSource) -> ImageReference:
         """Do what `Engine.build` says."""
         base = ["--from", self._pull(place, source.base)] if source.base else []
         argv = [*self._call(place), self.verb, "--isolation=chroot", "--layers=false", *base]

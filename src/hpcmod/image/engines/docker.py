@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.engines.engine import Source, check_done
+from hpcmod.image.engines.engine import BuildSource, check_done
 from hpcmod.image.engines.place import Place
 from hpcmod.model.reference import ImageReference
 from hpcmod.process import which
@@ -25,7 +25,7 @@ class Docker:
         """Do what `Engine.lacks` says."""
         return "" if which("docker", environ) else "no docker on PATH"
 
-    def build(self, place: Place, source: Source) -> ImageReference:
+    def build(self, place: Place, source: BuildSource) -> ImageReference:
         """Do what `Engine.build` says; the daemon keeps the layers, but not the image."""
         if source.base and source.base.path:
             raise BadInputError(

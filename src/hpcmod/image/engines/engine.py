@@ -25,7 +25,7 @@ class EngineFinding:
 
 
 @dataclass(frozen=True)
-class Source:
+class BuildSource:
     """What is built."""
 
     context: Path
@@ -54,7 +54,7 @@ class Engine(Protocol):
     def lacks(self, environ: Mapping[str, str]) -> str:
         """Say what is missing here so that it cannot even be tried; empty if nothing."""
 
-    def build(self, place: Place, source: Source) -> ImageReference:
+    def build(self, place: Place, source: BuildSource) -> ImageReference:
         """Build in the place; the reference names a SIF, or an OCI image that is still to be converted.
 
         Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hpcmod.image.engines.buildah import Buildah
-from hpcmod.image.engines.engine import Source
+from hpcmod.image.engines.engine import BuildSource
 from hpcmod.image.engines.place import Place
 from hpcmod.model.reference import ImageReference
 
@@ -17,7 +17,7 @@ class Podman(Buildah):
     name: str = "podman"
     verb: str = "build"
 
-    def build(self, place: Place, source: Source) -> ImageReference:
+    def build(self, place: Place, source: BuildSource) -> ImageReference:
         """Do what `Engine.build` says; the process that keeps podman's user namespace is ours alone, and is ended."""
         own = replace(place, environ={**_with_login(place), "XDG_RUNTIME_DIR": str(place.runroot)})
         try:

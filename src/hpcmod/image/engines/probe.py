@@ -12,7 +12,7 @@ from hpcmod.errors import BadInputError, HpcmodError, LackingError, explain_os_e
 from hpcmod.image.engines.apptainer import WAYS, Apptainer
 from hpcmod.image.engines.buildah import Buildah
 from hpcmod.image.engines.docker import Docker
-from hpcmod.image.engines.engine import Engine, EngineFinding, Source
+from hpcmod.image.engines.engine import BuildSource, Engine, EngineFinding
 from hpcmod.image.engines.place import open_place
 from hpcmod.image.engines.podman import Podman
 from hpcmod.image.engines.trial import write_trial
@@ -31,7 +31,7 @@ ENGINES: Mapping[str, tuple[Engine, ...]] = {
 
 
 @dataclass(frozen=True)
-class Trial:
+class EngineTrial:
     """Where engines are tried."""
 
     at: Path
@@ -49,11 +49,11 @@ def probe_engines(environ: Mapping[str, str], *, at: Path) -> tuple[EngineFindin
     at
         Directory for what is tried, on the disk on which images will be built: not every disk can hold their layers.
     """
-    trial = Trial(at, f"trial-{os.getpid()}", environ)
+    trial = EngineTrial(at, f"trial-{os.getpid()}", environ)
     return tuple(_try_ways(name, trial)[1] for name in ENGINES)
 
 
-def choose_engine(asked: str | None, trial: Trial, *, forms: Sequence[str]) -> Engine:
+def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]) -> Engine:
     """Find the first engine that works here, or check the one that is asked for.
 
     Parameters
@@ -103,7 +103,7 @@ def find_engines(asked: str | None, forms: Sequence[str]) -> list[str]:
     return fitting
 
 
-def _try_ways(name: str, trial: Trial) -> tuple[Engine | None, EngineFinding]:
+def _try_ways(name: str, trial: EngineTrial) -> tuple[Engine | None, EngineFinding]:
     """Try the ways of an engine until one works."""
     reasons = []
     for engine in ENGINES[name]:
@@ -115,7 +115,7 @@ def _try_ways(name: str, trial: Trial) -> tuple[Engine | None, EngineFinding]:
     return None, EngineFinding(name, False, "; ".join(said if len(reasons) > 1 else reasons))
 
 
-def _why_not(engine: Engine, trial: Trial) -> str:
+def _why_not(engine: Engine, trial: EngineTrial) -> str:
     """Say why an engine does not work; empty if it does."""
     lacks = engine.lacks(trial.environ)
     if lacks:
@@ -123,7 +123,7 @@ def _why_not(engine: Engine, trial: Trial) -> str:
     try:
         with open_place(trial.at, trial.name, trial.environ) as place:
             write_trial(place.context)
-            engine.build(place, Source(place.context, place.context / engine.form, None))
+            engine.build(place, BuildSource(place.context, place.context / engine.form, None))
     except HpcmodError as err:
         return _main_line(err.message)
     except OSError as err:

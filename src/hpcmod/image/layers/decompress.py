@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Protocol, Union
 
 from hpcmod.errors import BadInputError, LackingError, VerificationError
-from hpcmod.image.layers.tar import Entry
+from hpcmod.image.layers.tar import TarEntry
 from hpcmod.image.oci_image import Layer
 
 _PACKED = 1 << 18  # bytes read at a time
@@ -68,7 +68,7 @@ class Allowance:
                 "If it is meant to be so large: hpcmod convert --engine apptainer",
             )
 
-    def counted(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+    def counted(self, entries: Iterator[TarEntry]) -> Iterator[TarEntry]:
         """Count the memory of entries, and what holes in files come to.
 
         Raises

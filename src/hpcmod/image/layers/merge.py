@@ -2,8 +2,8 @@
 
 Both passes see each member of each layer once. The first, `read_layer`, comes from the top while the layers are
 unpacked, and writes a file's content unless an upper layer hides its name: a guess by names alone, nearly always right.
-The second, `merge`, goes from the bottom over what the first noted down, and is exact: it does what umoci does, which
-Apptainer unpacks with. Contents that turn out to be needed and are not written are `missing`.
+The second, `merge_layers`, goes from the bottom over what the first noted down, and is exact: it does what umoci does,
+which Apptainer unpacks with. Contents that turn out to be needed and are not written are `missing`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Union
 
 from hpcmod.image.layers.layer_tree import OPAQUE, WHITEOUT, LayerTree
-from hpcmod.image.layers.tar import Entry
+from hpcmod.image.layers.tar import TarEntry
 from hpcmod.image.layers.tar_fields import Bytes
 from hpcmod.image.squashfs.tree import FileData, Node
 
@@ -78,7 +78,7 @@ def _whited_out(directory: bytes, name: bytes) -> bytes:
 
 
 def read_layer(
-    entries: Iterable[Entry],
+    entries: Iterable[TarEntry],
     hidden: Hidden,
     *,
     add_file: AddFile,
@@ -113,7 +113,7 @@ def read_layer(
     return records
 
 
-def make_node(entry: Entry, *, squash_owners: bool) -> Node:
+def make_node(entry: TarEntry, *, squash_owners: bool) -> Node:
     """Make a node of a member; its content is still to come."""
     kind = entry.kind
     if not squash_owners:
@@ -136,7 +136,7 @@ def make_node(entry: Entry, *, squash_owners: bool) -> Node:
     )
 
 
-def read_missing(entries: Iterable[Entry], records: Sequence[Record], missing: set[int], add_file: AddFile) -> None:
+def read_missing(entries: Iterable[TarEntry], records: Sequence[Record], missing: set[int], add_file: AddFile) -> None:
     """Walk a layer once more, and write those contents that turned out to be needed.
 
     To its end, whatever the records say: only there it is seen whether these are the same bytes as the first time.
@@ -148,7 +148,7 @@ def read_missing(entries: Iterable[Entry], records: Sequence[Record], missing: s
             found.data = add_file(entry.size, entry.chunks())
 
 
-def merge(
+def merge_layers(
     layers: Iterable[Sequence[Record]], *, mtime: int, on_directory: Callable[[], None] = lambda: None
 ) -> LayerTree:
     """Merge layers, the bottom first, into the tree that a container sees.

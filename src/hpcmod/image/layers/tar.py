@@ -19,14 +19,14 @@ from hpcmod.image.layers.tar_fields import (
     check_map,
     check_sum,
     decimal,
+    decode_text,
     old_map,
     pax_map,
     pax_records,
     pax_time,
     refuse,
-    text,
 )
-from hpcmod.image.layers.tar_source import BLOCK, Source
+from hpcmod.image.layers.tar_source import BLOCK, TarSource
 
 _HEADER = struct.Struct("100s8s8s8s12s12s8sc100s8s64s8s8s155s12x")
 _ZERO = bytes(BLOCK)
@@ -46,7 +46,7 @@ _XATTR = b"SCHILY.xattr."
 _SPARSE = b"GNU.sparse."
 
 
-class Entry:
+class TarEntry:
     """One member; its content can be had until the next member is asked for."""
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Entry:
     """Sorted by name."""
     extents: list[Extent] | None
     """Of a sparse file: the pieces that are in the tar."""
-    source: Source
+    source: TarSource
 
     def chunks(self) -> Iterable[Bytes]:
         """Give the content of a file in order, once."""
@@ -83,7 +83,7 @@ class Entry:
         return _filled(self.source, self.extents, self.size)
 
 
-def walk(blocks: Iterable[Bytes]) -> Iterator[Entry]:
+def walk(blocks: Iterable[Bytes]) -> Iterator[TarEntry]:
     """Give each member of a tar that stands for a file, a directory, a link or a device; read the tar to its end.
 
     Parameters
@@ -98,7 +98,7 @@ def walk(blocks: Iterable[Bytes]) -> Iterator[Entry]:
     VerificationError
         If it ends early.
     """
-    source = Source(blocks)
+    source = TarSource(blocks)
     numbers = Numbers()
     pax: dict[bytes, Any] = {}
     while True:
@@ -117,16 +117,16 @@ def walk(blocks: Iterable[Bytes]) -> Iterator[Entry]:
         elif kind == b"g":  # docker and containerd pass over global headers too
             source.begin(numbers[fields[4]])
         else:
-            refuse(f"the member {text(fields[0])!r} is of the unknown kind {kind!r}")
+            refuse(f"the member {decode_text(fields[0])!r} is of the unknown kind {kind!r}")
 
 
-def _entry(source: Source, fields: tuple[bytes, ...], numbers: Numbers, pax: dict[bytes, Any]) -> Entry:
+def _entry(source: TarSource, fields: tuple[bytes, ...], numbers: Numbers, pax: dict[bytes, Any]) -> TarEntry:
     """Make an entry of a header and of the extended headers before it."""
     name, mode, uid, gid, size, mtime, _, kind, target, magic, _, major, minor, prefix = fields
     name = name.partition(b"\0")[0]
     if prefix[0] and magic[:6] == b"ustar\0":
-        name = text(prefix) + b"/" + name
-    entry = Entry()
+        name = decode_text(prefix) + b"/" + name
+    entry = TarEntry()
     entry.source = source
     entry.path = clean(name)
     entry.kind = what = _KINDS[kind]
@@ -135,7 +135,7 @@ def _entry(source: Source, fields: tuple[bytes, ...], numbers: Numbers, pax: dic
     entry.gid = numbers[gid]
     entry.mtime = numbers[mtime]
     entry.size = numbers[size] if what == "file" else 0
-    entry.target = text(target) if what in ("symlink", "hard") else b""
+    entry.target = decode_text(target) if what in ("symlink", "hard") else b""
     entry.device = (numbers[major], numbers[minor]) if what in ("char", "block") else (0, 0)
     entry.xattrs = ()
     entry.extents = None
@@ -150,7 +150,7 @@ def _entry(source: Source, fields: tuple[bytes, ...], numbers: Numbers, pax: dic
     return entry
 
 
-def _apply(entry: Entry, pax: dict[bytes, Any]) -> None:
+def _apply(entry: TarEntry, pax: dict[bytes, Any]) -> None:
     """Let the extended headers have their say."""
     if b"path" in pax:
         entry.path = clean(pax[b"path"])
@@ -164,7 +164,7 @@ def _apply(entry: Entry, pax: dict[bytes, Any]) -> None:
     entry.xattrs = tuple(sorted(pax.get(_XATTR, {}).items()))
 
 
-def _begin(entry: Entry, fields: tuple[bytes, ...], numbers: Numbers, pax: dict[bytes, Any]) -> None:
+def _begin(entry: TarEntry, fields: tuple[bytes, ...], numbers: Numbers, pax: dict[bytes, Any]) -> None:
     """Note how much data follows, and where it belongs in a sparse file."""
     source, stored = entry.source, entry.size
     if fields[7] == b"S":
@@ -176,7 +176,7 @@ def _begin(entry: Entry, fields: tuple[bytes, ...], numbers: Numbers, pax: dict[
         check_map(entry.extents, size=entry.size, stored=stored)
 
 
-def _old_sparse(source: Source, header: bytes, numbers: Numbers) -> tuple[list[Extent], int]:
+def _old_sparse(source: TarSource, header: bytes, numbers: Numbers) -> tuple[list[Extent], int]:
     """Read a map in GNU's first dialect: four pieces in the header, and 21 in each block that follows."""
     extents = old_map(header[_SPARSE_AT:_SPARSE_MORE], numbers)
     more = header[_SPARSE_MORE]
@@ -189,7 +189,7 @@ def _old_sparse(source: Source, header: bytes, numbers: Numbers) -> tuple[list[E
     return extents, numbers[header[_SPARSE_SIZE : _SPARSE_SIZE + 12]]
 
 
-def _pax_sparse(entry: Entry, records: list[tuple[bytes, bytes]], stored: int) -> int:
+def _pax_sparse(entry: TarEntry, records: list[tuple[bytes, bytes]], stored: int) -> int:
     """Read a map in one of the dialects of PAX; return how many bytes of the file are in the tar."""
     said = dict(records)
     if b"name" in said:
@@ -204,7 +204,7 @@ def _pax_sparse(entry: Entry, records: list[tuple[bytes, bytes]], stored: int) -
     return stored - (before - entry.source.left)
 
 
-def _map_in_data(source: Source) -> list[Extent]:
+def _map_in_data(source: TarSource) -> list[Extent]:
     """Read the map of dialect 1.0: decimal lines at the start of the data; the first says how many pieces there are."""
     lines: list[bytes] = []
     rest, wanted = b"", 1
@@ -221,7 +221,7 @@ def _map_in_data(source: Source) -> list[Extent]:
     return list(zip(numbers[::2], numbers[1::2]))
 
 
-def _filled(source: Source, extents: list[Extent], size: int) -> Iterator[Bytes]:
+def _filled(source: TarSource, extents: list[Extent], size: int) -> Iterator[Bytes]:
     """Give a sparse file's content with its holes as zeros."""
     at = 0
     for offset, length in [*extents, (size, 0)]:
@@ -270,12 +270,12 @@ def _extended(pax: dict[bytes, Any], data: bytes) -> None:
 _EXTENSIONS: dict[bytes, Callable[[dict[bytes, Any], bytes], None]] = {
     b"x": _extended,
     b"X": _extended,  # Solaris
-    b"L": lambda pax, data: pax.update({b"path": text(data)}),  # GNU, as is the next
-    b"K": lambda pax, data: pax.update({b"linkpath": text(data)}),
+    b"L": lambda pax, data: pax.update({b"path": decode_text(data)}),  # GNU, as is the next
+    b"K": lambda pax, data: pax.update({b"linkpath": decode_text(data)}),
 }
 
 
-def _extension(source: Source, size: int) -> bytes:
+def _extension(source: TarSource, size: int) -> bytes:
     if size > _LARGEST_EXTENSION:
         refuse(f"an extended header of {size} bytes, at most {_LARGEST_EXTENSION} are read")
     source.begin(size)

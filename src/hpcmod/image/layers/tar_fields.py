@@ -47,7 +47,7 @@ def refuse(what: str) -> NoReturn:
     raise BadInputError(f"damaged tar: {what}", REBUILD)
 
 
-def text(field: bytes) -> bytes:
+def decode_text(field: bytes) -> bytes:
     """Take a field up to its first NUL."""
     return field.partition(b"\0")[0]
 

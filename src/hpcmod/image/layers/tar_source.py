@@ -13,7 +13,7 @@ BLOCK = 512
 _MOST = 1 << 62
 
 
-class Source:
+class TarSource:
     """Where a reader of a tar stands in it.
 
     Parameters

@@ -20,7 +20,7 @@ from hpcmod.image.web.repository import Access, Repository
 from hpcmod.model.oci import Manifest, parse_manifest
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.strict_json import JsonObject, load_json
-from hpcmod.model.trust import Rule, check_identity
+from hpcmod.model.trust import TrustRule, check_identity
 
 _ANNOTATION = "dev.cosignproject.cosign/signature"
 _MEDIA_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -68,7 +68,7 @@ def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) 
         ]
 
 
-def check_signatures(reference: ImageReference, digest: str, signatures: Sequence[Signature], rule: Rule) -> str:
+def check_signatures(reference: ImageReference, digest: str, signatures: Sequence[Signature], rule: TrustRule) -> str:
     """Check that one of a rule's keys has signed an image under its own name; return the key's file.
 
     Parameters
@@ -119,7 +119,7 @@ _WRONG_IMAGE = (
 )
 
 
-def _find_fault(reference: ImageReference, digest: str, text: bytes, rule: Rule) -> str:
+def _find_fault(reference: ImageReference, digest: str, text: bytes, rule: TrustRule) -> str:
     """Return what a signed text says that is not this image; empty if it is for this one."""
     critical = JsonObject(load_json(text, "signed text", limit=_LIMIT), "signed text").object("critical")
     signed = critical.object("image").text("docker-manifest-digest")

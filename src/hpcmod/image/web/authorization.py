@@ -176,12 +176,12 @@ class Authorizer:
             with self._client.get(realm, {}, auth=anonymous, form={**wanted, **grant}) as answer:
                 return _parse_token(realm, answer.chunks)
         query = urlencode([*parse_qsl(urlsplit(realm).query, keep_blank_values=True), *wanted.items()])
-        auth = show(_basic(known) if known and known.user else "")
+        auth = show_realm(_basic(known) if known and known.user else "")
         with self._client.get(urlsplit(realm)._replace(query=query).geturl(), {}, auth=auth) as answer:
             return _parse_token(realm, answer.chunks)
 
 
-def show(header: str) -> Auth:
+def show_realm(header: str) -> Auth:
     """Make what puts an Authorization header into a request; anonymous if it is empty."""
 
     def put(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -14,7 +14,7 @@ import requests
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError, VerificationError
 from hpcmod.image.cache import Cache
-from hpcmod.image.web.authorization import Authorizer, read_limited, show
+from hpcmod.image.web.authorization import Authorizer, read_limited, show_realm
 from hpcmod.image.web.client import (
     Answer,
     Client,
@@ -27,7 +27,7 @@ from hpcmod.image.web.client import (
     say_wait,
 )
 from hpcmod.image.web.credentials import Credentials, find_credentials
-from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, Descriptor
+from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
 from hpcmod.model.reference import ImageReference, check_address
 
 _API_HOSTS = {"docker.io": "registry-1.docker.io"}
@@ -91,7 +91,7 @@ class Repository:
         shown = login.header
         with ExitStack() as asked:
             try:
-                answer = asked.enter_context(self._client.get(url, headers, auth=show(shown)))
+                answer = asked.enter_context(self._client.get(url, headers, auth=show_realm(shown)))
             except LoginError as refused:  # there was none yet, or it has expired
                 login.answer(refused, shown)
                 answer = asked.enter_context(self._ask_again(url, headers, login))
@@ -101,7 +101,7 @@ class Repository:
     def _ask_again(self, url: str, headers: dict[str, str], login: Authorizer) -> Iterator[Answer]:
         with ExitStack() as asked:
             try:
-                answer = asked.enter_context(self._client.get(url, headers, auth=show(login.header)))
+                answer = asked.enter_context(self._client.get(url, headers, auth=show_realm(login.header)))
             except LoginError as err:
                 raise login.no_login() from err
             yield answer
@@ -178,7 +178,7 @@ class Repository:
             cache.store(digest, text)
         return digest, text
 
-    def config(self, blob: Descriptor, cache: Cache | None = None) -> bytes:
+    def config(self, blob: OciDescriptor, cache: Cache | None = None) -> bytes:
         """Read an image's configuration; raises as `manifest`."""
         if blob.size > CONFIG_LIMIT:
             raise BadInputError(f"{self._reference.canonical}: its configuration has {blob.size} bytes")

@@ -96,7 +96,7 @@ def _day(value: Any) -> str:
 
 
 def _address(value: Any) -> str:
-    if not re.fullmatch(r"https://[!-~]{3,500}", check.text(value)):
+    if not re.fullmatch(r"https://[!-~]{3,500}", check.check_text(value)):
         raise ValueError(f"must be an address that begins with https://, found {value!r}")
     return str(value)
 
@@ -122,7 +122,7 @@ def _modules(value: Any) -> tuple[str, ...]:
 
 
 def _packages(value: Any) -> tuple[PackageRange, ...]:
-    return tuple(map(parse_range, [check.text(value)] if isinstance(value, str) else _some(value)))
+    return tuple(map(parse_range, [check.check_text(value)] if isinstance(value, str) else _some(value)))
 
 
 def _each(value: Any, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
@@ -143,7 +143,7 @@ def _host(name: str, value: Any) -> HostFact:
     if not isinstance(table, dict) or not {"path"} <= set(table) <= {"path", "version"}:
         raise ValueError(f"must be a path, or {{ path = ..., version = ... }}, found {value!r}")
     path = posixpath.normpath(check.path(table["path"]))
-    words = [word.strip() for word in check.text(table["version"]).split(",")] if "version" in table else []
+    words = [word.strip() for word in check.check_text(table["version"]).split(",")] if "version" in table else []
     bounds = [_BOUND.fullmatch(word) for word in words]
     if not all(bounds):
         raise ValueError(f"version must be as >=1.22, or >=1.22,<1.24; found {table['version']!r}")
@@ -178,7 +178,7 @@ def _set(name: str, value: Any) -> tuple[str, str]:
 
 
 KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "title": ("title", check.text),
+    "title": ("title", check.check_text),
     "text": ("text", _lines),
     "source": ("source", _address),
     "issued": ("issued", _day),

@@ -24,7 +24,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Row:
+class PageRow:
     """One thing that is different from the version before."""
 
     what: str
@@ -38,7 +38,7 @@ class Changes:
     """What is different from the version before."""
 
     version: str
-    rows: tuple[Row, ...]
+    rows: tuple[PageRow, ...]
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class ContainerPage:
             ("Image", record.sif),
             ("SHA-256", record.sha256),
             ("From", record.reference),
-            ("Vouched for by", record.signature),
+            ("Signature", record.signature),
             ("List of software inside", record.sbom),
             ("Easyconfig", record.easyconfig),
             ("Published", " by ".join(filter(None, (record.published, record.publisher)))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcmod.model.compat.stack import DRIVER, numbers
-from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, Finding, Rule
+from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, CompatFinding, CompatRule
 
 CUDA_DRIVERS = {11: 450, 12: 525, 13: 580}
 """By major release of CUDA: the oldest branch of the driver that runs all its minor releases."""
@@ -18,26 +18,26 @@ ROCM_DRIVERS: dict[tuple[int, ...], tuple[tuple[int, int], ...]] = {
 _INJECTED = "/.singularity.d/libs/"
 
 
-def _vendor(case: Case) -> Iterator[Finding]:
+def _vendor(case: Case) -> Iterator[CompatFinding]:
     names = {"amd": "ROCm", "nvidia": "CUDA"}
     of_image = [vendor for vendor, has in (("amd", case.image.rocm), ("nvidia", case.image.cuda)) if has]
     if of_image and case.site.gpu_vendor and case.site.gpu_vendor not in of_image:
         found = f"the image is made for {names[of_image[0]]}, the GPUs here are of {case.site.gpu_vendor}: it sees none"
-        yield Finding(WARN, "gpu-vendor", found, f"Take an image for {names[case.site.gpu_vendor]}.")
+        yield CompatFinding(WARN, "gpu-vendor", found, f"Take an image for {names[case.site.gpu_vendor]}.")
 
 
-def _cuda(case: Case) -> Iterator[Finding]:
+def _cuda(case: Case) -> Iterator[CompatFinding]:
     release, driver = numbers(case.image.cuda), numbers(case.host.cuda_driver)
     if not release or case.site.gpu_vendor == "amd":
         return
     oldest = CUDA_DRIVERS.get(release[0])
     if not driver:
         wants = f", which wants a driver {oldest} or newer" if oldest else ""
-        yield Finding(
+        yield CompatFinding(
             UNKNOWN, "cuda-driver", f"no NVIDIA driver on this node; the image has CUDA {case.image.cuda}{wants}"
         )
     elif oldest is None:
-        yield Finding(
+        yield CompatFinding(
             UNKNOWN, "cuda-driver", f"CUDA {case.image.cuda} is not in the table; the driver is {case.host.cuda_driver}"
         )
     elif driver[0] < oldest:
@@ -46,9 +46,9 @@ def _cuda(case: Case) -> Iterator[Finding]:
             f"Take an image with CUDA {_newest_for(driver[0])}, or one with NVIDIA's forward compatibility package, if "
             "these are data centre GPUs."
         )
-        yield Finding(WARN if case.image.cuda_compat else REFUSE, "cuda-driver", found, cure)
+        yield CompatFinding(WARN if case.image.cuda_compat else REFUSE, "cuda-driver", found, cure)
     else:
-        yield Finding(OK, "cuda-driver", f"CUDA {case.image.cuda} on driver {case.host.cuda_driver}")
+        yield CompatFinding(OK, "cuda-driver", f"CUDA {case.image.cuda} on driver {case.host.cuda_driver}")
 
 
 def _newest_for(branch: int) -> str:
@@ -56,39 +56,41 @@ def _newest_for(branch: int) -> str:
     return f"{max(fitting)}.x or older" if fitting else "10 or older"
 
 
-def _rocm(case: Case) -> Iterator[Finding]:
+def _rocm(case: Case) -> Iterator[CompatFinding]:
     release, driver = numbers(case.image.rocm)[:2], numbers(case.host.amd_driver)
     if not release or case.site.gpu_vendor == "nvidia":
         return
     if not driver:
         found = f"amdgpu tells no version on this node; the image has ROCm {case.image.rocm}"
-        yield Finding(UNKNOWN, "rocm-driver", found)
+        yield CompatFinding(UNKNOWN, "rocm-driver", found)
         return
     fitting = ROCM_DRIVERS.get(driver[:2])
     if fitting is None:
         found = (
             f"no table tells which ROCm amdgpu {case.host.amd_driver} belongs to; the image has ROCm {case.image.rocm}"
         )
-        yield Finding(UNKNOWN, "rocm-driver", found, "AMD supports two releases before and behind the driver's own.")
+        yield CompatFinding(
+            UNKNOWN, "rocm-driver", found, "AMD supports two releases before and behind the driver's own."
+        )
     elif release in fitting:
-        yield Finding(OK, "rocm-driver", f"ROCm {case.image.rocm} on amdgpu {case.host.amd_driver}")
+        yield CompatFinding(OK, "rocm-driver", f"ROCm {case.image.rocm} on amdgpu {case.host.amd_driver}")
     else:
         listed = ", ".join(".".join(map(str, one)) for one in fitting)
         found = f"amdgpu {case.host.amd_driver} is compatible with ROCm {listed}; the image has {case.image.rocm}"
-        yield Finding(WARN, "rocm-driver", found, "Take an image with one of these releases.")
+        yield CompatFinding(WARN, "rocm-driver", found, "Take an image with one of these releases.")
 
 
-def _injected(case: Case) -> Iterator[Finding]:
+def _injected(case: Case) -> Iterator[CompatFinding]:
     clashes = {host: own for one in case.loaded for host, own in one.replaced if host.startswith(_INJECTED)}
     if clashes:
         pairs = "; ".join(f"{host} instead of {own}" for host, own in list(clashes.items())[:5])
         flags = " ".join(case.site.runtime_flags)
         found = f"{flags} puts libraries of the host before the image's own: {pairs}"
         cure = "Leave the flag out where the image brings all of it: runtime_flags = [] in [gpu] of the profile."
-        yield Finding(WARN, "injection", found, cure)
+        yield CompatFinding(WARN, "injection", found, cure)
 
 
-def _driver(case: Case) -> Iterator[Finding]:
+def _driver(case: Case) -> Iterator[CompatFinding]:
     flags = " ".join(case.site.runtime_flags)
     for one in case.of(DRIVER):
         if not one.path.endswith("/libcuda.so.1") or one.path in one.from_host:
@@ -96,21 +98,21 @@ def _driver(case: Case) -> Iterator[Finding]:
         found = f"the image's {one.path} comes before the driver's, which {flags} brings in"
         if one.path == case.image.cuda_compat:
             note = ": forward compatibility, which is for drivers older than its CUDA"
-            yield Finding(UNKNOWN, "driver-first", found + note)
+            yield CompatFinding(UNKNOWN, "driver-first", found + note)
         else:
             cure = "Take its directory off the image's LD_LIBRARY_PATH and ld.so.conf."
-            yield Finding(WARN, "driver-first", f"{found}: if it is CUDA's stub, no GPU is seen", cure)
+            yield CompatFinding(WARN, "driver-first", f"{found}: if it is CUDA's stub, no GPU is seen", cure)
 
 
-GPU_RULES: tuple[Rule, ...] = (
-    Rule(
+GPU_RULES: tuple[CompatRule, ...] = (
+    CompatRule(
         "gpu-vendor",
         "Is the image made for the GPUs of this machine?",
         "warn",
         "the profile's gpu.vendor; CUDA and ROCm each drive their own vendor's GPUs",
         _vendor,
     ),
-    Rule(
+    CompatRule(
         "cuda-driver",
         "Does the driver of this node run the image's CUDA?",
         "refuse; warn where the image has the forward compatibility package",
@@ -118,7 +120,7 @@ GPU_RULES: tuple[Rule, ...] = (
         "13 580 (found in November 2026)",
         _cuda,
     ),
-    Rule(
+    CompatRule(
         "rocm-driver",
         "Does the driver of this node run the image's ROCm?",
         "warn",
@@ -126,14 +128,14 @@ GPU_RULES: tuple[Rule, ...] = (
         "release of ROCm, and no source found tells which amdgpu that is",
         _rocm,
     ),
-    Rule(
+    CompatRule(
         "driver-first",
         "Do programs get the driver's libcuda, rather than one that the image holds?",
         "warn",
         "CUDA Runtime API, cudaErrorStubLibrary (34): what loads the stub rather than the driver gets this error",
         _driver,
     ),
-    Rule(
+    CompatRule(
         "injection",
         "Do --nv or --rocm put libraries of the host in the place of the image's own?",
         "warn",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcmod.model.compat.stack import COLLECTIVES, MPI, MPI4PY, OPEN_MPI, PART, PLUGIN, UCX, VERBS, Fabric, Mpi, numbers
-from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, Finding, Loaded, Rule, by_pair
+from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, CompatFinding, CompatRule, Loaded, by_pair
 
 _OLD_PMI = ("--mpi=pmi2", "--mpi=cray_shasta", "--mpi=none")
 _PLUGIN_CURE = "Take an image with the plugin aws-ofi-nccl, or build one: hpcmod build."
 
 
-def _family(case: Case) -> Iterator[Finding]:
+def _family(case: Case) -> Iterator[CompatFinding]:
     own = case.image.mpi
     if own is None:
         return
@@ -19,32 +19,34 @@ def _family(case: Case) -> Iterator[Finding]:
         if one.mpi is not None and one.mpi.path in one.from_host and one.mpi.family != own.family:
             found = f"{one.path} gets the host's {one.mpi.path} ({one.mpi.family}), and was built with {own.family}"
             cure = f"Keep the host's MPI out, or take an image that was built with {one.mpi.family}."
-            yield Finding(REFUSE, "mpi-family", found, cure)
+            yield CompatFinding(REFUSE, "mpi-family", found, cure)
             return
     by_name = {mpi.soname: mpi.path for mpi in case.host.mpis}
     for one in case.of(MPI4PY):
         if one.mpi is not None and one.mpi.path not in one.from_host and one.mpi.soname in by_name:
             found = f"{one.path} keeps the image's {one.mpi.path}, not the host's {by_name[one.mpi.soname]}"
             cure = "Build it with a runpath instead of DT_RPATH, or: patchelf --set-rpath ... FILE."
-            yield Finding(WARN, "mpi-family", found, cure)
+            yield CompatFinding(WARN, "mpi-family", found, cure)
     if not case.host.mpis:
-        yield Finding(OK, "mpi-family", f"{own.family} ({own.soname}) of the image's own")
+        yield CompatFinding(OK, "mpi-family", f"{own.family} ({own.soname}) of the image's own")
         return
     yield _stands_in(own, case.host.mpis)
 
 
-def _stands_in(own: Mpi, host: tuple[Mpi, ...]) -> Finding:
+def _stands_in(own: Mpi, host: tuple[Mpi, ...]) -> CompatFinding:
     """Say whether one of the host's can stand in for the image's."""
     fitting = [one for one in host if (one.family, one.soname) == (own.family, own.soname)]
     if fitting:
-        return Finding(OK, "mpi-family", f"the host's {fitting[0].path} stands in for {own.path}: both {own.family}")
+        return CompatFinding(
+            OK, "mpi-family", f"the host's {fitting[0].path} stands in for {own.path}: both {own.family}"
+        )
     theirs = ", ".join(dict.fromkeys(f"{one.family} ({one.soname})" for one in host))
     found = f"the host offers {theirs}; the image's {own.family} ({own.soname}) stays in use, on its own libfabric"
     cure = f"Build the image with {host[0].family} as {host[0].soname}, or see that its own MPI reaches the network."
-    return Finding(WARN, "mpi-family", found, cure)
+    return CompatFinding(WARN, "mpi-family", found, cure)
 
 
-def _mpi_age(case: Case) -> Iterator[Finding]:
+def _mpi_age(case: Case) -> Iterator[CompatFinding]:
     own = case.image.mpi
     for one in case.of(MPI, MPI4PY)[:1]:
         if own is None or one.mpi is None or one.mpi.path not in one.from_host or one.mpi.family != own.family:
@@ -52,18 +54,18 @@ def _mpi_age(case: Case) -> Iterator[Finding]:
         image, host = numbers(own.version), numbers(one.mpi.version)
         if len(image) < 2 or len(host) < 2 or not host[1]:  # 12.0: what every partner of MPICH's ABI began with
             found = f"{one.mpi.path}: the file's name does not tell how new its interface is"
-            yield Finding(UNKNOWN, "mpi-age", found)
+            yield CompatFinding(UNKNOWN, "mpi-age", found)
         elif image[:2] > host[:2]:
             found = (
                 f"the host's {one.mpi.path} ({one.mpi.version}) has an older interface than the image's {own.path} "
                 f"({own.version}): functions may be missing in it"
             )
-            yield Finding(WARN, "mpi-age", found, "Build the image with the release that the site documents.")
+            yield CompatFinding(WARN, "mpi-age", found, "Build the image with the release that the site documents.")
         else:
-            yield Finding(OK, "mpi-age", f"the host's {one.mpi.version} offers what {own.version} does")
+            yield CompatFinding(OK, "mpi-age", f"the host's {one.mpi.version} offers what {own.version} does")
 
 
-def _pmi(case: Case) -> Iterator[Finding]:
+def _pmi(case: Case) -> Iterator[CompatFinding]:
     own = case.image.mpi
     launcher = case.site.launcher
     flags = [flag for flag in launcher.srun if flag in _OLD_PMI]
@@ -72,25 +74,27 @@ def _pmi(case: Case) -> Iterator[Finding]:
     if own is None or own.family != OPEN_MPI or own.has_orte or not flags:
         return
     found = f"srun {flags[0]} of the profile, and the image's Open MPI is 5.0 or newer: each rank would be alone"
-    yield Finding(WARN, "pmi", found, "Start it with srun --mpi=pmix, if this Slurm has that: srun --mpi=list")
+    yield CompatFinding(WARN, "pmi", found, "Start it with srun --mpi=pmix, if this Slurm has that: srun --mpi=list")
 
 
-def _slingshot(case: Case) -> Iterator[Finding]:
+def _slingshot(case: Case) -> Iterator[CompatFinding]:
     if not case.has_slingshot:
         return
     talks = {plugin.path: plugin.transport for plugin in case.image.plugins}
     for one in _plugins(case):
         if case.host.has_cxi and talks.get(one.path) in (UCX, VERBS):
             found = f"{one.path} talks through {talks[one.path]}, not libfabric: between nodes NCCL would use TCP"
-            yield Finding(WARN, "slingshot", found, _PLUGIN_CURE)
+            yield CompatFinding(WARN, "slingshot", found, _PLUGIN_CURE)
             continue
         yield from _reaches(one, "NCCL and RCCL")
         if not one.by_name:
-            found = f"{one.path} is where NCCL does not find it by itself"
-            yield Finding(UNKNOWN, "slingshot", found, "It does where NCCL_NET_PLUGIN or LD_LIBRARY_PATH leads there.")
+            found = f"{one.path} is not where NCCL looks by itself"
+            yield CompatFinding(
+                UNKNOWN, "slingshot", found, "It does where NCCL_NET_PLUGIN or LD_LIBRARY_PATH leads there."
+            )
     if case.image.collectives and not case.of(PLUGIN):
         found = f"the image has {case.image.collectives}, and no network plugin: between nodes it would use TCP"
-        yield Finding(WARN, "slingshot", found, _PLUGIN_CURE)
+        yield CompatFinding(WARN, "slingshot", found, _PLUGIN_CURE)
     users = case.of(PART) or case.of(MPI)
     for one in users[:1]:
         yield from _reaches(one, "MPI")
@@ -102,53 +106,53 @@ def _plugins(case: Case) -> tuple[Loaded, ...]:
     return tuple(one for one in plugins if one.by_name) or plugins
 
 
-def _reaches(one: Loaded, who: str) -> Iterator[Finding]:
+def _reaches(one: Loaded, who: str) -> Iterator[CompatFinding]:
     if one.missing or one.unmet:
         return  # other rules say so
     if one.fabric is None:
         cure = "See what it was built for; `hpcmod doctor` on a compute node tells which interfaces there are."
         found = f"{one.path} loads no libfabric that is known here: it may not reach Slingshot"
-        yield Finding(UNKNOWN, "slingshot", found, cure)
+        yield CompatFinding(UNKNOWN, "slingshot", found, cure)
     elif one.fabric.cxi:
-        yield Finding(OK, "slingshot", f"{who}: libfabric {_release(one.fabric)} with the provider for Slingshot")
+        yield CompatFinding(OK, "slingshot", f"{who}: libfabric {_release(one.fabric)} with the provider for Slingshot")
     else:
         fabric = f"{one.fabric.path} ({_release(one.fabric)})"
         found = f"{one.path} gets {fabric}, which has no provider cxi: TCP instead of Slingshot"
         cure = "Swap the host's libfabric in: hpcmod netstack capture. Or take an image with the provider inside."
-        yield Finding(WARN, "slingshot", found, cure)
+        yield CompatFinding(WARN, "slingshot", found, cure)
 
 
 def _release(fabric: Fabric) -> str:
     return fabric.release or fabric.newest or "of unknown release"
 
 
-def _libcxi(case: Case) -> Iterator[Finding]:
+def _libcxi(case: Case) -> Iterator[CompatFinding]:
     image, host = numbers(case.image.cxi_library), numbers(case.host.cxi_library)
     uses_own = any(one.fabric and one.fabric.cxi and one.fabric.path not in one.from_host for one in case.loaded)
     if not case.has_slingshot or not image or not uses_own:
         return
     if not host:
-        yield Finding(UNKNOWN, "libcxi", "the host's libcxi is not found, to compare the image's with")
+        yield CompatFinding(UNKNOWN, "libcxi", "the host's libcxi is not found, to compare the image's with")
     elif image > host:
         found = f"the image's libcxi {case.image.cxi_library} is newer than the host's {case.host.cxi_library}"
         cure = "Swap the host's libraries in: hpcmod netstack capture. Or build with the site's release of SHS."
-        yield Finding(WARN, "libcxi", found, cure)
+        yield CompatFinding(WARN, "libcxi", found, cure)
     else:
-        yield Finding(OK, "libcxi", f"the image's {case.image.cxi_library} is not newer than the host's")
+        yield CompatFinding(OK, "libcxi", f"the image's {case.image.cxi_library} is not newer than the host's")
 
 
-def _one_fabric(case: Case) -> Iterator[Finding]:
+def _one_fabric(case: Case) -> Iterator[CompatFinding]:
     users = (*case.of(MPI, MPI4PY, PART, COLLECTIVES), *_plugins(case))
     used = {one.fabric.path: one for one in users if one.fabric}
     if len(used) > 1:
         pairs = "; ".join(f"{one.path} gets {path}" for path, one in used.items())
         found = f"more than one libfabric: {pairs}. In one process the one that is loaded first serves both"
-        yield Finding(
+        yield CompatFinding(
             WARN, "one-libfabric", found, "Build MPI and plugin against one libfabric, with a runpath, no rpath."
         )
 
 
-def _swap(case: Case) -> Iterator[Finding]:
+def _swap(case: Case) -> Iterator[CompatFinding]:
     captured = [one for one in case.host.fabrics if one.path.startswith(f"{case.host.netstack}/")]
     if not case.host.netstack or not captured:
         return
@@ -156,23 +160,23 @@ def _swap(case: Case) -> Iterator[Finding]:
         if one.fabric and one.fabric.path not in one.from_host:
             found = f"{one.path} keeps the image's {one.fabric.path}: its DT_RPATH comes before {case.host.netstack}"
             cure = "Build it with a runpath instead (-Wl,--enable-new-dtags), or: patchelf --set-rpath ... FILE."
-            yield Finding(WARN, "swap", found, cure)
+            yield CompatFinding(WARN, "swap", found, cure)
         elif one.fabric and not one.unmet and not one.missing:
             mine = case.image.fabric
             instead = f" in the place of {_release(mine)}" if mine else ""
-            yield Finding(OK, "swap", f"{one.path} gets the host's libfabric {_release(one.fabric)}{instead}")
+            yield CompatFinding(OK, "swap", f"{one.path} gets the host's libfabric {_release(one.fabric)}{instead}")
 
 
-def _hidden(case: Case) -> Iterator[Finding]:
+def _hidden(case: Case) -> Iterator[CompatFinding]:
     for one in by_pair(case.hidden):
         name = one.provider.rpartition("/")[2]
         found = f"{one.provider} comes before the image's {one.wanted_by} and lacks its {one.version}"
         cure = f"Leave it out if the image's own serves the host's libraries too: netstack capture --leave-out {name}"
-        yield Finding(WARN, "hidden", f"{found}: programs of the image that need this do not start", cure)
+        yield CompatFinding(WARN, "hidden", f"{found}: programs of the image that need this do not start", cure)
 
 
-NETWORK_RULES: tuple[Rule, ...] = (
-    Rule(
+NETWORK_RULES: tuple[CompatRule, ...] = (
+    CompatRule(
         "mpi-family",
         "Where the host offers an MPI: is it of the family that the image was built with?",
         "refuse where the loader takes one of another family, warn where the image's own stays in use",
@@ -180,7 +184,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
         "(Open MPI and MPICH have no ABI in common) and 14223 (the standard's: libmpi_abi)",
         _family,
     ),
-    Rule(
+    CompatRule(
         "mpi-age",
         "Where the host's MPI stands in: is its interface as new as that of the image's?",
         "warn",
@@ -189,14 +193,14 @@ NETWORK_RULES: tuple[Rule, ...] = (
         "4.3.0 do not",
         _mpi_age,
     ),
-    Rule(
+    CompatRule(
         "pmi",
         "Does srun, with the profile's flags, tell the image's MPI about the other ranks?",
         "warn",
         "open-mpi/ompi issue 13523: 5.0 under srun --mpi=pmi2 starts ranks that know of no other",
         _pmi,
     ),
-    Rule(
+    CompatRule(
         "slingshot",
         "On HPE Slingshot: do MPI and NCCL get a libfabric with the provider cxi?",
         "warn",
@@ -205,7 +209,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
         "docs.isambard.ac.uk, guide NCCL: on Slingshot it must be the plugin aws-ofi-nccl",
         _slingshot,
     ),
-    Rule(
+    CompatRule(
         "libcxi",
         "Where the image brings its own libcxi: is it no newer than the host's?",
         "warn",
@@ -213,7 +217,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
         "image no newer than the host is safe is our inference)",
         _libcxi,
     ),
-    Rule(
+    CompatRule(
         "one-libfabric",
         "Do MPI and plugin get the same libfabric?",
         "warn",
@@ -221,14 +225,14 @@ NETWORK_RULES: tuple[Rule, ...] = (
         "the wrong one was taken until it was preloaded",
         _one_fabric,
     ),
-    Rule(
+    CompatRule(
         "swap",
         "Where the host's libraries are captured: does the image take them?",
         "warn",
         "ld.so(8): DT_RPATH comes before LD_LIBRARY_PATH, DT_RUNPATH behind it",
         _swap,
     ),
-    Rule(
+    CompatRule(
         "hidden",
         "Do captured libraries of the host define all the versions of symbols that the image's of the same name do?",
         "warn",

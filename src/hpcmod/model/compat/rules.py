@@ -8,48 +8,59 @@ from collections.abc import Iterator
 from hpcmod.model.compat.gpu import GPU_RULES
 from hpcmod.model.compat.network import NETWORK_RULES
 from hpcmod.model.compat.stack import COLLECTIVES, DRIVER, MPI, PLUGIN
-from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, Finding, Loaded, Rule, Unmet, by_pair
+from hpcmod.model.compat.verdict import (
+    OK,
+    REFUSE,
+    UNKNOWN,
+    WARN,
+    Case,
+    CompatFinding,
+    CompatRule,
+    Loaded,
+    Unmet,
+    by_pair,
+)
 
 _OF_THE_DRIVER = re.compile(r"lib(?:cuda|nvidia-[\w-]+|nvcuvid|nvoptix)\.so(?:\..*)?")
 """Libraries that the driver brings, and --nv with it (nvliblist.conf of Apptainer 1.4.5)."""
 
 
-def _architecture(case: Case) -> Iterator[Finding]:
+def _architecture(case: Case) -> Iterator[CompatFinding]:
     image, machine, host = case.image.architecture, case.image.machine, case.host.architecture
     image = machine if image in ("", "unknown") else image
     if not image or not host:
-        yield Finding(
+        yield CompatFinding(
             UNKNOWN, "architecture", f"the image is for {image or 'unknown'}, this machine is {host or 'unknown'}"
         )
     elif image == host and machine in ("", host):
-        yield Finding(OK, "architecture", f"for {image}, as this machine")
+        yield CompatFinding(OK, "architecture", f"for {image}, as this machine")
     else:
         holds = f" and holds libraries for {machine}" if machine not in ("", image) else ""
         cure = f"Take an image that was built for {host}."
-        yield Finding(REFUSE, "architecture", f"the image is for {image}{holds}, this machine is {host}", cure)
+        yield CompatFinding(REFUSE, "architecture", f"the image is for {image}{holds}, this machine is {host}", cure)
 
 
-def _libraries(case: Case) -> Iterator[Finding]:
+def _libraries(case: Case) -> Iterator[CompatFinding]:
     for path, why in case.image.broken:
-        yield Finding(UNKNOWN, "libraries", f"{path} cannot be read: {why}")
+        yield CompatFinding(UNKNOWN, "libraries", f"{path} cannot be read: {why}")
     for one in case.loaded:
         driver = [name for name, _ in one.missing if _OF_THE_DRIVER.fullmatch(name)]
         others = [(name, by) for name, by in one.missing if name not in driver]
         if driver and not _gets_nvidia(case):
             found = f"{_named(one)} needs {_listed(driver)} of NVIDIA's driver, which containers do not get here"
-            yield Finding(UNKNOWN, "libraries", found)
+            yield CompatFinding(UNKNOWN, "libraries", found)
         if one.elsewhere:
             places = ", ".join(path for _, path in one.elsewhere[:5])
             found = f"{_named(one)} needs {places}, where the loader does not look: fine if the program has loaded it"
-            yield Finding(UNKNOWN, "libraries", found)
+            yield CompatFinding(UNKNOWN, "libraries", found)
         if others:
             yield _missing(case, one, others)
         elif not one.unmet and one.what != DRIVER:
             host = f", of which {len(one.from_host)} come from the host" if one.from_host else ""
-            yield Finding(OK, "libraries", f"{_named(one)} finds all it needs{host}")
+            yield CompatFinding(OK, "libraries", f"{_named(one)} finds all it needs{host}")
 
 
-def _missing(case: Case, one: Loaded, others: list[tuple[str, str]]) -> Finding:
+def _missing(case: Case, one: Loaded, others: list[tuple[str, str]]) -> CompatFinding:
     wanted = "; ".join(f"{name}, which {by} needs" for name, by in others[:5])
     found = f"{_named(one)} cannot be loaded, for the loader does not find {wanted}"
     host = [by for _, by in others if by in one.from_host]
@@ -58,7 +69,7 @@ def _missing(case: Case, one: Loaded, others: list[tuple[str, str]]) -> Finding:
         if host
         else "Build the image with them, or on a directory that its LD_LIBRARY_PATH or ld.so.conf names."
     )
-    return Finding(_level(case, one), "libraries", found + _doubt(case), cure)
+    return CompatFinding(_level(case, one), "libraries", found + _doubt(case), cure)
 
 
 def _doubt(case: Case) -> str:
@@ -66,13 +77,13 @@ def _doubt(case: Case) -> str:
     return "" if known else " (as far as is known: the image computes LD_LIBRARY_PATH when it starts)"
 
 
-def _versions(case: Case) -> Iterator[Finding]:
+def _versions(case: Case) -> Iterator[CompatFinding]:
     for one in case.loaded:
         for unmet in by_pair(one.unmet):
             level = _level(case, one)
             lacks = f"{unmet.provider} does not define {unmet.version}, which {unmet.wanted_by} needs"
             found = f"{_named(one)} cannot be loaded: {lacks}{_doubt(case)}"
-            yield Finding(level, "versions", found, _version_cure(case, one, unmet))
+            yield CompatFinding(level, "versions", found, _version_cure(case, one, unmet))
 
 
 def _version_cure(case: Case, one: Loaded, unmet: Unmet) -> str:
@@ -92,16 +103,18 @@ def _version_cure(case: Case, one: Loaded, unmet: Unmet) -> str:
     return "The image was put together from libraries that do not belong together: build it anew."
 
 
-def _libc(case: Case) -> Iterator[Finding]:
+def _libc(case: Case) -> Iterator[CompatFinding]:
     image = case.image
     if image.libc == "musl" and case.host.netstack:
         found = f"the image is built on musl, and {case.host.netstack}, searched first, holds libraries for glibc"
         cure = "Take an image of a distribution with glibc, or keep the host's out: netstack = 'off' in its easyconfig."
-        yield Finding(REFUSE if image.mpis or image.fabrics or image.plugins else WARN, "libc", found, cure)
+        yield CompatFinding(REFUSE if image.mpis or image.fabrics or image.plugins else WARN, "libc", found, cure)
     elif image.libc == "musl":
-        yield Finding(UNKNOWN, "libc", "built on musl, whose loader has rules of its own: libraries are not followed")
+        yield CompatFinding(
+            UNKNOWN, "libc", "built on musl, whose loader has rules of its own: libraries are not followed"
+        )
     elif not image.libc:
-        yield Finding(UNKNOWN, "libc", "no C library found in the image")
+        yield CompatFinding(UNKNOWN, "libc", "no C library found in the image")
 
 
 def _level(case: Case, one: Loaded) -> str:
@@ -138,22 +151,22 @@ def _listed(names: list[str]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[CompatRule, ...] = (
+    CompatRule(
         "architecture",
         "Are the image and its libraries made for the processors of this machine?",
         "refuse",
         "elf(5): e_machine; SIF specification: architecture of the primary partition",
         _architecture,
     ),
-    Rule(
+    CompatRule(
         "libc",
         "Is the image built on glibc, where libraries of the host are to be loaded in it?",
         "refuse; warn where no MPI, libfabric or plugin is found in it",
         "openwall.com/lists/musl/2019/02/26/4: what was compiled for glibc has to be compiled anew",
         _libc,
     ),
-    Rule(
+    CompatRule(
         "libraries",
         "Does the loader find every library that the image's MPI, libfabric and network plugins need, with the host's "
         "in their places?",
@@ -162,7 +175,7 @@ RULES: tuple[Rule, ...] = (
         "ld.so(8) of glibc 2.36, the order of search",
         _libraries,
     ),
-    Rule(
+    CompatRule(
         "versions",
         "Does each of these libraries define the versions of symbols that the others need?",
         "refuse; warn for what a program does without, for a plugin where there is no Slingshot and no library of the "

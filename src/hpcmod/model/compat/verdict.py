@@ -15,7 +15,7 @@ OK, WARN, REFUSE, UNKNOWN = "ok", "warn", "refuse", "unknown"
 
 
 @dataclass(frozen=True)
-class Finding:
+class CompatFinding:
     """What one rule says."""
 
     level: str
@@ -30,7 +30,7 @@ class Finding:
 class Verdict:
     """All findings about an image, and what they come to."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CompatFinding, ...]
 
     @property
     def level(self) -> str:
@@ -38,7 +38,7 @@ class Verdict:
         levels = {one.level for one in self.findings}
         return REFUSE if REFUSE in levels else WARN if WARN in levels else OK
 
-    def at(self, level: str) -> tuple[Finding, ...]:
+    def at(self, level: str) -> tuple[CompatFinding, ...]:
         """Give the findings of a level."""
         return tuple(one for one in self.findings if one.level == level)
 
@@ -121,7 +121,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Rule:
+class CompatRule:
     """One question, and where its answer comes from."""
 
     name: str
@@ -129,10 +129,10 @@ class Rule:
     levels: str
     """What it can say, for people."""
     source: str
-    judge: Callable[[Case], Iterator[Finding]]
+    judge: Callable[[Case], Iterator[CompatFinding]]
 
 
-def judge(case: Case, rules: Iterable[Rule]) -> Verdict:
+def judge(case: Case, rules: Iterable[CompatRule]) -> Verdict:
     """Ask every rule, in their order."""
     return Verdict(tuple(finding for rule in rules for finding in rule.judge(case)))
 

@@ -122,7 +122,7 @@ def find_library(name: str, files: Files, search: Search) -> str:
     return found.path if found else ""
 
 
-def is_program(elf: ElfFile) -> bool:
+def is_executable_name(elf: ElfFile) -> bool:
     """Say whether a file is one to run, rather than a library."""
     return bool(elf.interpreter) and not elf.soname  # libc.so.6 can be run as well, and is a library
 
@@ -152,7 +152,7 @@ class _Walk:
             self.missing.append((path, ""))
             return
         # The kernel tells a program its real place; a library has the path by which it was opened.
-        place = self.files.real(path) if is_program(elf) else path
+        place = self.files.real(path) if is_executable_name(elf) else path
         self._machine = self._machine or (elf.machine, elf.bits)
         self._add(Library(path, place, self.files.real(path), elf), None)
 
@@ -214,7 +214,7 @@ class _Walk:
         while by is not None:
             chain.append(by)
             by = by.by
-        if main is not None and main not in chain and is_program(main.library.elf):
+        if main is not None and main not in chain and is_executable_name(main.library.elf):
             chain.append(main)
         for one in chain:
             if not one.library.elf.runpath:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import version_key
-from hpcmod.model.libraries.loader import Closure, Library, is_glibc, is_program
+from hpcmod.model.libraries.loader import Closure, Library, is_executable_name, is_glibc
 from hpcmod.model.strict_json import JsonObject, load_json
 
 RECORD = "record.json"
@@ -98,7 +98,7 @@ def make_capture(roots: Sequence[Root], closure: Closure, *, leave_out: Sequence
     """
     names = {RECORD: RECORD}
     stays = {one.real for one in closure.libraries if is_glibc(one) or _is_one_of(one, leave_out)}
-    copied = [one for one in closure.libraries if one.real not in stays and not is_program(one.elf)]
+    copied = [one for one in closure.libraries if one.real not in stays and not is_executable_name(one.elf)]
     if not copied:
         raise BadInputError("there is nothing to copy: glibc's libraries stay the container's", "Name another library.")
     return Capture(
@@ -173,7 +173,7 @@ def _warnings(library: Library) -> Iterable[str]:
         yield f"{library.real} is of Open MPI, whose components (mca_*.so) are opened by path: they are not captured"
 
 
-def record_values(capture: Capture) -> dict[str, Any]:
+def netstack_values(capture: Capture) -> dict[str, Any]:
     """Make the values of a record, for JSON."""
     libraries = [
         {**asdict(one), "needs": [{"library": name, "version": version} for name, version in one.needs]}
@@ -186,11 +186,11 @@ def record_values(capture: Capture) -> dict[str, Any]:
 
 def render_record(capture: Capture, *, version: str, time: str) -> str:
     """Render the record, a JSON object."""
-    values = {"record": RECORD_VERSION, "hpcmod": version, "time": time, **record_values(capture)}
+    values = {"record": RECORD_VERSION, "hpcmod": version, "time": time, **netstack_values(capture)}
     return json.dumps(values, indent=1) + "\n"
 
 
-def parse_record(text: bytes, where: str) -> Capture:
+def parse_netstack(text: bytes, where: str) -> Capture:
     """Parse a record.
 
     Raises

@@ -11,13 +11,13 @@ from hpcmod.model.condition import ALWAYS, Condition
 from hpcmod.model.libraries.netstack import IN_CONTAINER
 from hpcmod.model.site import LAUNCHERS, Binds, Tunable
 from hpcmod.model.text import check_plain
-from hpcmod.model.trust import Rule, parse_rules
+from hpcmod.model.trust import TrustRule, parse_rules
 
 Check = Callable[[Any], Any]
 """Raises ValueError or HpcmodError."""
 
 
-def text(value: Any) -> str:
+def check_text(value: Any) -> str:
     """Take a text of one line that is not empty."""
     if not isinstance(value, str) or not value:
         raise ValueError("must be a text that is not empty")
@@ -26,26 +26,26 @@ def text(value: Any) -> str:
 
 def text_or_nothing(value: Any) -> str:
     """Take a text of one line that may be empty."""
-    return "" if value == "" else text(value)
+    return "" if value == "" else check_text(value)
 
 
 def slurm_release(value: Any) -> str:
     """Take a release of Slurm: year and month."""
-    if not re.fullmatch(r"\d\d\.\d\d", text(value)):
+    if not re.fullmatch(r"\d\d\.\d\d", check_text(value)):
         raise ValueError(f"must be a release such as 24.11, found {value!r}")
-    return text(value)
+    return check_text(value)
 
 
 def texts(value: Any) -> tuple[str, ...]:
     """Take a list of texts."""
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise ValueError("must be a list of texts")
-    return tuple(text(item) for item in value)
+    return tuple(check_text(item) for item in value)
 
 
 def option(value: Any) -> str:
     """Take an option of a command."""
-    if not text(value).startswith("-"):
+    if not check_text(value).startswith("-"):
         raise ValueError(f"must be an option, which begins with -, found {value!r}")
     return str(value)
 
@@ -57,7 +57,7 @@ def options(value: Any) -> tuple[str, ...]:
 
 def path(value: Any) -> str:
     """Take an absolute path."""
-    if not text(value).startswith("/"):
+    if not check_text(value).startswith("/"):
         raise ValueError(f"must be an absolute path, found {value!r}")
     return str(value)
 
@@ -69,7 +69,7 @@ def paths(value: Any) -> tuple[str, ...]:
 
 def place(value: Any) -> str:
     """Take an absolute path that may begin with a variable, as $HOME/x does."""
-    if not re.match(r"/|\$\{?[A-Za-z_]", text(value)):
+    if not re.match(r"/|\$\{?[A-Za-z_]", check_text(value)):
         raise ValueError(f"must be an absolute path or begin with a variable, found {value!r}")
     return str(value)
 
@@ -89,7 +89,7 @@ def count(value: Any) -> int:
 def cores(value: Any) -> tuple[int, ...]:
     """Take numbers of cores as Linux writes them: `0-6` or `0,8,16-17`."""
     found: list[int] = []
-    for part in text(value).split(","):
+    for part in check_text(value).split(","):
         ends = re.fullmatch(r" *(\d{1,5})(?:-(\d{1,5}))? *", part)
         if not ends or int(ends[2] or ends[1]) < int(ends[1]):
             raise ValueError(f"must be numbers of cores, as 0-6 or 0,8,16-17, found {value!r}")
@@ -140,7 +140,7 @@ def binds(*, required: bool) -> Check:
     def check(value: Any) -> Binds:
         if not isinstance(value, list):
             raise ValueError("must be a list of bind paths, or of lists of alternatives")
-        groups = (texts(item) if isinstance(item, list) else (text(item),) for item in value)
+        groups = (texts(item) if isinstance(item, list) else (check_text(item),) for item in value)
         return tuple(tuple(Bind.parse(item, required=required) for item in group) for group in groups if group)
 
     return check
@@ -172,7 +172,7 @@ def variables(value: Any) -> tuple[tuple[str, str], ...]:
     """Take a table of environment variables."""
     for name, item in _table(value).items():
         _check_variable_name(name)
-        text(item)
+        check_text(item)
     return tuple(value.items())
 
 
@@ -198,18 +198,18 @@ def _cases(name: str, item: Any) -> tuple[Tunable, ...]:
 
 def _tunable(name: str, item: Any) -> Tunable:
     if not isinstance(item, dict):
-        return Tunable(name, text(item))
+        return Tunable(name, check_text(item))
     if not {"value"} < set(item) <= {"value", "when", "why"}:
         raise ValueError(f'{name} must be a text, or {{ value = "...", when = "...", why = "..." }}')
-    condition = Condition.parse(text(item["when"])) if "when" in item else ALWAYS
-    return Tunable(name, text(item["value"]), condition, text(item["why"]) if "why" in item else "")
+    condition = Condition.parse(check_text(item["when"])) if "when" in item else ALWAYS
+    return Tunable(name, check_text(item["value"]), condition, check_text(item["why"]) if "why" in item else "")
 
 
 def reasons(value: Any) -> tuple[tuple[str, str], ...]:
     """Take a table of launchers, each with the reason why it is refused."""
     for name, reason in _table(value).items():
         one_of(*LAUNCHERS)(name)
-        text(reason)
+        check_text(reason)
     return tuple(value.items())
 
 
@@ -231,12 +231,12 @@ def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
 
 def compression(value: Any) -> str:
     """Take the name of a compressor, and its level behind a colon."""
-    if not re.fullmatch(r"(zstd|gzip|lz4|none)(:\d{1,2})?", text(value)):
+    if not re.fullmatch(r"(zstd|gzip|lz4|none)(:\d{1,2})?", check_text(value)):
         raise ValueError(f"must be zstd, gzip, lz4 or none, and a level behind a colon, found {value!r}")
     return str(value)
 
 
-def rules(value: Any) -> tuple[Rule, ...]:
+def rules(value: Any) -> tuple[TrustRule, ...]:
     """Take a list of tables, each a rule of trust."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ValueError("must be a list of tables")

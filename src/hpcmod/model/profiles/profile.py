@@ -175,7 +175,7 @@ def make_site(profiles: Sequence[Profile]) -> Site:
     BadInputError
         If the default node type is none of them: one may be in the profile that is extended.
     """
-    merged = merge(profiles)
+    merged = merge_profiles(profiles)
     usual, known = merged.get("nodes.default"), list(_named(merged, "nodes"))
     if usual and usual not in known:
         raise BadInputError(
@@ -202,7 +202,7 @@ def make_site(profiles: Sequence[Profile]) -> Site:
     )
 
 
-def merge(profiles: Sequence[Profile]) -> dict[str, Any]:
+def merge_profiles(profiles: Sequence[Profile]) -> dict[str, Any]:
     """Merge the values of profiles by dotted key, the most general first; what one is detected by is its own alone."""
     merged: dict[str, Any] = {}
     for profile in profiles:
@@ -215,7 +215,7 @@ def merge(profiles: Sequence[Profile]) -> dict[str, Any]:
 
 
 def merge_written(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Merge profiles as `merge` does, into the nested values of one TOML file that extends no other."""
+    """Merge profiles as `merge_profiles` does, into the nested values of one TOML file that extends no other."""
     merged: dict[str, Any] = {}
     for profile in profiles:
         for key, value in profile.written.items():

@@ -23,10 +23,10 @@ class Key:
 
 
 SCHEMA: Mapping[str, Key] = {
-    "name": Key(check.text, "text", "the only key that must be there", "name"),
-    "description": Key(check.text, "text", "one line, for people", "description"),
+    "name": Key(check.check_text, "text", "the only key that must be there", "name"),
+    "description": Key(check.check_text, "text", "one line, for people", "description"),
     "extends": Key(
-        check.text,
+        check.check_text,
         "text",
         "name or file of a profile to start from, or `machine`: the one that would be used without this file. A key "
         "given here replaces that one's; tables are added to, entry by entry",
@@ -78,7 +78,7 @@ SCHEMA: Mapping[str, Key] = {
         "compression",
     ),
     "images.cache": Key(check.place, "path", "cache of what comes from registries; may hold variables", "cache"),
-    "images.cache_group": Key(check.text, "text", "group that shares the cache", "cache_group"),
+    "images.cache_group": Key(check.check_text, "text", "group that shares the cache", "cache_group"),
     "trust.needs": Key(
         parse_needs,
         "list of `digest`, `checksum`, `signature`",
@@ -167,9 +167,9 @@ SCHEMA: Mapping[str, Key] = {
         "where large caches (models, data sets) belong instead of `$HOME`; may hold variables",
         "cache_root",
     ),
-    "module.family": Key(check.text, "text", "no two modules of one family are loaded together", "family"),
+    "module.family": Key(check.check_text, "text", "no two modules of one family are loaded together", "family"),
     "nodes.default": Key(
-        check.text, "text", "the node type that a job gets unless it says otherwise", "default_node_type"
+        check.check_text, "text", "the node type that a job gets unless it says otherwise", "default_node_type"
     ),
     "nodes.*.cores": Key(check.count, "number", "physical cores that a job may use"),
     "nodes.*.threads_per_core": Key(check.count, "number", "hardware threads of a core"),
@@ -206,13 +206,15 @@ SCHEMA: Mapping[str, Key] = {
         "`mask`, `cores`, `socket` or `none`",
         "`mask`: the masks computed from `gpu_cores`; `cores`, `socket`: srun's own; `none`: left to Slurm",
     ),
-    "launcher.distribution": Key(check.text, "text", "value of srun's `--distribution`"),
+    "launcher.distribution": Key(check.check_text, "text", "value of srun's `--distribution`"),
     "launcher.cpus_per_gpu": Key(check.count, "number", "CPUs that a job must ask for with each GPU"),
     "launcher.mpi": Key(
         check.texts, "list of texts", "types of MPI that srun offers, as `srun --mpi=list` names them: pmix, pmi2, ..."
     ),
     "launcher.mpi_default": Key(
-        check.text, "text", "`--mpi` for images whose MPI is not known or needs none; without it, srun's own default"
+        check.check_text,
+        "text",
+        "`--mpi` for images whose MPI is unknown or needs none; default: that of srun",
     ),
     "launcher.refused": Key(check.reasons, "table of texts", "launchers that must not be used here, with the reason"),
     "launcher.discouraged": Key(

@@ -10,7 +10,7 @@ from hpcmod.catalogue.admin.move import move_catalogue
 from hpcmod.catalogue.journal import read_journal
 from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.store import Catalogue, open_catalogue
-from hpcmod.catalogue.whole import verify_container
+from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.catalogue import lifecycle as rules

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.foreign.lumi_eb import convert_easyconfig, import_lumi_eb
-from hpcmod.catalogue.foreign.outcome import Converted, Outcome, Refused
+from hpcmod.catalogue.foreign.outcome import ImportedEasyconfig, Outcome, Refused
 from hpcmod.errors import BadInputError
 from tests.foreign_recipes import LUMI, LUMI_NAME, write_lumi
 
@@ -68,7 +68,7 @@ def test_lua_that_ours_does_not_stand_for_is_named() -> None:
 
 
 def test_of_two_files_that_make_one_module_the_one_called_like_it_is_taken(outcomes: tuple[Outcome, ...]) -> None:
-    assert [one.origin.rpartition("/")[2] for one in outcomes if isinstance(one, Converted)] == [PATH.name]
+    assert [one.origin.rpartition("/")[2] for one in outcomes if isinstance(one, ImportedEasyconfig)] == [PATH.name]
     assert "would make PyTorch/2.7.1" in reason(outcomes, "exampleVenv-20250827.eb")
 
 

@@ -3,23 +3,27 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.catalogue.foreign.outcome import (
-    Converted,
+    ImportedEasyconfig,
     Refused,
     choose_commands,
     secure_homepage,
-    settle,
+    settle_names,
     shorten,
 )
 from hpcmod.model.spec import HOST_COMMANDS
 from hpcmod.render.easyconfig import EasyconfigText
 
 
-def made(name: str, version: str, *namespace: str) -> Converted:
-    return Converted(f"{'/'.join(namespace)}/{name}", EasyconfigText(name, version, "x.sif", "x"), namespace=namespace)
+def made(name: str, version: str, *namespace: str) -> ImportedEasyconfig:
+    return ImportedEasyconfig(
+        f"{'/'.join(namespace)}/{name}", EasyconfigText(name, version, "x.sif", "x"), namespace=namespace
+    )
 
 
-def modules(*outcomes: Converted) -> list[str]:
-    return [one.easyconfig.module if isinstance(one, Converted) else "refused" for one in settle(outcomes)]
+def modules(*outcomes: ImportedEasyconfig) -> list[str]:
+    return [
+        one.easyconfig.module if isinstance(one, ImportedEasyconfig) else "refused" for one in settle_names(outcomes)
+    ]
 
 
 def test_names_that_clash_get_what_stands_before_them() -> None:
@@ -39,14 +43,14 @@ def test_versions_of_one_tool_do_not_clash() -> None:
 
 
 def test_the_second_that_makes_a_module_is_refused_and_names_the_first() -> None:
-    first, second = settle([made("a", "1", "x"), made("a", "1", "x")])
-    assert isinstance(first, Converted)
+    first, second = settle_names([made("a", "1", "x"), made("a", "1", "x")])
+    assert isinstance(first, ImportedEasyconfig)
     assert isinstance(second, Refused)
     assert first.origin in second.reason
 
 
 def test_refusals_stay_as_they_are() -> None:
-    assert settle([Refused("x", "y")]) == (Refused("x", "y"),)
+    assert settle_names([Refused("x", "y")]) == (Refused("x", "y"),)
 
 
 def test_commands_come_once_and_none_hides_the_hosts() -> None:

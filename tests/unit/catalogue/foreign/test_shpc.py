@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.foreign.outcome import Converted, Outcome, Refused
+from hpcmod.catalogue.foreign.outcome import ImportedEasyconfig, Outcome, Refused
 from hpcmod.catalogue.foreign.shpc import import_shpc
 from tests.foreign_recipes import SAMTOOLS, SHPC, A, B, C, write_shpc, write_tree
 
@@ -14,8 +14,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, ...]:
     return import_shpc([write_shpc(tmp_path_factory.mktemp("shpc"))])
 
 
-def made(outcomes: tuple[Outcome, ...], module: str) -> Converted:
-    (found,) = (one for one in outcomes if isinstance(one, Converted) and one.easyconfig.module == module)
+def made(outcomes: tuple[Outcome, ...], module: str) -> ImportedEasyconfig:
+    (found,) = (one for one in outcomes if isinstance(one, ImportedEasyconfig) and one.easyconfig.module == module)
     return found
 
 
@@ -99,7 +99,7 @@ def test_hundreds_of_aliases_are_all_wrapped(outcomes: tuple[Outcome, ...]) -> N
 
 
 def test_tools_of_the_same_name_are_told_apart(outcomes: tuple[Outcome, ...]) -> None:
-    modules = {one.easyconfig.module for one in outcomes if isinstance(one, Converted)}
+    modules = {one.easyconfig.module for one in outcomes if isinstance(one, ImportedEasyconfig)}
     assert {"biocontainers-samtools/1.10", "other-samtools/1.10"} <= modules
     assert "samtools/1.10" not in modules
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.foreign.outcome import Converted, Refused
+from hpcmod.catalogue.foreign.outcome import ImportedEasyconfig, Refused
 from hpcmod.catalogue.foreign.sif import describe_sif, import_sif
 from hpcmod.errors import BadInputError
 from hpcmod.model.facts import ImageFacts, Package, PythonFacts
@@ -92,7 +92,7 @@ def test_each_is_hashed_as_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.M
         return nullcontext(lambda _, __: None)
 
     outcomes = import_sif([tmp_path], watch)
-    assert isinstance(one := next(outcomes), Converted)
+    assert isinstance(one := next(outcomes), ImportedEasyconfig)
     assert hashed == ["hashing x_1.sif"]
     assert len(one.easyconfig.checksum) == 64
 

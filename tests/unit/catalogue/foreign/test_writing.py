@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.foreign.outcome import Converted, Refused
-from hpcmod.catalogue.foreign.writing import Row, write_easyconfigs
+from hpcmod.catalogue.foreign.outcome import ImportedEasyconfig, Refused
+from hpcmod.catalogue.foreign.writing import ImportRow, write_easyconfigs
 from hpcmod.render.easyconfig import EasyconfigText
 
-ONE = Converted("from/x.lua", EasyconfigText("Tool", "1", "x.sif", "x"), ("a", "b"), ("c",))
+ONE = ImportedEasyconfig("from/x.lua", EasyconfigText("Tool", "1", "x.sif", "x"), ("a", "b"), ("c",))
 PATH = "t/Tool/Tool-1.eb"
 
 
-def write(directory: Path, *, force: bool = False, dry_run: bool = False) -> Row:
+def write(directory: Path, *, force: bool = False, dry_run: bool = False) -> ImportRow:
     (row,) = write_easyconfigs([ONE], directory, verb="hpcmod import x", force=force, dry_run=dry_run)
     return row
 
@@ -54,4 +54,6 @@ def test_what_cannot_be_written_is_refused(change: dict[str, str], tmp_path: Pat
 
 
 def test_a_refusal_is_a_row(tmp_path: Path) -> None:
-    assert list(write_easyconfigs([Refused("x", "why")], tmp_path, verb="x")) == [Row("refused", "x", reason="why")]
+    assert list(write_easyconfigs([Refused("x", "why")], tmp_path, verb="x")) == [
+        ImportRow("refused", "x", reason="why")
+    ]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.change import changing, refresh
+from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.renderings.kept import home_of, installed_files, read_files, read_module
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.whole import verify_container
+from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError
 from tests.unit.catalogue.rendered import at, make_rendered, visible
@@ -33,7 +33,7 @@ def damage(shop: Catalogue) -> set[str]:
 
 def rebuild(shop: Catalogue) -> None:
     with changing(shop, ADA):
-        refresh(shop, ADA)
+        refresh_index(shop, ADA)
 
 
 def test_a_copied_catalogue_is_noticed_and_repaired_by_a_rebuild(shop: Catalogue, tmp_path: Path) -> None:

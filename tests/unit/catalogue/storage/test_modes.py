@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.sharing import make_catalogue
-from hpcmod.catalogue.storage.modes import find_wrong_modes, fix_modes, settle
+from hpcmod.catalogue.storage.modes import find_wrong_modes, fix_modes, set_modes
 from hpcmod.catalogue.store import Catalogue, open_catalogue
 from tests.catalogues import make_record
 from tests.unit.catalogue.stage import add, make_shop
@@ -28,7 +28,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Catalogue:
     catalogue = Catalogue(tmp_path / "shop")
     make_catalogue(catalogue)
     (catalogue.directory / "catalogue.json").chmod(request.param & 0o666)
-    settle(catalogue, [])
+    set_modes(catalogue, [])
     add(catalogue, make_record("Toy/1.0"))
     list(fix_modes(catalogue, find_wrong_modes(catalogue)))
     return open_catalogue(catalogue.directory)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.storage.trash import check_removable, delete_trash, move, moves_back, moves_out, trash_of
+from hpcmod.catalogue.storage.trash import check_removable, delete_trash, move_to_trash, moves_back, moves_out, trash_of
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError
 
@@ -19,16 +19,16 @@ def shop(tmp_path: Path) -> Catalogue:
 def test_files_go_and_come_back_however_often_it_is_done(shop: Catalogue) -> None:
     out = moves_out(7, ["images/a.sif"])
     for _ in range(2):
-        move(shop, out)
+        move_to_trash(shop, out)
         assert not (shop.images / "a.sif").exists()
     back = moves_back(shop, 7, ["images/a.sif"])
     for _ in range(2):
-        move(shop, back)
+        move_to_trash(shop, back)
         assert (shop.images / "a.sif").read_text() == "a"
 
 
 def test_what_was_deleted_does_not_come_back(shop: Catalogue) -> None:
-    move(shop, moves_out(7, ["images/a.sif"]))
+    move_to_trash(shop, moves_out(7, ["images/a.sif"]))
     assert delete_trash(shop, older_than=0) == []
     assert [path.name for path in trash_of(shop)] == ["7"]
     assert delete_trash(shop, older_than=float("inf")) == []
@@ -37,7 +37,7 @@ def test_what_was_deleted_does_not_come_back(shop: Catalogue) -> None:
 
 
 def test_a_place_that_is_taken_again_is_not_overwritten(shop: Catalogue) -> None:
-    move(shop, moves_out(7, ["images/a.sif"]))
+    move_to_trash(shop, moves_out(7, ["images/a.sif"]))
     (shop.images / "a.sif").write_text("new")
     with pytest.raises(BadInputError, match=r"images/a\.sif exists again"):
         moves_back(shop, 7, ["images/a.sif"])

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.check.easyconfigs.context import EasyconfigFault
 from hpcmod.check.easyconfigs.files import find_recipes
-from hpcmod.check.easyconfigs.lint import lint_recipe
-from hpcmod.check.easyconfigs.look import RecipeFault
+from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.errors import BadInputError
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
 from tests.foreign_recipes import LUMI, LUMI_NAME, MANY, ODD_ALIASES, SAME_LATEST, SAMTOOLS, SHPC, UNPINNED, A
@@ -27,8 +27,8 @@ LUMI_RIGHT = LUMI.replace("/runscripts::", "/runscripts:").replace("create_conta
 LUMI_RIGHT = LUMI_RIGHT.replace("skipsteps", f"checksums = ['{'a' * 64}']\nskipsteps")
 
 
-def lint(text: str, path: Path = OURS_PATH) -> tuple[RecipeFault, ...]:
-    return lint_recipe(text, path, exists=lambda name: name != "/dead")
+def lint(text: str, path: Path = OURS_PATH) -> tuple[EasyconfigFault, ...]:
+    return lint_easyconfig(text, path, exists=lambda name: name != "/dead")
 
 
 def rules(text: str, path: Path = OURS_PATH) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 import requests
 
 from hpcmod.image.web.client import Answer, Client
-from hpcmod.model.oci import Descriptor
+from hpcmod.model.oci import OciDescriptor
 from tests.unit.image.file_server import Server, serve
 
 CONTENT = bytes(range(256)) * 4000  # a megabyte: several chunks
@@ -17,8 +17,8 @@ CONTENT = bytes(range(256)) * 4000  # a megabyte: several chunks
 Ask = Callable[[str, dict[str, str]], AbstractContextManager[Answer]]
 
 
-def blob_of(content: bytes) -> Descriptor:
-    return Descriptor("application/octet-stream", f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
+def blob_of(content: bytes) -> OciDescriptor:
+    return OciDescriptor("application/octet-stream", f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
 
 
 @contextmanager

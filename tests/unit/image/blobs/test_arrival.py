@@ -9,9 +9,9 @@ import pytest
 
 from hpcmod.errors import RemoteError, VerificationError
 from hpcmod.image.blobs.arrival import Arrival, open_growing
-from hpcmod.model.oci import Descriptor
+from hpcmod.model.oci import OciDescriptor
 
-BLOB = Descriptor("application/octet-stream", f"sha256:{0:064x}", 10)
+BLOB = OciDescriptor("application/octet-stream", f"sha256:{0:064x}", 10)
 
 
 @pytest.fixture

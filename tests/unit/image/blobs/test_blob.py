@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.errors import NotFoundError, RemoteError, VerificationError
 from hpcmod.image.blobs.blob import Pull, Stopped
-from hpcmod.model.oci import Descriptor
+from hpcmod.model.oci import OciDescriptor
 from tests.unit.image.blobs.blobs import CONTENT, Ask, blob_of, serving
 from tests.unit.image.file_server import Answer
 
@@ -27,7 +27,7 @@ class Sink:
             self.stop.set()
 
 
-def pull(ask: Ask, sink: Sink, blob: Descriptor | None = None) -> Pull:
+def pull(ask: Ask, sink: Sink, blob: OciDescriptor | None = None) -> Pull:
     return Pull(blob or blob_of(CONTENT), ask=ask, where="x", sink=sink, stop=sink.stop, tell=sink.said.append)
 
 
@@ -77,11 +77,11 @@ def test_a_leftover_that_is_wrong_is_found_by_the_digest() -> None:
 @pytest.mark.parametrize(
     ("blob", "said"),
     [
-        (Descriptor("x", blob_of(CONTENT).digest, len(CONTENT) - 1), "the server says that it has"),
-        (Descriptor("x", blob_of(CONTENT).digest, len(CONTENT) + 1), "the server says that it has"),
+        (OciDescriptor("x", blob_of(CONTENT).digest, len(CONTENT) - 1), "the server says that it has"),
+        (OciDescriptor("x", blob_of(CONTENT).digest, len(CONTENT) + 1), "the server says that it has"),
     ],
 )
-def test_a_length_that_was_not_promised_ends_it_before_a_byte_is_handed_on(blob: Descriptor, said: str) -> None:
+def test_a_length_that_was_not_promised_ends_it_before_a_byte_is_handed_on(blob: OciDescriptor, said: str) -> None:
     with serving() as (_, ask):
         with pytest.raises(VerificationError, match=said):
             pull(ask, sink := Sink(), blob).run()
@@ -92,7 +92,7 @@ def test_more_than_was_promised_ends_it_where_the_server_tells_no_length() -> No
     with serving() as (server, ask):
         server.answers = [Answer(chunked=True)]
         with pytest.raises(VerificationError, match="sends more than"):
-            pull(ask, Sink(), Descriptor("x", blob_of(CONTENT).digest, HALF)).run()
+            pull(ask, Sink(), OciDescriptor("x", blob_of(CONTENT).digest, HALF)).run()
 
 
 def test_a_blob_that_is_not_there_is_said_at_once() -> None:

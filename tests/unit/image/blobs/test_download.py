@@ -11,7 +11,7 @@ from hpcmod.errors import HpcmodError, NotFoundError, VerificationError
 from hpcmod.image.blobs.download import Downloads
 from hpcmod.image.blobs.tally import Tally
 from hpcmod.image.cache import Cache
-from hpcmod.model.oci import Descriptor
+from hpcmod.model.oci import OciDescriptor
 from tests.unit.image.blobs.blobs import CONTENT, Ask, blob_of, serving
 from tests.unit.image.file_server import Answer, Server
 
@@ -26,7 +26,7 @@ def cache(tmp_path: Path) -> Cache:
 
 
 @contextmanager
-def downloads(cache: Cache, ask: Ask, *blobs: Descriptor) -> Iterator[Downloads]:
+def downloads(cache: Cache, ask: Ask, *blobs: OciDescriptor) -> Iterator[Downloads]:
     tally = Tally("x", {blob.digest: blob.size for blob in blobs})
     with Downloads(cache, ask, blobs=blobs, tally=tally, tell=lambda _: None) as made:
         yield made
@@ -84,7 +84,7 @@ def test_several_come_and_each_server_is_asked_once_whoever_reads(cache: Cache) 
     with many(contents) as (servers, ask), downloads(cache, ask, *blobs) as made:
         found: dict[str, bytes] = {}
 
-        def read(blob: Descriptor) -> None:
+        def read(blob: OciDescriptor) -> None:
             with made.open(blob) as stream:
                 found[blob.digest] = stream.read()
 
@@ -98,7 +98,7 @@ def test_several_come_and_each_server_is_asked_once_whoever_reads(cache: Cache) 
 
 
 def test_one_that_is_wrong_is_an_error_and_leaves_nothing_under_its_name(cache: Cache) -> None:
-    wrong = Descriptor("x", f"sha256:{0:064x}", len(CONTENT))
+    wrong = OciDescriptor("x", f"sha256:{0:064x}", len(CONTENT))
     with serving() as (server, ask):
         server.path = f"/blobs/{wrong.digest}"
         with downloads(cache, ask, wrong) as made:

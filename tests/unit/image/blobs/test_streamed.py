@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.errors import VerificationError
 from hpcmod.image.blobs.streamed import open_stream
-from hpcmod.model.oci import Descriptor
+from hpcmod.model.oci import OciDescriptor
 from tests.unit.image.blobs.blobs import CONTENT, blob_of, serving
 from tests.unit.image.file_server import Answer
 
@@ -34,7 +34,7 @@ def test_goes_on_after_a_connection_that_broke() -> None:
 
 
 def test_the_end_is_not_handed_out_if_the_digest_is_another() -> None:
-    wrong = Descriptor("x", f"sha256:{0:064x}", len(CONTENT))
+    wrong = OciDescriptor("x", f"sha256:{0:064x}", len(CONTENT))
     with serving() as (server, ask):
         server.path = f"/blobs/{wrong.digest}"
         with open_stream(wrong, ask=ask, what="x", tell=pytest.fail, count=lambda _: None) as stream:

@@ -12,7 +12,7 @@ from hpcmod.errors import BadInputError, HpcmodError, NoSpaceError, NotFoundErro
 from hpcmod.image.engines.apptainer import Apptainer
 from hpcmod.image.engines.buildah import Buildah
 from hpcmod.image.engines.docker import Docker
-from hpcmod.image.engines.engine import Source
+from hpcmod.image.engines.engine import BuildSource
 from hpcmod.image.engines.place import Place, open_place
 from hpcmod.image.engines.podman import Podman
 from hpcmod.model.reference import ImageReference
@@ -42,8 +42,8 @@ def stand_in(directory: Path, name: str, script: str) -> None:
     program.chmod(0o755)
 
 
-def source(place: Place, base: str = "") -> Source:
-    return Source(place.context, place.context / "file", ImageReference.parse(base) if base else None)
+def source(place: Place, base: str = "") -> BuildSource:
+    return BuildSource(place.context, place.context / "file", ImageReference.parse(base) if base else None)
 
 
 def told(place: Place) -> list[str]:

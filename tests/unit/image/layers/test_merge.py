@@ -8,7 +8,7 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.layers.layer_tree import LayerTree
-from hpcmod.image.layers.merge import Hidden, Record, merge, missing, read_layer, read_missing
+from hpcmod.image.layers.merge import Hidden, Record, merge_layers, missing, read_layer, read_missing
 from hpcmod.image.layers.tar import walk
 from hpcmod.image.squashfs.tree import FileData, Node
 from tests.oci_corpus import CASES, CHAR, LayerEntries, Member, d, f, gone, hard, link, node, opaque, tar_bytes
@@ -39,7 +39,7 @@ def unpacked(layers: Sequence[LayerEntries], *, squash_owners: bool = True) -> t
         records = read_layer(walk([tar_bytes(layer)]), hidden, add_file=store.add, squash_owners=squash_owners)
         hidden.add(records)
         read.insert(0, records)
-    tree = merge(read, mtime=7)
+    tree = merge_layers(read, mtime=7)
     needed = missing(tree.root)
     for layer, records in zip(layers, read):
         read_missing(walk([tar_bytes(layer)]), records, needed, store.add)

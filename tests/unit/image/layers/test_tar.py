@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError, HpcmodError, VerificationError
-from hpcmod.image.layers.tar import Entry, clean, walk
+from hpcmod.image.layers.tar import TarEntry, clean, walk
 from tests.integration.conftest import THOROUGH
 from tests.oci_corpus import CASES, SPARSE, Member, d, f, hard, header, link, padded, pax_record, sealed, tar_bytes
 from tests.unit.image.tar_fuzz import try_image
@@ -21,7 +21,7 @@ from tests.unit.image.tar_fuzz import try_image
 ONE = tar_bytes([f("a", "one")])
 
 
-def read(*tars: bytes) -> list[Entry]:
+def read(*tars: bytes) -> list[TarEntry]:
     return list(walk(tars))
 
 

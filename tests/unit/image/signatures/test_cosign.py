@@ -10,7 +10,7 @@ from hpcmod.errors import BadInputError, HpcmodError, UnknownKeyError, Untrusted
 from hpcmod.image.signatures.cosign import Signature, check_signatures, fetch_signatures
 from hpcmod.image.web.repository import Access
 from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import Rule
+from hpcmod.model.trust import TrustRule
 from tests.registry import Registry
 from tests.signatures import KeyPair, make_key, push_signature, signed_text
 
@@ -33,7 +33,7 @@ IMAGE = ImageReference.parse(f"docker://h.io/x:2.0@{DIGEST}")
 
 def check(signatures: list[Signature], *keys: KeyPair | Path, identities: tuple[str, ...] = ()) -> str:
     names = tuple(str(key.public_file if isinstance(key, KeyPair) else key) for key in keys)
-    return Path(check_signatures(IMAGE, DIGEST, signatures, Rule("*", (), names, identities))).name
+    return Path(check_signatures(IMAGE, DIGEST, signatures, TrustRule("*", (), names, identities))).name
 
 
 def test_the_key_that_has_signed_is_told(keys: tuple[KeyPair, KeyPair]) -> None:

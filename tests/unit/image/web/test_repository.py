@@ -15,7 +15,7 @@ from hpcmod.image.cache import Cache
 from hpcmod.image.web import client
 from hpcmod.image.web.credentials import Credentials
 from hpcmod.image.web.repository import Access, Repository
-from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, Descriptor
+from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
 from hpcmod.model.reference import ImageReference
 from tests.fault_proxy import Fault, Proxy, run_proxy
 from tests.registry import PASSWORD, USER, Registry, make_certificate, run_registry, why_no_registry
@@ -75,10 +75,10 @@ def test_a_manifest_is_read_by_tag_and_by_digest(
 def test_a_configuration_is_read_by_its_descriptor(proxy: Proxy, session: requests.Session) -> None:
     repository = at(proxy.host, session)
     described = json.loads(repository.manifest("1")[1])["config"]
-    blob = Descriptor(described["mediaType"], described["digest"], described["size"])
+    blob = OciDescriptor(described["mediaType"], described["digest"], described["size"])
     assert json.loads(repository.config(blob))["config"] == {"Env": ["A=1"]}
     with pytest.raises(BadInputError, match=f"its configuration has {CONFIG_LIMIT + 1} bytes"):
-        repository.config(Descriptor(blob.media_type, blob.digest, CONFIG_LIMIT + 1))
+        repository.config(OciDescriptor(blob.media_type, blob.digest, CONFIG_LIMIT + 1))
 
 
 def test_what_is_in_the_cache_is_asked_for_once_but_a_tag_each_time(
@@ -200,7 +200,7 @@ def test_a_login_is_found_and_shown_and_no_image_is_got_without(
         assert PASSWORD not in str(fault)
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(locked: Registry, session: requests.Session) -> None:
+def test_a_certificate_of_an_unknown_authority_is_refused(locked: Registry, session: requests.Session) -> None:
     fault = refusal(at(locked.host, session, find_credentials=somebody))
     assert (type(fault), fault.exit_code) == (RemoteError, 8)
     assert "certificate cannot be verified" in fault.message

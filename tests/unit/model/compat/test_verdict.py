@@ -7,9 +7,9 @@ from hpcmod.model.compat.verdict import (
     UNKNOWN,
     WARN,
     Case,
-    Finding,
+    CompatFinding,
+    CompatRule,
     HostFacts,
-    Rule,
     Unmet,
     Verdict,
     find_unmet,
@@ -48,7 +48,7 @@ def test_a_library_is_known_by_the_name_it_was_asked_for_and_by_its_own() -> Non
 
 def test_a_verdict_is_as_bad_as_its_worst_finding() -> None:
     def verdict(*levels: str) -> Verdict:
-        return Verdict(tuple(Finding(level, "x", "y") for level in levels))
+        return Verdict(tuple(CompatFinding(level, "x", "y") for level in levels))
 
     assert verdict().level == OK
     assert verdict(OK, UNKNOWN).level == OK
@@ -58,5 +58,7 @@ def test_a_verdict_is_as_bad_as_its_worst_finding() -> None:
 
 
 def test_rules_are_asked_in_their_order() -> None:
-    rules = [Rule(name, "?", WARN, "s", lambda case, name=name: iter([Finding(WARN, name, "")])) for name in "ba"]  # type: ignore[misc]
+    rules = [
+        CompatRule(name, "?", WARN, "s", lambda case, name=name: iter([CompatFinding(WARN, name, "")])) for name in "ba"
+    ]  # type: ignore[misc]
     assert [one.rule for one in judge(MADE, rules).findings] == ["b", "a"]

@@ -8,7 +8,7 @@ from hpcmod.model.condition import Bound, Condition
 from hpcmod.model.profiles.profile import make_site, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA
 from hpcmod.model.site import Bandwidth, JobRules, Launcher, Netstack, NodeType, Site, StagePlace, Tunable
-from hpcmod.model.trust import Rule, TrustPolicy
+from hpcmod.model.trust import TrustPolicy, TrustRule
 
 WHOLE = """
 name = "x1"
@@ -121,7 +121,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         compression="zstd:3",
         cache="$SCRATCH/images",
         cache_group="project",
-        trust=TrustPolicy(("digest",), ("/etc/keys/site.pem",), (Rule("docker://ours/*", ("signature",)),)),
+        trust=TrustPolicy(("digest",), ("/etc/keys/site.pem",), (TrustRule("docker://ours/*", ("signature",)),)),
         binds=(
             (Bind("/opt/cray", required=True),),
             (Bind("/scratch", "/scratch", "ro"),),

@@ -16,7 +16,7 @@ from hpcmod.check.jobs.reading.options import (
     read_options,
 )
 from hpcmod.check.jobs.reading.script import BatchScript
-from hpcmod.check.jobs.reading.words import Command, Document, Word, read_commands
+from hpcmod.check.jobs.reading.words import Command, Document, Word, read_shell_commands
 
 RUNTIMES = ("singularity", "apptainer")
 SHELLS = ("bash", "sh")
@@ -47,7 +47,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Container:
+class ContainerCall:
     """A call of singularity or apptainer."""
 
     verb: str
@@ -64,7 +64,7 @@ class Call:
     variables: tuple[Variable, ...] = ()
     srun: tuple[Option, ...] | None = None
     """Options of the srun that starts it; None: it runs in the batch script itself."""
-    container: Container | None = None
+    container: ContainerCall | None = None
     program: tuple[Word, ...] = field(default=())
     """What runs in the end, and its arguments."""
     background: bool = False
@@ -111,7 +111,7 @@ def read_calls(script: BatchScript) -> tuple[Call, ...]:
 def read_document(document: Document) -> tuple[Call, ...]:
     """Take the commands of a script apart that a batch script writes and every rank runs."""
     text = document.text if document.literal else re.sub(r"\\([$`\\])", r"\1", document.text)
-    found = [call for command in read_commands(text) for call in _calls(command, {})]
+    found = [call for command in read_shell_commands(text) for call in _calls(command, {})]
     return tuple(
         replace(
             call,
@@ -130,7 +130,7 @@ def _substitute(command: Command, known: Mapping[str, str]) -> Command:
         found = _WHOLE.fullmatch(word.text)
         value = known.get(found[1] or found[2], "") if found else ""
         stands = value and "\n" not in value and not value.startswith("$(") and (not words or _LISTED.match(value))
-        inner = [one for each in read_commands(value) for one in each.words] if stands else []
+        inner = [one for each in read_shell_commands(value) for one in each.words] if stands else []
         words += [Word(one.text, word.line) for one in inner] or [word]
     return replace(command, words=tuple(words))
 
@@ -140,7 +140,7 @@ def _calls(command: Command, known: Mapping[str, str]) -> Iterator[Call]:
     yield call
     text = _told_word(call)
     if text:
-        for inner in read_commands(_told(text, known)):
+        for inner in read_shell_commands(_told(text, known)):
             yield _within(call, text, inner)
 
 
@@ -238,13 +238,13 @@ def _exported(found: Sequence[Variable], exported: bool) -> tuple[Variable, ...]
     return tuple(replace(one, exported=exported) for one in found)
 
 
-def _read_container(words: Sequence[Word]) -> tuple[Container, Sequence[Word]]:
+def _read_container(words: Sequence[Word]) -> tuple[ContainerCall, Sequence[Word]]:
     line = words[0].line
     general, rest = read_options(words[1:], {}, RUNTIME_FLAGS)
     if not rest or rest[0].plain not in ("exec", "run", "shell"):
-        return Container(rest[0].plain if rest else "", general, None, line), rest[1:]
+        return ContainerCall(rest[0].plain if rest else "", general, None, line), rest[1:]
     options, left = read_options(rest[1:], RUNTIME_SHORT, RUNTIME_FLAGS, RUNTIME_LETTERS)
-    return Container(rest[0].plain, (*general, *options), left[0] if left else None, line), left[1:]
+    return ContainerCall(rest[0].plain, (*general, *options), left[0] if left else None, line), left[1:]
 
 
 def _name(word: Word) -> str:

@@ -42,7 +42,7 @@ _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 @dataclass(frozen=True)
-class Look:
+class ScriptContext:
     """One batch script on one machine."""
 
     script: BatchScript
@@ -51,7 +51,7 @@ class Look:
     text: str = ""
 
     @classmethod
-    def at(cls, text: str, site: Site) -> Look:
+    def at(cls, text: str, site: Site) -> ScriptContext:
         """Read a batch script."""
         script = read_batch_script(text)
         return cls(script, read_calls(script), site, text)
@@ -236,4 +236,4 @@ def _keep_double(found: re.Match[str]) -> str:
     return re.sub(r"\\.", "", found[0]) if found[0].startswith('"') else ""
 
 
-Rule = Callable[[Look], Iterator[Fault]]
+Rule = Callable[[ScriptContext], Iterator[Fault]]

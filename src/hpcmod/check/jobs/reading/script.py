@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcmod.check.jobs.reading.options import SLURM_FLAGS, SLURM_SHORT, Option, read_options
-from hpcmod.check.jobs.reading.words import Command, Word, document_lines, find_unclosed, read_commands
+from hpcmod.check.jobs.reading.words import Command, Word, document_lines, find_unclosed, read_shell_commands
 
 _DIRECTIVE = "#SBATCH"
 
@@ -45,7 +45,7 @@ def read_batch_script(text: str) -> BatchScript:
     options = [option for number, line in numbered if number < first for option in _directive_options(line, number)]
     documents = frozenset(document_lines(text))
     late = tuple(number for number, _ in numbered if number > first and number not in documents)
-    return BatchScript(lines, tuple(options), late, tuple(read_commands(text)), documents, find_unclosed(text))
+    return BatchScript(lines, tuple(options), late, tuple(read_shell_commands(text)), documents, find_unclosed(text))
 
 
 def _first_command(lines: Sequence[str]) -> int:
@@ -55,5 +55,5 @@ def _first_command(lines: Sequence[str]) -> int:
 
 def _directive_options(line: str, number: int) -> tuple[Option, ...]:
     text = line[len(_DIRECTIVE) :].partition("#")[0]
-    words = [Word(word.text, number) for command in read_commands(text) for word in command.words]
+    words = [Word(word.text, number) for command in read_shell_commands(text) for word in command.words]
     return read_options(words, SLURM_SHORT, SLURM_FLAGS)[0]

@@ -73,7 +73,7 @@ class _Reading:
         return command
 
 
-def read_commands(text: str) -> Iterator[Command]:
+def read_shell_commands(text: str) -> Iterator[Command]:
     """Split shell text into simple commands, without comments and redirections; no text makes it fail."""
     reading = _Reading()
     for kind, piece, line in _tokens(text, reading):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.reading.calls import RUNTIMES, Call
-from hpcmod.check.jobs.reading.look import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.reading.look import TOOLS, Fault, Rule, ScriptContext
 from hpcmod.check.jobs.rules.starts import call_of
 
 _BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
@@ -15,7 +15,7 @@ _SYSTEM = re.compile(
 )
 
 
-def _bind_parts(look: Look, call: Call) -> Iterator[tuple[str, int]]:
+def _bind_parts(look: ScriptContext, call: Call) -> Iterator[tuple[str, int]]:
     """Yield the bind paths of a container: text and line."""
     for option in call.container.options if call.container else ():
         if option.name == "bind":
@@ -26,7 +26,7 @@ def _bind_parts(look: Look, call: Call) -> Iterator[tuple[str, int]]:
                 yield from ((part, variable.line) for part in look.expand(variable.value).split(","))
 
 
-def _bind_of_system(look: Look) -> Iterator[Fault]:
+def _bind_of_system(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for part, line in _bind_parts(look, call):
             target = part.split(":")[1] if ":" in part else part
@@ -39,7 +39,7 @@ def _bind_of_system(look: Look) -> Iterator[Fault]:
                 )
 
 
-def _bind_target(look: Look) -> Iterator[Fault]:
+def _bind_target(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for part, line in _bind_parts(look, call):
             pieces = part.split(":")
@@ -51,7 +51,7 @@ def _bind_target(look: Look) -> Iterator[Fault]:
                 yield line, what, f"Write {pieces[0]}:/{pieces[1].removeprefix('./')}."
 
 
-def _tilde(look: Look) -> Iterator[Fault]:
+def _tilde(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for word in () if call.inner else call.words:
             if not call.container and not re.match(r"[\"']~/", word.text):
@@ -65,7 +65,7 @@ def _names_a_path(call: Call, text: str) -> bool:
     return call.container is not None or call.name in TOOLS
 
 
-def _options_behind_image(look: Look) -> Iterator[Fault]:
+def _options_behind_image(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         first = call.program[0].plain if call.program and call.container else ""
         runs = call.container and call.container.verb in ("exec", "shell") and not call.inner
@@ -80,7 +80,7 @@ def _options_behind_image(look: Look) -> Iterator[Fault]:
             yield call.container.line, f"{call.container.verb} starts {call.container.verb}", "Write it once."
 
 
-def _before_the_verb(look: Look) -> Iterator[Fault]:
+def _before_the_verb(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         texts = [word.plain for word in call.words]
         for at, text in enumerate(texts[:-2]):
@@ -95,7 +95,7 @@ def _before_the_verb(look: Look) -> Iterator[Fault]:
                 yield call.words[at + 1].line, what, f"Write {text} exec {texts[at + 1]} ..."
 
 
-def _writable(look: Look) -> Iterator[Fault]:
+def _writable(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
         given = [option for option in call.container.options if option.name == "writable"] if call.container else []
@@ -104,7 +104,7 @@ def _writable(look: Look) -> Iterator[Fault]:
             yield given[0].line, what, "Leave it out, or write --writable-tmpfs for small changes in memory."
 
 
-def _overlay(look: Look) -> Iterator[Fault]:
+def _overlay(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         several = call.srun is not None and (look.ranks(call) or 1) > 1
         for option in call.container.options if call.container and several else ():
@@ -115,7 +115,7 @@ def _overlay(look: Look) -> Iterator[Fault]:
                 yield option.line, what, f"Write --overlay {option.value}:ro."
 
 
-def _host_library_path(look: Look) -> Iterator[Fault]:
+def _host_library_path(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in call.variables:
             inside = re.fullmatch(r"(?:SINGULARITYENV|APPTAINERENV)_(?:LD_LIBRARY_PATH|PATH|PYTHONPATH)", variable.name)
@@ -124,7 +124,7 @@ def _host_library_path(look: Look) -> Iterator[Fault]:
                 yield variable.line, what, "Leave it out, or add only directories that the container has."
 
 
-def _host_environment(look: Look) -> Iterator[Fault]:
+def _host_environment(look: ScriptContext) -> Iterator[Fault]:
     runs = [call for call in look.calls if call.container and call.program]
     for call in look.calls:
         text = " ".join(word.plain for word in call.words)
@@ -144,7 +144,7 @@ def _host_environment(look: Look) -> Iterator[Fault]:
             )
 
 
-def _purged(look: Look) -> Iterator[Fault]:
+def _purged(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         if call.name not in ("module", "ml") or call.inner:
             continue
@@ -161,7 +161,7 @@ def _purged(look: Look) -> Iterator[Fault]:
 _FRAMEWORKS = {"pytorch", "tensorflow", "jax", "vllm", "sglang", "megatron", "nemo"}
 
 
-def _two_modules(look: Look) -> Iterator[Fault]:
+def _two_modules(look: ScriptContext) -> Iterator[Fault]:
     loaded = [(line, name) for line, name in look.loads if name.partition("/")[0].lower() in _FRAMEWORKS]
     if len({name.partition("/")[0] for _, name in loaded}) < 2 or not look.site.family:
         return
@@ -175,7 +175,7 @@ def _two_modules(look: Look) -> Iterator[Fault]:
         yield loaded[-1][0], what, "Load the one whose image the job runs."
 
 
-def _runtime_not_loaded(look: Look) -> Iterator[Fault]:
+def _runtime_not_loaded(look: ScriptContext) -> Iterator[Fault]:
     needed = [found[1] for line in look.site.job.command if (found := re.match(r"module load (\w+)", line))]
     for call in look.calls:
         if call.container and needed and not look.loads and not look.sources:
@@ -184,7 +184,7 @@ def _runtime_not_loaded(look: Look) -> Iterator[Fault]:
             return
 
 
-def _required_binds(look: Look) -> Iterator[Fault]:
+def _required_binds(look: ScriptContext) -> Iterator[Fault]:
     required = [bind.source for group in look.site.binds for bind in group if bind.required]
     helped = any("bind" in name.lower() for _, name in look.loads) or look.sources
     if not required or helped or any(one in look.text for one in required) or re.search(r"\$\{?SIF", look.text):
@@ -200,7 +200,7 @@ def _required_binds(look: Look) -> Iterator[Fault]:
             return
 
 
-def _unset_image(look: Look) -> Iterator[Fault]:
+def _unset_image(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
         found = re.fullmatch(r"\"?\$\{?(\w+)\}?\"?", image.text) if image else None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.reading.calls import SHELLS, Call
-from hpcmod.check.jobs.reading.look import Fault, Look, Rule, is_unescaped
+from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext, is_unescaped
 
 _BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "trap", "alias", "conda activate"}
 _OF_CONTAINER = ("WITH_CONDA", "WITH_VENV", "WITH_CONDA_VENV", "INIT_CONDA_VENV")
@@ -15,7 +15,7 @@ _OPENS = {"if": "fi", "do": "done", "case": "esac"}
 _BEFORE = {"then", "else", "elif", "do", "!", "{", "time", "while", "until", "if"}
 
 
-def _shell_in_container(look: Look) -> Iterator[Fault]:
+def _shell_in_container(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         if not call.container or call.inner or not call.program:
             continue
@@ -25,7 +25,7 @@ def _shell_in_container(look: Look) -> Iterator[Fault]:
             yield call.program[0].line, what, f"Write bash -c '{name} ... && program' behind the image."
 
 
-def _container_variable(look: Look) -> Iterator[Fault]:
+def _container_variable(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for word in () if call.inner or not call.container else call.words:
             early = [name for name in _OF_CONTAINER if name not in look.names and is_unescaped(word.text, name)]
@@ -34,7 +34,7 @@ def _container_variable(look: Look) -> Iterator[Fault]:
                 yield word.line, what, f"Write it in single quotes: bash -c '${early[0]}; program'."
 
 
-def _unquoted_shell(look: Look) -> Iterator[Fault]:
+def _unquoted_shell(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         texts = [word.text for word in call.program]
         if call.name not in SHELLS or len(texts) < 4 or texts[1] not in ("-c", "-lc"):
@@ -44,7 +44,7 @@ def _unquoted_shell(look: Look) -> Iterator[Fault]:
             yield call.program[2].line, what, f"Put the whole command in quotes: bash -c '{' '.join(texts[2:])}'."
 
 
-def _quoted_command(look: Look) -> Iterator[Fault]:
+def _quoted_command(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         first = call.program[0] if call.program and (call.container or call.srun is not None) else None
         if first and not call.inner and re.fullmatch(r"([\"'])[A-Za-z][\w./-]* .*\1", first.text, re.DOTALL):
@@ -52,7 +52,7 @@ def _quoted_command(look: Look) -> Iterator[Fault]:
             yield first.line, what, "Leave out the quotes, or write bash -c before them."
 
 
-def _mask_without_kind(look: Look) -> Iterator[Fault]:
+def _mask_without_kind(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         option = look.option("cpu-bind", "cpu_bind", call=call)
         value = look.expand(option.value) if option else ""
@@ -61,7 +61,7 @@ def _mask_without_kind(look: Look) -> Iterator[Fault]:
             yield option.line, what, f"Write --cpu-bind=mask_cpu:{option.value}."
 
 
-def _unbalanced(look: Look) -> Iterator[Fault]:
+def _unbalanced(look: ScriptContext) -> Iterator[Fault]:
     if look.script.unclosed:
         return
     opened: list[tuple[str, int]] = []
@@ -80,7 +80,7 @@ def _unbalanced(look: Look) -> Iterator[Fault]:
         yield opened[-1][1], what, f"Add {_OPENS[opened[-1][0]]}."
 
 
-def _test_brackets(look: Look) -> Iterator[Fault]:
+def _test_brackets(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         texts = [word.text for word in call.words if word.text not in _BEFORE]
         if not texts or call.inner:
@@ -91,7 +91,7 @@ def _test_brackets(look: Look) -> Iterator[Fault]:
             yield call.line, "bash needs blanks within the brackets of a test", 'Write [ "$A" = "$B" ].'
 
 
-def _path_replaced(look: Look) -> Iterator[Fault]:
+def _path_replaced(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in () if call.program else call.variables:
             if variable.name == "PATH" and not re.search(r"\$\{?PATH\b|/usr/bin|`|\$\(", variable.value):
@@ -99,7 +99,7 @@ def _path_replaced(look: Look) -> Iterator[Fault]:
                 yield variable.line, what, f"export PATH={variable.value}:$PATH"
 
 
-def _requeue_loop(look: Look) -> Iterator[Fault]:
+def _requeue_loop(look: ScriptContext) -> Iterator[Fault]:
     depth, option = 0, look.option("signal")
     for call in look.calls:
         for word in call.words:
@@ -116,7 +116,7 @@ def _requeue_loop(look: Look) -> Iterator[Fault]:
             )
 
 
-def _conditional(look: Look, call: Call) -> bool:
+def _conditional(look: ScriptContext, call: Call) -> bool:
     return bool(re.search(r"&&|\|\|", look.script.lines[call.line - 1]))
 
 

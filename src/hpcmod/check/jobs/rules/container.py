@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.reading.calls import Call
-from hpcmod.check.jobs.reading.look import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.reading.look import TOOLS, Fault, Rule, ScriptContext
 from hpcmod.check.jobs.rules.starts import call_of
 
 _SIF = re.compile(r"\$\{?(SIF[A-Z0-9_]*)\}?")
@@ -19,7 +19,7 @@ _OF_A_JOB = re.compile(r"SLURM_JOB|TMPDIR|mktemp")
 """What most often names a directory of this job alone; TMPDIR does so at many sites."""
 
 
-def _no_module(look: Look) -> Iterator[Fault]:
+def _no_module(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         needed = _module_variable(call)
         if not needed or needed in look.names or (call.line in look.function_lines and look.loads):
@@ -42,7 +42,7 @@ def _module_variable(call: Call) -> str:
     return found[1] if found else ""
 
 
-def _other_module(look: Look) -> Iterator[Fault]:
+def _other_module(look: ScriptContext) -> Iterator[Fault]:
     names = {part.upper().replace("-", "MIN") for _, name in look.loads for part in name.split("/")}
     if any(name == "restore" or "$" in name for _, name in look.loads):
         return
@@ -53,14 +53,14 @@ def _other_module(look: Look) -> Iterator[Fault]:
             yield call.line, f"$SIF{wanted} is of a module that is not loaded; loaded: {loaded}", "Use $SIF."
 
 
-def _literal_sif(look: Look) -> Iterator[Fault]:
+def _literal_sif(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
         if image and re.match(r"'\$\{?SIF", image.text):
             yield image.line, "in single quotes nothing is put in for the variable", 'Write "$SIF".'
 
 
-def _unquoted_sif(look: Look) -> Iterator[Fault]:
+def _unquoted_sif(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
         found = re.fullmatch(r"\$\{?(\w+)\}?", image.text) if image else None
@@ -68,7 +68,7 @@ def _unquoted_sif(look: Look) -> Iterator[Fault]:
             yield image.line, f"the path in {image.text} has a blank, which splits it in two", f'Write "{image.text}".'
 
 
-def _repeated_bind(look: Look) -> Iterator[Fault]:
+def _repeated_bind(look: ScriptContext) -> Iterator[Fault]:
     known = {bind.source for group in look.site.all_binds for bind in group if not bind.required}
     for call in look.calls:
         if not _module_variable(call) or not call.container:
@@ -80,7 +80,7 @@ def _repeated_bind(look: Look) -> Iterator[Fault]:
             yield call.line, what, "Leave it out."
 
 
-def _bind_replaced(look: Look) -> Iterator[Fault]:
+def _bind_replaced(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in call.variables:
             loaded = any(line < variable.line for line, _ in look.loads)
@@ -93,7 +93,7 @@ def _bind_replaced(look: Look) -> Iterator[Fault]:
                 )
 
 
-def _not_an_image(look: Look) -> Iterator[Fault]:
+def _not_an_image(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
         if image and re.match(r"\.?/[^:$]*[:,]", image.plain) and "://" not in image.plain:
@@ -103,7 +103,7 @@ def _not_an_image(look: Look) -> Iterator[Fault]:
             yield image.line, what, f"Write --bind {image.plain}."
 
 
-def _no_container(look: Look) -> Iterator[Fault]:
+def _no_container(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         name = call.name.rpartition("/")[2]
         if not call.container and name in ("conda-python-distributed", "conda-python-simple", "run-in-env"):
@@ -114,7 +114,7 @@ def _no_container(look: Look) -> Iterator[Fault]:
             )
 
 
-def _image_on_home(look: Look) -> Iterator[Fault]:
+def _image_on_home(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container and call.srun is not None else None
         if image and re.match(r"(?:~|\$HOME|\$\{HOME\}|/home/)", look.expand(image.plain)):
@@ -122,7 +122,7 @@ def _image_on_home(look: Look) -> Iterator[Fault]:
             yield image.line, what, "Keep it on the parallel file system, and stage it: hpcmod job --stage."
 
 
-def _no_gpu_flag(look: Look) -> Iterator[Fault]:
+def _no_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
     # On AMD a flag brings the host's libraries only: the devices are in every container.
     kind = look.node_type() if look.site.gpu_vendor == "nvidia" else None
     runs = [call for call in look.calls if call.container and call.container.verb in ("exec", "run", "shell")]
@@ -147,7 +147,7 @@ def _has_flag(call: Call, flag: str) -> bool:
     return flag in given or bool(behind) or (flag == "--nv" and "--nvccli" in given)
 
 
-def _wrong_gpu_flag(look: Look) -> Iterator[Fault]:
+def _wrong_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
     wrong = {"amd": "nv", "nvidia": "rocm"}.get(look.site.gpu_vendor)
     for call in look.calls:
         if call.container and wrong and any(option.name == wrong for option in call.container.options):
@@ -158,7 +158,7 @@ def _wrong_gpu_flag(look: Look) -> Iterator[Fault]:
             )
 
 
-def _clean_environment(look: Look) -> Iterator[Fault]:
+def _clean_environment(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for option in call.container.options if call.container and call.srun is not None else ():
             if option.name in ("cleanenv", "containall", "contain"):
@@ -168,7 +168,7 @@ def _clean_environment(look: Look) -> Iterator[Fault]:
                 yield option.line, what, "Leave it out: the run scripts keep the host's Python away by themselves."
 
 
-def _shared_cache(look: Look) -> Iterator[Fault]:
+def _shared_cache(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in call.variables:
             if _CACHES.fullmatch(variable.name) and not _OF_A_JOB.search(look.expand(variable.value)):
@@ -176,7 +176,7 @@ def _shared_cache(look: Look) -> Iterator[Fault]:
                 yield variable.line, what, "Leave it out: conda-python-distributed makes one a job and node."
 
 
-def _library_path(look: Look) -> Iterator[Fault]:
+def _library_path(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in call.variables:
             if variable.name == "LD_LIBRARY_PATH" and _is_for_containers(look, call):
@@ -188,7 +188,7 @@ def _library_path(look: Look) -> Iterator[Fault]:
                 )
 
 
-def _is_for_containers(look: Look, call: Call) -> bool:
+def _is_for_containers(look: ScriptContext, call: Call) -> bool:
     """Say whether containers alone could read what a call sets: its own, or all that follow."""
     if call.program:
         return call.container is not None

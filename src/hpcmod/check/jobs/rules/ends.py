@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.reading.calls import Call
-from hpcmod.check.jobs.reading.look import TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.reading.look import TOOLS, Fault, Rule, ScriptContext
 
 _SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP", "18": "CONT"}
 _COPIES = ("cp", "rsync", "tar", "unzip", "dd", "mv", "untar")
@@ -17,7 +17,7 @@ def _signal_name(text: str) -> str:
     return _SIGNALS.get(name, name)
 
 
-def _traps(look: Look) -> list[tuple[Call, set[str]]]:
+def _traps(look: ScriptContext) -> list[tuple[Call, set[str]]]:
     """Find the traps of the batch shell, with the signals that they act on."""
     found = []
     for call in look.calls:
@@ -26,7 +26,7 @@ def _traps(look: Look) -> list[tuple[Call, set[str]]]:
     return found
 
 
-def _signals(look: Look) -> Iterator[Fault]:
+def _signals(look: ScriptContext) -> Iterator[Fault]:
     option = look.option("signal")
     if not option or look.sources:
         return
@@ -56,12 +56,12 @@ def _signals(look: Look) -> Iterator[Fault]:
         yield option.line, what, f"Write --signal=B:{option.value}."
 
 
-def _replaced(look: Look) -> bool:
+def _replaced(look: ScriptContext) -> bool:
     """Say whether the last command takes the place of the shell, and so gets its signals."""
     return any(call.words and call.words[0].plain == "exec" for call in look.calls)
 
 
-def _trap_waits(look: Look) -> Iterator[Fault]:
+def _trap_waits(look: ScriptContext) -> Iterator[Fault]:
     option = look.option("signal")
     traps = [call for call, signals in _traps(look) if signals - {"EXIT", "ERR", "DEBUG", "0"}]
     asked = option and "B" in option.value.partition(":")[0] and ":" in option.value
@@ -75,7 +75,7 @@ def _trap_waits(look: Look) -> Iterator[Fault]:
         yield after[-1].line, what, "Write srun ... & and, on the next line, wait."
 
 
-def _no_wait(look: Look) -> Iterator[Fault]:
+def _no_wait(look: ScriptContext) -> Iterator[Fault]:
     behind = [call for call in look.calls if call.background and (call.srun is not None or call.container)]
     if not behind or any(call.name == "wait" for call in look.calls):
         return
@@ -93,12 +93,12 @@ def _takes_time(call: Call) -> bool:
     )
 
 
-def _node_local(look: Look) -> re.Pattern[str]:
+def _node_local(look: ScriptContext) -> re.Pattern[str]:
     places = ["/tmp", "/dev/shm", *(place.directory.partition("/$")[0] for place in look.site.stage_places)]  # noqa: S108
     return re.compile("(?:" + "|".join(sorted({re.escape(place) for place in places})) + r")(?:/|$)")
 
 
-def _fills(look: Look, call: Call) -> bool:
+def _fills(look: ScriptContext, call: Call) -> bool:
     """Say whether a call copies or unpacks into a node-local directory."""
     if call.name not in _COPIES:
         return False
@@ -116,7 +116,7 @@ def _fills(look: Look, call: Call) -> bool:
     return bool(words) and bool(place.match(words[-1])) and not any(place.match(word) for word in words[:-1])
 
 
-def _stage(look: Look) -> Iterator[Fault]:
+def _stage(look: ScriptContext) -> Iterator[Fault]:
     nodes = look.nodes() or 1
     for call in look.calls:
         if call.container or not _fills(look, call):
@@ -132,14 +132,14 @@ def _stage(look: Look) -> Iterator[Fault]:
             yield call.line, what, f"srun -N {nodes} -n {nodes} --ntasks-per-node=1 {call.arguments()}"
 
 
-def _is_read_there(look: Look, copy: Call) -> bool:
+def _is_read_there(look: ScriptContext, copy: Call) -> bool:
     """Say whether a later step names a node-local path."""
     place = _node_local(look)
     later = (call for call in look.calls if call.line > copy.line and call.srun is not None)
     return any(place.search(look.expand(call.arguments())) for call in later)
 
 
-def _stage_flag(look: Look) -> Iterator[Fault]:
+def _stage_flag(look: ScriptContext) -> Iterator[Fault]:
     for place in look.site.stage_places:
         base = place.directory.partition("/$")[0]
         flags = place.flag.split()
@@ -158,7 +158,7 @@ def _stage_flag(look: Look) -> Iterator[Fault]:
                 break
 
 
-def _lost_results(look: Look) -> Iterator[Fault]:
+def _lost_results(look: ScriptContext) -> Iterator[Fault]:
     place = _node_local(look)
     for call in look.ranked or look.steps:
         found = re.search(r"--(?:output|out|save|log|checkpoint|ckpt)[-_]?\w*[= ](\S+)", look.expand(call.arguments()))
@@ -180,7 +180,7 @@ _BIG = re.compile(
 )
 
 
-def _cache_at_home(look: Look) -> Iterator[Fault]:
+def _cache_at_home(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in call.variables:
             if _BIG.fullmatch(variable.name) and re.match(r"~|\$\{?HOME\b|/users/|/home/", look.expand(variable.value)):
@@ -189,7 +189,7 @@ def _cache_at_home(look: Look) -> Iterator[Fault]:
                 yield variable.line, what, f"export {variable.name}={place}"
 
 
-def _registry_image(look: Look) -> Iterator[Fault]:
+def _registry_image(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
         found = image and re.match(r"(?:docker|oras|library|shub|https?)://", look.expand(image.plain))
@@ -202,7 +202,7 @@ def _registry_image(look: Look) -> Iterator[Fault]:
             )
 
 
-def _install_in_job(look: Look) -> Iterator[Fault]:
+def _install_in_job(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         pip = re.fullmatch(r"pip[\d.]*", call.name) or re.search(r"-m pip\b", call.arguments())
         target = re.search(r"--target|--prefix|--user\b|-t\s", call.arguments())
@@ -223,7 +223,7 @@ def _install_in_job(look: Look) -> Iterator[Fault]:
             )
 
 
-def _download(look: Look) -> Iterator[Fault]:
+def _download(look: ScriptContext) -> Iterator[Fault]:
     if (
         not look.site.proxies
         or any(re.fullmatch(r"(?i)(?:all|https?)_proxy", name) for name in look.names)

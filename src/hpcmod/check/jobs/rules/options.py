@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from hpcmod.check.jobs.reading.look import Fault, Look, Rule
+from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext
 from hpcmod.check.jobs.reading.options import Option
 from hpcmod.check.jobs.reading.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
 
@@ -24,7 +24,7 @@ _MAY_REPEAT = {"constraint", "comment", "mail-type", "exclude", "network", "verb
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|INFINITE|UNLIMITED", re.IGNORECASE)
 
 
-def _unknown_option(look: Look) -> Iterator[Fault]:
+def _unknown_option(look: ScriptContext) -> Iterator[Fault]:
     for option in look.script.options:
         known = [name for name in SBATCH_OPTIONS if name.startswith(option.name)]
         if len(option.name) < 2 or option.name in SBATCH_OPTIONS or len(known) == 1:
@@ -43,7 +43,7 @@ def _value(option: Option) -> str:
     return f"={option.value}" if option.value else ""
 
 
-def _repeated_option(look: Look) -> Iterator[Fault]:
+def _repeated_option(look: ScriptContext) -> Iterator[Fault]:
     first: dict[str, Option] = {}
     for option in look.script.options:
         before = first.setdefault(option.name, option)
@@ -52,7 +52,7 @@ def _repeated_option(look: Look) -> Iterator[Fault]:
             yield option.line, what, "Keep one of the two lines."
 
 
-def _bad_value(look: Look) -> Iterator[Fault]:
+def _bad_value(look: ScriptContext) -> Iterator[Fault]:
     for option in look.script.options:
         value = option.value
         if not value or re.search(r"[$=]", value.removeprefix("gpu=")):
@@ -97,7 +97,7 @@ def _time(value: str) -> str:
 _HOURS = {"12", "18", "24", "36", "48", "72"}
 
 
-def _short_time(look: Look) -> Iterator[Fault]:
+def _short_time(look: ScriptContext) -> Iterator[Fault]:
     option = look.option("time")
     found = re.fullmatch(r"(\d+):(\d\d)", option.value) if option else None
     if option and found and (int(found[1]) < 5 or found[1] in {"24", "48", "72"}):
@@ -108,7 +108,7 @@ def _short_time(look: Look) -> Iterator[Fault]:
         yield option.line, what, f"Write --time={option.value}:00:00 for {option.value} hours."
 
 
-def _speaks_of_hours(look: Look) -> bool:
+def _speaks_of_hours(look: ScriptContext) -> bool:
     """Say whether a comment beside the time limit speaks of hours."""
     return bool(re.search(r"#SBATCH\s+(?:-t|--time).*#.*\bh(?:ou)?rs?\b", look.text, re.IGNORECASE))
 
@@ -121,7 +121,7 @@ def _mebibytes(value: str) -> float | None:
     return int(found[1]) * _MIB[found[2].upper() or "M"] if found else None
 
 
-def _memory_unit(look: Look) -> Iterator[Fault]:
+def _memory_unit(look: ScriptContext) -> Iterator[Fault]:
     for name in ("mem", "mem-per-cpu", "mem-per-gpu"):
         option = look.option(name)
         if option and option.value.isdecimal() and 0 < int(option.value) <= 1024:
@@ -129,7 +129,7 @@ def _memory_unit(look: Look) -> Iterator[Fault]:
             yield option.line, what, f"Write --{name}={option.value}G."
 
 
-def _too_much_memory(look: Look) -> Iterator[Fault]:
+def _too_much_memory(look: ScriptContext) -> Iterator[Fault]:
     kind, option = look.node_type(), look.option("mem")
     asked = _mebibytes(option.value) if option else None
     if option and asked and kind and kind.memory_gib and asked > kind.memory_gib * 1024:
@@ -137,7 +137,7 @@ def _too_much_memory(look: Look) -> Iterator[Fault]:
         yield option.line, what, f"Write --mem={kind.memory_gib}G, or --mem=0 for all of it: Slurm refuses more."
 
 
-def _memory_of_parts(look: Look) -> Iterator[Fault]:
+def _memory_of_parts(look: ScriptContext) -> Iterator[Fault]:
     kind, ranks = look.node_type(), look.ranks_per_node() or 1
     counts = {"mem-per-cpu": ranks * (look.number("cpus-per-task") or 1), "mem-per-gpu": look.gpus_per_node() or 0}
     for name, count in counts.items():
@@ -148,7 +148,7 @@ def _memory_of_parts(look: Look) -> Iterator[Fault]:
             yield option.line, what, f"Write --{name}={kind.memory_gib // count}G."
 
 
-def _memory_twice(look: Look) -> Iterator[Fault]:
+def _memory_twice(look: ScriptContext) -> Iterator[Fault]:
     given = [one for name in ("mem", "mem-per-cpu", "mem-per-gpu") if (one := look.option(name))]
     if len(given) > 1:
         last = max(given, key=lambda one: one.line)
@@ -156,7 +156,7 @@ def _memory_twice(look: Look) -> Iterator[Fault]:
         yield last.line, f"{names} exclude each other: sbatch refuses the script", "Keep one of them."
 
 
-def _contradiction(look: Look) -> Iterator[Fault]:
+def _contradiction(look: ScriptContext) -> Iterator[Fault]:
     total, nodes, each = look.number("ntasks"), look.nodes(), look.number("ntasks-per-node", "tasks-per-node")
     option = look.option("ntasks")
     one_number = (found := look.option("nodes")) and found.value.isdecimal()
@@ -165,7 +165,7 @@ def _contradiction(look: Look) -> Iterator[Fault]:
         yield option.line, what, f"Leave out --ntasks, or write --ntasks={nodes * each}."
 
 
-def _log_directory(look: Look) -> Iterator[Fault]:
+def _log_directory(look: ScriptContext) -> Iterator[Fault]:
     for name in ("output", "error"):
         option = look.option(name)
         directory = option.value.rpartition("/")[0].rstrip("/") if option else ""
@@ -185,7 +185,7 @@ def _log_directory(look: Look) -> Iterator[Fault]:
                 return
 
 
-def _array_log(look: Look) -> Iterator[Fault]:
+def _array_log(look: ScriptContext) -> Iterator[Fault]:
     array, option = look.option("array"), look.option("output")
     several = array and not re.fullmatch(r"\d+|\d+-\d+.*%1", array.value)
     if several and option and not re.search(r"%[0-9]*[aAjJu]|/dev/null", option.value):
@@ -201,7 +201,7 @@ def _with_task(name: str) -> str:
     return f"{stem}-%A_%a.{ending}" if dot and "/" not in ending else f"{name}-%A_%a"
 
 
-def _array_bounds(look: Look) -> Iterator[Fault]:
+def _array_bounds(look: ScriptContext) -> Iterator[Fault]:
     array = look.option("array")
     if not array or not re.match(r"0(?:-|,|$)", array.value):
         return
@@ -214,7 +214,7 @@ def _array_bounds(look: Look) -> Iterator[Fault]:
             return
 
 
-def _array_list(look: Look) -> Iterator[Fault]:
+def _array_list(look: ScriptContext) -> Iterator[Fault]:
     array = look.option("array")
     found = re.match(r"\d+-(\d+)", array.value) if array else None
     last = int(found[1]) if found else int(array.value) if array and array.value.isdecimal() else 0
@@ -229,7 +229,7 @@ def _array_list(look: Look) -> Iterator[Fault]:
             yield line, what, f"#SBATCH --array=0-{count - 1}"
 
 
-def _unknown_partition(look: Look) -> Iterator[Fault]:
+def _unknown_partition(look: ScriptContext) -> Iterator[Fault]:
     option = look.option("partition")
     known = [name for kind in look.site.node_types for name in kind.partitions]
     for name in option.value.split(",") if option and known else ():
@@ -244,7 +244,7 @@ def _is_variant(name: str, known: str) -> bool:
     return name.startswith(known) or name.endswith(known)
 
 
-def _too_many_cpus(look: Look) -> Iterator[Fault]:
+def _too_many_cpus(look: ScriptContext) -> Iterator[Fault]:
     kind, each, ranks = look.node_type(), look.number("cpus-per-task"), look.ranks_per_node() or 1
     option = look.option("cpus-per-task")
     if not kind or not kind.cores or not each or not option or (look.option("ntasks") and not look.nodes()):

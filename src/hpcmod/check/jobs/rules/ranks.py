@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.reading.calls import Call
-from hpcmod.check.jobs.reading.look import Fault, Look, Rule, is_unescaped, launchers_of
+from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext, is_unescaped, launchers_of
 from hpcmod.model.jobs.masks import cpu_masks
 
 _FIRST_NODE = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
@@ -18,7 +18,7 @@ _RANK_VARIABLES = re.compile(
 _ONE_DEVICE = re.compile(r"\d+|.*SLURM_(?:PROCID|LOCALID).*")
 
 
-def _no_srun(look: Look) -> Iterator[Fault]:
+def _no_srun(look: ScriptContext) -> Iterator[Fault]:
     nodes, ranks = look.nodes() or 1, look.ranks() or 1
     for call in look.calls:
         meant = look.is_distributed(call) or (call.container and call.name.startswith("python") and not _has_step(look))
@@ -29,7 +29,7 @@ def _no_srun(look: Look) -> Iterator[Fault]:
         yield call.line, what, "Put srun before it."
 
 
-def _has_step(look: Look) -> bool:
+def _has_step(look: ScriptContext) -> bool:
     """Say whether anything starts ranks, be it behind another program: timeout 3000 srun."""
     words = (word.plain.rpartition("/")[2] for command in look.script.commands for word in command.words)
     return any(word in ("srun", "mpirun", "mpiexec") for word in words)
@@ -45,7 +45,7 @@ FIXED_PORTS = (
 """Ways to say where ranks meet that name one port for every job."""
 
 
-def _fixed_port(look: Look) -> Iterator[Fault]:
+def _fixed_port(look: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
         code = re.sub(r"(?:^|\s)#.*", "", line)
         found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
@@ -54,7 +54,7 @@ def _fixed_port(look: Look) -> Iterator[Fault]:
             yield number, what, "Leave it out: conda-python-distributed makes one from the job and the step."
 
 
-def _master_addr(look: Look) -> Iterator[Fault]:
+def _master_addr(look: ScriptContext) -> Iterator[Fault]:
     several = max([look.nodes() or 1, *(look.nodes(call) or 1 for call in look.steps)]) > 1
     for call in look.calls:
         for variable in call.variables:
@@ -64,7 +64,7 @@ def _master_addr(look: Look) -> Iterator[Fault]:
                 yield variable.line, f"MASTER_ADDR={variable.value}: {what}", _cure(look)
 
 
-def _cure(look: Look) -> str:
+def _cure(look: ScriptContext) -> str:
     ours = any(call.name == "conda-python-distributed" for call in look.calls)
     return _NOTHING_TO_SET if ours else _FIRST_NODE
 
@@ -98,7 +98,7 @@ def _wrong_address(value: str, *, several: bool, in_step: bool) -> str:
     return next((what for pattern, what in tried if re.fullmatch(pattern, value, re.DOTALL)), "")
 
 
-def _changing_port(look: Look) -> Iterator[Fault]:
+def _changing_port(look: ScriptContext) -> Iterator[Fault]:
     for call in (*look.calls, *look.written):
         for variable in call.variables:
             value = look.expand(variable.value)
@@ -107,7 +107,7 @@ def _changing_port(look: Look) -> Iterator[Fault]:
                 yield variable.line, f"MASTER_PORT={variable.value}: {what}", _port_cure(look)
 
 
-def _port_cure(look: Look) -> str:
+def _port_cure(look: ScriptContext) -> str:
     ours = any(call.name == "conda-python-distributed" for call in look.calls)
     return _NOTHING_TO_SET if ours else "export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)), before srun."
 
@@ -126,7 +126,7 @@ _SLEEP = re.compile(r"(?:^|[;&|\s])sleep\s+[\d.]+[smhd]?(?![\w$.])")
 """For a time that is written down; one that differs by rank keeps ranks apart."""
 
 
-def _sleep(look: Look) -> Iterator[Fault]:
+def _sleep(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         inside = [word for word in call.program if _SLEEP.search(word.plain)]
         # Behind the ranks, as a monitor of theirs, it is right.
@@ -139,7 +139,7 @@ def _sleep(look: Look) -> Iterator[Fault]:
             )
 
 
-def _masks_of(look: Look, call: Call) -> list[str]:
+def _masks_of(look: ScriptContext, call: Call) -> list[str]:
     for option in call.srun or ():
         found = re.match(r"(?:verbose,|quiet,)?mask_cpu[:=](.+)", look.expand(option.value))
         if option.name in ("cpu-bind", "cpu_bind") and found:
@@ -147,7 +147,7 @@ def _masks_of(look: Look, call: Call) -> list[str]:
     return []
 
 
-def _mask_count(look: Look) -> Iterator[Fault]:
+def _mask_count(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         masks, ranks = _masks_of(look, call), look.ranks_per_node(call)
         if masks and ranks and len(masks) < ranks and not masks[0].startswith("$"):
@@ -157,7 +157,7 @@ def _mask_count(look: Look) -> Iterator[Fault]:
             yield call.line, what, "One mask a rank; `hpcmod job` computes them."
 
 
-def _mask_order(look: Look) -> Iterator[Fault]:
+def _mask_order(look: ScriptContext) -> Iterator[Fault]:
     kind = look.node_type()
     if not kind or not kind.gpu_cores:
         return
@@ -172,7 +172,7 @@ def _mask_order(look: Look) -> Iterator[Fault]:
             yield call.line, what, f"--cpu-bind=mask_cpu:{','.join(cpu_masks(kind, kind.gpus))}"
 
 
-def _mask_reserved(look: Look) -> Iterator[Fault]:
+def _mask_reserved(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         kind = look.node_type()
         reserved = set(kind.reserved_cores) if kind else set()
@@ -184,7 +184,7 @@ def _mask_reserved(look: Look) -> Iterator[Fault]:
             yield call.line, what, cure
 
 
-def _bound_cores(look: Look, call: Call) -> set[int]:
+def _bound_cores(look: ScriptContext, call: Call) -> set[int]:
     """Return the cores that the masks or the list of --cpu-bind name."""
     masks = [int(mask, 16) for mask in _masks_of(look, call) if re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", mask)]
     cores = {core for mask in masks for core in range(mask.bit_length()) if mask >> core & 1}
@@ -193,7 +193,7 @@ def _bound_cores(look: Look, call: Call) -> set[int]:
     return cores | ({int(core) for core in listed[1].split(",") if core} if listed else set())
 
 
-def _mask_shared(look: Look) -> Iterator[Fault]:
+def _mask_shared(look: ScriptContext) -> Iterator[Fault]:
     kind = look.node_type()
     if look.whole_nodes() or not kind or not kind.reserved_cores or not look.option("partition"):
         return
@@ -208,12 +208,12 @@ def _mask_shared(look: Look) -> Iterator[Fault]:
             )
 
 
-def refused_launchers(look: Look) -> dict[str, str]:
+def refused_launchers(look: ScriptContext) -> dict[str, str]:
     """Return the launchers that the machine refuses or advises against, each with the reason."""
     return dict((*look.site.launcher.discouraged, *look.site.launcher.refused))
 
 
-def _refused_launcher(look: Look) -> Iterator[Fault]:
+def _refused_launcher(look: ScriptContext) -> Iterator[Fault]:
     refused = refused_launchers(look)
     for call in look.distributed:
         for name in launchers_of(call):
@@ -221,7 +221,7 @@ def _refused_launcher(look: Look) -> Iterator[Fault]:
                 yield call.line, f"{name} on {look.site.name}: {refused[name]}", "Let srun start the ranks, one a task."
 
 
-def _launcher_tasks(look: Look) -> Iterator[Fault]:
+def _launcher_tasks(look: ScriptContext) -> Iterator[Fault]:
     for call in look.distributed:
         each = look.ranks_per_node(call)
         for name in launchers_of(call):
@@ -230,7 +230,7 @@ def _launcher_tasks(look: Look) -> Iterator[Fault]:
                 yield call.line, what, f"#SBATCH --ntasks-per-node=1, or leave {name} out."
 
 
-def _rank_in_batch(look: Look) -> Iterator[Fault]:
+def _rank_in_batch(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in call.variables:
             if variable.in_step or not _RANK_VARIABLES.fullmatch(variable.name):
@@ -240,11 +240,11 @@ def _rank_in_batch(look: Look) -> Iterator[Fault]:
                 yield variable.line, what, _NOTHING_TO_SET
 
 
-def _is_one_a_node(look: Look) -> bool:
+def _is_one_a_node(look: ScriptContext) -> bool:
     return {look.ranks_per_node(call) for call in look.steps or (None,)} == {1}
 
 
-def _early_expansion(look: Look) -> Iterator[Fault]:
+def _early_expansion(look: ScriptContext) -> Iterator[Fault]:
     for command in look.script.commands:
         if not any(word.plain.rpartition("/")[2] == "srun" for word in command.words):
             continue
@@ -255,7 +255,7 @@ def _early_expansion(look: Look) -> Iterator[Fault]:
                 yield word.line, what, "Read RANK, LOCAL_RANK and NODE_RANK in your program."
 
 
-def _rank_of_the_batch_shell(look: Look) -> Iterator[Fault]:
+def _rank_of_the_batch_shell(look: ScriptContext) -> Iterator[Fault]:
     ranks = {variable.line for call in look.calls for variable in call.variables if "RANK" in variable.name}
     for call in look.calls:
         if call.inner or call.srun is not None or call.line in look.function_lines or call.line in ranks:
@@ -267,7 +267,7 @@ def _rank_of_the_batch_shell(look: Look) -> Iterator[Fault]:
                 yield word.line, what, "Read it in the step: srun bash -c '...' in single quotes."
 
 
-def _device_of_rank(look: Look) -> Iterator[Fault]:
+def _device_of_rank(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         alone = look.number("gpus-per-task", call=call) == 1 or "single:1" in getattr(
             look.option("gpu-bind", call=call), "value", ""

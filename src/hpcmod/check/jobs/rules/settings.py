@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from hpcmod.check.jobs.reading.calls import Variable
-from hpcmod.check.jobs.reading.look import Fault, Look, Rule
+from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext
 
 _PREFIX = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
 _NCCL = {
@@ -44,14 +44,14 @@ _LEFT_IN = {
 }  # fmt: skip
 
 
-def _settings(look: Look) -> Iterator[tuple[str, Variable]]:
+def _settings(look: ScriptContext) -> Iterator[tuple[str, Variable]]:
     """Yield the variables that programs get, by the name that they see."""
     for call in (*look.calls, *look.written):
         for variable in call.variables:
             yield _PREFIX.sub("", variable.name), variable
 
 
-def _wrong_interface(look: Look) -> Iterator[Fault]:
+def _wrong_interface(look: ScriptContext) -> Iterator[Fault]:
     known = look.site.nics
     for name, variable in _settings(look):
         value = look.expand(variable.value)
@@ -66,7 +66,7 @@ def _wrong_interface(look: Look) -> Iterator[Fault]:
             yield variable.line, what, f"export {variable.name}={','.join(known) if name[0] == 'N' else known[0]}"
 
 
-def _network_off(look: Look) -> Iterator[Fault]:
+def _network_off(look: ScriptContext) -> Iterator[Fault]:
     several = max([look.nodes() or 1, *(look.nodes(call) or 1 for call in look.steps)]) > 1
     for name, variable in _settings(look):
         value = look.expand(variable.value).strip()
@@ -81,7 +81,7 @@ def _network_off(look: Look) -> Iterator[Fault]:
             yield variable.line, what, "Leave it out: the fast network is the default."
 
 
-def _harmful(look: Look) -> Iterator[Fault]:
+def _harmful(look: ScriptContext) -> Iterator[Fault]:
     for name, variable in _settings(look):
         value = look.expand(variable.value)
         if name == "NCCL_PROTO" and re.search(r"LL128", value) and not value.startswith("^") and _slingshot(look):
@@ -92,11 +92,11 @@ def _harmful(look: Look) -> Iterator[Fault]:
             yield variable.line, what, "Leave it out."
 
 
-def _slingshot(look: Look) -> bool:
+def _slingshot(look: ScriptContext) -> bool:
     return look.site.gpu_vendor == "nvidia" and any(nic.startswith("hsn") for nic in look.site.nics)
 
 
-def _debug_setting(look: Look) -> Iterator[Fault]:
+def _debug_setting(look: ScriptContext) -> Iterator[Fault]:
     for name, variable in _settings(look):
         if name in _LEFT_IN and re.fullmatch(_LEFT_IN[name], variable.value.strip()):
             what = f"{name}={variable.value} is for finding a fault, and slows down every run"
@@ -108,7 +108,7 @@ def _debug_setting(look: Look) -> Iterator[Fault]:
             yield variable.line, what, cure
 
 
-def _unknown_setting(look: Look) -> Iterator[Fault]:
+def _unknown_setting(look: ScriptContext) -> Iterator[Fault]:
     for name, variable in _settings(look):
         if name.startswith("RCCL_") and name[1:].replace("CCL_", "NCCL_", 1) in _NCCL:
             right = "N" + name[1:]
@@ -124,7 +124,7 @@ def _unknown_setting(look: Look) -> Iterator[Fault]:
             yield variable.line, f"the runtime does not read {variable.name}", f"Write {right}."
 
 
-def _threads(look: Look) -> Iterator[Fault]:
+def _threads(look: ScriptContext) -> Iterator[Fault]:
     kind, ranks = look.node_type(), look.ranks_per_node() or 1
     for name, variable in _settings(look):
         value = look.expand(variable.value)
@@ -137,7 +137,7 @@ def _threads(look: Look) -> Iterator[Fault]:
             yield variable.line, what, f"export {variable.name}={each or max(kind.cores // ranks, 1)}"
 
 
-def _devices(look: Look) -> Iterator[Fault]:
+def _devices(look: ScriptContext) -> Iterator[Fault]:
     kind = look.node_type()
     for name, variable in _settings(look):
         value = look.expand(variable.value)
@@ -154,7 +154,7 @@ def _devices(look: Look) -> Iterator[Fault]:
             yield variable.line, what, "Leave it out: Slurm shows the job its GPUs."
 
 
-def _device_of_global_rank(look: Look) -> Iterator[Fault]:
+def _device_of_global_rank(look: ScriptContext) -> Iterator[Fault]:
     for call in (*look.calls, *look.written):
         several = (look.nodes(call) or 1) > 1
         for variable in call.variables:
@@ -173,7 +173,7 @@ def _device_of_global_rank(look: Look) -> Iterator[Fault]:
                 yield variable.line, what, f"Write {variable.name}=$SLURM_PROCID."
 
 
-def _device_twice(look: Look) -> Iterator[Fault]:
+def _device_twice(look: ScriptContext) -> Iterator[Fault]:
     rocr = {
         call.inner
         for call in (*look.calls, *look.written)
@@ -195,7 +195,7 @@ def _device_twice(look: Look) -> Iterator[Fault]:
                 yield variable.line, what, "Set ROCR_VISIBLE_DEVICES alone."
 
 
-def _world_size(look: Look) -> Iterator[Fault]:
+def _world_size(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         nodes, ranks = look.nodes(call) or 1, look.ranks() or 1
         for variable in call.variables:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from hpcmod.check.jobs.reading.calls import SHELLS
-from hpcmod.check.jobs.reading.look import Fault, Look, Rule
+from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext
 from hpcmod.check.jobs.reading.slurm_names import SET_BY, VARIABLES
 
 _USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
@@ -15,7 +15,7 @@ _DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
 _QUOTES = "".join(chr(code) for code in (*range(0x2018, 0x2020), 0xB4, 0xAB, 0xBB))
 
 
-def _lost_continuation(look: Look) -> Iterator[Fault]:
+def _lost_continuation(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         first = call.words[0].text if call.words else ""
         before = look.script.lines[call.line - 2] if call.line > 1 else ""
@@ -25,7 +25,7 @@ def _lost_continuation(look: Look) -> Iterator[Fault]:
             yield call.line, what, "End the line before with a backslash, and nothing after it."
 
 
-def _empty_line(look: Look) -> Iterator[Fault]:
+def _empty_line(look: ScriptContext) -> Iterator[Fault]:
     lines = look.script.lines
     for number, line in look.script.code:
         following = lines[number : number + 2]
@@ -36,7 +36,7 @@ def _empty_line(look: Look) -> Iterator[Fault]:
             yield number + 2, what, "Remove the empty line."
 
 
-def _blank_in_assignment(look: Look) -> Iterator[Fault]:
+def _blank_in_assignment(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         texts = [word.text for word in call.words]
         if texts[:1] == ["export"]:
@@ -56,7 +56,7 @@ def _blank_in_assignment(look: Look) -> Iterator[Fault]:
             )
 
 
-def _typeset_characters(look: Look) -> Iterator[Fault]:
+def _typeset_characters(look: ScriptContext) -> Iterator[Fault]:
     for number, line in look.script.code:
         code = re.sub(r"(?:^|\s)#.*", "", line)
         found = re.search(rf"[{_QUOTES}]|(?<!\S)[{_DASHES}]+[A-Za-z]", code)
@@ -73,13 +73,13 @@ def _typeset_characters(look: Look) -> Iterator[Fault]:
             yield number, "a typographic dash: sbatch reads no option here", "Type the dashes again on the keyboard."
 
 
-def _unclosed_quote(look: Look) -> Iterator[Fault]:
+def _unclosed_quote(look: ScriptContext) -> Iterator[Fault]:
     if look.script.unclosed:
         what = "a quote or bracket that opens here is never closed: bash stops with a syntax error"
         yield look.script.unclosed, what, "Close it."
 
 
-def _quoted_variable(look: Look) -> Iterator[Fault]:
+def _quoted_variable(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for word in call.words:
             single = re.search(r"^-[^'\s]*=?'([^']*\$\{?(\w+)[^']*)'$", word.text)
@@ -92,7 +92,7 @@ def _quoted_variable(look: Look) -> Iterator[Fault]:
                 )
 
 
-def _misspelt_variable(look: Look) -> Iterator[Fault]:
+def _misspelt_variable(look: ScriptContext) -> Iterator[Fault]:
     if look.sources:
         return
     seen: set[str] = set()
@@ -129,7 +129,7 @@ def is_typo(name: str, meant: str) -> bool:
     return second == first + 1 and name[first] == meant[second] and name[second] == meant[first]
 
 
-def _uses(look: Look) -> Iterator[tuple[str, int, str]]:
+def _uses(look: ScriptContext) -> Iterator[tuple[str, int, str]]:
     """Yield the variables that the batch shell or a shell in a step expands: name, line, what follows in braces."""
     for call in look.calls:
         for word in call.words:
@@ -139,7 +139,7 @@ def _uses(look: Look) -> Iterator[tuple[str, int, str]]:
                 yield found[1] or found[3], line, found[2] or ""
 
 
-def _slurm_variable(look: Look) -> Iterator[Fault]:
+def _slurm_variable(look: ScriptContext) -> Iterator[Fault]:
     if look.sources:
         return
     seen: set[str] = set()
@@ -159,11 +159,11 @@ def _slurm_variable(look: Look) -> Iterator[Fault]:
             )
 
 
-def _given_to_a_step(look: Look, options: tuple[str, ...]) -> bool:
+def _given_to_a_step(look: ScriptContext, options: tuple[str, ...]) -> bool:
     return any(option.name in options for call in look.steps for option in call.srun or ())
 
 
-def _instead(look: Look, name: str) -> str:
+def _instead(look: ScriptContext, name: str) -> str:
     each = look.gpus_per_node()
     if name in ("SLURM_GPUS_PER_NODE", "SLURM_GPUS"):
         return f"Use $SLURM_GPUS_ON_NODE{f', here {each}' if each else ''}."
@@ -179,7 +179,7 @@ _OF_THE_RUNTIME = re.compile(
 )
 
 
-def _not_exported(look: Look) -> Iterator[Fault]:
+def _not_exported(look: ScriptContext) -> Iterator[Fault]:
     if re.search(r"^\s*set\s+(?:-\w*a|-o\s+allexport)", look.text, re.MULTILINE):
         return
     exported = {one.name for call in look.calls for one in call.variables if one.exported}
@@ -200,7 +200,7 @@ def _short(value: str) -> str:
     return value if len(value) < 40 else "..."
 
 
-def _read_inside(look: Look) -> set[str]:
+def _read_inside(look: ScriptContext) -> set[str]:
     """Return names that a shell of a step reads, within single quotes, and does not set itself."""
     read: set[str] = set()
     for call in look.calls:
@@ -213,7 +213,7 @@ def _read_inside(look: Look) -> set[str]:
     return read
 
 
-def _script_directory(look: Look) -> Iterator[Fault]:
+def _script_directory(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for word in () if call.inner else call.words:
             if re.search(
@@ -224,7 +224,7 @@ def _script_directory(look: Look) -> Iterator[Fault]:
                 return
 
 
-def _pty(look: Look) -> Iterator[Fault]:
+def _pty(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         if any(option.name == "pty" for option in call.srun or ()):
             yield (

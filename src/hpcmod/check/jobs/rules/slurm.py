@@ -6,28 +6,28 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.reading.calls import Call
-from hpcmod.check.jobs.reading.look import GPU_OPTIONS, TOOLS, Fault, Look, Rule
+from hpcmod.check.jobs.reading.look import GPU_OPTIONS, TOOLS, Fault, Rule, ScriptContext
 from hpcmod.check.jobs.reading.options import SLURM_SHORT, Option
 
 
-def _no_shebang(look: Look) -> Iterator[Fault]:
+def _no_shebang(look: ScriptContext) -> Iterator[Fault]:
     if not look.script.lines[0].startswith("#!"):
         yield 1, "the first line does not name a shell: sbatch refuses the script", "Begin with #!/bin/bash."
 
 
-def _line_end(look: Look) -> Iterator[Fault]:
+def _line_end(look: ScriptContext) -> Iterator[Fault]:
     wrong = [number for number, line in enumerate(look.script.lines, 1) if line.endswith("\r")]
     if wrong:
         yield wrong[0], f"{len(wrong)} lines end as Windows ends them: sbatch refuses the script", "Run dos2unix on it."
 
 
-def _late_directive(look: Look) -> Iterator[Fault]:
+def _late_directive(look: ScriptContext) -> Iterator[Fault]:
     for number in look.script.late:
         what = "sbatch stops reading #SBATCH at the first command, so this option does nothing"
         yield number, what, "Move it up to the other #SBATCH lines."
 
 
-def _misspelt_directive(look: Look) -> Iterator[Fault]:
+def _misspelt_directive(look: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
         looks_like_one = re.match(r"[ \t]*#[ \t]*S?BATCH(?:[ \t]*-|[ \t]*$)", line, re.IGNORECASE)
         other = re.match(r"#(?:PBS|BSUB|COBALT)\s+-", line)
@@ -37,7 +37,7 @@ def _misspelt_directive(look: Look) -> Iterator[Fault]:
             yield number, "for sbatch this is a comment", "Begin the line with #SBATCH; to switch it off, ##SBATCH."
 
 
-def _misplaced_equals(look: Look) -> Iterator[Fault]:
+def _misplaced_equals(look: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
         if re.match(r"#SBATCH\s+--[\w-]+(?:\s+=|=\s+\S)", line):
             yield number, "blanks around `=`: sbatch takes it for the value", "Write --option=value."
@@ -51,7 +51,7 @@ def _misplaced_equals(look: Look) -> Iterator[Fault]:
             )
 
 
-def _directive_variable(look: Look) -> Iterator[Fault]:
+def _directive_variable(look: ScriptContext) -> Iterator[Fault]:
     for option in look.script.options:
         if option.value.startswith("~/"):
             what = f"--{option.name}={option.value}: no shell reads #SBATCH lines, so ~ stays as it is"
@@ -63,7 +63,7 @@ def _directive_variable(look: Look) -> Iterator[Fault]:
             yield option.line, what, "Write the value itself; in file names %j is the job, %x its name, %u the user."
 
 
-def _missing_option(look: Look) -> Iterator[Fault]:
+def _missing_option(look: ScriptContext) -> Iterator[Fault]:
     for name in look.site.job.required:
         if look.option(name) is None:
             what = f"no --{name}, which {look.site.name} asks of every job"
@@ -73,7 +73,7 @@ def _missing_option(look: Look) -> Iterator[Fault]:
 _VARIABLES = {"time": "TIMELIMIT"}
 
 
-def _no_layout(look: Look) -> Iterator[Fault]:
+def _no_layout(look: ScriptContext) -> Iterator[Fault]:
     asked = any(
         look.option("nodes", "ntasks", "ntasks-per-node", "tasks-per-node", call=call) for call in look.distributed
     )
@@ -83,7 +83,7 @@ def _no_layout(look: Look) -> Iterator[Fault]:
         yield line, what, "Add #SBATCH --nodes=... and #SBATCH --ntasks-per-node=..."
 
 
-def _no_gpus(look: Look) -> Iterator[Fault]:
+def _no_gpus(look: ScriptContext) -> Iterator[Fault]:
     kind = look.node_type()
     if not kind or not kind.gpus or not look.site.job.gpus or not look.distributed:
         return
@@ -92,7 +92,7 @@ def _no_gpus(look: Look) -> Iterator[Fault]:
         yield look.distributed[0].line, "no GPUs are asked for", f"Add #SBATCH --gpus-per-node={kind.gpus}."
 
 
-def _too_many_gpus(look: Look) -> Iterator[Fault]:
+def _too_many_gpus(look: ScriptContext) -> Iterator[Fault]:
     kind, asked = look.node_type(), look.gpus_per_node()
     option = look.option(*GPU_OPTIONS)
     if kind and not kind.gpus and asked and option and any(other.gpus for other in look.site.node_types):
@@ -103,7 +103,7 @@ def _too_many_gpus(look: Look) -> Iterator[Fault]:
         yield option.line, what, "Ask for more nodes instead: Slurm never starts this job."
 
 
-def _cpus_per_gpu(look: Look) -> Iterator[Fault]:
+def _cpus_per_gpu(look: ScriptContext) -> Iterator[Fault]:
     ratio, gpus = look.site.launcher.cpus_per_gpu, look.gpus_per_node()
     option, cpus = look.option("cpus-per-task"), look.number("cpus-per-task")
     ranks = look.ranks_per_node() or 1
@@ -117,7 +117,7 @@ def _cpus_per_gpu(look: Look) -> Iterator[Fault]:
     yield line, what, f"#SBATCH --cpus-per-task={ratio * gpus // ranks}"
 
 
-def _srun_cpus(look: Look) -> Iterator[Fault]:
+def _srun_cpus(look: ScriptContext) -> Iterator[Fault]:
     asked = look.option("cpus-per-task")
     if not asked or "SRUN_CPUS_PER_TASK" in look.names or not "22.05" <= look.site.job.slurm <= "23.02":
         return
@@ -130,7 +130,7 @@ def _srun_cpus(look: Look) -> Iterator[Fault]:
             yield call.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
 
-def _export_none(look: Look) -> Iterator[Fault]:
+def _export_none(look: ScriptContext) -> Iterator[Fault]:
     asked = look.option("export")
     unset = any(call.name == "unset" and "SLURM_EXPORT_ENV" in call.arguments() for call in look.calls)
     told = unset or all(_exports_all(call.srun) for call in look.steps)
@@ -149,7 +149,7 @@ def _exports_all(srun: tuple[Option, ...] | None) -> bool:
     return bool(given) and given[-1].split(",")[0].upper() == "ALL"
 
 
-def _step_too_big(look: Look) -> Iterator[Fault]:
+def _step_too_big(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         pairs = (("nodes", look.nodes(call), _most_nodes(look)), ("CPUs", _cpus(look, call), _job_cpus(look)))
         too_many = [(what, asked, given) for what, asked, given in pairs if asked and given and asked > given]
@@ -158,28 +158,28 @@ def _step_too_big(look: Look) -> Iterator[Fault]:
             yield call.line, found, "Ask for as much in the #SBATCH lines."
 
 
-def _most_nodes(look: Look) -> int | None:
+def _most_nodes(look: ScriptContext) -> int | None:
     """Nodes that the job gets at most: of a range the last."""
     option = look.option("nodes")
     last = option.value.rpartition("-")[2] if option else ""
     return int(last) if last.isdecimal() else None
 
 
-def _cpus(look: Look, call: Call) -> int | None:
+def _cpus(look: ScriptContext, call: Call) -> int | None:
     """CPUs of a step that says how many each task gets, where that can be told."""
     said = any(option.name == "cpus-per-task" for option in call.srun or ())
     ranks, each = look.ranks(call), look.number("cpus-per-task", call=call)
     return ranks * each if said and ranks and each else None
 
 
-def _job_cpus(look: Look) -> int | None:
+def _job_cpus(look: ScriptContext) -> int | None:
     """CPUs of the job, of whose nodes it may have all: tasks alone are no bound, as a step may cut them smaller."""
     ranks, each, kind, nodes = look.ranks(), look.number("cpus-per-task"), look.node_type(), _most_nodes(look)
     whole = nodes * kind.cores * kind.threads_per_core if nodes and kind else 0
     return max(ranks * each, whole) if ranks and each else None
 
 
-def _broken_continuation(look: Look) -> Iterator[Fault]:
+def _broken_continuation(look: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
         if re.search(r"(?<!\\)\\[ \t]+$", line) and not line.lstrip().startswith("#"):
             yield number, "a blank after the last backslash: the command ends on this line", "Take the blank away."
@@ -198,7 +198,7 @@ def _hides_continuation(before: str, line: str) -> bool:
     return bool(ends) or (goes_on and line.lstrip().startswith("#"))
 
 
-def _srun_flags(look: Look) -> Iterator[Fault]:
+def _srun_flags(look: ScriptContext) -> Iterator[Fault]:
     launcher = look.site.launcher
     needed = [flag for flag in launcher.srun if flag.startswith(("--mpi=", "--network="))]
     needed += [f"--mpi={launcher.mpi_default}"] if launcher.mpi_default else []

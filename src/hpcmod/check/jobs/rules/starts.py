@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.reading.calls import RUNTIMES, Call
-from hpcmod.check.jobs.reading.look import GPU_OPTIONS, Fault, Look, Rule, launchers_of
+from hpcmod.check.jobs.reading.look import GPU_OPTIONS, Fault, Rule, ScriptContext, launchers_of
 
 _OWN_RANKS = re.compile(
     r"lightning|mpi4py|submitit|horovod|SLURM_PROCID|SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|"
@@ -30,7 +30,7 @@ def is_python(call: Call) -> bool:
     )
 
 
-def _no_ranks(look: Look) -> Iterator[Fault]:
+def _no_ranks(look: ScriptContext) -> Iterator[Fault]:
     if _OWN_RANKS.search(look.text) or look.sources:
         return
     for call in look.calls:
@@ -52,7 +52,7 @@ def _start_by(call: Call) -> str:
     return f"Set them in each task: bash -c '{ranks} exec {call.name} {program}'; export MASTER_ADDR and MASTER_PORT."
 
 
-def _nothing_in_container(look: Look) -> Iterator[Fault]:
+def _nothing_in_container(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         if (
             call.container
@@ -66,7 +66,7 @@ def _nothing_in_container(look: Look) -> Iterator[Fault]:
             yield call.line, what, "Put the program behind the image, on the same line."
 
 
-def _host_command(look: Look) -> Iterator[Fault]:
+def _host_command(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         if not call.container:
             continue
@@ -88,7 +88,7 @@ def _outside(tool: str) -> str:
     return "Call it before srun, and export what it prints."
 
 
-def _mpirun(look: Look) -> Iterator[Fault]:
+def _mpirun(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         name = call.name
         if name not in ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"):
@@ -115,7 +115,7 @@ def _behind(call: Call) -> str:
     return " ".join(words[at:])
 
 
-def _has_mpi(look: Look) -> bool:
+def _has_mpi(look: ScriptContext) -> bool:
     return look.site.launcher.kind != "srun" or look.sources or any("mpi" in name.lower() for _, name in look.loads)
 
 
@@ -125,7 +125,7 @@ def call_of(call: Call) -> str:
     return next((name for name in names if name in ("singularity", "apptainer")), "singularity")
 
 
-def _launcher_nodes(look: Look) -> Iterator[Fault]:
+def _launcher_nodes(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         launchers, text = launchers_of(call), call.arguments()
         several = look.nodes(call) or 1
@@ -217,7 +217,7 @@ def _lone_deepspeed(text: str, nodes: int) -> tuple[str, str] | None:
 _LONE = {"torchrun": _lone_torchrun, "accelerate": _lone_accelerate, "deepspeed": _lone_deepspeed}
 
 
-def _deepspeed_hosts(look: Look) -> Iterator[Fault]:
+def _deepspeed_hosts(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         text = call.arguments()
         named = "deepspeed" in launchers_of(call) and re.search(r"--hostfile[= ]|-H\s", text)
@@ -230,14 +230,14 @@ def _deepspeed_hosts(look: Look) -> Iterator[Fault]:
             )
 
 
-def _with_counts(look: Look, call: Call) -> str:
+def _with_counts(look: ScriptContext, call: Call) -> str:
     """Return the arguments with the values of variables that Slurm sets to what the job asks for."""
     each = look.number("ntasks-per-node", "tasks-per-node")
     text = look.expand(call.arguments())
     return re.sub(r"\$\{?SLURM_NTASKS_PER_NODE\}?", str(each), text) if each else text
 
 
-def _workers(look: Look) -> Iterator[Fault]:
+def _workers(look: ScriptContext) -> Iterator[Fault]:
     kind = look.node_type()
     for call in look.calls:
         if not launchers_of(call):
@@ -258,7 +258,7 @@ def _workers(look: Look) -> Iterator[Fault]:
             yield (call.program or call.words)[0].line, what, f"Write {found[0][:-1]}{given}."
 
 
-def _ranks_and_gpus(look: Look) -> Iterator[Fault]:
+def _ranks_and_gpus(look: ScriptContext) -> Iterator[Fault]:
     option = look.option(*GPU_OPTIONS)
     for call in look.ranked:
         each, gpus = look.ranks_per_node(call), look.gpus_per_node(call)
@@ -272,7 +272,7 @@ def _ranks_and_gpus(look: Look) -> Iterator[Fault]:
             return
 
 
-def _paid_gpus(look: Look) -> Iterator[Fault]:
+def _paid_gpus(look: ScriptContext) -> Iterator[Fault]:
     kind, asked, partition = look.node_type(), look.gpus_per_node(), look.option("partition")
     option = look.option(*GPU_OPTIONS)
     if kind and asked and option and partition and partition.value in look.site.job.exclusive and asked < kind.gpus:
@@ -287,7 +287,7 @@ def _paid_gpus(look: Look) -> Iterator[Fault]:
         )
 
 
-def _idle_gpus(look: Look) -> Iterator[Fault]:
+def _idle_gpus(look: ScriptContext) -> Iterator[Fault]:
     tasks = look.option("ntasks-per-node", "tasks-per-node", "ntasks")
     for call in look.ranked:
         each, gpus = look.ranks_per_node(call), look.gpus_per_node(call)
@@ -303,7 +303,7 @@ def _idle_gpus(look: Look) -> Iterator[Fault]:
             return
 
 
-def _no_cpus(look: Look) -> Iterator[Fault]:
+def _no_cpus(look: ScriptContext) -> Iterator[Fault]:
     if "SRUN_CPUS_PER_TASK" in look.names or look.whole_nodes():
         return
     for call in look.calls:
@@ -322,7 +322,7 @@ def _no_cpus(look: Look) -> Iterator[Fault]:
         return
 
 
-def _gpus_not_asked(look: Look) -> Iterator[Fault]:
+def _gpus_not_asked(look: ScriptContext) -> Iterator[Fault]:
     kind, needed = look.node_type(), [flag for flag in look.site.launcher.srun if flag.startswith("--gpus")]
     if not kind or not kind.gpus or any(look.option(*GPU_OPTIONS, call=call) for call in (None, *look.steps)):
         return

@@ -15,7 +15,7 @@ from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.installed import read_record
 from hpcmod.model.catalogue.record import CatalogueRecord
 
-_MEND = "Publish the same image by the same name again: that repairs it."
+_REPAIR = "Publish the same image by the same name again: that repairs it."
 
 _REBUILD = "Render it again from the records: hpcmod catalogue rebuild"
 
@@ -72,12 +72,12 @@ def _verify_image(path: Path, record: CatalogueRecord, progress: Progress | None
     if not path.is_file():
         return _gone(record, IMAGE, f"{path} is gone")
     if path.stat().st_size != record.size:
-        return Finding(FAIL, IMAGE, f"{path} has {path.stat().st_size} bytes, published were {record.size}", _MEND)
+        return Finding(FAIL, IMAGE, f"{path} has {path.stat().st_size} bytes, published were {record.size}", _REPAIR)
     if not read:
         return Finding(OK, IMAGE, f"{path}, {record.size} bytes, not read", "")
     found = file_sha256(path, progress)
     if found != record.sha256:
-        return Finding(FAIL, IMAGE, f"{path} has sha256 {found}, published was {record.sha256}", _MEND)
+        return Finding(FAIL, IMAGE, f"{path} has sha256 {found}, published was {record.sha256}", _REPAIR)
     return Finding(OK, IMAGE, f"{path}, sha256 {found}", "")
 
 
@@ -98,7 +98,7 @@ def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Fin
 def _gone(record: CatalogueRecord, subject: str, found: str) -> Finding:
     if record.state == "retired":
         return Finding(WARN, subject, f"{found}; gc removes what is retired", "")
-    return Finding(FAIL, subject, found, _MEND)
+    return Finding(FAIL, subject, found, _REPAIR)
 
 
 def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
@@ -110,7 +110,7 @@ def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[F
             yield Finding(FAIL, "visible", f"{path}: not as published", _REBUILD)
     if not any(catalogue.modules in path.parents for path in wanted):
         gone = kept_directory(catalogue, record)
-        yield Finding(FAIL, "visible", f"{gone}: gone", _MEND)
+        yield Finding(FAIL, "visible", f"{gone}: gone", _REPAIR)
 
 
 def _has(path: Path, text: str) -> bool:

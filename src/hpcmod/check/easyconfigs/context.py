@@ -15,7 +15,7 @@ ERROR, WARNING = "error", "warning"
 
 
 @dataclass(frozen=True)
-class RecipeFault:
+class EasyconfigFault:
     """One mistake in a recipe."""
 
     line: int
@@ -27,9 +27,9 @@ class RecipeFault:
     cure: str
 
 
-def fault(line: int, rule: str, level: str, what: str, cure: str) -> RecipeFault:
+def fault(line: int, rule: str, level: str, what: str, cure: str) -> EasyconfigFault:
     """Make a fault; its line is at least the first."""
-    return RecipeFault(max(1, line), rule, level, what, cure)
+    return EasyconfigFault(max(1, line), rule, level, what, cure)
 
 
 def line_of(text: str, words: str) -> int:
@@ -38,7 +38,7 @@ def line_of(text: str, words: str) -> int:
 
 
 @dataclass(frozen=True)
-class RecipeLook:
+class LintContext:
     """An easyconfig, read once for all rules."""
 
     text: str
@@ -50,7 +50,7 @@ class RecipeLook:
     """Says whether a path is there on this machine."""
 
     @classmethod
-    def at(cls, text: str, path: Path, exists: Callable[[str], bool]) -> RecipeLook:
+    def at(cls, text: str, path: Path, exists: Callable[[str], bool]) -> LintContext:
         """Read an easyconfig.
 
         Raises

@@ -16,7 +16,7 @@ from hpcmod.model.catalogue.record import CatalogueRecord
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EasyconfigFile:
     """An easyconfig, and the directory of its image."""
 
     easyconfig: Path
@@ -58,7 +58,7 @@ def find_easyconfig(text: str) -> str:
     return str(path.absolute())
 
 
-def find_recipe(here: Here, text: str) -> Recipe:
+def find_recipe(here: Here, text: str) -> EasyconfigFile:
     """Find the easyconfig of a container.
 
     Raises
@@ -73,10 +73,10 @@ def find_recipe(here: Here, text: str) -> Recipe:
     easyconfig = container.catalogue.easyconfigs_of(record.name) / record.easyconfig
     if not record.easyconfig or not easyconfig.is_file():
         raise NotFoundError(f"{record.module} has no easyconfig in {container.catalogue.directory}", "See: hpcmod info")
-    return Recipe(easyconfig, container.catalogue.images, record.module, record.sha256)
+    return EasyconfigFile(easyconfig, container.catalogue.images, record.module, record.sha256)
 
 
-def find_own_recipe(here: Here, own: Installed) -> Recipe:
+def find_own_recipe(here: Here, own: Installed) -> EasyconfigFile:
     """Find the easyconfig to refresh an installation by: that of the catalogue, else the one it was made by.
 
     Raises
@@ -91,7 +91,7 @@ def find_own_recipe(here: Here, own: Installed) -> Recipe:
     kept = sorted((own.root / "easybuild").glob("*.eb"))
     if not kept:
         raise NotFoundError(f"{own.module}: no easyconfig in {own.root}/easybuild", "eb X.eb --rebuild")
-    return Recipe(kept[0], own.root, own.module)
+    return EasyconfigFile(kept[0], own.root, own.module)
 
 
 def eb_environ(site: str | None, images: Iterable[Path]) -> dict[str, str]:

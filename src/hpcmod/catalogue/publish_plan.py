@@ -7,13 +7,13 @@ from pathlib import Path
 
 from hpcmod.catalogue.candidate import Candidate, Request, choose_candidate, make_easyconfig
 from hpcmod.catalogue.facts import make_record
-from hpcmod.catalogue.publish import Bench, judge_fit
+from hpcmod.catalogue.publish import PublishContext, judge_fit
 from hpcmod.catalogue.republish import check_aliases, check_same
 from hpcmod.catalogue.staged import Stage, eb_command, state_directory
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.trial import now
+from hpcmod.catalogue.trial import now_text
 from hpcmod.image.contents import read_facts
-from hpcmod.image.foresee import Foreseen, foresee
+from hpcmod.image.fetch_plan import FetchPlan, plan_fetch
 from hpcmod.image.integrity import file_sha256
 from hpcmod.image.locate import recognize
 from hpcmod.image.provenance import Provenance
@@ -22,11 +22,11 @@ from hpcmod.model.reference import LOCAL_KINDS
 
 
 @dataclass(frozen=True)
-class Foresight:
+class PublishPlan:
     """What would be published."""
 
     module: str
-    image: Foreseen
+    image: FetchPlan
     """Where the image comes from, and where it goes."""
     record: CatalogueRecord | None
     """None where the image is not on this machine: its facts are not known before."""
@@ -43,23 +43,23 @@ class Foresight:
     """Whether it is published already, so that only the aliases would change."""
 
 
-def foresee_publishing(catalogue: Catalogue, request: Request, bench: Bench) -> Foresight:
-    """Foresee what `publish` would do.
+def plan_publish(catalogue: Catalogue, request: Request, context: PublishContext) -> PublishPlan:
+    """Plan what `publish` would do.
 
     Raises
     ------
     HpcmodError
         If it would refuse before anything is fetched.
     """
-    candidate = choose_candidate(request, central=bench.machine.site.central)
+    candidate = choose_candidate(request, central=context.machine.site.central)
     check_aliases(catalogue.named(candidate.name), candidate, request.aliases)
     known = catalogue.find(candidate.name, candidate.version)
     if known:
-        check_same(candidate, known, bench.progress(candidate.sif))
-    image = foresee(candidate.reference, catalogue.images / candidate.sif, options=bench.options)
-    record = _read(candidate, request, bench)
-    stage = Stage(catalogue, candidate.name, candidate.version, state_directory(bench.options.environ))
-    return Foresight(
+        check_same(candidate, known, context.progress(candidate.sif))
+    image = plan_fetch(candidate.reference, catalogue.images / candidate.sif, options=context.options)
+    record = _read(candidate, request, context)
+    stage = Stage(catalogue, candidate.name, candidate.version, state_directory(context.options.environ))
+    return PublishPlan(
         module=candidate.module,
         image=image,
         record=record,
@@ -68,17 +68,17 @@ def foresee_publishing(catalogue: Catalogue, request: Request, bench: Bench) -> 
         ),
         command=tuple(eb_command(stage, stage.directory / "easyconfigs" / candidate.easyconfig)),
         checks=request.checks,
-        job_checks=(*request.checks, *request.job_checks) if bench.use_slurm else (),
+        job_checks=(*request.checks, *request.job_checks) if context.use_slurm else (),
         aliases=request.aliases,
         published=known is not None,
     )
 
 
-def _read(candidate: Candidate, request: Request, bench: Bench) -> CatalogueRecord | None:
+def _read(candidate: Candidate, request: Request, context: PublishContext) -> CatalogueRecord | None:
     if recognize(candidate.reference).kind not in LOCAL_KINDS:
         return None
     path = Path(candidate.reference.path)
     facts = read_facts(path)
-    digest = file_sha256(path, bench.progress(path.name))
-    found = Provenance(str(path.absolute()), "", digest, facts.size, now(), bench.options.tool)
-    return judge_fit(make_record(candidate, facts, found, site=bench.machine.site.name), path, request, bench)
+    digest = file_sha256(path, context.progress(path.name))
+    found = Provenance(str(path.absolute()), "", digest, facts.size, now_text(), context.options.tool)
+    return judge_fit(make_record(candidate, facts, found, site=context.machine.site.name), path, request, context)

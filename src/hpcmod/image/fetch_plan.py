@@ -7,14 +7,14 @@ from pathlib import Path
 
 from hpcmod.image.bring import ObtainOptions, pin
 from hpcmod.image.locate import recognize
-from hpcmod.image.registry import open_image
+from hpcmod.image.registry import open_registry_image
 from hpcmod.image.trust import rule_for, subject_of
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.trust import check_pinned
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class FetchPlan:
     """What would happen."""
 
     reference: str
@@ -32,8 +32,8 @@ class Foreseen:
     """What the site's rule needs."""
 
 
-def foresee(reference: ImageReference, out: Path, *, options: ObtainOptions) -> Foreseen:
-    """Foresee what `obtain` would do.
+def plan_fetch(reference: ImageReference, out: Path, *, options: ObtainOptions) -> FetchPlan:
+    """Plan what `obtain` would do.
 
     Raises
     ------
@@ -43,14 +43,16 @@ def foresee(reference: ImageReference, out: Path, *, options: ObtainOptions) -> 
     reference = recognize(reference)
     rule = rule_for(options.policy, reference)
     check_pinned(reference, rule, options.checksum)
-    plain = Foreseen(subject_of(reference), "", str(out), None, None, None, ", ".join(rule.needs) or "nothing required")
+    plain = FetchPlan(
+        subject_of(reference), "", str(out), None, None, None, ", ".join(rule.needs) or "nothing required"
+    )
     if reference.kind == "oras":
         return replace(plain, pinned=pin(reference, options).canonical)
     if reference.kind != "docker":
         return plain
     pinned = pin(reference, options)
     cache = options.cache
-    with open_image(pinned, architecture=options.architecture, cache=cache, access=options.access) as image:
+    with open_registry_image(pinned, architecture=options.architecture, cache=cache, access=options.access) as image:
         missing = [one for one in image.layers if not (cache and cache.find(one.digest, one.size))]
         return replace(
             plain,

@@ -1,0 +1,59 @@
+"""Words and names: plain English in what people read, and one meaning for each public name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "hpcmod"
+
+PLAIN = {
+    "vouch": "verify, sign",
+    "mend(s|ed|ing)?": "fix, repair",
+    "larder": "store",
+    "to be had": "available",
+    "as of every": "see the base class",
+    "foresee[n]?|foresight": "plan, dry run",
+}
+"""Words of a dialect that this project once had, and what to write instead."""
+
+
+def sources() -> Iterator[Path]:
+    yield from PACKAGE.rglob("*.py")
+    for directory, ending in (("src", "j2"), ("runscripts", "j2"), ("easyblocks", "py"), ("docs", "md"), ("dev", "*")):
+        yield from (path for path in (ROOT / directory).rglob(f"*.{ending}") if path.is_file())
+    yield from (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))
+
+
+@pytest.mark.parametrize("word", PLAIN)
+def test_people_read_plain_english(word: str) -> None:
+    pattern = re.compile(rf"\b({word})\b", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sources()
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, f"instead of {word!r} write: {PLAIN[word]}"
+
+
+def public_names(path: Path) -> Iterator[str]:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
+            yield node.name
+
+
+def test_a_public_name_means_one_thing() -> None:
+    """Functions of cli/ are left out: they carry the names of the commands that users type."""
+    found = defaultdict(list)
+    for path in PACKAGE.rglob("*.py"):
+        if "cli" not in path.relative_to(PACKAGE).parts:
+            for name in public_names(path):
+                found[name].append(str(path.relative_to(PACKAGE)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
