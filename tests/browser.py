@@ -19,7 +19,7 @@ Browser = webdriver.Chrome
 
 
 def why_no_browser() -> str:
-    """Say why no browser can be driven here; empty if one can."""
+    """Return why no browser can be driven here; empty if one can."""
     missing = [name for name in ("chromium", "chromedriver", "tidy") if not shutil.which(name)]
     return f"no {' and no '.join(missing)}: run dev/stack browser" if missing else ""
 

@@ -48,7 +48,7 @@ TOOLS = ("python", "apptainer", "lmod_init", "modulecmd", "tiny_sif")
 
 
 def why_no_stack(stack: Stack | None) -> str:
-    """Say why tests that need real tools cannot run here; empty if they can."""
+    """Return why tests that need real tools cannot run here; empty if they can."""
     if os.geteuid() == 0:
         return "EasyBuild refuses root: run dev/test, which goes on as an ordinary user"
     if stack is None:

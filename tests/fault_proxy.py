@@ -178,7 +178,7 @@ class TokenServer:
     asked: list[Asked] = field(default_factory=list)
 
     def knows(self, header: str) -> bool:
-        """Say whether an Authorization header holds the last token, and that has not expired."""
+        """Return whether an Authorization header holds the last token, and that has not expired."""
         token = header.removeprefix("Bearer ")
         self.used[token] = self.used.get(token, 0) + 1
         return bool(self.given) and token == self.given[-1] and not 0 < self.uses < self.used[token]
@@ -188,7 +188,7 @@ class TokenServer:
         self.given.append("expired")
 
     def give(self, asked: Asked, form: str = "") -> str:
-        """Give a token, or an empty text to a wrong login."""
+        """Return a token, or an empty text to a wrong login."""
         self.asked.append(asked)
         basic = f"Basic {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
         refreshed = parse_qs(form).get("refresh_token") == [PASSWORD]

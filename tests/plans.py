@@ -60,12 +60,12 @@ def make_example(site: str, facts: ImageFacts | None = FACTS) -> InstallPlan:
 
 
 def as_value(text: str) -> str:
-    """Give the text as a path may hold it: no control characters, and no colon, for it ends a path in a bind."""
+    """Return the text as a path may hold it: no control characters, and no colon, for it ends a path in a bind."""
     return re.sub(r"[\x01-\x1f\x7f:]", "?", text)
 
 
 def as_shown(text: str) -> str:
-    """Give the text as help shows it: an image's labels are not to talk to a terminal."""
+    """Return the text as help shows it: an image's labels are not to talk to a terminal."""
     return re.sub(r"[\x01-\x08\x0b-\x1f\x7f]", "?", text)
 
 

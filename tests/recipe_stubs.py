@@ -73,12 +73,12 @@ PROGRAMS = {"apt-get": _NOTHING, "bzip2": _BZIP2, "make": _MAKE, "cmake": _NOTHI
 
 
 def needed(recipe: Recipe) -> dict[str, str]:
-    """Give a value to each setting that a recipe has no default for."""
+    """Return a value to each setting that a recipe has no default for."""
     return {key: "https://127.0.0.1:1/simple" for key, _ in recipe.needs}
 
 
 def extras_of(recipe: Recipe, *, mpi: str = "", ofi: str = "") -> tuple[str, ...]:
-    """Give all extras that go with a choice of MPI and libfabric."""
+    """Return all extras that go with a choice of MPI and libfabric."""
     needs = {"horovod": mpi, "aws-trace": ofi}
     return tuple(extra for extra in recipe.extras if needs.get(extra) != "none")
 

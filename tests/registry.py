@@ -96,7 +96,7 @@ class Registry:
 
 
 def why_no_registry() -> str:
-    """Say why tests that need the registry cannot run here; empty if they can."""
+    """Return why tests that need the registry cannot run here; empty if they can."""
     return "" if shutil.which(PROGRAM) else f"no {PROGRAM}: run dev/stack registry"
 
 

@@ -168,7 +168,7 @@ def same_names(found: Mapping[bytes, tuple[object, Entry]]) -> dict[bytes, Entry
 
 
 def expanded(tree: Tree) -> dict[bytes, Entry]:
-    """Give second names the fields of the first."""
+    """Return second names the fields of the first."""
     return {
         path: replace(tree[entry.same_as], same_as=entry.same_as) if entry.same_as else entry
         for path, entry in tree.items()
@@ -230,12 +230,12 @@ def _xattr(path: bytes, name: str) -> bytes:
 
 
 def noise(size: int, seed: int = 1) -> bytes:
-    """Give bytes that do not compress, so that their blocks are stored as they are."""
+    """Return bytes that do not compress, so that their blocks are stored as they are."""
     return random.Random(seed).randbytes(size)  # noqa: S311 - the same each time
 
 
 def text(size: int) -> bytes:
-    """Give bytes that compress."""
+    """Return bytes that compress."""
     return b"".join(b"line %d of a text that compresses well\n" % number for number in range(size // 30 + 1))[:size]
 
 

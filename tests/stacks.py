@@ -36,7 +36,7 @@ def stub(soname: str, *needs: str | tuple[str, str], **more: object) -> bytes:
 
 
 def named(path: str, content: bytes, real: str = "") -> dict[str, bytes | str | Link]:
-    """Give a library under a path, and behind that a link where its file has another name."""
+    """Return a library under a path, and behind that a link where its file has another name."""
     if not real:
         return {path: content}
     return {path: Link(real), f"{path.rpartition('/')[0]}/{real}": content}

@@ -79,7 +79,7 @@ class Users:
 
 @contextlib.contextmanager
 def several_users() -> Iterator[Users]:
-    """Give several users, and a directory for them that is removed at the end."""
+    """Return several users, and a directory for them that is removed at the end."""
     directory = Path(tempfile.mkdtemp(prefix="hpcmod-users-", dir="/tmp"))
     holder = subprocess.Popen(["unshare", "--user", "sleep", "infinity"])
     try:

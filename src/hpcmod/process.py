@@ -204,7 +204,7 @@ def follow(
 
 
 def _lines(child: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """Give the lines of a program until it has ended: what it left running may hold its output open for ever."""
+    """Return the lines of a program until it has ended: what it left running may hold its output open for ever."""
     pipe, rest = child.stdout.fileno() if child.stdout else -1, b""
     while True:
         ended = child.poll() is not None

@@ -58,7 +58,7 @@ def recipe_lock() -> str:
 
 
 def _shipped(folder: str, package: Path = _PACKAGE) -> Path:
-    """Give the place of a folder that stands at the top of a checkout, and in an installation within the package."""
+    """Return the place of a folder that stands at the top of a checkout, and in an installation within the package."""
     return (package.parent.parent if is_checkout(package) else package) / folder
 
 
@@ -101,7 +101,7 @@ def import_directory() -> Path:
 
 
 def is_checkout(package: Path = _PACKAGE) -> bool:
-    """Say whether this is a checkout; an installation has the easyblocks where any `eb` with it on its path looks.
+    """Return whether this is a checkout; an installation has the easyblocks where any `eb` with it on its path looks.
 
     Notes
     -----

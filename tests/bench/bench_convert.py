@@ -76,7 +76,7 @@ def chosen(ways: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def tools(stack: Stack, layout: Path, reference: str) -> Mapping[str, str]:
-    """Give the shell command of each way; `$OUT` is what it makes, and `$TMPDIR` is empty and its own."""
+    """Return the shell command of each way; `$OUT` is what it makes, and `$TMPDIR` is empty and its own."""
     apptainer, source = f"{stack.apptainer}", f"oci:{layout}"
     fast = "--mksquashfs-args '-comp zstd -Xcompression-level 3'"
     hpcmod = f"{sys.executable} -c 'from hpcmod.cli.main import main; main()' convert --compression"

@@ -70,7 +70,7 @@ def _calls(lines: Sequence[str]) -> Iterator[tuple[str, str, int]]:
 
 
 def _ends(kind: str, files: Sequence[bool]) -> tuple[bool, bool]:
-    """Say whether a call read from the file, and whether it wrote to it."""
+    """Return whether a call read from the file, and whether it wrote to it."""
     if kind in ("copy_file_range", "sendfile"):
         first, second = (*files, False, False)[:2]
         return (first, second) if kind == "copy_file_range" else (second, first)

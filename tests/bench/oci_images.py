@@ -114,7 +114,7 @@ def _members(members: Iterable[Member]) -> Tar:
 
 
 def _file(name: bytes, megabytes: int, seed: int) -> Tar:
-    """Give a member whose content packs to about half, as weights of a model and libraries do."""
+    """Return a member whose content packs to about half, as weights of a model and libraries do."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     yield header(Member(name), megabytes * MEGABYTE)
     words = [chance.randbytes(8) for _ in range(256)]

@@ -73,7 +73,7 @@ BY_NAME = {command.name: command for command in COMMANDS}
 
 
 def program_of(command: Command) -> str:
-    """Name the file that a command of a page runs."""
+    """Return the name of the file that a command of a page runs."""
     words = " ".join(command.words[command.words.index("--") + 1 :]).split()
     found = next(word for word in words if word.endswith((".py", "_perf")))
     return found.removeprefix("/workdir/")

@@ -21,7 +21,7 @@ TIMES = ((r"\[[\d.]+ s\]", "[time]"), (r"\b(took|total:|in) (< )?[\d.]+ (secs?|m
 
 
 def tidy(log: str, folder: str) -> str:
-    """Give the log of one run the form that all runs share; times stay. What dev/stack made is told only once."""
+    """Return the log of one run the form that all runs share; times stay. What dev/stack made is told only once."""
     for pattern, form in ((re.escape(folder), FOLDER), *CHANGING):
         log = re.sub(pattern, form, log)
     return sort_ranks([line for line in log.strip().splitlines() if not line.startswith("stack: ")])

@@ -134,7 +134,7 @@ def running_generation(lmod: ModuleTool, eb: EasyBuild) -> str:
 
 
 def moments(whole: float, points: int) -> Iterator[float]:
-    """Give random moments, in seconds, of a run that takes so long as a whole: one in each of so many equal parts."""
+    """Return random moments, in seconds, of a run that takes so long as a whole: one in each of so many equal parts."""
     seed = int(os.environ.get("HPCMOD_SEED") or random.SystemRandom().randrange(1 << 32))
     print(f"HPCMOD_SEED={seed}, a whole run took {whole:.2f} s")
     chance = random.Random(seed)  # noqa: S311 - no secret

@@ -118,7 +118,7 @@ def read_item(path: Path, names: Mapping[int, set[bytes]]) -> Item:
 
 
 def different(ours: Tree, theirs: Tree, *, began: int) -> dict[bytes, tuple[Item | None, Item | None]]:
-    """Give what is not the same, ours first; times of their building are none of the image's."""
+    """Return what is not the same, ours first; times of their building are none of the image's."""
     found = {}
     for path in {*ours, *theirs}:
         mine, other = ours.get(path), theirs.get(path)

@@ -75,7 +75,7 @@ def test_of_eight_processes_at_once_each_blob_is_fetched_by_one(proxy: Proxy, tm
 
 
 def moments(whole: float) -> Iterator[float]:
-    """Give random moments of a run that takes so many seconds as a whole: one in each of equal parts of it."""
+    """Return random moments of a run that takes so many seconds as a whole: one in each of equal parts of it."""
     seed = int(os.environ.get("HPCMOD_SEED") or random.SystemRandom().randrange(1 << 32))
     print(f"HPCMOD_SEED={seed}, a whole run took {whole:.2f} s")
     chance = random.Random(seed)  # noqa: S311 - no secret

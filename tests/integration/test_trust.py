@@ -103,7 +103,7 @@ def options(stack: Stack, tmp_path: Path) -> ObtainOptions:
 
 
 def code_of(action: object) -> int:
-    """Give the exit code that the command line would end with."""
+    """Return the exit code that the command line would end with."""
     try:
         action()  # type: ignore[operator]
     except HpcmodError as err:

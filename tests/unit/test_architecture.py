@@ -118,12 +118,12 @@ def imported_room(dotted: str) -> str | None:
 
 
 def is_library(dotted: str, library: str) -> bool:
-    """Say whether a dotted name is a library or something in it."""
+    """Return whether a dotted name is a library or something in it."""
     return f"{dotted}.".startswith(f"{library}.")
 
 
 def why_not(room: str, other: str) -> str:
-    """Say why a room may not import another; empty if it may."""
+    """Return why a room may not import another; empty if it may."""
     if room == other:
         return ""
     if other not in ORDER:

@@ -38,7 +38,7 @@ def value_of(node: ast.expr) -> Any:
 
 
 def is_built(values: dict[str, Any]) -> bool:
-    """Say whether the image is built from a recipe, and found nowhere."""
+    """Return whether the image is built from a recipe, and found nowhere."""
     return bool(values["easyblock"] == "ContainerBuild")
 
 

@@ -107,7 +107,7 @@ sys.stdout.write(f"{{left.pid}}\\nno end of line")
 
 
 def runs(pid: int) -> bool:
-    """Say whether a process is there, and not only its number until somebody asks how it ended."""
+    """Return whether a process is there, and not only its number until somebody asks how it ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

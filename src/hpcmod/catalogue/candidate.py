@@ -130,7 +130,7 @@ def describe_label_names(request: Request, *, central: Sequence[str] = ()) -> st
 
 
 def sif_on_disk(reference: ImageReference) -> Path | None:
-    """Give the SIF that a reference names, if it is one on this machine: its facts are there to be read."""
+    """Return the SIF that a reference names, if it is one on this machine: its facts are there to be read."""
     path = Path(reference.path)
     return path if recognize(reference).kind in LOCAL_KINDS and path.is_file() else None
 
@@ -212,7 +212,7 @@ def _read(path: Path) -> str:
 
 
 def _locate(source: ImageSource, directories: Sequence[str]) -> ImageReference:
-    """Give what to get an easyconfig's image by: a file where it lies, else the first place that it names."""
+    """Return what to get an easyconfig's image by: a file where it lies, else the first place that it names."""
     found = find_image(source.reference, directories)
     if found:
         return ImageReference.parse(str(found))

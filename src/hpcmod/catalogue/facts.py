@@ -67,7 +67,7 @@ def describe_installed(one: Installed) -> CatalogueRecord:
 
 
 def _of_image(facts: ImageFacts) -> dict[str, Any]:
-    """Give the fields of a record that say what is inside."""
+    """Return the fields of a record that say what is inside."""
     return {
         "size": facts.size,
         "architecture": facts.architecture,
@@ -80,7 +80,7 @@ def _of_image(facts: ImageFacts) -> dict[str, Any]:
 
 
 def whole_reference(provenance: Provenance) -> str:
-    """Give where an image came from, with the digest that it had."""
+    """Return where an image came from, with the digest that it had."""
     reference, digest = provenance.reference, provenance.digest
     return reference if not digest or "@" in reference or "://" not in reference else f"{reference}@{digest}"
 
@@ -95,7 +95,7 @@ def _text(text: str) -> str:
 
 
 def stack_pairs(stack: StackFacts) -> Texts:
-    """Give what an image is built on, each with its version as far as that is known; `yes` where only that is."""
+    """Return what an image is built on, each with its version as far as that is known; `yes` where only that is."""
     mpi, fabric, plugin = stack.mpi, stack.fabric, next(iter(stack.plugins), None)
     found = {
         "glibc": stack.glibc,

@@ -144,7 +144,7 @@ class Stored:
     """Where the lines of packages begin."""
 
     def numbered(self) -> dict[int, IndexEntry]:
-        """Give by their numbers the entries that are still true."""
+        """Return by their numbers the entries that are still true."""
         return {number: entry for number, entry in zip(self.numbers, self.entries) if entry.name in self.current}
 
     def lines(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ def read_journal(directory: Path) -> tuple[Change, ...]:
 
 
 def find_change(directory: Path, number: int) -> Change:
-    """Give a change by its number.
+    """Return a change by its number.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def append_change(directory: Path, change: Change, *, mode: int) -> None:
 
 
 def last_change(directory: Path) -> int:
-    """Give the number of the last change; 0 if there is none.
+    """Return the number of the last change; 0 if there is none.
 
     Raises
     ------

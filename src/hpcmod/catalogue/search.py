@@ -51,13 +51,13 @@ def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed
 
 
 def is_abbreviated(one: str, other: str) -> bool:
-    """Say whether two comparable names are the same but for abbreviated words, as flash-attn and flash-attention."""
+    """Return whether two comparable names are the same but for abbreviated words, as flash-attn and flash-attention."""
     words, others = one.split("-"), other.split("-")
     return len(words) == len(others) and all(map(_abbreviates, words, others))
 
 
 def _abbreviates(one: str, other: str) -> bool:
-    """Say whether one of two words begins as the other does, and has its letters in their order, three or more."""
+    """Return whether one of two words begins as the other does, and has its letters in their order, three or more."""
     short, long = sorted((one, other), key=len)
     if short == long:
         return True
@@ -90,7 +90,7 @@ def _search_installed(
 
 
 def _text_of(entry: IndexEntry) -> str:
-    """Give what a text is searched in."""
+    """Return what a text is searched in."""
     return _plain(f"{entry.name}/{entry.version} {entry.aliases} {entry.description}")
 
 

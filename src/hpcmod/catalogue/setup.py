@@ -47,7 +47,7 @@ def make_site_module(
 
 
 def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile, ...]:
-    """Give the files of a setup, the modulefiles last: nobody sees one before what it leads to.
+    """Return the files of a setup, the modulefiles last: nobody sees one before what it leads to.
 
     Parameters
     ----------

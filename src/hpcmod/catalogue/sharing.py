@@ -109,7 +109,7 @@ def file_mode(root: Path) -> int:
 
 
 def group_may_write(root: Path) -> bool:
-    """Say whether a directory is there for a group to change."""
+    """Return whether a directory is there for a group to change."""
     return bool(root.stat().st_mode & _GROUP_MAY_WRITE)
 
 

@@ -134,7 +134,7 @@ class Catalogue:
         return self.directory / ".locks"
 
     def record_path(self, name: str, version: str) -> Path:
-        """Give the file of a record, whether or not there is one."""
+        """Return the file of a record, whether or not there is one."""
         return self.records_directory / name / f"{version}.json"
 
     def easyconfigs_of(self, name: str) -> Path:
@@ -148,7 +148,7 @@ class Catalogue:
         return tuple(sorted((name, one) for name in names for one in self.versions(name)))
 
     def versions(self, name: str) -> list[str]:
-        """Give the versions of a name, in no order; no record is opened."""
+        """Return the versions of a name, in no order; no record is opened."""
         return _versions(self.records_directory / name)
 
     def records(self) -> Iterator[CatalogueRecord]:

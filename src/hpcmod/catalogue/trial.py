@@ -132,5 +132,5 @@ def _failed(command: str, trial: CheckRun, where: str, done: Completed) -> Check
 
 
 def now_text() -> str:
-    """Give the time as records have it: ISO 8601, UTC."""
+    """Return the time as records have it: ISO 8601, UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -31,12 +31,12 @@ _SUFFIX = {"Lua": ".lua", "Tcl": ""}
 
 
 def modulefile(catalogue: Catalogue, name: str, version: str, syntax: str) -> Path:
-    """Name the modulefile that users see."""
+    """Return the name of the modulefile that users see."""
     return catalogue.modules / name / f"{version}{_SUFFIX[syntax]}"
 
 
 def easyconfig_name(name: str, version: str) -> str:
-    """Name the easyconfig of a container, by EasyBuild's rule for the toolchain SYSTEM."""
+    """Return the name of the easyconfig of a container, by EasyBuild's rule for the toolchain SYSTEM."""
     return f"{name}-{version}.eb"
 
 

@@ -70,7 +70,7 @@ def _trimmed(place: str) -> str:
 
 
 def _absence(path: str) -> str:
-    """Say why there is nothing to bind; empty if there is."""
+    """Return why there is nothing to bind; empty if there is."""
     place = Path(path)
     if place.exists():
         return "" if can_be_bound(path) else "no bind can hold such a name"

@@ -34,7 +34,7 @@ _FOLLOWED = re.compile(r"lib(?:fabric|mpi|mpich|mpi_abi|cxi)\.so")  # what needs
 
 
 def check_compat(sif: Path, site: Site, environ: Mapping[str, str], *, binds: Sequence[Bind] = ()) -> Verdict:
-    """Say whether an image fits this machine; parameters and errors are those of make_case."""
+    """Return whether an image fits this machine; parameters and errors are those of make_case."""
     return judge(make_case(sif, site, environ, binds=binds), RULES)
 
 
@@ -132,7 +132,7 @@ def _load_all(image: StackFacts, loader: _Loader, injected: Sequence[tuple[str, 
 
 
 def _before(what: str, image: StackFacts) -> tuple[str, ...]:
-    """Give what a program has loaded before it loads a file of a kind."""
+    """Return what a program has loaded before it loads a file of a kind."""
     return (image.mpi.path,) if what == PART and image.mpi else ()
 
 

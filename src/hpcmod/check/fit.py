@@ -54,7 +54,7 @@ def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Fi
 
 
 def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Give module and image of what is installed, each image once."""
+    """Return module and image of what is installed, each image once."""
     seen = set()
     for one in find_installed(module_trees(environ)):
         image = Path(one.of_image("path"))

@@ -75,7 +75,7 @@ def _print_cures() -> None:
 
 
 def _holding() -> tuple[str, tuple[Advisory, ...]]:
-    """Give the loaded module, and the advisories that hold for it."""
+    """Return the loaded module, and the advisories that hold for it."""
     loaded = find_loaded(os.environ)
     if not loaded.module:
         raise NotFoundError(
@@ -112,7 +112,7 @@ def _list(*, as_json: bool, everything: bool) -> None:
 
 
 def _known() -> Sequence[Advisory]:
-    """Give all advisories there are; what is wrong with the others is told."""
+    """Return all advisories there are; what is wrong with the others is told."""
     found, faults = _read(_catalogues())
     for fault in faults:
         tell(fault.message)

@@ -102,7 +102,7 @@ def _check_output(output: Path, *, force: bool) -> None:
 
 @contextmanager
 def _new_directory(output: Path, *, dry_run: bool) -> Iterator[Path]:
-    """Give a directory beside the bundle for what is fetched, until the end of the block; a dry run makes none."""
+    """Return a directory beside the bundle for what is fetched, until the end of the block; a dry run makes none."""
     if dry_run:
         yield output.absolute().parent / ".hpcmod"
         return
@@ -152,7 +152,7 @@ def _collect(
     sums: dict[str, str],
     dry_run: bool,
 ) -> Iterator[Path]:
-    """Give the files that go into the bundle for one thing that was named; fetch what is not there.
+    """Return the files that go into the bundle for one thing that was named; fetch what is not there.
 
     What an easyconfig says of its image's sum is put into `sums`.
     """
@@ -205,7 +205,7 @@ def _image(
 
 
 def _source_paths(options: ObtainOptions) -> list[str]:
-    """Give EasyBuild's source paths as its environment names them."""
+    """Return EasyBuild's source paths as its environment names them."""
     environ = options.environ
     prefix = environ.get("EASYBUILD_PREFIX") or f"{environ.get('HOME', '')}/.local/easybuild"
     return (environ.get("EASYBUILD_SOURCEPATH") or f"{prefix}/sources").split(":")

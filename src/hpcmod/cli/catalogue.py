@@ -183,7 +183,7 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
 
 
 def _copies(here: Here, copies: Copies | None) -> list[dict[str, object]]:
-    """Give the installed copies as plain values, the one that is used first."""
+    """Return the installed copies as plain values, the one that is used first."""
     found = (copies.meant, *copies.others) if copies else ()
     return [
         {"root": str(one.root), "modulefile": str(one.modulefile), "own": here.is_own(one), "used": one == found[0]}

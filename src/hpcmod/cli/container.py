@@ -121,7 +121,7 @@ def split_words(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
 
 
 def _takes_value(option: str) -> bool:
-    """Say whether the word after an option of the runtime belongs to it."""
+    """Return whether the word after an option of the runtime belongs to it."""
     if option.startswith("--"):
         return "=" not in option and option[2:] not in RUNTIME_FLAGS
     return option[-1] in RUNTIME_SHORT and not RUNTIME_SHORT.keys() & set(option[1:-1])

@@ -140,7 +140,7 @@ def show(directory: Path | None, as_json: bool) -> None:
 @_directory
 @_as_json
 def check(directory: Path | None, as_json: bool) -> None:
-    """Say whether the copies are whole, and what of them is stale: after an update of the system, say.
+    """Return whether the copies are whole, and what of them is stale: after an update of the system, say.
 
     Exit code 1: something is stale or damaged.
 

@@ -113,7 +113,7 @@ def _confirm_names(request: Request, central: Sequence[str], *, dry_run: bool, a
 
 
 def _lines(shown: ExitStack) -> Callable[[str], Progress]:
-    """Give a line of progress for each piece of work, all of which end with the verb."""
+    """Return a line of progress for each piece of work, all of which end with the verb."""
     return lambda label: shown.enter_context(ProgressLine(label))
 
 

@@ -12,7 +12,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def others_may_change(status: os.stat_result) -> bool:
-    """Say whether anybody but this user and root may change what has this status.
+    """Return whether anybody but this user and root may change what has this status.
 
     A group counts whatever its members, and so does an access control list: its mask shows as the group's bits.
     """
@@ -20,7 +20,7 @@ def others_may_change(status: os.stat_result) -> bool:
 
 
 def others_may_replace(path: Path | str) -> bool:
-    """Say whether anybody but this user and root may put something else at a path, or change what is there.
+    """Return whether anybody but this user and root may put something else at a path, or change what is there.
 
     All directories on the way to it are looked at, with links resolved. In one with the sticky bit, as /tmp, others
     cannot rename what is not theirs.

@@ -102,7 +102,7 @@ def _stem(final: str) -> str:
 
 
 def _is_dead(place: int, name: str, token: str) -> bool:
-    """Say whether the process that made a temporary file is known to be gone: one of this user on this machine."""
+    """Return whether the process that made a temporary file is known to be gone: one of this user on this machine."""
     machine, _, rest = token.partition("-")
     pid, _, rest = rest.partition("-")
     started = rest.partition("-")[0]

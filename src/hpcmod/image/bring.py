@@ -119,7 +119,7 @@ def _bring_image(task: Task) -> Brought:
 
 
 def _may_be_plain(reference: ImageReference, options: ObtainOptions) -> bool:
-    """Say whether a registry may be asked over plain http: this machine's own, or where that was said."""
+    """Return whether a registry may be asked over plain http: this machine's own, or where that was said."""
     try:
         check_address(f"http://{reference.registry}/", allow_http=options.access.allow_http)
     except BadInputError:

@@ -266,7 +266,7 @@ def _short_hash(path: Path) -> str:
 
 
 def _unpacked_size(base: ImageReference, architecture: str) -> int:
-    """Give the least bytes that a base's layers unpack to; 0 where they are not known before it is got.
+    """Return the least bytes that a base's layers unpack to; 0 where they are not known before it is got.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def measure_labels(sif: Path) -> dict[str, str]:
 
 
 def _versions(facts: ImageFacts, stack: StackFacts) -> Iterator[str]:
-    """Give NAME=VERSION of what decides where the image runs, and of the best-known packages."""
+    """Return NAME=VERSION of what decides where the image runs, and of the best-known packages."""
     libfabric = next((one.release for one in stack.fabrics), "")
     found = {
         "python": facts.python.version if facts.python else "",

@@ -135,7 +135,7 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
 
 
 def _sizes_there(directory: Path, sums: Mapping[str, str]) -> dict[str, int]:
-    """Give the bytes of the files of a bundle whose names are taken."""
+    """Return the bytes of the files of a bundle whose names are taken."""
     return {name: (directory / name).lstat().st_size for name in sums if os.path.lexists(directory / name)}
 
 

@@ -47,15 +47,15 @@ class Cache:
         self.tree = Tree(self.directory)
 
     def path(self, digest: str) -> Path:
-        """Name the file of a whole blob, whether it is there or not."""
+        """Return the name of the file of a whole blob, whether it is there or not."""
         return self.directory / "blobs" / "sha256" / digits_of(digest)
 
     def partial(self, digest: str) -> Path:
-        """Name the file of what there is of a blob that is not whole yet."""
+        """Return the name of the file of what there is of a blob that is not whole yet."""
         return self.directory / "partial" / digits_of(digest)
 
     def size_of_partial(self, digest: str) -> int:
-        """Give how many bytes an interrupted fetch has left of a blob."""
+        """Return how many bytes an interrupted fetch has left of a blob."""
         try:
             return self.tree.status(self.partial(digest)).st_size
         except OSError:
@@ -156,7 +156,7 @@ class Cache:
         return bool(mode & stat.S_ISGID and mode & stat.S_IWGRP)
 
     def others_may_change(self, file: int) -> bool:
-        """Say whether anybody else may change an open file of the cache, or what its directories hold."""
+        """Return whether anybody else may change an open file of the cache, or what its directories hold."""
         return others_may_change(os.fstat(file)) or any(
             others_may_change(status) for status in (self.directory.stat(), *map(self.tree.status, _DIRECTORIES))
         )
@@ -223,7 +223,7 @@ class Cache:
             self._write(digest, content)
 
     def load_or_bring(self, digest: str, limit: int, bring: Callable[[], bytes]) -> bytes:
-        """Give a small blob from the cache; what is not there is brought, verified, by one process alone."""
+        """Return a small blob from the cache; what is not there is brought, verified, by one process alone."""
         content = self.load(digest, limit)
         if content is None:
             with self.lock(digest):

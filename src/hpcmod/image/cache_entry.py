@@ -39,7 +39,7 @@ def choose(entries: list[CacheEntry], *, now: float, oldest: float | None, most:
 
 
 def digits_of(digest: str) -> str:
-    """Give the name of a blob's file: the digits of its digest, so that no other name can be meant.
+    """Return the name of a blob's file: the digits of its digest, so that no other name can be meant.
 
     Raises
     ------

@@ -123,7 +123,7 @@ def _read_labels(squashfs: Squashfs) -> tuple[tuple[str, str], ...]:
 
 
 def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
-    """Give the variables whose value is known, and the directories that PATH is given, first to be searched first."""
+    """Return the variables whose value is known, and the directories that PATH is given, first to be searched first."""
     environment: dict[str, str] = {}
     search_path: list[str] = []
     for name in _list(squashfs, _ENVIRONMENT, ".sh"):
@@ -138,13 +138,13 @@ def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
 
 
 def _read_assigned(squashfs: Squashfs) -> tuple[str, ...]:
-    """Give every name that the image's scripts may assign, in whatever way."""
+    """Return every name that the image's scripts may assign, in whatever way."""
     scripts = (_read_text(squashfs, f"{_ENVIRONMENT}/{name}") for name in _list(squashfs, _ENVIRONMENT))
     return tuple(sorted({name for script in scripts for name in _ASSIGNED.findall(script)}))
 
 
 def assignments(script: str) -> Iterator[tuple[str, str | None, str, bool]]:
-    """Give the assignments of a shell script that are made whatever happens.
+    """Return the assignments of a shell script that are made whatever happens.
 
     Yields
     ------
@@ -166,12 +166,12 @@ def assignments(script: str) -> Iterator[tuple[str, str | None, str, bool]]:
 
 
 def _depth_change(line: str) -> int:
-    """Tell whether a line opens (1) or closes (-1) a block of a shell script."""
+    """Return whether a line opens (1) or closes (-1) a block of a shell script."""
     return bool(_BLOCK_OPENS.match(line)) - bool(_BLOCK_CLOSES.match(line))
 
 
 def _value(script: str, start: re.Match[str]) -> tuple[str | None, bool, int]:
-    """Give the value of an assignment, whether it is a default, and where it ends."""
+    """Return the value of an assignment, whether it is a default, and where it ends."""
     default = _DEFAULT.match(script, start.end())
     if default is not None and default.group(1) == start.group(1):
         end = _END.match(script, default.end())
@@ -201,7 +201,7 @@ def find_python(squashfs: Squashfs, environment: dict[str, str], search_path: li
 
 
 def _prefixes(squashfs: Squashfs, environment: dict[str, str], search_path: list[str]) -> Iterator[str]:
-    """Give the places where an image's Python may be: first those it names itself, then those that are customary."""
+    """Return the places where an image's Python may be: first those it names itself, then those that are customary."""
     activated = _ACTIVATE.search(environment.get("WITH_CONDA", ""))
     if activated:
         root, name = activated.groups()
@@ -267,7 +267,7 @@ def _site_directories(squashfs: Squashfs, python: PythonFacts) -> list[str]:
 
 
 def _base_prefix(squashfs: Squashfs, prefix: str) -> str | None:
-    """Give the prefix of the Python whose packages a virtual environment sees too."""
+    """Return the prefix of the Python whose packages a virtual environment sees too."""
     settings = dict(_setting(line) for line in _read_text(squashfs, f"{prefix}/pyvenv.cfg").splitlines())
     if settings.get("include-system-site-packages", "").lower() != "true":
         return None

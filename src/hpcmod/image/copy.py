@@ -141,7 +141,7 @@ def _copy(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
 
 
 def _is_unchanged(before: os.stat_result, after: os.stat_result, source: int, result: CopyResult) -> bool:
-    """Say whether a source is what was copied; it is read again where more than its contents may have changed."""
+    """Return whether a source is what was copied; it is read again where more than its contents may have changed."""
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         return False
     if before.st_ctime_ns == after.st_ctime_ns:

@@ -164,7 +164,7 @@ class _Fetch:
         self._sha256 = hashlib.sha256()
 
     def _left_over(self) -> tuple[int, str]:
-        """Give how many bytes are there to go on from, and what the server called that version of the file."""
+        """Return how many bytes are there to go on from, and what the server called that version of the file."""
         try:
             note = json.loads(self.note.read_text())
             size = self.partial.stat().st_size

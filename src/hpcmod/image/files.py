@@ -47,7 +47,7 @@ class ContainerFiles:
         """By path: what is wrong with a file that begins as ELF, as far as they were looked at."""
 
     def with_binds(self, binds: Sequence[tuple[str, str]]) -> ContainerFiles:
-        """Give the same image's files with these binds over them; links of the image on the way there are followed."""
+        """Return the same image's files with these binds over them; links of the image are followed."""
         return ContainerFiles(self._squashfs, [(self._place(destination), source) for destination, source in binds])
 
     def _place(self, destination: str) -> str:
@@ -55,13 +55,13 @@ class ContainerFiles:
         return f"{self.real(parent).rstrip('/') or parent}/{name}"
 
     def real(self, path: str) -> str:
-        """Give a path with all links followed; empty if there is nothing."""
+        """Return a path with all links followed; empty if there is nothing."""
         if path not in self._real:
             self._real[path] = self._follow(path)
         return self._real[path]
 
     def elf(self, path: str) -> ElfFile | None:
-        """Give what an ELF file says; None if there is no such file, or it is none."""
+        """Return what an ELF file says; None if there is no such file, or it is none."""
         real = self.real(path)
         if not real or self._look(real)[0] != "file":
             return None
@@ -102,7 +102,7 @@ class ContainerFiles:
             return b""
 
     def on_host(self, real: str) -> str:
-        """Give the path on the host of a path without links that a bind covers; empty if it is the image's own."""
+        """Return the path on the host of a path without links that a bind covers; empty if it is the image's own."""
         for destination in _parents(real):
             if destination in self._binds:
                 return self._binds[destination] + real[len(destination) :]
@@ -142,7 +142,7 @@ class ContainerFiles:
         return at or "/"
 
     def _look(self, path: str) -> tuple[str, str]:
-        """Give what is at a path whose parents are no links, and a link's target."""
+        """Return what is at a path whose parents are no links, and a link's target."""
         if path not in self._seen:
             self._seen[path] = self._look_once(path)
         return self._seen[path]
@@ -166,7 +166,7 @@ def _look_on_host(path: str) -> tuple[str, str]:
 
 
 def _parents(path: str) -> list[str]:
-    """Give a path and all above it, the longest first; the root is the empty text."""
+    """Return a path and all above it, the longest first; the root is the empty text."""
     path = path.rstrip("/")
     return [path, *(path[:at] for at in range(len(path) - 1, -1, -1) if path[at] == "/")]
 

@@ -231,7 +231,7 @@ def _pin(source: Download, path: Path) -> Pin:
 
 
 def _contents(request: BuildRequest) -> str:
-    """Give what stands for the content of the directories that are copied in.
+    """Return what stands for the content of the directories that are copied in.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def _contents(request: BuildRequest) -> str:
 
 
 def _mark_of_base(text: str) -> str:
-    """Give what stands for the content of a base image that lies on a disk, where the same path may hold another."""
+    """Return what stands for the content of a base image that lies on a disk, where the same path may hold another."""
     reference = ImageReference.parse(text)
     path = Path(reference.path)
     if reference.kind == "oci" and (path / "index.json").is_file():
@@ -261,12 +261,12 @@ def _mark_of_base(text: str) -> str:
 
 
 def _is_no_input(path: Path) -> bool:
-    """Say whether a file of a build context counts for nothing: git's own, and what builds leave beside their SIF."""
+    """Return whether a file of a build context is ignored: git's own, and what builds leave beside their SIF."""
     return ".git" in path.parts or ".sif" in path.suffixes
 
 
 def _digest(directory: Path, paths: Iterable[Path]) -> str:
-    """Give a sha256 of names and contents of files below a directory; a wheel counts by the CRCs it lists."""
+    """Return a sha256 of names and contents of files below a directory; a wheel counts by the CRCs it lists."""
     sha256 = hashlib.sha256()
     for path in sorted(paths):
         if path.is_file():

@@ -100,7 +100,7 @@ def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> Oc
 
 
 def _named(reference: ImageReference, entries: Sequence[OciDescriptor]) -> Sequence[OciDescriptor]:
-    """Give the entries that the reference's tag means; without a tag all, if they are one image."""
+    """Return the entries that the reference's tag means; without a tag all, if they are one image."""
     names = {one: [value for key, value in one.annotations if key in _NAMES] for one in entries}
     if reference.tag:
         found = [one for one in entries if any(_is_tag(name, reference.tag) for name in names[one])]
@@ -140,7 +140,7 @@ def _which(reference: ImageReference, tags: Sequence[str]) -> list[OciDescriptor
 
 
 def _is_tag(name: str, asked: str) -> bool:
-    """Say whether a name in an archive is the one asked for, which may leave out registry and tag."""
+    """Return whether a name in an archive is the one asked for, which may leave out registry and tag."""
     short = name.removeprefix("docker.io/").removeprefix("library/") if name.startswith("docker.io/") else name
     return asked in (name, short, short.removesuffix(":latest"))
 
@@ -157,7 +157,7 @@ def _saved_layer(files: _Files, name: str, diff_id: str) -> Layer:
 
 
 def _digest_of(name: str) -> str:
-    """Give the digest that the name of a file promises; Docker's older archives name only configurations so."""
+    """Return the digest that the name of a file promises; Docker's older archives name only configurations so."""
     match = _BY_DIGEST.fullmatch(name)
     return f"sha256:{match.group(1)}" if match else ""
 
@@ -183,7 +183,7 @@ class _Files:
         self.open = open_file
 
     def has(self, name: str) -> bool:
-        """Say whether there is a file of this name."""
+        """Return whether there is a file of this name."""
         try:
             self.size(name)
         except NotFoundError:

@@ -32,7 +32,7 @@ def read_library_path(files: ContainerFiles) -> tuple[tuple[str, ...], bool]:
 
 
 def _follow(script: str, path: list[str]) -> tuple[list[str], bool]:
-    """Give what a script makes of the path, and whether it is known: what it does in a block is not."""
+    """Return what a script makes of the path, and whether it is known: what it does in a block is not."""
     done, complete = 0, True
     for variable, value, written, is_default in assignments(script):
         if variable != VARIABLE:

@@ -85,7 +85,7 @@ def make_image(
 
 
 def match_diff_ids(config: ImageConfig, layers: int) -> tuple[str, ...]:
-    """Give the digest of each layer's tar stream; empty ones where the configuration lists none.
+    """Return the digest of each layer's tar stream; empty ones where the configuration lists none.
 
     Raises
     ------

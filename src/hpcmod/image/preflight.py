@@ -78,7 +78,7 @@ def _no_room(needs: Sequence[Need], numbers: str) -> NoSpaceError:
 
 
 def _existing(directory: Path) -> Path:
-    """Give the directory, or the nearest one above that is there."""
+    """Return the directory, or the nearest one above that is there."""
     place = directory.absolute()
     while not place.exists() and place != place.parent:
         place = place.parent

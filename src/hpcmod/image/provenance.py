@@ -45,12 +45,12 @@ class Provenance:
 
 
 def sidecar(sif: Path) -> Path:
-    """Name the file with a SIF's provenance."""
+    """Return the name of the file with a SIF's provenance."""
     return sif.with_name(f"{sif.name}.provenance.json")
 
 
 def now() -> str:
-    """Give the time as a provenance has it."""
+    """Return the time as a provenance has it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -113,7 +113,7 @@ def remember(found: Provenance, environ: Mapping[str, str]) -> None:
 
 
 def is_remembered(found: Provenance, environ: Mapping[str, str]) -> bool:
-    """Say whether a provenance is one that a run of this user has written, with these very words.
+    """Return whether a provenance is one that a run of this user has written, with these very words.
 
     What anybody else may change proves nothing.
     """
@@ -134,7 +134,7 @@ def _memory(found: Provenance, environ: Mapping[str, str]) -> Path | None:
 
 
 def render_provenance(found: Provenance) -> Sequence[str]:
-    """Give the lines that tell a user where a SIF came from."""
+    """Return the lines that tell a user where a SIF came from."""
     lines = [f"reference: {found.reference}", f"digest: {found.digest or 'none'}", f"sha256: {found.sha256}"]
     return [
         *lines,

@@ -43,7 +43,7 @@ class _Block(ctypes.Structure):
 
 
 def read_quotas(directory: Path) -> Iterator[Quota]:
-    """Give the quotas of this user and group where `directory` lies; none where there are none, or none can be read.
+    """Return the quotas of this user and group where `directory` lies; none where there are none, or none can be read.
 
     Notes
     -----
@@ -89,7 +89,7 @@ def _ask_kernel(directory: Path, kind: int, number: int) -> tuple[int, int, int,
 
 
 def _is_lustre(directory: Path) -> bool:
-    """Say whether the last mounted file system above a directory is a Lustre."""
+    """Return whether the last mounted file system above a directory is a Lustre."""
     place, kind = "", ""
     try:
         mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()

@@ -172,7 +172,7 @@ def fetch_artifact(
 
 
 def _is_there(partial: Path, fetched: Fetched) -> bool:
-    """Say whether an earlier fetch has left the whole file."""
+    """Return whether an earlier fetch has left the whole file."""
     try:
         return partial.stat().st_size == fetched.size and file_sha256(partial) == fetched.sha256
     except FileNotFoundError:

@@ -50,7 +50,7 @@ def find_search(files: ContainerFiles, architecture: str, first: Sequence[str] =
 
 
 def _is_multiarch(files: ContainerFiles, triplet: str) -> bool:
-    """Say whether libraries lie in directories named after the machine; one such may be there for another reason."""
+    """Return whether libraries lie in directories named after the machine; one such may be there for another reason."""
     places = (f"/lib/{triplet}", f"/usr/lib/{triplet}") if triplet else ()
     return any(files.real(place) for place in places) and not any(
         files.real(f"{place}/libc.so.6") for place in ("/lib64", "/usr/lib64")

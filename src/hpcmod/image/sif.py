@@ -75,7 +75,7 @@ class Sif:
 
 
 def architecture_name(machine: str) -> str:
-    """Give the GOARCH name of what the kernel calls a machine: x86_64 -> amd64; other names stay as they are."""
+    """Return the GOARCH name of what the kernel calls a machine: x86_64 -> amd64; other names stay as they are."""
     return _MACHINES.get(machine, machine)
 
 

@@ -140,6 +140,6 @@ def get_source(
 
 
 def _placed(origin: ImageReference, directories: Sequence[str]) -> ImageReference:
-    """Give the place of what is made into a SIF, as far as that lies on disk."""
+    """Return the place of what is made into a SIF, as far as that lies on disk."""
     places = (Path(directory, origin.path) for directory in directories) if origin.path else ()
     return replace(origin, path=next((str(place) for place in places if place.exists()), origin.path))

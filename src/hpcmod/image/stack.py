@@ -148,7 +148,7 @@ class _Look:
         self._names = [(directory, files.listdir(directory)) for directory in directories]
 
     def paths(self, pattern: re.Pattern[str]) -> Iterator[str]:
-        """Give the paths whose name fits, each file once."""
+        """Return the paths whose name fits, each file once."""
         found = list(self._paths(pattern))
         fitting = [path for path in found if self._is_for_this(path)]
         yield from fitting or found
@@ -168,7 +168,7 @@ class _Look:
                     yield path
 
     def each(self, pattern: re.Pattern[str], make: Callable[..., _Value | None]) -> Iterator[_Value]:
-        """Give the facts of what fits and is ELF."""
+        """Return the facts of what fits and is ELF."""
         for path in self.paths(pattern):
             elf = self._files.elf(path)
             value = make(path, posixpath.basename(self._files.real(path)), elf) if elf else None
@@ -176,7 +176,7 @@ class _Look:
                 yield value
 
     def number(self, pattern: re.Pattern[str]) -> str:
-        """Give the number behind `.so.` of the file that is found first, its links followed; empty if there is none."""
+        """Return the number after `.so.` of the first file found, links followed; empty if there is none."""
         path = next(self.paths(pattern), "")
         found = _NUMBERED.search(self._files.real(path)) if path else None
         return found[1] if found else ""
@@ -204,7 +204,7 @@ def _python_places(facts: ImageFacts) -> tuple[str, ...]:
 
 
 def _expand(files: ContainerFiles, pattern: str) -> Iterator[str]:
-    """Give the directories that fit a pattern, in which a part may be `*`."""
+    """Return the directories that fit a pattern, in which a part may be `*`."""
     before, star, after = pattern.partition("/*")
     if not star:
         yield pattern

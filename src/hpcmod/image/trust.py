@@ -172,13 +172,13 @@ def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, 
 
 
 def is_met(known: Provenance, rule: TrustRule) -> bool:
-    """Say whether a SIF met the rule when it was got."""
+    """Return whether a SIF met the rule when it was got."""
     met = {one.partition(": ")[0] for one in known.verified}
     return set(rule.needs) <= met and (_SIGNATURE not in rule.needs or bool(_key_of(known, rule)))
 
 
 def _key_of(known: Provenance | None, rule: TrustRule) -> str:
-    """Give the key of the rule that had signed what a SIF was made of; empty if none had."""
+    """Return the key of the rule that had signed what a SIF was made of; empty if none had."""
     verified = known.verified if known else ()
     return next((key for key in rule.keys if f"{_SIGNATURE}: {key}" in verified), "")
 

@@ -25,7 +25,7 @@ class HostFiles:
         self._known: dict[str, ElfFile | None] = {}
 
     def elf(self, path: str) -> ElfFile | None:
-        """Give what an ELF file says; None if there is none, or it may not be read, or is noted in `faults`."""
+        """Return what an ELF file says; None if there is none, or it may not be read, or is noted in `faults`."""
         if path not in self._known:
             try:
                 self._known[path] = _read_elf(path)
@@ -34,7 +34,7 @@ class HostFiles:
         return self._known[path]
 
     def real(self, path: str) -> str:
-        """Give a path with all links followed."""
+        """Return a path with all links followed."""
         return os.path.realpath(path)
 
 

@@ -54,7 +54,7 @@ class Installed:
         return self.root / PROGRAM
 
     def of_image(self, key: str) -> str:
-        """Give what the record says of the image: path, sha256, size, ...; empty if it says nothing."""
+        """Return what the record says of the image: path, sha256, size, ...; empty if it says nothing."""
         image = self.record.get("image")
         return str(image.get(key, "")) if isinstance(image, dict) else ""
 

@@ -196,7 +196,7 @@ def _holds(directory: Path, capture: Capture) -> bool:
 
 
 def is_whole(directory: Path, library: CapturedLibrary) -> bool:
-    """Say whether a captured directory has a library as it was captured, and all of its names lead to it."""
+    """Return whether a captured directory has a library as it was captured, and all of its names lead to it."""
     file = directory / library.file
     names = (directory / name for name in (library.file, *library.links))
     return all(name.is_file() and name.samefile(file) for name in names) and file_sha256(file) == library.sha256

@@ -82,7 +82,7 @@ def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, .
 
 
 def _paths_of(installed: Installed) -> set[Path]:
-    """Give what the record names, and the directory of EasyBuild's logs."""
+    """Return what the record names, and the directory of EasyBuild's logs."""
     files = installed.record.get("files")
     names = [name for name in files if isinstance(name, str)] if isinstance(files, list) else []
     image = Path(installed.of_image("path"))
@@ -90,7 +90,7 @@ def _paths_of(installed: Installed) -> set[Path]:
 
 
 def _has_files(path: Path) -> bool:
-    """Say whether there is more than the empty directories that were made for packages."""
+    """Return whether there is more than the empty directories that were made for packages."""
     return not path.is_dir() or any(names for _, _, names in os.walk(path))
 
 

@@ -128,7 +128,7 @@ def install_image(
 
 
 def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
-    """Say whether the module looks where the image lies; one that the easyconfig wants used in place must lie there."""
+    """Return whether the module looks where the image is; an image used in place must be there."""
     asked = plan.spec.install_mode == "central"
     places = plan.sif_places[1 : None if asked else 1 + len(plan.site.central)]
     found = any(image.samefile(place) for place in places if Path(place).exists())
@@ -235,12 +235,12 @@ def _remove_disowned(root: Path, owned: set[str]) -> None:
 
 
 def recorded_source(root: Path) -> str:
-    """Give the path that the installed image was taken from; empty if nothing is installed."""
+    """Return the path that the installed image was taken from; empty if nothing is installed."""
     return str(read_record(root).get("image", {}).get("source", ""))
 
 
 def recorded_sha256(root: Path) -> str:
-    """Give the digest of the installed image; empty if nothing is installed."""
+    """Return the digest of the installed image; empty if nothing is installed."""
     return str(read_record(root).get("image", {}).get("sha256", ""))
 
 

@@ -61,7 +61,7 @@ class Bind:
         return re.sub(r"[][\\]", r"\\\g<0>", self.source)
 
     def stands_for(self, other: Bind, kernel: str) -> bool:
-        """Say whether another bind is one that this candidate can become: same destination, and a source that fits."""
+        """Return whether another bind is one that this candidate can become: same destination, matching source."""
         source = self.source.replace(KERNEL, kernel) if self.pattern else self.source
         parts = (re.escape(part) for part in re.split(r"[*?]", source))
         signs = ["[^/]*" if sign == "*" else "[^/]" for sign in re.findall(r"[*?]", source)]
@@ -69,7 +69,7 @@ class Bind:
         return bool(re.fullmatch(pattern, other.source)) and other.place == (self.destination or other.source)
 
     def __str__(self) -> str:
-        """Give the form that Apptainer reads in its bind variables, where a comma ends a bind unless escaped."""
+        """Return the form that Apptainer reads in its bind variables, where a comma ends a bind unless escaped."""
         destination = self.destination or (self.source if self.options else "")
         paths = [re.sub("([:,])", r"\\\1", path) for path in (self.source, destination) if path]
         return ":".join([*paths, *filter(None, [self.options])])
@@ -86,7 +86,7 @@ def parse_elements(text: str, *, origin: str = "") -> tuple[Bind, ...]:
 
 
 def can_be_bound(path: str) -> bool:
-    """Say whether a bind variable can hold a path: it has no escape for a backslash that stands before one."""
+    """Return whether a bind variable can hold a path: it has no escape for a backslash that stands before one."""
     return not re.search(r"[\x00-\x1f\x7f]", path) and not re.search(r"\\[:,]", f"{path}:")
 
 

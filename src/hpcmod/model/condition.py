@@ -38,7 +38,7 @@ class Bound:
         return _COMPARE[self.operator]([int(one) for one, _ in pairs], [int(other) for _, other in pairs])
 
     def __str__(self) -> str:
-        """Give the form of the grammar."""
+        """Return the form of the grammar."""
         return f"{self.product}{self.operator}{self.version}"
 
 

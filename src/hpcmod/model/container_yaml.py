@@ -108,7 +108,7 @@ def _text(values: Mapping[Any, Any], key: str) -> str:
 
 
 def _texts(values: Mapping[Any, Any], key: str) -> dict[str, str]:
-    """Give a table of texts; what is not text in it is to be refused by its name."""
+    """Return a table of texts; what is not text in it is to be refused by its name."""
     table = values.get(key)
     if not isinstance(table, dict):
         return {}
@@ -116,7 +116,7 @@ def _texts(values: Mapping[Any, Any], key: str) -> dict[str, str]:
 
 
 def _shown(value: Any) -> str:
-    """Give a text; of what is none only its kind, for a list may hold another nine times, and that one, and so on."""
+    """Return a text; of what is none only its kind, for a list may hold another nine times, and that one, and so on."""
     return value if isinstance(value, str) else f"({type(value).__name__})"
 
 

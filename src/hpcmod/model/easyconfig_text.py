@@ -56,7 +56,7 @@ def read_named_image(text: str, where: str) -> NamedImage:
 
 
 def templates_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Give the templates of EasyBuild that are known from the text: their names without %( and )s."""
+    """Return the templates of EasyBuild that are known from the text: their names without %( and )s."""
     name, version, suffix = (str(values.get(key, "")) for key in ("name", "version", "versionsuffix"))
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]

@@ -220,7 +220,7 @@ def _check_digest(found: JsonObject, key: str, text: str) -> str:
 
 
 def _word(found: JsonObject, key: str) -> str:
-    """Give the name of an architecture or the like, which ends up in messages and commands."""
+    """Return the name of an architecture or the like, which ends up in messages and commands."""
     text = found.text(key)
     if not _WORD.fullmatch(text):
         raise found.bad(key, "a name of letters and digits", text)

@@ -219,17 +219,17 @@ _PARSERS: Mapping[str, Callable[[str, str, str], ImageReference]] = {
 
 
 def is_tag(text: str) -> bool:
-    """Say whether a text has the form of a tag."""
+    """Return whether a text has the form of a tag."""
     return _TAG.fullmatch(text) is not None
 
 
 def is_digest(text: str) -> bool:
-    """Say whether a text has the form of a digest."""
+    """Return whether a text has the form of a digest."""
     return _DIGEST.fullmatch(text) is not None
 
 
 def redact(url: str) -> str:
-    """Give an address for a message or a rule: without user, password and query, which may be keys; host in small."""
+    """Return an address for a message or a rule: without user, password and query, which may be keys; host in small."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -270,7 +270,7 @@ def split_credentials(url: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def origin(url: str) -> tuple[str, str | None, int]:
-    """Give scheme, host and port: credentials for one origin are shown to no other."""
+    """Return scheme, host and port: credentials for one origin are shown to no other."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 

@@ -114,7 +114,7 @@ def _command_faults(name: object, words: object) -> Iterator[str]:
 
 
 def is_program(word: str) -> bool:
-    """Say whether a word names a program of an image: by its name, or by its whole path."""
+    """Return whether a word names a program of an image: by its name, or by its whole path."""
     return _PROGRAM.fullmatch(word) is not None
 
 
@@ -137,7 +137,7 @@ def parse_environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def why_no_variable(name: object, value: object) -> str:
-    """Say why an easyconfig cannot set a variable of the container; empty if it can.
+    """Return why an easyconfig cannot set a variable of the container; empty if it can.
 
     Notes
     -----

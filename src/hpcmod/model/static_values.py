@@ -87,7 +87,7 @@ def _assigned(node: ast.stmt, names: Mapping[str, Any]) -> Iterator[tuple[str, A
 
 
 def _names_set(node: ast.AST) -> set[str]:
-    """Give the names that a statement may set."""
+    """Return the names that a statement may set."""
     stored = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)}
     imported = {(one.asname or one.name).partition(".")[0] for one in ast.walk(node) if isinstance(one, ast.alias)}
     defined = {one.name for one in ast.walk(node) if isinstance(one, (ast.FunctionDef, ast.ClassDef))}

@@ -34,30 +34,30 @@ class JsonObject:
         self.where = where
 
     def text(self, key: str) -> str:
-        """Give a text; empty where there is none."""
+        """Return a text; empty where there is none."""
         return self._text(self._get(key, ""), key)
 
     def number(self, key: str, default: int = -1) -> int:
-        """Give a number that is not negative; without a default there must be one."""
+        """Return a number that is not negative; without a default there must be one."""
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
             raise self.bad(key, "a number that is not negative", value)
         return value
 
     def object(self, key: str) -> JsonObject:
-        """Give an object; one without values where there is none."""
+        """Return an object; one without values where there is none."""
         return JsonObject(self._get(key, {}), f"{self.where}: {key}")
 
     def objects(self, key: str, most: int) -> list[JsonObject]:
-        """Give a list of objects, at most so many; empty where there is none."""
+        """Return a list of objects, at most so many; empty where there is none."""
         return [JsonObject(value, f"{self.where}: {key}") for value in self._list(key, most)]
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Give a list of texts; empty where there is none."""
+        """Return a list of texts; empty where there is none."""
         return tuple(self._text(value, key) for value in self._list(key, _MOST_TEXTS))
 
     def table(self, key: str) -> Texts:
-        """Give an object of texts; null among them is an empty one."""
+        """Return an object of texts; null among them is an empty one."""
         found = self.object(key).values
         self._check_count(key, found, _MOST_TEXTS)
         return tuple(

@@ -138,7 +138,7 @@ def render_help(plan: InstallPlan) -> str:
 
 
 def read_help(modulefile: str) -> str:
-    """Give the text of `module help` from a modulefile in Lua that `render_description` made; empty: it has none."""
+    """Return the text of `module help` from a modulefile in Lua that `render_description` made; empty: it has none."""
     found = re.search(r'^ *help\("((?:[^"\\]|\\.)*)"\)$', modulefile, re.MULTILINE)
     return unquote_lua(found[1]) if found else ""
 

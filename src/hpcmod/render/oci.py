@@ -211,7 +211,7 @@ def _render_labels(config: ImageConfig, source: tuple[str, str]) -> str:
 
 
 def _labels(config: ImageConfig, source: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Give the image's labels, and those that tell where it came from."""
+    """Return the image's labels, and those that tell where it came from."""
     schema = "org.label-schema"
     return (
         *config.labels,

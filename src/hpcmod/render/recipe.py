@@ -92,7 +92,7 @@ def render_build_plan(plan: BuildPlan) -> str:
 
 
 def build_plan_values(plan: BuildPlan) -> dict[str, object]:
-    """Give the plan as values for JSON, without the text of scripts."""
+    """Return the plan as values for JSON, without the text of scripts."""
     values = asdict(plan)
     for key in ("library", "lock", "own_dockerfile"):
         del values[key]

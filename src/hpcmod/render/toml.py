@@ -33,7 +33,7 @@ def _lines(values: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_table(names: tuple[str, ...], value: Mapping[str, Any]) -> bool:
-    """Say whether a mapping is written as a table: it is near the top, and not a value with a condition."""
+    """Return whether a mapping is written as a table: it is near the top, and not a value with a condition."""
     return len(names) < 2 and not {"value", "busbw"} & set(value)
 
 

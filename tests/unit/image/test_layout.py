@@ -22,7 +22,7 @@ LAYERS = [tar_bytes([f("a", "one")]), tar_bytes([f("b", "two")])]
 
 
 def read(text: str, architecture: str = "amd64") -> list[bytes]:
-    """Give the stored bytes of an image's layers."""
+    """Return the stored bytes of an image's layers."""
     with read_layout(ImageReference.parse(text), architecture=architecture) as image:
         return [layer.open().read() for layer in image.layers]
 

@@ -58,7 +58,7 @@ def convert_recipe(recipe: ContainerYaml, path: Path) -> Iterator[Outcome]:
 
 
 def _why_not(tag: str, digest: str, versions: dict[str, str]) -> str:
-    """Say why a tag names no version; empty if it does."""
+    """Return why a tag names no version; empty if it does."""
     if not is_tag(tag):
         return "is not a valid tag: at most 128 letters, digits, _ . and - (an error page that was taken for one?)"
     if digest and not is_digest(digest):
@@ -116,7 +116,7 @@ def _commands(aliases: Iterable[Alias]) -> tuple[dict[str, tuple[str, ...]], lis
 
 
 def _words(alias: Alias) -> tuple[str, ...]:
-    """Give the words that an alias runs.
+    """Return the words that an alias runs.
 
     Raises
     ------

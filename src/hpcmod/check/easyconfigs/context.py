@@ -33,7 +33,7 @@ def fault(line: int, rule: str, level: str, what: str, cure: str) -> EasyconfigF
 
 
 def line_of(text: str, words: str) -> int:
-    """Give the number of the first line that holds some words; 1 if none does."""
+    """Return the number of the first line that holds some words; 1 if none does."""
     return next((number for number, line in enumerate(source_lines(text), 1) if words in line), 1)
 
 
@@ -69,23 +69,23 @@ class LintContext:
         return str(self.values.get("easyblock", "")).startswith("Container")
 
     def string(self, name: str) -> str:
-        """Give a text that it assigns; empty if it does not."""
+        """Return a text that it assigns; empty if it does not."""
         value = self.values.get(name)
         return value if isinstance(value, str) else ""
 
     def strings(self, name: str) -> tuple[str, ...]:
-        """Give the texts of a list that it assigns."""
+        """Return the texts of a list that it assigns."""
         value = self.values.get(name)
         return tuple(one for one in value if isinstance(one, str)) if isinstance(value, (list, tuple)) else ()
 
     def table(self, name: str) -> Mapping[str, str]:
-        """Give the texts of a dictionary that it assigns."""
+        """Return the texts of a dictionary that it assigns."""
         value = self.values.get(name)
         items = value.items() if isinstance(value, dict) else ()
         return {key: one for key, one in items if isinstance(key, str) and isinstance(one, str)}
 
     def images(self) -> tuple[str, ...]:
-        """Give what it names its image by: a reference, or names of files."""
+        """Return what it names its image by: a reference, or names of files."""
         if self.string("image"):
             return (self.string("image"),)
         sources = self.values.get("sources")
@@ -94,7 +94,7 @@ class LintContext:
         return tuple(name for name in names if isinstance(name, str))
 
     def line(self, words: str) -> int:
-        """Give the first line that holds some words."""
+        """Return the first line that holds some words."""
         return line_of(self.text, words)
 
 

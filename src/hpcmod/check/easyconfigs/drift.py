@@ -75,7 +75,7 @@ def _product(name: str) -> str:
 
 
 def _agree(one: str, other: str) -> bool:
-    """Say whether one version is the other, or its beginning: 3.12 and 3.12.3, 2.7.1 and 2.7.1+rocm6.2.4."""
+    """Return whether one version is the other, or its beginning: 3.12 and 3.12.3, 2.7.1 and 2.7.1+rocm6.2.4."""
     first, second = (re.split(r"[.+_-]", text.lower().lstrip("v")) for text in (one, other))
     shorter = min(len(first), len(second))
     return first[:shorter] == second[:shorter]

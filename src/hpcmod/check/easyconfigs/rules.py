@@ -95,7 +95,7 @@ def _dead_binds(look: LintContext) -> Iterator[EasyconfigFault]:
 
 
 def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
-    """Give the binds that one of LUMI's easyconfigs sets, by a variable of its module or by the Lua at its end."""
+    """Return the binds that one of LUMI's easyconfigs sets, by a variable of its module or by the Lua at its end."""
     lists = [value for name, value in variables.items() if re.search(r"_BIND(PATH)?$", name)]
     return tuple(one for text in (*lists, *_FOOTER_BINDS.findall(footer)) for one in text.split(",") if one)
 

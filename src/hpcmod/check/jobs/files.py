@@ -15,7 +15,7 @@ _LONGEST_LINE = 1 << 17  # bytes; a command line of Linux takes 128 KiB for one 
 
 
 def is_batch_script(path: Path) -> bool:
-    """Say whether a file is a batch script: by its suffix, or by its first lines."""
+    """Return whether a file is a batch script: by its suffix, or by its first lines."""
     if path.suffix in SUFFIXES:
         return True
     if path.suffix or not path.is_file():

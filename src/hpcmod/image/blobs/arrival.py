@@ -36,7 +36,7 @@ class Arrival:
             self.changed.notify_all()
 
     def settled(self) -> bool:
-        """Say whether nothing more will change."""
+        """Return whether nothing more will change."""
         return self.whole or self.error is not None
 
     def await_disk(self) -> None:

@@ -195,7 +195,7 @@ class Downloads:
         arrival.set(whole=True)  # its readers need not wait for the disk
 
     def _left_over(self, arrival: Arrival, file: int) -> tuple[int, hashlib._Hash]:
-        """Give how many bytes an earlier fetch left, and the hash of them."""
+        """Return how many bytes an earlier fetch left, and the hash of them."""
         have, sha256 = os.fstat(file).st_size, hashlib.sha256()
         if have > arrival.blob.size:
             os.ftruncate(file, 0)

@@ -88,7 +88,7 @@ class Place:
         )
 
     def has_said(self, text: str) -> bool:
-        """Say whether the engine has said this."""
+        """Return whether the engine has said this."""
         return text.encode() in self.log.read_bytes()
 
     def quietly(self, argv: Sequence[str]) -> None:
@@ -109,7 +109,7 @@ class Place:
 
 
 def build_directory(parent: Path, name: str) -> Path:
-    """Name the directory for a build, by what is built: the next build of that finds it, and takes no other's."""
+    """Return the directory of a build, named after what is built, so that the next build of the same finds it."""
     return parent / f".{name}.hpcmod-build"
 
 
@@ -117,7 +117,7 @@ def build_directory(parent: Path, name: str) -> Path:
 def open_place(
     parent: Path, name: str, environ: Mapping[str, str], *, tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[Place]:
-    """Give a new, empty place; what an earlier build left is cleared first, and the place goes when the block ends.
+    """Return a new, empty place; what an earlier build left is cleared first, and the place goes when the block ends.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def _unmount_below(path: Path) -> None:
 
 
 def _runroot(directory: Path, environ: Mapping[str, str]) -> Path:
-    """Name the directory for sockets: short, and the same for the same place, so that the next build finds it."""
+    """Return the directory for sockets: a short name, the same for the same place, so that the next build finds it."""
     name = f"hpcmod-{os.getuid()}-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]}"
     parent = environ.get("XDG_RUNTIME_DIR") or "/tmp"  # noqa: S108 - the name is ours, and mkdir refuses one that is there
     if len(os.fsencode(parent)) + len(name) >= _RUNROOT_LIMIT or not os.access(parent, os.W_OK):
@@ -256,7 +256,7 @@ def _members(session: int) -> Iterator[int]:
 
 
 def _start_of(pid: int) -> str:
-    """Give the start of a process in clock ticks since boot; empty if there is none."""
+    """Return the start of a process in clock ticks since boot; empty if there is none."""
     fields = _stat(Path(f"/proc/{pid}/stat"))
     return fields[19] if fields and fields[0] not in "ZX" else ""
 

@@ -27,7 +27,7 @@ class Podman(Buildah):
 
 
 def _with_login(place: Place) -> dict[str, str]:
-    """Name the file with the logins of registries, which podman would look for in the directory it is not given."""
+    """Return the environment with the file of registry logins, for podman does not get the directory it looks in."""
     environ = dict(place.environ)
     runtime = environ.get("XDG_RUNTIME_DIR")
     if runtime and "REGISTRY_AUTH_FILE" not in environ:

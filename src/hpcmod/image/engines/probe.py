@@ -116,7 +116,7 @@ def _try_ways(name: str, trial: EngineTrial) -> tuple[Engine | None, EngineFindi
 
 
 def _why_not(engine: Engine, trial: EngineTrial) -> str:
-    """Say why an engine does not work; empty if it does."""
+    """Return why an engine does not work; empty if it does."""
     lacks = engine.lacks(trial.environ)
     if lacks:
         return lacks

@@ -35,7 +35,7 @@ Bootstrap: scratch
 
 
 def true_program(architecture: str) -> bytes:
-    """Give a program without libraries that ends with status 0.
+    """Return a program without libraries that ends with status 0.
 
     Parameters
     ----------

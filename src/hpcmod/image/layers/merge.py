@@ -37,11 +37,11 @@ class Hidden:
         self._known: dict[bytes, bool] = {}
 
     def hides(self, path: bytes) -> bool:
-        """Say whether a lower layer's file of this path cannot be seen."""
+        """Return whether a lower layer's file of this path cannot be seen."""
         return path in self._names or self._covered(path.rpartition(b"/")[0])
 
     def _covered(self, directory: bytes) -> bool:
-        """Say whether all in a directory is hidden."""
+        """Return whether all in a directory is hidden."""
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         asked = []
@@ -180,7 +180,7 @@ def merge_layers(
 
 
 def missing(root: Node) -> set[int]:
-    """Give the ids of all files in a tree whose content is not written."""
+    """Return the ids of all files in a tree whose content is not written."""
     found, todo = set(), [root]
     while todo:
         for node in todo.pop().children.values():

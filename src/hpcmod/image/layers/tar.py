@@ -77,14 +77,14 @@ class TarEntry:
     source: TarSource
 
     def chunks(self) -> Iterable[Bytes]:
-        """Give the content of a file in order, once."""
+        """Return the content of a file in order, once."""
         if self.extents is None:
             return self.source.pieces(self.size)
         return _filled(self.source, self.extents, self.size)
 
 
 def walk(blocks: Iterable[Bytes]) -> Iterator[TarEntry]:
-    """Give each member of a tar that stands for a file, a directory, a link or a device; read the tar to its end.
+    """Return each member of a tar that stands for a file, a directory, a link or a device; read the tar to its end.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def _map_in_data(source: TarSource) -> list[Extent]:
 
 
 def _filled(source: TarSource, extents: list[Extent], size: int) -> Iterator[Bytes]:
-    """Give a sparse file's content with its holes as zeros."""
+    """Return a sparse file's content with its holes as zeros."""
     at = 0
     for offset, length in [*extents, (size, 0)]:
         for start in range(at, offset, len(_HOLE)):

@@ -75,7 +75,7 @@ def check_sum(header: Bytes, field: bytes) -> None:
 
 
 def pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Give key and value of each record of an extended header.
+    """Return key and value of each record of an extended header.
 
     Raises
     ------

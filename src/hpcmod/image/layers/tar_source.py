@@ -34,7 +34,7 @@ class TarSource:
         """Bytes of the member at hand that nobody took yet."""
 
     def header(self) -> Bytes:
-        """Give the next 512 bytes after the member at hand; fewer only at the end of the tar."""
+        """Return the next 512 bytes after the member at hand; fewer only at the end of the tar."""
         if self.left or self._padding:
             self._skip(self.left + self._padding)
             self.left = self._padding = 0
@@ -52,11 +52,11 @@ class TarSource:
         self._padding = -size % BLOCK
 
     def take(self, count: int) -> bytes:
-        """Give the next bytes of the member at hand as one."""
+        """Return the next bytes of the member at hand as one."""
         return b"".join(self.pieces(count))
 
     def pieces(self, count: int) -> Iterable[Bytes]:
-        """Give the next bytes of the member at hand.
+        """Return the next bytes of the member at hand.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class TarSource:
             raise _truncated()
 
     def _some(self, count: int) -> Iterator[Bytes]:
-        """Give up to so many bytes; fewer only at the end of the tar."""
+        """Return up to so many bytes; fewer only at the end of the tar."""
         while count and (self._at < self._length or self._next()):
             piece = self._block[self._at : self._at + count]
             self._at += len(piece)

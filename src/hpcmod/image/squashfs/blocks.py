@@ -69,7 +69,7 @@ class Blocks:
         self._fragment_cache: dict[int, bytes] = {}
 
     def data(self, start: int, length: int, sizes: Cursor) -> Iterator[bytes]:
-        """Give so many bytes of a file from its own blocks, a block at a time.
+        """Return so many bytes of a file from its own blocks, a block at a time.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Blocks:
             left -= len(data)
 
     def tail(self, fragment: int, offset: int, length: int) -> bytes:
-        """Give the end of a file, which lies with those of others in a fragment block."""
+        """Return the end of a file, which lies with those of others in a fragment block."""
         data = self._fragment(fragment)[offset : offset + length]
         if len(data) != length:
             raise self.damaged(self.superblock.fragments_at, f"fragment {fragment} ends within a file")
@@ -181,7 +181,7 @@ class Cursor:
         """In what that block unpacks to."""
 
     def take(self, length: int) -> bytes:
-        """Give the next bytes, and go on behind them."""
+        """Return the next bytes, and go on behind them."""
         found = bytearray()
         while len(found) < length:
             data, following = self._blocks.metadata(self.at)

@@ -45,7 +45,7 @@ class Codec:
 
 
 def codec(name: str, level: int | None = None) -> Codec:
-    """Give the compressor of this name: zstd (level 1-22, default 3), gzip (1-12, 6), lz4 (0 fast, 1-12; 0) or none.
+    """Return the compressor of this name: zstd (level 1-22, default 3), gzip (1-12, 6), lz4 (0 fast, 1-12; 0) or none.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class OpenedFile:
         self._kept: dict[int, bytes] = {}
 
     def read(self, offset: int, length: int) -> bytes:
-        """Give the bytes at an offset: as many as asked for, fewer only at the end."""
+        """Return the bytes at an offset: as many as asked for, fewer only at the end."""
         end = min(offset + length, self.size)
         found = bytearray()
         while offset < end:
@@ -48,7 +48,7 @@ class OpenedFile:
         return bytes(found)
 
     def _find_places(self, start: int, sizes: Cursor) -> zip[tuple[int, int]]:
-        """Give place and size word of every block."""
+        """Return place and size word of every block."""
         count = -(-self._in_blocks // self._block_size)
         if count > _MOST_BLOCKS:
             raise self._blocks.damaged(start, f"a file of {self.size} bytes")

@@ -110,7 +110,7 @@ class Squashfs:
         return trail[-1][1] if trail else None
 
     def real_path(self, path: str) -> str | None:
-        """Give the path without links that a path stands for; None if there is nothing."""
+        """Return the path without links that a path stands for; None if there is nothing."""
         trail = self._walk(path, True)
         return "/" + "/".join(name for name, _ in trail[1:]) if trail else None
 
@@ -147,7 +147,7 @@ class Squashfs:
         return OpenedFile(self._blocks, inode.start, inode.size, sizes, tail)
 
     def _walk(self, path: str, follow: bool) -> list[tuple[str, Inode]]:
-        """Give names and inodes from the root to what the path stands for; empty if there is nothing."""
+        """Return names and inodes from the root to what the path stands for; empty if there is nothing."""
         todo = deque(_parts(path))
         trail = [("", self._root)]
         links = 0
@@ -193,7 +193,7 @@ class Squashfs:
         return os.fsdecode(cursor.take(length))
 
     def _listing(self, directory: Inode) -> dict[str, int]:
-        """Give names and inode references of a directory."""
+        """Return names and inode references of a directory."""
         key = (directory.start, directory.offset, directory.size)  # an empty one stands where its successor does
         if key not in self._listing_cache:
             make_room(self._listing_cache, 64)
@@ -227,14 +227,14 @@ class Squashfs:
         return os.fsdecode(name)
 
     def _content(self, inode: Inode) -> Iterator[bytes]:
-        """Give a file's content, a block at a time."""
+        """Return a file's content, a block at a time."""
         tail = self._tail_size(inode)
         yield from self._blocks.data(inode.start, inode.size - tail, Cursor(self._blocks, *inode.sizes_at))
         if tail:
             yield self._blocks.tail(inode.fragment, inode.offset, tail)
 
     def _tail_size(self, inode: Inode) -> int:
-        """Give how many bytes of a file's end lie in a fragment block."""
+        """Return how many bytes of a file's end lie in a fragment block."""
         return 0 if inode.fragment == NO_FRAGMENT else inode.size % self._blocks.superblock.block_size
 
 

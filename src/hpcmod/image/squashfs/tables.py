@@ -59,7 +59,7 @@ class Metadata:
             self._pack()
 
     def reference(self) -> int:
-        """Give the place where the next byte will lie: that of its block shifted by 16, and the offset in the block."""
+        """Return the reference of the next byte: its block position shifted by 16, and the offset in the block."""
         return len(self.packed) << 16 | len(self.buffer)
 
     def close(self) -> bytes:
@@ -107,7 +107,7 @@ class Ids:
         return len(self._numbers)
 
     def number(self, identity: int) -> int:
-        """Give the number of a user or group.
+        """Return the number of a user or group.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Ids:
         return self._numbers.setdefault(identity, len(self._numbers))
 
     def records(self) -> bytes:
-        """Give the records of the table."""
+        """Return the records of the table."""
         return struct.pack(f"<{len(self._numbers)}I", *self._numbers)
 
 
@@ -145,7 +145,7 @@ class Xattrs:
         """Names of attributes that the format cannot hold."""
 
     def number(self, xattrs: tuple[tuple[bytes, bytes], ...]) -> int:
-        """Give the number of a set of attributes; of an attribute given twice the last value counts.
+        """Return the number of a set of attributes; of an attribute given twice the last value counts.
 
         Raises
         ------

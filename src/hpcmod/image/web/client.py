@@ -264,7 +264,7 @@ def _pointed_to(here: str, location: str) -> str:
 
 
 def _retry_after(response: requests.Response) -> float | None:
-    """Give the seconds that a server asks to wait, however it writes them."""
+    """Return the seconds that a server asks to wait, however it writes them."""
     text = response.headers.get("Retry-After", "")
     if _LENGTH.fullmatch(text):
         return float(text)
@@ -289,7 +289,7 @@ def _parse(response: requests.Response) -> Answer:
 
 
 def _validator(response: requests.Response) -> str:
-    """Give what the server calls this version of the file; a weak ETag does not promise equal bytes."""
+    """Return what the server calls this version of the file; a weak ETag does not promise equal bytes."""
     etag = response.headers.get("ETag", "")
     return etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified", "")
 

@@ -115,7 +115,7 @@ def _bad_file(path: Path, reason: str) -> BadInputError:
 
 
 def _keys(registry: str, repository: str) -> Iterator[str]:
-    """Give what an entry for the repository may be called, the most specific first."""
+    """Return what an entry for the repository may be called, the most specific first."""
     parts = repository.split("/")
     for count in range(len(parts), 0, -1):
         yield "/".join([registry, *parts[:count]])
@@ -130,7 +130,7 @@ def _plain_key(key: str) -> str:
 
 
 def _table(path: Path, content: dict[str, Any], name: str) -> dict[str, Any]:
-    """Give one of the file's tables, its keys in one form."""
+    """Return one of the file's tables, its keys in one form."""
     table = {} if content.get(name) is None else content[name]
     if not isinstance(table, dict):
         raise _bad_file(path, f"{name} is not an object")

@@ -223,7 +223,7 @@ class Repository:
 
 
 def _may_be_the_other(scheme: str, err: Exception) -> bool:
-    """Say whether the error is one that the other scheme may cure: http asks a TLS server, or https a plain one."""
+    """Return whether the error is one that the other scheme may cure: http asks a TLS server, or https a plain one."""
     if isinstance(err, StatusError):
         return scheme == "http" and err.status == 400
     return isinstance(err, Unreachable) or scheme == "https"

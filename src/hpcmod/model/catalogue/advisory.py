@@ -36,7 +36,7 @@ class HostFact:
         return self.path.replace(VERSION, "*")
 
     def holds_for(self, found: str) -> bool:
-        """Say whether it holds, given the newest path that fits the pattern; empty: there is none."""
+        """Return whether it holds, given the newest path that fits the pattern; empty: there is none."""
         if not found or not self.bounds:
             return bool(found)
         place = next(i for i, part in enumerate(self.path.split("/")) if VERSION in part)
@@ -91,7 +91,7 @@ class Advisory:
         return self.for_all or named or has_any(packages, self.packages)
 
     def holds_in(self, environ: Mapping[str, str], newest: Callable[[str], str], *, now: float) -> bool:
-        """Say whether it holds here and now.
+        """Return whether it holds here and now.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ def _is(value: str | None, wanted: str | None) -> bool:
 
 
 def fits(text: str, pattern: str) -> bool:
-    """Say whether a text is what a pattern says, in which `*` and `?` alone are special."""
+    """Return whether a text is what a pattern says, in which `*` and `?` alone are special."""
     parts = ("".join({"*": ".*", "?": "."}.get(char, re.escape(char))) for char in pattern)
     return bool(re.fullmatch("".join(parts), text, re.DOTALL))
 

@@ -162,7 +162,7 @@ def _check_unchanged(change: Change, edit: Edit, current: CatalogueRecord | None
 
 
 def _values(record: CatalogueRecord | None) -> dict[str, Any]:
-    """Give the fields as JSON has them, so that what was read equals what was written."""
+    """Return the fields as JSON has them, so that what was read equals what was written."""
     values: dict[str, Any] = json.loads(record_json(record)) if record else {}
     return values
 

@@ -25,7 +25,7 @@ def key_of(record: CatalogueRecord) -> Key:
 
 
 def choose_default(records: Iterable[CatalogueRecord], *, order: Callable[[str], Any]) -> CatalogueRecord | None:
-    """Give the version of one name that `module load NAME` means: the stable one, else the latest, else the highest.
+    """Return the version of one name that `module load NAME` means: the stable one, else the latest, else the highest.
 
     A deprecated one only where there is no other; a retired one never: None where all are.
 
@@ -199,14 +199,14 @@ _LATER = "Undo the later changes first: hpcmod catalogue journal"
 
 
 def find(records: Iterable[CatalogueRecord], key: Key) -> CatalogueRecord:
-    """Give the record of a key, which must be among them."""
+    """Return the record of a key, which must be among them."""
     return next(record for record in records if key_of(record) == key)
 
 
 def _check_successor(
     records: Sequence[CatalogueRecord], record: CatalogueRecord, successor: str
 ) -> CatalogueRecord | None:
-    """Give the successor, if it is a version of the same name; another name's, or another catalogue's, is but words."""
+    """Return the successor if it is a version of the same name in this catalogue, else None: it is text for users."""
     name, _, version = successor.partition("/")
     if name != record.name or not version:
         return None

@@ -189,7 +189,7 @@ def check_record(record: CatalogueRecord, where: str = "record") -> None:
 
 
 def is_file_name(text: str) -> bool:
-    """Say whether a text can be the name, the version or the alias of a container: a file of that name is harmless."""
+    """Return whether a text can be the name, version or alias of a container: one that is safe as a file name."""
     return bool(_FILE_NAME.fullmatch(text))
 
 

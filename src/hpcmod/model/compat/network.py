@@ -34,7 +34,7 @@ def _family(case: Case) -> Iterator[CompatFinding]:
 
 
 def _stands_in(own: Mpi, host: tuple[Mpi, ...]) -> CompatFinding:
-    """Say whether one of the host's can stand in for the image's."""
+    """Return whether one of the host's can stand in for the image's."""
     fitting = [one for one in host if (one.family, one.soname) == (own.family, own.soname)]
     if fitting:
         return CompatFinding(
@@ -101,7 +101,7 @@ def _slingshot(case: Case) -> Iterator[CompatFinding]:
 
 
 def _plugins(case: Case) -> tuple[Loaded, ...]:
-    """Give the plugins that NCCL finds by itself; all if it finds none."""
+    """Return the plugins that NCCL finds by itself; all if it finds none."""
     plugins = case.of(PLUGIN)
     return tuple(one for one in plugins if one.by_name) or plugins
 

@@ -151,13 +151,13 @@ def make_plugin(path: str, elf: ElfFile) -> Plugin:
 
 
 def newest_version(versions: Iterable[str], prefix: str) -> str:
-    """Give the newest of the versions that are a prefix and numbers; empty if there is none."""
+    """Return the newest of the versions that are a prefix and numbers; empty if there is none."""
     fitting = [version for version in versions if re.fullmatch(re.escape(prefix) + r"\d+(\.\d+)*", version)]
     return max(fitting, key=lambda version: numbers(version[len(prefix) :]), default="")
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Give the numbers a version begins with, to compare it by: 6.2.4-66 is (6, 2, 4)."""
+    """Return the numbers a version begins with, to compare it by: 6.2.4-66 is (6, 2, 4)."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(number) for number in found[0].split(".")) if found else ()
 

@@ -39,7 +39,7 @@ class Verdict:
         return REFUSE if REFUSE in levels else WARN if WARN in levels else OK
 
     def at(self, level: str) -> tuple[CompatFinding, ...]:
-        """Give the findings of a level."""
+        """Return the findings of a level."""
         return tuple(one for one in self.findings if one.level == level)
 
 
@@ -111,7 +111,7 @@ class Case:
     """Versions that the image's own library defines, and not the host's that all programs get instead."""
 
     def of(self, *kinds: str) -> tuple[Loaded, ...]:
-        """Give what was made of files of these kinds."""
+        """Return what was made of files of these kinds."""
         return tuple(one for one in self.loaded if one.what in kinds)
 
     @property

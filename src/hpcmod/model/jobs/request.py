@@ -180,7 +180,7 @@ def _check_options(request: JobRequest) -> None:
 
 
 def is_command(request: JobRequest) -> bool:
-    """Say whether the program is a command of the image rather than something for its Python."""
+    """Return whether the program is a command of the image rather than something for its Python."""
     return is_command_line(request.program)
 
 

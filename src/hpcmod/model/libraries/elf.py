@@ -127,7 +127,7 @@ class _Bytes:
     pages: dict[int, bytes] = field(default_factory=dict)
 
     def take(self, offset: int, length: int) -> bytes:
-        """Give exactly these bytes."""
+        """Return exactly these bytes."""
         if offset < 0 or length < 0 or offset + length > self.size:
             raise BadInputError(f"the ELF file of {self.size} bytes ends before byte {offset + length}")
         first, last = offset // _PAGE, (offset + max(length, 1) - 1) // _PAGE
@@ -135,7 +135,7 @@ class _Bytes:
         return found[offset - first * _PAGE :][:length]
 
     def name(self, offset: int, end: int) -> str:
-        """Give the text that ends with a zero byte before `end`."""
+        """Return the text that ends with a zero byte before `end`."""
         found = b""
         for at in range(offset, min(end, offset + _LONGEST_NAME, self.size), 256):
             found += self.take(at, min(256, end - at, self.size - at))
@@ -153,7 +153,7 @@ class _Bytes:
 
 
 def _segments(data: _Bytes, form: _Form) -> tuple[int, list[_Segment]]:
-    """Give the number of the machine, and the program headers."""
+    """Return the number of the machine, and the program headers."""
     start, layout = 16, f"{form.order}HHI{form.word * 3}IHHH"
     _, machine, _, _, at, _, _, _, entry, count = struct.unpack(layout, data.take(start, struct.calcsize(layout)))
     shape = struct.Struct(form.order + ("IIQQQQQQ" if form.bits == 64 else "IIIIIIII"))
@@ -196,11 +196,11 @@ class _Tables:
         return [value for name, value in self._entries if name == tag]
 
     def names(self, tag: int) -> tuple[str, ...]:
-        """Give the texts that the entries of a kind stand for."""
+        """Return the texts that the entries of a kind stand for."""
         return tuple(self._name(value) for value in self.values(tag))
 
     def versions_needed(self) -> Iterator[tuple[str, str]]:
-        """Give library and version, in the order of the file."""
+        """Return library and version, in the order of the file."""
         for at, (_, count, name, first, _) in self._chain(_VERNEED, _VERNEED_COUNT, "HHIII"):
             library = self._name(name)
             for _, (_, flags, _, version, _) in self._links(at + first, count, "IHHII"):
@@ -208,7 +208,7 @@ class _Tables:
                     yield library, self._name(version)
 
     def versions_defined(self) -> Iterator[str]:
-        """Give the versions, in the order of the file."""
+        """Return the versions, in the order of the file."""
         for at, (_, flags, _, count, _, first, _) in self._chain(_VERDEF, _VERDEF_COUNT, "HHHHIII"):
             if not flags & _BASE:
                 yield from (self._name(name) for _, (name, _) in self._links(at + first, min(count, 1), "II"))
@@ -224,12 +224,12 @@ class _Tables:
             yield tag, value
 
     def _chain(self, start: int, count: int, layout: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Give the records of a table of versions, of which the dynamic segment tells where it is and how long."""
+        """Return the records of a table of versions, of which the dynamic segment tells where it is and how long."""
         for address in self.values(start)[:1]:
             yield from self._links(self._offset(address), sum(self.values(count)[:1]), layout)
 
     def _links(self, at: int, count: int, layout: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Give records, each of which ends with the distance to the next: 0 in the last."""
+        """Return records, each of which ends with the distance to the next: 0 in the last."""
         record = struct.Struct(self._form.order + layout)
         for _ in range(count):
             self._left -= 1  # over all tables: records may lie over each other, and each point to thousands
@@ -257,7 +257,7 @@ class _Tables:
         return self._data.name(start + offset, end)
 
     def _offset(self, address: int) -> int:
-        """Give the place in the file of what is loaded at an address."""
+        """Return the place in the file of what is loaded at an address."""
         for segment in self._loads:
             if segment.address <= address < segment.address + segment.size:
                 return segment.offset + address - segment.address

@@ -45,7 +45,7 @@ def parse_ld_cache(data: bytes, levels: Sequence[str] = ()) -> tuple[tuple[str, 
 
 
 def _start(data: bytes) -> int:
-    """Give the place where the newer form begins."""
+    """Return the place where the newer form begins."""
     start = 0
     if data.startswith(_OLD) and len(data) >= _OLD_HEADER:
         (count,) = struct.unpack_from(f"{_ORDER}I", data, _OLD_HEADER - 4)

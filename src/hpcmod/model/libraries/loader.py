@@ -42,10 +42,10 @@ class Files(Protocol):
     """What the loader sees of a file system."""
 
     def elf(self, path: str) -> ElfFile | None:
-        """Give what an ELF file says, its links followed; None if there is no such file, or it is none."""
+        """Return what an ELF file says, its links followed; None if there is no such file, or it is none."""
 
     def real(self, path: str) -> str:
-        """Give a path with all links followed."""
+        """Return a path with all links followed."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Closure:
 
 
 def is_glibc(library: Library) -> bool:
-    """Say whether a library is one of glibc's own."""
+    """Return whether a library is one of glibc's own."""
     names = (posixpath.basename(library.name), library.elf.soname)
     return any(name in GLIBC or _LOADER.fullmatch(name) for name in names)
 
@@ -123,7 +123,7 @@ def find_library(name: str, files: Files, search: Search) -> str:
 
 
 def is_executable_name(elf: ElfFile) -> bool:
-    """Say whether a file is one to run, rather than a library."""
+    """Return whether a file is one to run, rather than a library."""
     return bool(elf.interpreter) and not elf.soname  # libc.so.6 can be run as well, and is a library
 
 
@@ -209,7 +209,7 @@ class _Walk:
         yield from self._below(self.search.defaults, name)
 
     def _rpath(self, by: _Loaded | None, main: _Loaded | None) -> Iterator[str]:
-        """Give the directories of DT_RPATH: of the file, of who asked for it, and so on, and of the program."""
+        """Return the directories of DT_RPATH: of the file, of who asked for it, and so on, and of the program."""
         chain: list[_Loaded] = []
         while by is not None:
             chain.append(by)

@@ -141,7 +141,7 @@ def _make_library(library: Library, names: dict[str, str]) -> CapturedLibrary:
 
 
 def _file_name(name: str) -> str:
-    """Give the last part of a name, which may be a path; empty if no file can be called so."""
+    """Return the last part of a name, which may be a path; empty if no file can be called so."""
     last = posixpath.basename(name)
     return "" if last in (".", "..") else last
 

@@ -15,7 +15,7 @@ OFI_LABEL = "org.hpcmod.ofi"
 
 
 def swaps_libraries(facts: ImageFacts | None, site: Site) -> bool:
-    """Say whether the host's network libraries come before the image's."""
+    """Return whether the host's network libraries come before the image's."""
     label = dict(facts.labels).get(OFI_LABEL, "") if facts else ""
     wanted = site.netstack.mode == "swap" or (site.netstack.mode == "auto" and label not in ("builtin", "none"))
     return wanted and bool(site.netstack.directory)

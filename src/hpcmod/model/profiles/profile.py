@@ -78,7 +78,7 @@ def parse_profile(text: str, source: str) -> Profile:
 
 
 def pattern_of(key: str) -> str:
-    """Give the key of the schema that a dotted key is one of, e.g. nodes.*.cores; empty if there is none."""
+    """Return the key of the schema that a dotted key is one of, e.g. nodes.*.cores; empty if there is none."""
     if key in SCHEMA:
         return key
     table, *names = key.split(".")

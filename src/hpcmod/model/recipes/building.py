@@ -128,7 +128,7 @@ def make_own_plan(context: str, dockerfile: str, *, architecture: str, contents:
 
 
 def _chosen(recipe: Recipe, request: BuildRequest) -> dict[str, str]:
-    """Give all values that steps and the base can name."""
+    """Return all values that steps and the base can name."""
     settings = {**dict(recipe.settings), **{key: "" for key, _ in recipe.needs}}
     for key, value in request.settings.items():
         if key not in settings:
@@ -194,7 +194,7 @@ def _check_extras_are_made(recipe: Recipe, values: Mapping[str, str], steps: Seq
 def _options(
     recipe: Recipe, request: BuildRequest, steps: Iterable[RecipeStep], values: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """Give what was chosen, and of the settings those that something is made from."""
+    """Return what was chosen, and of the settings those that something is made from."""
     texts = [text for step in steps for _, text in (*step.sources, *step.environment)]
     base = dict(recipe.bases).get(request.architecture, "")
     named = set(_CHOSEN).union(*map(placeholders, texts if request.base else [*texts, base]))
@@ -234,7 +234,7 @@ def _versions(step: RecipeStep, values: Mapping[str, str]) -> list[tuple[str, st
 
 
 def _variable(name: str) -> str:
-    """Give the beginning of the variables by which a component is told of a source: AWS_OFI_NCCL."""
+    """Return the beginning of the variables by which a component is told of a source: AWS_OFI_NCCL."""
     return re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
@@ -251,7 +251,7 @@ def _downloads(steps: Iterable[RecipeStep], values: Mapping[str, str], shipped: 
 
 
 def _base(recipe: Recipe, request: BuildRequest, values: Mapping[str, str], pins: Sequence[Pin]) -> str:
-    """Give the reference of the base image, with the digest that the lock has for it."""
+    """Return the reference of the base image, with the digest that the lock has for it."""
     bases = dict(recipe.bases)
     if not request.base and request.architecture not in bases:
         raise BadInputError(
@@ -288,7 +288,7 @@ def _inputs(request: BuildRequest, source_files: Sequence[tuple[str, str]]) -> t
 
 
 def _lock_lines(pins: Sequence[Pin], sources: Sequence[Download]) -> str:
-    """Give the lines of the lock that the scripts need: those of its sources, and all of pip's."""
+    """Return the lines of the lock that the scripts need: those of its sources, and all of pip's."""
     wanted = {(source.name, source.version) for source in sources}
     taken = [pin for pin in pins if pin.kind == "wheel" or (pin.kind == "source" and (pin.name, pin.version) in wanted)]
     return "".join(f"{pin}\n" for pin in sorted(taken, key=str))

@@ -68,13 +68,13 @@ def merge_pins(first: Iterable[Pin], then: Iterable[Pin]) -> tuple[Pin, ...]:
 
 
 def find_checksum(pins: Iterable[Pin], kind: str, name: str, version: str) -> str:
-    """Give the sha256 of a source or a base; empty if the lock does not know it."""
+    """Return the sha256 of a source or a base; empty if the lock does not know it."""
     found = (pin.sha256 for pin in pins if (pin.kind, pin.name, pin.version) == (kind, name, version))
     return next(found, "")
 
 
 def new_pins(used: Iterable[Pin], known: Iterable[Pin]) -> tuple[Pin, ...]:
-    """Give what a build used and the lock does not know: the lines to be added, sorted."""
+    """Return what a build used and the lock does not know: the lines to be added, sorted."""
     keys = {pin.key for pin in known}
     return tuple(sorted({pin for pin in used if pin.key not in keys}, key=str))
 

@@ -128,7 +128,7 @@ def choose_recipe(name: str, recipes: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Give `, did you mean X?` for the known name that is nearest; empty if none is near."""
+    """Return `, did you mean X?` for the known name that is nearest; empty if none is near."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f", did you mean {near[0]}?" if near else ""
 

@@ -19,7 +19,7 @@ OPTIONS = (("account", "x"), ("time", "10"))
 
 
 def qos_of(site: Site, kind: str) -> str:
-    """Give a quality of service that gives nodes of a type."""
+    """Return a quality of service that gives nodes of a type."""
     qos = next((node.qos for node in site.node_types if node.name == kind), ())
     return next(iter(qos), "x").replace("*", "x")
 

@@ -26,7 +26,7 @@ def read(*tars: bytes) -> list[TarEntry]:
 
 
 def contents(blocks: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Give the content of each file by path."""
+    """Return the content of each file by path."""
     return {entry.path: b"".join(entry.chunks()) for entry in walk(blocks) if entry.kind == "file"}
 
 

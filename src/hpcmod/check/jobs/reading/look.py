@@ -158,14 +158,14 @@ class ScriptContext:
         return self.number("gpus-per-node", call=call) or shared
 
     def asks_for_gpus(self, call: Call | None = None) -> bool:
-        """Say whether a step or the job gets GPUs: by an option, or as part of whole nodes."""
+        """Return whether a step or the job gets GPUs: by an option, or as part of whole nodes."""
         kind = self.node_type()
         return self.option(*GPU_OPTIONS, call=call) is not None or bool(
             kind and kind.gpus and not self.site.job.gpus and self.whole_nodes()
         )
 
     def whole_nodes(self) -> bool:
-        """Say whether the job has its nodes for itself."""
+        """Return whether the job has its nodes for itself."""
         partition = self.option("partition")
         asked = self.option("exclusive") or "--exclusive" in self.site.job.lines
         return bool(asked or (partition and partition.value in self.site.job.exclusive))
@@ -179,7 +179,7 @@ class ScriptContext:
         return next(iter([*kinds, *usual, *self.site.node_types]), None)
 
     def is_distributed(self, call: Call) -> bool:
-        """Say whether a call starts ranks that are to meet."""
+        """Return whether a call starts ranks that are to meet."""
         words = [word.plain.rpartition("/")[2] for word in call.program]
         return any(word in DISTRIBUTED for word in words[:2]) or any(word in _TORCHRUN_MODULES for word in words)
 
@@ -227,7 +227,7 @@ def _loaded(call: Call) -> Sequence[Word]:
 
 
 def is_unescaped(text: str, variable: str) -> bool:
-    r"""Say whether the batch shell expands a variable in a word as written: not in '...', not behind a backslash."""
+    r"""Return whether the batch shell expands a variable in a word as written: not in '...', not behind a backslash."""
     outside = re.sub(r"\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*'", _keep_double, text)
     return re.search(rf"\$\{{?{variable}\b", outside) is not None
 

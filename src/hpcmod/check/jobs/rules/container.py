@@ -189,7 +189,7 @@ def _library_path(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _is_for_containers(look: ScriptContext, call: Call) -> bool:
-    """Say whether containers alone could read what a call sets: its own, or all that follow."""
+    """Return whether containers alone could read what a call sets: its own, or all that follow."""
     if call.program:
         return call.container is not None
     after = [one for one in look.calls if one.line > call.line and one.program and one.name not in TOOLS]

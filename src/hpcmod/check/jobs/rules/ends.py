@@ -57,7 +57,7 @@ def _signals(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _replaced(look: ScriptContext) -> bool:
-    """Say whether the last command takes the place of the shell, and so gets its signals."""
+    """Return whether the last command takes the place of the shell, and so gets its signals."""
     return any(call.words and call.words[0].plain == "exec" for call in look.calls)
 
 
@@ -99,7 +99,7 @@ def _node_local(look: ScriptContext) -> re.Pattern[str]:
 
 
 def _fills(look: ScriptContext, call: Call) -> bool:
-    """Say whether a call copies or unpacks into a node-local directory."""
+    """Return whether a call copies or unpacks into a node-local directory."""
     if call.name not in _COPIES:
         return False
     words = [look.expand(word.plain) for word in call.program[1:]]
@@ -133,7 +133,7 @@ def _stage(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _is_read_there(look: ScriptContext, copy: Call) -> bool:
-    """Say whether a later step names a node-local path."""
+    """Return whether a later step names a node-local path."""
     place = _node_local(look)
     later = (call for call in look.calls if call.line > copy.line and call.srun is not None)
     return any(place.search(look.expand(call.arguments())) for call in later)

@@ -109,7 +109,7 @@ def _short_time(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _speaks_of_hours(look: ScriptContext) -> bool:
-    """Say whether a comment beside the time limit speaks of hours."""
+    """Return whether a comment beside the time limit speaks of hours."""
     return bool(re.search(r"#SBATCH\s+(?:-t|--time).*#.*\bh(?:ou)?rs?\b", look.text, re.IGNORECASE))
 
 
@@ -240,7 +240,7 @@ def _unknown_partition(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _is_variant(name: str, known: str) -> bool:
-    """Say whether a name only adds a word to a known one, and may be a partition of its own: standard-g-test."""
+    """Return whether a name only adds a word to a known one, and may be a partition of its own: standard-g-test."""
     return name.startswith(known) or name.endswith(known)
 
 

@@ -30,7 +30,7 @@ def _no_srun(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _has_step(look: ScriptContext) -> bool:
-    """Say whether anything starts ranks, be it behind another program: timeout 3000 srun."""
+    """Return whether anything starts ranks, be it behind another program: timeout 3000 srun."""
     words = (word.plain.rpartition("/")[2] for command in look.script.commands for word in command.words)
     return any(word in ("srun", "mpirun", "mpiexec") for word in words)
 

@@ -107,7 +107,7 @@ def _misspelt_variable(look: ScriptContext) -> Iterator[Fault]:
 
 
 def is_typo(name: str, meant: str) -> bool:
-    """Say whether a name differs from another by one letter left out, added or changed, or by two swapped.
+    """Return whether a name differs from another by one letter left out, added or changed, or by two swapped.
 
     Names that differ in a digit, by an `S` at the end or in their first letter are names of two things.
     """

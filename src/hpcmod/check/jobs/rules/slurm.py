@@ -192,7 +192,7 @@ def _broken_continuation(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _hides_continuation(before: str, line: str) -> bool:
-    """Say whether a comment stands where a command goes on: the backslash at its end is part of it."""
+    """Return whether a comment stands where a command goes on: the backslash at its end is part of it."""
     goes_on = before.endswith("\\") and not re.search(r"(?:^|\s)#", before)
     ends = re.search(r"\s#[^'\"]*\\$", line) and not re.search(r"['\"]|^\s*#", line)
     return bool(ends) or (goes_on and line.lstrip().startswith("#"))

@@ -24,7 +24,7 @@ _ON_THE_HOST = {
 
 
 def is_python(call: Call) -> bool:
-    """Say whether a call starts a Python script or module."""
+    """Return whether a call starts a Python script or module."""
     return bool(re.fullmatch(r"python[\d.]*|conda-python-simple", call.name)) and not re.search(
         r"\s(?:-c|-V|--version)\b|-m\s+(?:pip|venv|json)", " " + call.arguments()
     )
