@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.journal import find_change, last_change, read_journal
-from hpcmod.catalogue.storage.trash import Move, moves_back
+from hpcmod.catalogue.storage.trash import Move, moves_back, trash_of
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.verify import check_there
 from hpcmod.model.catalogue.journal import Change, Records, find_undoable, make_edits, make_undo
@@ -67,7 +67,8 @@ def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: boo
 
 def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Records, Sequence[Move]]:
     journal = read_journal(catalogue.directory)
-    change = find_undoable(journal) if number is None else find_change(catalogue.directory, number)
+    kept = {int(place.name) for place in trash_of(catalogue) if place.name.isdigit()}
+    change = find_undoable(journal, kept) if number is None else find_change(catalogue.directory, number)
     records = make_undo(change, {edit.key: catalogue.find(*edit.key) for edit in change.edits}, journal)
     back = moves_back(catalogue, change.id, change.removed)
     _check_there(catalogue, records)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.catalogue.advisories import matching_advisories, read_advisories
+from hpcmod.catalogue.renderings.kept import software_of
 from hpcmod.catalogue.store import Catalogue, find_catalogues
 from hpcmod.check.doctor import OK, WARN, Finding
 from hpcmod.errors import BadInputError, HpcmodError
@@ -71,3 +72,13 @@ def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             OK, "advisories", f"none for {loaded.module}" if loaded.module else "no container module is loaded"
         )
+
+
+def retired_installations(environ: Mapping[str, str]) -> frozenset[Path]:
+    """Return the roots of the installations that the catalogues of this machine have retired."""
+    try:
+        listed = find_catalogues(load_site(None, environ), environ, tell=lambda _: None)
+    except HpcmodError:  # check_advisories reports it
+        return frozenset()
+    found = ((catalogue, record) for catalogue in listed for record in catalogue.records())
+    return frozenset(software_of(catalogue, record) for catalogue, record in found if record.state == "retired")

@@ -39,8 +39,8 @@ def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
     missing += [] if any(path.is_file() for path in modules) else [str(kept)]
     if missing:
         raise NotFoundError(
-            f"{record.module} cannot be brought back: {', '.join(missing)} is gone",
-            "Publish its image again, by another version.",
+            f"{record.module} cannot be brought back; missing: {', '.join(missing)}",
+            "Publish its image again under another version.",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from hpcmod.check.doctor import FAIL, Finding
@@ -42,10 +42,16 @@ def _has_other_image(installed: Installed) -> bool:
     return bool(name) and any(Path(place).is_file() for place in re.findall(rf'"([^"]*/{re.escape(name)})"', text))
 
 
-def check_installations(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Find the installed container modules of which something is missing."""
+def check_installations(environ: Mapping[str, str], *, retired: Collection[Path] = ()) -> Iterator[Finding]:
+    """Find installed container modules with missing or damaged files.
+
+    Parameters
+    ----------
+    retired
+        Roots of installations that a site has retired: their modules refuse to load, and `hpcmod gc` removes the files.
+    """
     for one in find_installed(module_trees(environ)):
-        damage = find_damage(one)
+        damage = "" if one.root in retired and not one.root.exists() else find_damage(one)
         if damage:
             cure = f"hpcmod update {sh_word(one.module)}, if it is your own; else ask who installed it."
             yield Finding(FAIL, f"installation {one.module}", damage, cure)

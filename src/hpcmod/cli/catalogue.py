@@ -288,7 +288,7 @@ def _advisories(here: Here, record: CatalogueRecord) -> list[str]:
     found = matching_advisories(
         here.catalogues, record.module, record.sha256, environ=os.environ, packages=record.packages
     )
-    return [render_advisory(one) for one in found]
+    return [f"{one.title}. {render_advisory(one)}" for one in found]
 
 
 @click.command("diff")

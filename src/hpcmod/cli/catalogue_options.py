@@ -76,8 +76,10 @@ def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
         values = {**asdict(change), "edits": [asdict(edit) for edit in change.edits]}
         print_data(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "change": values}, indent=1))
         return
-    if not change.edits:
-        tell("it is so already; nothing was changed")
+    if not change.edits and change.undoes:
+        tell(f"{'would bring' if dry_run else 'brought'} back the files that change {change.undoes} removed")
+    elif not change.edits:
+        tell("already so; nothing was changed")
     for edit in change.edits:
         for line in _render_edit(edit.before, edit.after):
             print_text(f"{edit.name}/{edit.version}: {line}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hpcmod import resources
-from hpcmod.catalogue.session import check_advisories
+from hpcmod.catalogue.session import check_advisories, retired_installations
 from hpcmod.check.doctor import check_machine
 from hpcmod.check.fit import check_all
 from hpcmod.check.installation import check_installations
@@ -72,6 +72,6 @@ def doctor(images: tuple[Path, ...], shared: Path | None, as_json: bool) -> None
     if shared:
         show_findings(chain(check_directory(shared), check_policy(os.environ)), as_json=as_json)
     machine = check_machine(os.environ, str(resources.easyconfigs_directory()))
-    installed = () if images else check_installations(os.environ)
+    installed = () if images else check_installations(os.environ, retired=retired_installations(os.environ))
     fits = check_all(images, os.environ)
     show_findings(chain(machine, installed, check_advisories(os.environ), fits), as_json=as_json)

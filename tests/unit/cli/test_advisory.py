@@ -59,8 +59,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
 
-    def call(*args: str, **more: str | None) -> Result:
-        return CliRunner().invoke(main, ["advisory", *args], env={**environ, **more})
+    def call(*args: str, verb: str = "advisory", **more: str | None) -> Result:
+        return CliRunner().invoke(main, [verb, *args], env={**environ, **more})
 
     return call
 
@@ -70,6 +70,10 @@ def test_without_a_verb_those_are_listed_that_hold_here(call: Call) -> None:
     assert (done.exit_code, done.stdout) == (0, "hangs\tuntil 2099-01-01\tIt hangs\n")
     assert call("ls").stdout == done.stdout
     assert call(NCCL_NET_GDR_LEVEL=None).stdout == ""
+
+
+def test_info_gives_the_title_and_the_text_of_an_advisory(call: Call) -> None:
+    assert "advisory: It hangs. on two nodes" in call("PyTorch/2.7", verb="info").stdout
 
 
 def test_all_of_them_can_be_listed_the_expired_among_them(call: Call) -> None:

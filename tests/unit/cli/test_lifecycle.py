@@ -36,7 +36,7 @@ def test_a_change_is_shown_field_by_field_and_how_to_take_it_back(shop: Catalogu
 
 
 def test_what_is_so_already_is_said(shop: Catalogue) -> None:
-    assert call(shop, "restore", "Toy/1.0").stderr == "hpcmod: it is so already; nothing was changed\n"
+    assert call(shop, "restore", "Toy/1.0").stderr == "hpcmod: already so; nothing was changed\n"
 
 
 def test_a_dry_run_shows_the_same_and_changes_nothing(shop: Catalogue) -> None:
@@ -51,7 +51,7 @@ def test_deprecating_again_shows_what_changes_and_keeps_what_is_not_said(shop: C
     assert lines(shop, *later) == ["Toy/1.0: until: 2999-01-01 -> 2999-02-01"]
     assert lines(shop, "deprecate", "Toy/1.0", "--successor", "") == ["Toy/1.0: successor: Toy/2.0 -> none"]
     assert shop.read("Toy", "1.0").reason == "old"
-    assert call(shop, "deprecate", "Toy/1.0").stderr == "hpcmod: it is so already; nothing was changed\n"
+    assert call(shop, "deprecate", "Toy/1.0").stderr == "hpcmod: already so; nothing was changed\n"
 
 
 def test_a_day_that_is_over_is_told_and_a_reason_of_many_lines_is_shown_as_one(shop: Catalogue) -> None:
@@ -92,7 +92,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
         pytest.param(
             ("retire", "Toy/1.0", "--catalogue", "/nowhere"), 3, "/nowhere is not a catalogue", id="no catalogue"
         ),
-        pytest.param(("publish", "docker://x"), 2, "--name PyTorch --version", id="no name"),
+        pytest.param(("publish", "docker://localhost/x"), 2, "--name PyTorch --version", id="no name"),
     ],
 )
 def test_what_cannot_be_is_told_with_its_cure_and_its_code(
@@ -135,6 +135,17 @@ def test_making_a_catalogue_again_changes_only_what_is_said(shop: Catalogue) -> 
     assert json.loads((shop.directory / "catalogue.json").read_text()) == {
         "counts_use": True, "format": 1, "mode": "0755", "name": "shop", "site": "generic"
     }  # fmt: skip
+
+
+def test_undo_without_a_number_brings_back_what_gc_kept_last(shop: Catalogue) -> None:
+    call(shop, "retire", "Toy/1.0")
+    kept = call(shop, "gc", "--days", "0", "--keep")
+    assert not (shop.images / "Toy-1.0.sif").exists()
+    assert "hpcmod undo 4" in kept.stderr
+    assert call(shop, "undo", "--dry-run").stderr == "hpcmod: would bring back the files that change 4 removed\n"
+    assert call(shop, "undo").stderr == "hpcmod: brought back the files that change 4 removed\n"
+    assert (shop.images / "Toy-1.0.sif").exists()
+    assert "state: retired -> published" in lines(shop, "undo")[0]
 
 
 def test_what_gc_would_remove_is_said_before_it_does(shop: Catalogue) -> None:

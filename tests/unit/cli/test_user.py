@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from hpcmod import machine
 from hpcmod.cli.main import main
 from tests import corpus
+from tests.catalogues import make_catalogue, make_record
 
 needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
 
@@ -60,6 +61,18 @@ def test_doctor_ends_with_1_when_something_will_not_work_and_says_how_to_mend_it
     lines = result.stdout.splitlines()
     at = lines.index("fail eb: not on PATH")
     assert lines[at + 1].startswith("     ")
+
+
+def test_doctor_reports_missing_files_unless_the_site_retired_the_container(tmp_path: Path) -> None:
+    records = (make_record("Toy/1.0", state="retired"), make_record("Toy/2.0"))
+    catalogue = make_catalogue(tmp_path / "catalogue", *records)
+    for version in ("1.0", "2.0"):
+        modulefile = catalogue.modules / "Toy" / f"{version}.lua"
+        modulefile.parent.mkdir(parents=True, exist_ok=True)
+        modulefile.write_text(f'-- Written by hpcmod.\nlocal root = "{catalogue.software}/Toy/{version}"\n')
+    environ = {"HPCMOD_CATALOGUE": str(catalogue.directory), "MODULEPATH": str(catalogue.modules)}
+    found = [line for line in hpcmod("doctor", **environ).stdout.splitlines() if "installation" in line]
+    assert [line.partition(":")[0] for line in found] == ["fail installation Toy/2.0"]
 
 
 def test_doctor_gives_one_versioned_object_for_programs(tmp_path: Path) -> None:

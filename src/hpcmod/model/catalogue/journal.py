@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -204,8 +204,13 @@ def _fields(found: JsonObject, key: str) -> Fields | None:
     return None if found.values.get(key) is None else found.object(key).values
 
 
-def find_undoable(journal: Iterable[Change]) -> Change:
-    """Return the last change of a record that is neither an undo nor undone.
+def find_undoable(journal: Iterable[Change], kept: Collection[int] = ()) -> Change:
+    """Return the last change of a record or of files that is neither an undo nor undone.
+
+    Parameters
+    ----------
+    kept
+        Ids of the changes whose removed files can still be brought back.
 
     Raises
     ------
@@ -214,7 +219,8 @@ def find_undoable(journal: Iterable[Change]) -> Change:
     """
     listed = sorted(journal, key=lambda one: one.id, reverse=True)
     undone = find_undone(listed)
-    found = next((one for one in listed if one.edits and not one.undoes and one.id not in undone), None)
+    counting = (one for one in listed if (one.edits or one.id in kept) and not one.undoes)
+    found = next((one for one in counting if one.id not in undone), None)
     if found is None:
         raise BadInputError("there is nothing to undo", "See: hpcmod catalogue journal")
     return found

@@ -1,0 +1,18 @@
+"""Unit tests give the same result whatever the person who runs them has installed or set."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+from tests.conftest import LOADED
+
+
+def test_unit_tests_see_no_installations_of_the_caller() -> None:
+    assert Path.home() != Path(pwd.getpwuid(os.getuid()).pw_dir)
+    assert not (Path.home() / ".local" / "easybuild").exists()
+
+
+def test_unit_tests_see_no_catalogue_and_no_profile_of_the_caller() -> None:
+    assert [name for name in ("HPCMOD_CATALOGUE", "HPCMOD_SITE") if not name.startswith(LOADED)] == []
