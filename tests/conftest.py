@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.golden import check_golden
 from tests.registry import Registry, run_registry, why_no_registry
@@ -45,6 +46,10 @@ LOADED = (
 for _name in [name for name in os.environ if name.startswith(LOADED)]:
     # what the shell of whoever runs the tests has loaded must not decide how they go
     del os.environ[_name]
+
+# a busy machine makes any example slow, which says nothing about the code
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 TOOLS = ("python", "apptainer", "lmod_init", "modulecmd", "tiny_sif")
 
