@@ -5,7 +5,6 @@ from __future__ import annotations
 import tarfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -51,17 +50,10 @@ def begin(jobs: Jobs, *words: str, ranks: int = 4) -> str:
     return number
 
 
-def deaf_mounts() -> list[str]:
-    """Name the processes that serve an image and ignore SIGTERM: ours."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/status"):
-        try:
-            text = path.read_text()
-        except OSError:
-            continue
-        ignored = int(text.partition("SigIgn:\t")[2].partition("\n")[0], 16)
-        found += [str(path)] if text.startswith("Name:\tsquashfuse_ll") and ignored >> 14 & 1 else []
-    return found
+def mounts(jobs: Jobs) -> set[str]:
+    """Return the living processes that serve an image on the cluster of this test. Its process 1 reaps no others."""
+    lines = jobs("ps", "-C", "squashfuse_ll", "-o", "pid=,stat=").stdout.splitlines()
+    return {line.split()[0] for line in lines if " Z" not in line}
 
 
 def saved(jobs: Jobs) -> list[str]:
@@ -70,6 +62,7 @@ def saved(jobs: Jobs) -> list[str]:
 
 @pytest.mark.parametrize("signal", ["USR1", "TERM"])
 def test_a_program_has_its_files_when_a_signal_comes(tiny_jobs: Jobs, signal: str) -> None:
+    before = mounts(tiny_jobs)
     number = begin(tiny_jobs)
     must(tiny_jobs("scancel", f"--signal={signal}", number))
     tiny_jobs.wait(number)
@@ -77,7 +70,20 @@ def test_a_program_has_its_files_when_a_signal_comes(tiny_jobs: Jobs, signal: st
         number
     )
     assert tiny_jobs.state(number) == "COMPLETED"
-    assert until(lambda: not deaf_mounts(), 30)
+    assert until(lambda: not mounts(tiny_jobs) - before)
+
+
+@pytest.mark.parametrize("killed", ["the runtime", "the step"])
+def test_no_mount_outlives_a_job_that_is_killed(tiny_jobs: Jobs, killed: str) -> None:
+    before = mounts(tiny_jobs)
+    number = begin(tiny_jobs)
+    assert len(mounts(tiny_jobs) - before) == 4
+    if killed == "the runtime":
+        must(tiny_jobs("pkill", "-KILL", "-f", "Apptainer runtime parent"))
+    else:
+        must(tiny_jobs("scancel", "--signal=KILL", number))
+    tiny_jobs.wait(number)
+    assert until(lambda: not mounts(tiny_jobs) - before)
 
 
 def test_caches_are_saved_when_a_job_is_cancelled(torch_jobs: Jobs) -> None:

@@ -1,4 +1,4 @@
-"""The squashfuse_ll that the runtime finds: the host's, deaf to the signals that are meant for the program."""
+"""The squashfuse_ll that the runtime finds: the host's, without the signals that are meant for the program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program, ta
 
 SHOW_MASK = "#!/bin/bash\nwhile read -r name value; do [[ $name != SigIgn: ]] || echo $value; done </proc/self/status\n"
 SHOW_PATH = '#!/bin/bash\nprintf "%s\\n" "$PATH"\n'
-DEAF = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def rendered(settings: RunscriptSettings, standard: str) -> str:
@@ -33,7 +33,31 @@ def test_it_is_the_hosts_and_ignores_signals(settings: RunscriptSettings, tmp_pa
         tmp_path / "libexec" / "squashfuse_ll", rendered(settings, f"{tmp_path}/libexec:{tmp_path}/host")
     )
     ran = subprocess.run([str(ours)], env={"PATH": ""}, capture_output=True, text=True, check=True)
-    assert all(int(ran.stdout, 16) & 1 << number - 1 for number in DEAF)
+    assert all(int(ran.stdout, 16) & 1 << number - 1 for number in IGNORED)
+
+
+SETPRIV = """#!/bin/bash
+[[ $1 != --help ]] || { echo "%s"; exit; }
+echo "$*"
+"""
+
+
+@pytest.mark.parametrize(
+    ("knows", "words", "asked"),
+    [
+        pytest.param("--pdeathsig <sig>", ("-f", "x"), True, id="in the foreground"),
+        pytest.param("--pdeathsig <sig>", ("x",), False, id="in the background"),
+        pytest.param("--nnp", ("-f", "x"), False, id="older setpriv"),
+    ],
+)
+def test_it_ends_with_a_runtime_that_is_killed(
+    settings: RunscriptSettings, tmp_path: Path, knows: str, words: tuple[str, ...], asked: bool
+) -> None:
+    real = make_program(tmp_path / "host" / "squashfuse_ll", "#!/bin/bash\n")
+    make_program(tmp_path / "host" / "setpriv", SETPRIV % knows)
+    ours = make_program(tmp_path / "libexec" / "squashfuse_ll", rendered(settings, f"{tmp_path}/host"))
+    ran = subprocess.run([str(ours), *words], env={"PATH": ""}, capture_output=True, text=True, check=True)
+    assert ran.stdout == (f"--pdeathsig KILL -- {real} -f x\n" if asked else "")
 
 
 def test_a_node_without_one_says_so(settings: RunscriptSettings, tmp_path: Path) -> None:
