@@ -16,12 +16,13 @@ from hpcmod.check.jobs.rules import (
     shell,
     slurm,
     starts,
+    steps,
 )
 from hpcmod.model.site import Site
 
 RULES: dict[str, Rule] = {
     name: rule
-    for part in (slurm, options, shell, commands, ranks, starts, settings, container, binds, ends)
+    for part in (slurm, options, shell, commands, ranks, starts, steps, settings, container, binds, ends)
     for name, rule in part.RULES.items()
 }
 """Every rule, by name."""

@@ -123,6 +123,15 @@ COMMAND_LINES = [
     (RUN + "conda-python-distributed t.py\nscontrol requeue $SLURM_JOB_ID\n", ["requeue-loop"]),
     ("singularity --bind /x exec $SIF ls\n", ["options-before-verb"]),
     ("export CACHE=/tmp/x-$SLURM_LOCALID\n", ["rank-of-batch"]),
+    (RUN + "conda-python-distributed a.py &\n" + RUN + "conda-python-distributed b.py &\nwait\n", ["waiting-steps"]),
+    ('srun bash -c "srun singularity exec $SIF conda-python-distributed t.py"\n', ["step-in-step"]),
+    ("docker run --gpus all pytorch/pytorch python t.py\n", ["docker"]),
+    (
+        "srun --ntasks-per-node=1 sh -c 'torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d"
+        " --rdzv_endpoint=$HEAD:$PORT --rdzv_id=$RANDOM t.py'\n",
+        ["random-run"],
+    ),
+    ("python train.py\n", ["nothing-starts-ranks"]),
     ("export HSA_OVERRIDE_GFX_VERSION=10.3.0\n", ["harmful-setting"]),
 ]
 """Lines with one fault each, for rules that no script of the corpus breaks."""
@@ -137,6 +146,7 @@ DIRECTIVES = [
     ("--export=FOO=1", "srun hostname\n", ["export-none"]),
     ("--signal=USR1@5", "", ["signal"]),
     ("--gpus-per-node=gpu:8", "", ["bad-value"]),
+    ("\u2013-time=10", "", ["typeset-characters"]),
 ]
 
 
@@ -238,6 +248,23 @@ def test_an_image_that_is_set_nowhere() -> None:
             "module unload TensorFlow\nsrun singularity exec $SIFTENSORFLOW ls\n", ["other-module"], id="unload"
         ),
         pytest.param("srun sh -c 'torchrun t.py'\n", ["launcher-tasks"], id="torchrun in a shell"),
+        pytest.param("srun -N1 ./a &\nsrun -N1 ./b &\nwait\n", [], id="steps on a node each"),
+        pytest.param("srun --exact --gpus=8 ./a &\nsrun --exact --gpus=8 ./b &\nwait\n", [], id="steps with parts"),
+        pytest.param("srun ./server &\nsrun --overlap ./client\n", [], id="a client beside a server"),
+        pytest.param("srun bash -c 'srun --overlap ./a'\n", [], id="a step within a step that shares"),
+        pytest.param("python t.py\n./launch.sh\n", [], id="a program that may start steps"),
+        pytest.param("python a.py\nsrun ./b\n", [], id="once, and then the ranks"),
+        pytest.param("export ROCR_VISIBLE_DEVICES=0,1\nsrun ./a\n", ["rank-in-batch"], id="two devices for eight"),
+        pytest.param("export MASTER_PORT=$((SLURM_JOB_ID % 65536))\n", ["changing-port"], id="a port below 1024"),
+        pytest.param("srun ./a > out.$SLURM_PROCID\n", ["early-expansion"], id="one file for all"),
+        pytest.param("srun bash -c './a > out.$SLURM_PROCID'\n", [], id="a file for each"),
+        pytest.param("srun -n8 -N1 -c8 ./a\n", ["too-many-cpus"], id="reserved cores"),
+        pytest.param(
+            "srun singularity exec docker-archive:x.tar conda-python-simple -c 1\n",
+            ["registry-image", "required-binds"],
+            id="an archive",
+        ),
+        pytest.param("srun ./a \u2013-lr 1\n", ["typeset-characters"], id="a dash of a text processor"),
     ],
 )
 def test_one_line_more(line: str, rules: list[str]) -> None:

@@ -189,10 +189,14 @@ def _cache_at_home(look: ScriptContext) -> Iterator[Fault]:
                 yield variable.line, what, f"export {variable.name}={place}"
 
 
+_NO_SIF = re.compile(r"(?:docker|oras|library|shub|https?)://|(?:docker-archive|oci-archive|docker-daemon):")
+"""Images that the runtime converts before it starts them."""
+
+
 def _registry_image(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
-        found = image and re.match(r"(?:docker|oras|library|shub|https?)://", look.expand(image.plain))
+        found = image and _NO_SIF.match(look.expand(image.plain))
         if image and found:
             what = "the image is fetched and converted when the job starts, by every task of its own"
             yield (

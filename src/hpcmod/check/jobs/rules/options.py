@@ -245,16 +245,22 @@ def _is_variant(name: str, known: str) -> bool:
 
 
 def _too_many_cpus(look: ScriptContext) -> Iterator[Fault]:
-    kind, each, ranks = look.node_type(), look.number("cpus-per-task"), look.ranks_per_node() or 1
-    option = look.option("cpus-per-task")
-    if not kind or not kind.cores or not each or not option or (look.option("ntasks") and not look.nodes()):
+    kind = look.node_type()
+    if not kind or not kind.cores:
         return
     threads = look.option("threads-per-core", "hint", "ntasks-per-core")
     doubled = not kind.reserved_cores or (threads and threads.value in ("2", "multithread"))
     most = kind.cores * (kind.threads_per_core if doubled else 1)
-    if each * ranks > most:
+    for call in (None, *look.steps):
+        option, ranks = look.option("cpus-per-task", call=call), look.ranks_per_node(call) or 1
+        each = look.number("cpus-per-task", call=call)
+        unknown = look.option("ntasks", call=call) is not None and not look.nodes(call)
+        second_threads = call is not None and ranks != kind.gpus  # which a step may take, but not for a rank per GPU
+        if not option or not each or unknown or second_threads or each * ranks <= most:
+            continue
         what = f"{ranks} tasks with {each} CPUs are {each * ranks}; a job may use {most} of a node of type {kind.name}"
-        yield option.line, what, f"#SBATCH --cpus-per-task={most // ranks}" if ranks <= most else "Ask for fewer tasks."
+        yield option.line, what, f"Write --cpus-per-task={most // ranks}." if ranks <= most else "Ask for fewer tasks."
+        return
 
 
 RULES: dict[str, Rule] = {

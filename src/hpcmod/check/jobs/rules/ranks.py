@@ -119,6 +119,8 @@ def _wrong_port(value: str, *, in_step: bool) -> str:
         return "at times below 1024, where only root may listen, or a port that is taken"
     if re.fullmatch(r"\$\{?SLURM_JOB_?ID\}?", value):
         return "job numbers grow beyond 65535, the last port"
+    if re.fullmatch(r"\$\(\(\s*\$?\{?SLURM_JOB_?ID\}?\s*%\s*\d+\s*\)\)", value):
+        return "at times below 1024, where only root may listen"
     return "only root may listen on it" if value.isdecimal() and int(value) < 1024 else ""
 
 
@@ -235,9 +237,20 @@ def _rank_in_batch(look: ScriptContext) -> Iterator[Fault]:
         for variable in call.variables:
             if variable.in_step or not _RANK_VARIABLES.fullmatch(variable.name):
                 continue
-            if "RANK" in variable.name or (_ONE_DEVICE.fullmatch(variable.value) and not _is_one_a_node(look)):
+            few = _hidden_devices(look, variable.value)
+            if few:
+                what = f"{variable.name}={variable.value} shows {few} of the {look.gpus_per_node()} GPUs to every rank"
+                yield variable.line, what, "Leave it out: Slurm shows the job its GPUs."
+            elif "RANK" in variable.name or (_ONE_DEVICE.fullmatch(variable.value) and not _is_one_a_node(look)):
                 what = f"{variable.name} is set once, in the batch script: all ranks get {variable.value or 'nothing'}"
                 yield variable.line, what, _NOTHING_TO_SET
+
+
+def _hidden_devices(look: ScriptContext, value: str) -> int:
+    """Return how many GPUs a list names, if the ranks of a node are more; 0 otherwise."""
+    count = len(value.split(",")) if re.fullmatch(r"\d+(?:,\d+)+", value) else 0
+    fewest = min((look.ranks_per_node(call) or 0 for call in look.steps), default=0)
+    return count if count < min(look.gpus_per_node() or 0, fewest) else 0
 
 
 def _is_one_a_node(look: ScriptContext) -> bool:
@@ -253,6 +266,10 @@ def _early_expansion(look: ScriptContext) -> Iterator[Fault]:
             if early:
                 what = f"${early[0]} is replaced by the batch shell, before srun: all ranks get 0"
                 yield word.line, what, "Read RANK, LOCAL_RANK and NODE_RANK in your program."
+        early = [name for name in _OF_A_TASK for file in command.outputs if f"${name}" in file]
+        if early:
+            what = f"${early[0]} in the name of the file is replaced by the batch shell: all ranks write to one file"
+            yield command.words[0].line, what, "srun --output=%x-%j-%t.log writes one file for each task."
 
 
 def _rank_of_the_batch_shell(look: ScriptContext) -> Iterator[Fault]:

@@ -59,7 +59,7 @@ def _blank_in_assignment(look: ScriptContext) -> Iterator[Fault]:
 def _typeset_characters(look: ScriptContext) -> Iterator[Fault]:
     for number, line in look.script.code:
         code = re.sub(r"(?:^|\s)#.*", "", line)
-        found = re.search(rf"[{_QUOTES}]|(?<!\S)[{_DASHES}]+[A-Za-z]", code)
+        found = re.search(rf"[{_QUOTES}]|(?<!\S)-?[{_DASHES}][-{_DASHES}]*[A-Za-z]", code)
         inside = found and re.search(r"\"[^\"]*$|'[^']*$", code[: found.start()])
         if found and not inside:
             kind = "quote" if found[0] in _QUOTES else "dash"
@@ -69,7 +69,7 @@ def _typeset_characters(look: ScriptContext) -> Iterator[Fault]:
                 ("Type it again on the keyboard: copied text often has it."),
             )
     for number, line in enumerate(look.script.lines, 1):
-        if line.startswith("#SBATCH") and re.search(rf"\s[{_DASHES}]+[A-Za-z]", line.partition(" #")[0]):
+        if line.startswith("#SBATCH") and re.search(rf"\s-?[{_DASHES}][-{_DASHES}]*[A-Za-z]", line.partition(" #")[0]):
             yield number, "a typographic dash: sbatch reads no option here", "Type the dashes again on the keyboard."
 
 

@@ -14,7 +14,7 @@ _OWN_RANKS = re.compile(
     re.IGNORECASE,
 )
 """Signs that a program, or something in the script, finds the rank by itself."""
-_OF_ONE = re.compile(r"plot|prepare|preproc|download|convert|tokeniz|check|test_|export|print|info", re.IGNORECASE)
+OF_ONE = re.compile(r"plot|prepare|preproc|download|convert|tokeniz|check|test_|export|print|info", re.IGNORECASE)
 """Names of programs that do not train."""
 _ON_THE_HOST = {
     "srun": "srun", "sbatch": "sbatch", "scontrol": "scontrol", "squeue": "squeue", "scancel": "scancel",
@@ -38,7 +38,7 @@ def _no_ranks(look: ScriptContext) -> Iterator[Fault]:
             continue
         script = next((word.plain for word in call.program[1:] if word.plain.endswith(".py")), "")
         ranks = look.ranks(call) or 1
-        if ranks < 2 or not look.asks_for_gpus(call) or launchers_of(call) or _OF_ONE.search(script) or call.wrappers:
+        if ranks < 2 or not look.asks_for_gpus(call) or launchers_of(call) or OF_ONE.search(script) or call.wrappers:
             continue
         what = f"{ranks} tasks start {call.name}, and nothing tells them their rank: each trains alone, as rank 0"
         yield call.line, what, _start_by(call)
