@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,20 @@ def test_a_program_beside_the_hosts_python_gets_it(ask: Ask, tmp_path: Path) -> 
     make_program(tmp_path / "host" / "tool.py", "#!/usr/bin/env python\n")
     assert [ask("tool"), ask("tool.py"), ask("bash", "host/tool")] == [HOST] * 3
     assert ask("./tool", cwd=tmp_path / "host") == HOST
+
+
+CALLS_AS_SNAKEMAKE_DOES = """#!%s
+import subprocess
+subprocess.run("set -euo pipefail; python train.py", shell=True, executable="/bin/bash", check=True)
+"""
+
+
+def test_a_command_that_a_tool_in_a_venv_runs_for_its_user_is_the_containers(ask: Ask, tmp_path: Path) -> None:
+    make_program(tmp_path / "host" / "snakemake", CALLS_AS_SNAKEMAKE_DOES % sys.executable)
+    assert ask("snakemake") == CONTAINER
+    assert ask("host/snakemake") == CONTAINER
+    make_program(tmp_path / "host" / "eb", CALLS_AS_SNAKEMAKE_DOES % sys.executable)
+    assert ask("eb") == HOST
 
 
 def test_what_the_user_has_such_a_program_run_is_the_containers(ask: Ask, tmp_path: Path) -> None:

@@ -107,15 +107,21 @@ def test_a_machine_without_gpus_says_how_many_ranks(rank: Rank) -> None:
     for more in ({"HPCMOD_RANKS_PER_NODE": "3"}, {"SLURM_GPUS_ON_NODE": "3"}):
         words = rank({**env, **more}, "--launcher", "torchrun", "x.py").arguments
         assert words[words.index("--nproc_per_node") + 1] == "3"
-    words = rank(env, "--launcher=accelerate", "--ranks-per-node=2", "x.py").arguments
-    assert words[-2:] == ["--cpu", "x.py"] and words[words.index("--num_processes") + 1] == "4"
+
+
+def test_accelerate_on_nodes_without_gpus_starts_every_rank(rank: Rank) -> None:
+    ran = rank(task(0, (1, 1)), "--launcher=accelerate", "--ranks-per-node=2", "x.py")
+    assert ran.arguments[:6] == ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "2"]
+    assert ran.environment["ACCELERATE_USE_CPU"] == "true"
+    one = rank(task(0, (1,)), "--launcher=accelerate", "--ranks-per-node=1", "x.py").arguments
+    assert one[1] == "accelerate.commands.launch" and one[-2:] == ["--cpu", "x.py"]
 
 
 @pytest.mark.parametrize(
     ("layout", "more", "end"),
     [
         pytest.param((1, 1), {}, "--multi_gpu", id="GPUs of the node type"),
-        pytest.param((1, 1), {"SLURM_JOB_PARTITION": "cpu"}, "--cpu", id="a partition without GPUs"),
+        pytest.param((1, 1), {"SLURM_JOB_PARTITION": "cpu"}, None, id="a partition without GPUs"),
         pytest.param(
             (1, 1), {"SLURM_JOB_PARTITION": "cpu", "SLURM_GPUS_ON_NODE": "2"}, "--multi_gpu", id="GPUs of Slurm"
         ),
