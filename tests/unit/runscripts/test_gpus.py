@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,6 +88,54 @@ def test_ranks_share_gpus_where_they_are_asked_to(rank: Rank) -> None:
     ran = [rank(env, "--gpus-visible", "one", "x.py") for env in envs]
     assert [each.environment[AMD[0]] for each in ran] == list("00112233")
     assert {each.environment["LOCAL_RANK"] for each in ran} == {"0"}
+
+
+@pytest.fixture
+def bound() -> Iterator[tuple[int, int]]:
+    """Bind what the test starts to the last of the CPUs of this machine; return the first one and it."""
+    ours = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {ours[-1]})
+    yield ours[0], ours[-1]
+    os.sched_setaffinity(0, ours)
+
+
+@pytest.mark.parametrize(
+    ("layout", "devices", "seen"),
+    [
+        pytest.param((2,), "0,1", "0", id="near its cores"),
+        pytest.param((2,), "4,6", "4", id="as Slurm calls it"),
+        pytest.param((2,), "0,1,2", "1", id="other GPUs than the node type has"),
+        pytest.param((4,), "0,1", "0,1", id="more ranks than GPUs"),
+    ],
+)
+def test_a_bound_rank_takes_the_gpu_near_its_cores(
+    bound: tuple[int, int],
+    rank: Rank,
+    settings: RunscriptSettings,
+    layout: tuple[int, ...],
+    devices: str,
+    seen: str,
+) -> None:
+    first, last = bound
+    node = NodeType("gpu", gpus=2, gpu_cores=((last,), (first,)))
+    rank.scripts.write(replace(settings, nodes=(node,)))
+    assert rank.sees(task(1, layout, **{AMD[0]: devices}), AMD[0]) == (seen,)
+
+
+def test_a_bound_rank_that_no_variable_shows_its_gpus_takes_the_near_one(
+    bound: tuple[int, int], rank: Rank, settings: RunscriptSettings
+) -> None:
+    first, last = bound
+    rank.scripts.write(replace(settings, nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (first,))),)))
+    assert rank.sees(task(1, (2,), SLURM_GPUS_ON_NODE="2"), AMD[0]) == ("0",)
+
+
+def test_a_rank_near_two_gpus_takes_the_one_of_its_place(
+    bound: tuple[int, int], rank: Rank, settings: RunscriptSettings
+) -> None:
+    last = bound[1]
+    rank.scripts.write(replace(settings, nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (last,))),)))
+    assert rank.sees(task(1, (2,), **{AMD[0]: "0,1"}), AMD[0]) == ("1",)
 
 
 @pytest.mark.parametrize(
