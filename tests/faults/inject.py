@@ -23,7 +23,7 @@ ERRORS = ("EIO", "ENOSPC", "EDQUOT", "ESTALE")
 KILL = "KILL"
 
 _LIMIT = 300.0  # seconds after which a run counts as stuck
-_LINE = re.compile(r"(?P<pid>\d+) +(?P<call>\w+)\((?P<arguments>.*)")
+_LINE = re.compile(r"((?P<pid>\d+) +)?(?P<call>\w+)\((?P<arguments>.*)")
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,23 @@ STUCK = -1000
 """Status of a run that did not end in time."""
 
 
-def find_points(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, below: Path, log: Path) -> list[Point]:
-    """Run a command whole, and list the system calls of all its processes that write below a directory.
+def find_points(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, below: Path, log: Path, children: bool = True
+) -> list[Point]:
+    """Run a command whole, and list its system calls that write below a directory.
+
+    Parameters
+    ----------
+    children
+        Whether those of its threads and child processes count too.
 
     Raises
     ------
     RuntimeError
         If the command fails.
     """
-    done = run_traced(argv, ["-y", "-e", f"trace={','.join((*WRITES, *OPENS))}", "-o", str(log)], env=env, cwd=cwd)
+    options = ["-y", "-e", f"trace={','.join((*WRITES, *OPENS))}", "-o", str(log)]
+    done = run_traced(argv, options, env=env, cwd=cwd, children=children)
     if done.status:
         raise RuntimeError(f"{' '.join(argv)}: {done.status}\n{done.output}")
     counts: dict[tuple[str, str], int] = {}
@@ -67,7 +75,7 @@ def find_points(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, below
         found = _LINE.match(line)
         if found is None:
             continue
-        key = found["pid"], found["call"]
+        key = found["pid"] or "", found["call"]
         counts[key] = counts.get(key, 0) + 1
         creates = found["call"] not in OPENS or "O_CREAT" in found["arguments"]
         if creates and str(below) in found["arguments"]:
@@ -76,16 +84,21 @@ def find_points(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, below
     return list(points.values())
 
 
-def run_with_fault(argv: Sequence[str], point: Point, fault: str, *, env: Mapping[str, str], cwd: Path) -> Ran:
+def run_with_fault(
+    argv: Sequence[str], point: Point, fault: str, *, env: Mapping[str, str], cwd: Path, children: bool = True
+) -> Ran:
     """Run a command, and have one of its system calls fail with an error, or kill the process that makes it."""
     how = f"signal={KILL}" if fault == KILL else f"error={fault}"
     options = ["-e", f"trace={point.call}", "-e", f"inject={point.call}:{how}:when={point.number}", "-o", os.devnull]
-    return run_traced(argv, options, env=env, cwd=cwd)
+    return run_traced(argv, options, env=env, cwd=cwd, children=children)
 
 
-def run_traced(argv: Sequence[str], options: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Ran:
-    """Run a command under strace with all its children."""
-    return run_plainly(["strace", "-f", "--seccomp-bpf", "-qq", "-e", "signal=none", *options, *argv], env=env, cwd=cwd)
+def run_traced(
+    argv: Sequence[str], options: Sequence[str], *, env: Mapping[str, str], cwd: Path, children: bool = True
+) -> Ran:
+    """Run a command under strace, with all its children or without."""
+    follow = ["-f", "--seccomp-bpf"] if children else []
+    return run_plainly(["strace", *follow, "-qq", "-e", "signal=none", *options, *argv], env=env, cwd=cwd)
 
 
 def run_plainly(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Ran:

@@ -1,41 +1,54 @@
-"""What is tried with faults: for each verb a state before it, the command, and how to see that all is well after it."""
+"""What is tried with faults: for each command the state before it, its arguments, and checks of the result."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import re
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcmod.catalogue.store import open_catalogue
+from tests.builds import make_small_base
 from tests.corpus import make_image
+from tests.foreign_recipes import LUMI, NGC, SAMTOOLS
+from tests.host_libraries import make_host
 from tests.integration.conftest import write_easyconfig
 from tests.oci_corpus import f, tar_bytes, write_layout
+from tests.registry import Registry, run_registry
 from tests.stack import ModuleTool, Stack
+from tests.unit.catalogue.stage import load
 
 Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Ground:
-    """A directory in which a verb is tried; everything of it is below `top`."""
+    """A directory in which a command is tried: every file that it may change is below `top`."""
 
     stack: Stack
     top: Path
+    services: contextlib.ExitStack
+    """Closed after the last trial: servers that the command needs."""
+    words: dict[str, str] = field(default_factory=dict)
+    """Values for names in braces in the command line, beside `{top}`."""
 
     @property
     def catalogue(self) -> Path:
         return self.top / "catalogue"
 
     def environment(self) -> dict[str, str]:
-        """Make the environment of the one who tries: Lmod, a home and an EasyBuild of their own."""
+        """Return the environment of the command: Lmod, a home, a cache and an EasyBuild of its own."""
         home = self.top / "home"
         home.mkdir(parents=True, exist_ok=True)
         return ModuleTool(self.stack, home, "lmod").environment(
             HPCMOD_SITE="generic",
             HPCMOD_CATALOGUE=str(self.catalogue),
+            HPCMOD_CACHE=str(self.top / "cache"),
+            LD_LIBRARY_PATH=f"{self.top}/host/cxi:{self.top}/host/lib64",
             EASYBUILD_PREFIX=str(self.top / "eb"),
             EASYBUILD_MODULES_TOOL="Lmod",
             EASYBUILD_MODULE_SYNTAX="Lua",
@@ -43,28 +56,34 @@ class Ground:
         )
 
     def argv(self, words: Words) -> list[str]:
-        """Make the command line of a verb."""
-        return [str(self.stack.python.parent / "hpcmod"), *words]
+        """Return the command line of hpcmod with its paths and names filled in."""
+        known = {"top": str(self.top), **self.words}
+        return [str(self.stack.python.parent / "hpcmod"), *(word.format_map(known) for word in words)]
 
-    def does(self, *words: str) -> None:
-        """Run a verb that must succeed."""
+    def does(self, *words: str) -> str:
+        """Run a command that must succeed; return its stdout."""
         argv = self.argv(words)
         done = subprocess.run(argv, env=self.environment(), cwd=self.top, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One verb on one state."""
+    """One command on one state."""
 
     words: Words
     """The command; `{top}` stands for the directory of the ground."""
     prepare: Callable[[Ground], None]
     checks: tuple[Words, ...] = ()
-    """Verbs that must succeed on the result."""
+    """Commands that must succeed on the result."""
     later: str = ""
-    """Beginning of the paths that the verb may leave for its next run to remove."""
+    """Beginning of the paths that the command may leave for its next run to remove."""
+    same: bool = True
+    """Whether two runs without a fault write the same bytes; otherwise only names and modes are compared."""
+    children: bool = True
+    """Whether its child processes are traced too; a traced program cannot be setuid, as newuidmap must be."""
 
 
 def _sources(ground: Ground) -> None:
@@ -89,6 +108,49 @@ def _bundled(ground: Ground) -> None:
 def _installed(ground: Ground) -> None:
     _sources(ground)
     ground.does("install", "source/Toy-1.0.eb")
+
+
+def _served(ground: Ground) -> None:
+    _fetched(ground)
+    registry: Registry = ground.services.enter_context(run_registry(ground.top.parent / "registry"))
+    registry.push_layout(ground.top / "source" / "layout", "a", "1")
+    ground.words["registry"] = registry.host
+
+
+def _cached(ground: Ground) -> None:
+    _served(ground)
+    ground.does("fetch", "docker://{registry}/a:1", "-o", "out/x.sif")
+    blobs = subprocess.run(
+        ground.argv(("cache", "ls")),
+        env=ground.environment(),
+        cwd=ground.top,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ground.words["blob"] = next(word for word in blobs.stdout.split() if word.startswith("sha256:"))
+
+
+def _dockerfile(ground: Ground) -> None:
+    _fetched(ground)
+    context = ground.top / "source" / "context"
+    context.mkdir()
+    base = make_small_base(ground.stack.base_image, ground.top / "source")
+    (context / "Dockerfile").write_text(f"FROM oci:{base}\nCOPY a /opt/a\nRUN cp /opt/a /opt/b\n")
+    (context / "a").write_text("a\n")
+
+
+def _recipes(ground: Ground) -> None:
+    _fetched(ground)
+    source = ground.top / "source"
+    for name, text in (("samtools/container.yaml", SAMTOOLS), ("lumi.eb", LUMI), ("pytorch/1.lua", NGC)):
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text(text)
+
+
+def _host_libraries(ground: Ground) -> None:
+    _fetched(ground)
+    make_host(ground.top)
 
 
 def _empty_catalogue(ground: Ground) -> None:
@@ -128,13 +190,60 @@ def _advised(ground: Ground) -> None:
     )
 
 
+def _osv(ground: Ground) -> None:
+    _published(ground)
+    affected = {
+        "package": {"ecosystem": "PyPI", "name": "torch"},
+        "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "2.8"}]}],
+    }
+    entry = {"id": "T-1", "summary": "s", "published": "2027-01-20T10:00:00Z", "affected": [affected]}
+    (ground.top / "source" / "osv.json").write_text(json.dumps(entry))
+
+
+def _other_profile(ground: Ground) -> None:
+    _published(ground)
+    (ground.top / "site.toml").write_text('name = "here"\nextends = "generic"\n[env]\nOMP_PLACES = "cores"\n')
+
+
+def _wrong_modes(ground: Ground) -> None:
+    _published(ground)
+    for path in ground.catalogue.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(0o600)
+
+
+def _loaded(ground: Ground) -> None:
+    _sources(ground)
+    ground.does("catalogue", "init", str(ground.catalogue), "--count-use")
+    ground.does(*_publish("1.0"))
+    catalogue = open_catalogue(ground.catalogue)
+    for when in (1_778_000_000.0, 1_778_000_005.0, 1_780_500_000.0):
+        load(catalogue, "Toy/1.0", when)
+
+
 _CHECKED: tuple[Words, ...] = (("verify", "Toy/1.0"), ("ls",))
 
 SCENES: dict[str, Scene] = {
     "fetch": Scene(("fetch", "source/small.sif", "-o", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
+    "fetch docker": Scene(
+        ("fetch", "docker://{registry}/a:1", "-o", "out/x.sif"), _served, (("verify", "out/x.sif"), ("cache", "ls"))
+    ),
     "convert": Scene(("convert", "oci:source/layout", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
+    "build": Scene(
+        ("build", "--context", "source/context", "--engine", "buildah", "-o", "out/x.sif"),
+        _dockerfile,
+        (("verify", "out/x.sif"),),
+        same=False,
+        children=False,
+    ),
+    "cache gc": Scene(("cache", "gc", "--older-than", "0"), _cached, (("cache", "ls"),)),
+    "cache rm": Scene(("cache", "rm", "{blob}"), _cached, (("cache", "ls"),)),
     "bundle export": Scene(("bundle", "export", "out/b.tar", "source/Toy-1.0.eb", "source/toy.sif"), _fetched),
     "bundle import": Scene(("bundle", "import", "out/b.tar", "-o", "out/here"), _bundled),
+    "import sif": Scene(("import", "sif", "--output", "out/ec", "source/toy.sif"), _fetched),
+    "import shpc": Scene(("import", "shpc", "--output", "out/ec", "source/samtools/container.yaml"), _recipes),
+    "import lumi-eb": Scene(("import", "lumi-eb", "--output", "out/ec", "source/lumi.eb"), _recipes),
+    "import ngc": Scene(("import", "ngc", "--output", "out/ec", "source/pytorch/1.lua"), _recipes),
     "install": Scene(("install", "source/Toy-1.0.eb"), _sources),
     "update": Scene(("update", "Toy"), _installed),
     "remove": Scene(("remove", "Toy/1.0"), _installed),
@@ -148,48 +257,31 @@ SCENES: dict[str, Scene] = {
     "undo": Scene(("undo", "2"), _published_twice, _CHECKED),
     "gc": Scene(("gc", "--days", "0"), _retired, (("verify", "Toy/2.0"),), "catalogue/.trash/"),
     "catalogue rebuild": Scene(("catalogue", "rebuild"), _published, _CHECKED),
+    "catalogue refresh": Scene(("catalogue", "refresh", "--site", "site.toml"), _other_profile, _CHECKED),
+    "catalogue move": Scene(
+        ("catalogue", "move", "{top}/moved"), _published, (("catalogue", "verify", "--catalogue", "{top}/moved"),)
+    ),
+    "catalogue verify": Scene(
+        ("catalogue", "verify", "--fix-modes"), _wrong_modes, (*_CHECKED, ("catalogue", "verify"))
+    ),
+    "catalogue usage": Scene(("catalogue", "usage", "--fold"), _loaded, _CHECKED),
     "advisory refresh": Scene(("advisory", "refresh"), _advised, _CHECKED),
+    "advisory import": Scene(("advisory", "import", "source/osv.json", "--until", "2099-01-01"), _osv, _CHECKED),
     "docs": Scene(("docs", "out/pages"), _published),
     "site setup": Scene(("site", "setup", "--catalogue", "catalogue", "--output", "out/site"), _empty_catalogue),
+    "netstack capture": Scene(
+        ("netstack", "capture", "--out", "{top}/out", "--name", "1", "libfabric.so.1"), _host_libraries
+    ),
     "job": Scene(("job", "Toy", "-o", "x.sh", "-t", "5", "--", "hostname"), _installed),
 }
-"""By verb. `build` is left out: other programs write for it, and tests of its own kill it."""
+"""By command."""
 
-_VOLATILE = (
-    re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?"),
-    re.compile(r"\b\d{8}[.-]\d{6}\b"),
-    re.compile(r"\b\d{9,}(\.\d+)?\b"),
-)
-_IGNORED = re.compile(
-    r"(^|/)(\.locks/.*|.*\.guard|home/\.(cache|lmod\.d)/.*|.*\.log(\.bz2)?|.*_build_report.*|ebfiles_repo/.*|easybuild/.*|index\.jsonl)$"
-)
-_TEXTS = (".json", ".jsonl", ".eb", ".lua", ".sh", ".toml", ".html", ".md", "")
+CHANGES_NOTHING = {
+    "ls", "search", "info", "diff", "inspect", "outdated", "verify", "compat", "lint", "doctor", "env", "binds",
+    "completion", "catalogue journal", "cache ls", "advisory ls", "advisory show", "netstack check", "netstack show",
+    "site check", "site detect", "site list", "site settings", "site show",
+}  # fmt: skip
+"""Commands that only read."""
 
-
-def signature(top: Path) -> dict[str, str]:
-    """Describe all files below a directory: by path a digest of what they hold, times left out.
-
-    Locks, logs and caches are left out. Of a journal only the verbs count: a change that failed and was made again has
-    other numbers.
-    """
-    found = {}
-    for path in sorted(top.rglob("*")):
-        name = str(path.relative_to(top))
-        if _IGNORED.search(name) or (path.is_dir() and not path.is_symlink()):
-            continue
-        found[name] = _digest(path)
-    return found
-
-
-def _digest(path: Path) -> str:
-    if path.is_symlink():
-        return f"-> {path.readlink()}"
-    data = path.read_bytes()
-    if path.name == "journal.jsonl":
-        return " ".join(sorted(set(re.findall(r'"verb": "(\w+)"', data.decode()))))
-    if path.suffix in _TEXTS and len(data) < 1 << 20:
-        text = data.decode(errors="replace")
-        for pattern in _VOLATILE:
-            text = pattern.sub("", text)
-        data = text.encode()
-    return hashlib.sha256(data).hexdigest()[:16]
+RUNS_A_PROGRAM = {"exec", "shell", "run", "launch"}
+"""Commands that write nothing themselves: they become the program that they start."""

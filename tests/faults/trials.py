@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hpcmod.errors import HpcmodError
+from tests.faults.compare import signature
 from tests.faults.inject import ERRORS, KILL, STUCK, Point, Ran, find_points, run_plainly, run_with_fault
-from tests.faults.scenes import SCENES, Ground, Scene, Words, signature
+from tests.faults.scenes import SCENES, Ground, Scene
 from tests.stack import Stack
 
 CODES = {0, *(kind.exit_code for kind in (HpcmodError, *HpcmodError.__subclasses__()))}
@@ -61,27 +64,26 @@ def try_verb(
     tell
         Called with a line for each trial that ended badly.
     """
-    scene, ground, report = SCENES[verb], Ground(stack, directory / "ground"), Report(verb)
-    ground.top.mkdir()
-    scene.prepare(ground)
-    before = directory / "before"
-    _copy(ground.top, before)
-    argv, env = ground.argv(_words(scene.words, ground)), ground.environment()
-    points = find_points(argv, env=env, cwd=ground.top, below=ground.top, log=directory / "log")
-    whole = signature(ground.top)
-    report.points = len(points)
-    for point, fault in _choose(points, most, every_error):
-        _copy(before, ground.top)
-        ran = run_with_fault(argv, point, fault, env=env, cwd=ground.top)
-        report.trials[fault] += 1
-        for wrong in _judge(ran, fault, scene, ground, argv, whole):
-            report.bad.append(f"{verb}: {fault} at {point.call} number {point.number} ({point.what}): {wrong}")
-            tell(report.bad[-1])
+    scene, report = SCENES[verb], Report(verb)
+    with contextlib.ExitStack() as services:
+        ground = Ground(stack, directory / "ground", services)
+        ground.top.mkdir()
+        scene.prepare(ground)
+        before = directory / "before"
+        _copy(ground.top, before)
+        argv = ground.argv(scene.words)
+        how: dict[str, Any] = {"env": ground.environment(), "cwd": ground.top, "children": scene.children}
+        points = find_points(argv, below=ground.top, log=directory / "log", **how)
+        whole = signature(ground.top, contents=scene.same)
+        report.points = len(points)
+        for point, fault in _choose(points, most, every_error):
+            _copy(before, ground.top)
+            ran = run_with_fault(argv, point, fault, **how)
+            report.trials[fault] += 1
+            for wrong in _judge(ran, fault, scene, ground, whole):
+                report.bad.append(f"{verb}: {fault} at {point.call} number {point.number} ({point.what}): {wrong}")
+                tell(report.bad[-1])
     return report
-
-
-def _words(words: Words, ground: Ground) -> Words:
-    return tuple(word.replace("{top}", str(ground.top)) for word in words)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -102,36 +104,34 @@ def _choose(points: Sequence[Point], most: int, every_error: bool) -> Iterator[t
     yield from every[::step]
 
 
-def _judge(
-    ran: Ran, fault: str, scene: Scene, ground: Ground, argv: Sequence[str], whole: dict[str, str]
-) -> Iterator[str]:
-    """Say all that is wrong after a fault, having run the command again where it was not finished."""
-    env = ground.environment()
+def _judge(ran: Ran, fault: str, scene: Scene, ground: Ground, whole: dict[str, str]) -> Iterator[str]:
+    """Yield everything that is wrong after a fault; run the command again where it was not finished."""
+    argv, env = ground.argv(scene.words), ground.environment()
     if "Traceback (most recent call last)" in ran.output:
         yield f"traceback: {ran.output[-700:]}"
     if ran.status == STUCK:
         yield "stuck"
     elif ran.status >= 0 and ran.status not in CODES and not (fault == KILL and ran.status == 128 + 9):
         yield f"exit code {ran.status}: {ran.output[-300:]}"
-    differences = _differences(ground.top, whole)
+    differences = _differences(ground.top, whole, contents=scene.same)
     if not differences:
         return
     if ran.status == 0 and not (scene.later and all(f" {scene.later}" in one for one in differences.split(", "))):
         yield f"lost, with exit code 0: {differences}"
     again = run_plainly(argv, env=env, cwd=ground.top)
-    if again.status and _differences(ground.top, whole):
+    if again.status and _differences(ground.top, whole, contents=scene.same):
         yield f"stuck: run again it ends with {again.status}: {again.output[-500:]}"
-    elif different := _differences(ground.top, whole):
+    elif different := _differences(ground.top, whole, contents=scene.same):
         yield f"run again, not as without a fault: {different}"
     for words in scene.checks:
-        checked = run_plainly(ground.argv(_words(words, ground)), env=env, cwd=ground.top)
+        checked = run_plainly(ground.argv(words), env=env, cwd=ground.top)
         if checked.status:
             yield f"{' '.join(words)} ends with {checked.status}: {checked.output[-300:]}"
 
 
-def _differences(top: Path, whole: dict[str, str]) -> str:
+def _differences(top: Path, whole: dict[str, str], *, contents: bool) -> str:
     """Name the files that are missing, too many, or different; empty if there are none."""
-    found = signature(top)
+    found = signature(top, contents=contents)
     names = (
         *(f"missing {name}" for name in whole.keys() - found.keys()),
         *(f"left over {name}" for name in found.keys() - whole.keys()),

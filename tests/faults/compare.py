@@ -1,0 +1,56 @@
+"""Describe the files below a directory, so that the results of two runs can be compared."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+_VOLATILE = (
+    re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?"),
+    re.compile(r"\b\d{8}[.-]\d{6}\b"),
+    re.compile(r"\b\d{9,}(\.\d+)?\b"),
+)
+_IGNORED = re.compile(
+    r"(^|/)(\.locks/.*|.*\.guard|home/\.(cache|lmod\.d)/.*|.*\.log(\.bz2)?|.*_build_report.*|ebfiles_repo/.*|easybuild/.*|index\.jsonl)$"
+)
+_ANY_DIGEST = re.compile(r"[0-9a-f]{64}")
+_TEXTS = (".json", ".jsonl", ".eb", ".lua", ".sh", ".toml", ".html", ".md", "")
+
+
+def signature(top: Path, *, contents: bool = True) -> dict[str, str]:
+    """Return the mode of each file below a directory, and the digest of its contents without times, by path.
+
+    Locks, logs and what EasyBuild keeps for itself are left out. Of a journal only the verbs count: a change that
+    failed and was made again has other numbers.
+
+    Parameters
+    ----------
+    contents
+        Whether contents count; otherwise only modes, and names without digests.
+    """
+    found = {}
+    for path in sorted(top.rglob("*")):
+        name = str(path.relative_to(top))
+        if _IGNORED.search(name) or (path.is_dir() and not path.is_symlink()):
+            continue
+        found[name if contents else _ANY_DIGEST.sub("digest", name)] = f"{_mode(path)} {_digest(path) if contents else ''}"
+    return found
+
+
+def _mode(path: Path) -> str:
+    return f"{path.lstat().st_mode:o}"
+
+
+def _digest(path: Path) -> str:
+    if path.is_symlink():
+        return f"-> {path.readlink()}"
+    data = path.read_bytes()
+    if path.name == "journal.jsonl":
+        return " ".join(sorted(set(re.findall(r'"verb": "(\w+)"', data.decode()))))
+    if path.suffix in _TEXTS and len(data) < 1 << 20:
+        text = data.decode(errors="replace")
+        for pattern in _VOLATILE:
+            text = pattern.sub("", text)
+        data = text.encode()
+    return hashlib.sha256(data).hexdigest()[:16]
