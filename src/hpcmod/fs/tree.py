@@ -115,9 +115,11 @@ class Tree:
     def clear(self, path: Path | str) -> None:
         """Free the name of a file: remove what has it; a directory that is not empty is renamed out of the way."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (place, name):
-            is_directory = stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
+            if not stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
+                os.unlink(name, dir_fd=place)
+                return
             try:
-                (os.rmdir if is_directory else os.unlink)(name, dir_fd=place)
+                os.rmdir(name, dir_fd=place)
             except OSError:  # what is in a directory that somebody put there may be anybody's
                 os.rename(name, temporary_name(name), src_dir_fd=place, dst_dir_fd=place)
 

@@ -367,7 +367,12 @@ class Cache:
                 clear_dead(self._lock(f"sha256:{name}"))
 
     def _removed(self, entry: CacheEntry) -> bool:
-        with contextlib.suppress(BusyError, LackingError):  # another process's now, or another user's
+        try:
             self._remove(entry.digest)
-            return True
-        return False
+        except BusyError:
+            return False
+        except LackingError as err:
+            if isinstance(err.__cause__, PermissionError):  # another user's
+                return False
+            raise
+        return True

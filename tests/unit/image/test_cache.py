@@ -377,3 +377,30 @@ def test_a_private_file_that_others_put_into_a_shared_cache_stays_private(tmp_pa
         os.close(cache.open_partial(DIGEST))
         assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
     assert diary.stat().st_size == 0
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EDQUOT, errno.ESTALE])
+def test_a_blob_that_cannot_be_removed_keeps_its_name_and_gc_fails(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    fill(cache, 1, 10, used=0)
+
+    def fail(name: str, **_: int) -> None:
+        raise OSError(error, os.strerror(error), name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", fail)
+        with pytest.raises(HpcmodError, match=os.strerror(error)):
+            cache.gc(now=DAY, oldest=0)
+    assert [path.name for path in cache.path(digest(1)).parent.iterdir()] == [cache.path(digest(1)).name]
+    assert len(cache.gc(now=DAY, oldest=0)) == 1
+
+
+def test_gc_leaves_blobs_of_other_users(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(cache, 1, 10, used=0)
+
+    def fail(name: str, **_: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), name)
+
+    monkeypatch.setattr(os, "unlink", fail)
+    assert cache.gc(now=DAY, oldest=0) == []
