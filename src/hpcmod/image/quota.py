@@ -95,9 +95,10 @@ def _is_lustre(directory: Path) -> bool:
         mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
     except OSError:
         return False
+    resolved = f"{directory.resolve()}/"
     for line in mounts:
         _, mounted, found, *_ = [*line.split(" "), "", "", ""]
-        if f"{directory.resolve()}/".startswith(f"{mounted.rstrip('/')}/") and len(mounted) >= len(place):
+        if resolved.startswith(f"{mounted.rstrip('/')}/") and len(mounted) >= len(place):
             place, kind = mounted, found
     return kind == "lustre"
 
