@@ -14,9 +14,9 @@ from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
     *("install", "module", "runscript", "get_master", "squashfs", "convert", "job", "compat"),
-    *("published", "catalogue"),
+    *("published", "catalogue", "beside"),
 )
-ON_DEMAND = ("convert",)  # an hour, and 30 GB of test images
+ON_DEMAND = ("convert", "beside")  # an hour, and 30 GB of test images; needs another checkout
 
 
 def main() -> None:

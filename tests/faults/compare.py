@@ -35,7 +35,9 @@ def signature(top: Path, *, contents: bool = True) -> dict[str, str]:
         name = str(path.relative_to(top))
         if _IGNORED.search(name) or (path.is_dir() and not path.is_symlink()):
             continue
-        found[name if contents else _ANY_DIGEST.sub("digest", name)] = f"{_mode(path)} {_digest(path) if contents else ''}"
+        found[name if contents else _ANY_DIGEST.sub("digest", name)] = (
+            f"{_mode(path)} {_digest(path) if contents else ''}"
+        )
     return found
 
 
