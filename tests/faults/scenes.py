@@ -80,6 +80,8 @@ class Scene:
     """Commands that must succeed on the result."""
     later: str = ""
     """Beginning of the paths that the command may leave for its next run to remove."""
+    says: str = ""
+    """What it prints where it leaves them."""
     same: bool = True
     """Whether two runs without a fault write the same bytes; otherwise only names and modes are compared."""
     children: bool = True
@@ -201,8 +203,12 @@ def _osv(ground: Ground) -> None:
 
 
 def _other_profile(ground: Ground) -> None:
-    _published(ground)
-    (ground.top / "site.toml").write_text('name = "here"\nextends = "generic"\n[env]\nOMP_PLACES = "cores"\n')
+    _empty_catalogue(ground)
+    profile = ground.top / "site.toml"
+    profile.write_text('name = "here"\nextends = "generic"\n')
+    ground.does(*_publish("1.0"), "--site", "site.toml")
+    with profile.open("a") as file:
+        file.write('[environment]\nOMP_PLACES = { value = "cores", why = "x" }\n')
 
 
 def _wrong_modes(ground: Ground) -> None:
@@ -255,7 +261,9 @@ SCENES: dict[str, Scene] = {
     "restore": Scene(("restore", "Toy/1.0"), _deprecated, _CHECKED),
     "retire": Scene(("retire", "Toy/1.0"), _published_twice, (("ls",),)),
     "undo": Scene(("undo", "2"), _published_twice, _CHECKED),
-    "gc": Scene(("gc", "--days", "0"), _retired, (("verify", "Toy/2.0"),), "catalogue/.trash/"),
+    "gc": Scene(
+        ("gc", "--days", "0"), _retired, (("verify", "Toy/2.0"),), "catalogue/.trash/", "not deleted from the disk"
+    ),
     "catalogue rebuild": Scene(("catalogue", "rebuild"), _published, _CHECKED),
     "catalogue refresh": Scene(("catalogue", "refresh", "--site", "site.toml"), _other_profile, _CHECKED),
     "catalogue move": Scene(

@@ -118,6 +118,8 @@ def _judge(ran: Ran, fault: str, scene: Scene, ground: Ground, whole: dict[str, 
         return
     if ran.status == 0 and not (scene.later and all(f" {scene.later}" in one for one in differences.split(", "))):
         yield f"lost, with exit code 0: {differences}"
+    elif ran.status == 0 and scene.says not in ran.output:
+        yield f"left without a word: {differences}"
     again = run_plainly(argv, env=env, cwd=ground.top)
     if again.status and _differences(ground.top, whole, contents=scene.same):
         yield f"stuck: run again it ends with {again.status}: {again.output[-500:]}"

@@ -20,12 +20,13 @@ from hpcmod.catalogue.renderings.kept import (
 from hpcmod.catalogue.sharing import file_mode, group_may_write
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import remove_code
-from hpcmod.errors import CheckFailedError, LackingError
+from hpcmod.errors import BusyError, CheckFailedError, LackingError
 from hpcmod.fs.ownership import make_private_directory
 from hpcmod.fs.removal import remove_path
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.tree import write_file
 from hpcmod.install.eb import run_eb
+from hpcmod.lock import read_holder
 from hpcmod.machine import absolute
 
 _KEPT = "kept"
@@ -75,9 +76,20 @@ class Stage:
         return self.catalogue.kept / self.name / self.version
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Begin anew, and remove what killed publishing of other containers left."""
         remove_path(self.directory)
+        for other in self.directory.parent.glob("*"):
+            if not self._is_held(other.name):
+                with contextlib.suppress(OSError):
+                    remove_path(other)
         make_private_directory(self.directory)
+
+    def _is_held(self, title: str) -> bool:
+        try:
+            holder = read_holder(self.catalogue.locks / f"{title}.lock")
+        except (BusyError, OSError):  # a lock that cannot be read
+            return True
+        return holder is not None and not holder.is_dead()
 
     def remove(self) -> None:
         """Leave nothing of the directory."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.staged import Stage, install_staged, place_kept, state_directory
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import CheckFailedError, LackingError
+from hpcmod.lock import hold
 from hpcmod.process import Completed
+from tests.locks import write_dead_lock
 
 
 @pytest.fixture
@@ -121,3 +124,13 @@ def test_the_state_directory_is_absolute() -> None:
     assert state_directory({"XDG_STATE_HOME": "/s"}) == Path("/s/hpcmod")
     with pytest.raises(LackingError):
         state_directory({"HOME": "relative"})
+
+
+def test_publishing_removes_what_killed_publishing_of_others_left(stage: Stage) -> None:
+    killed, gone, running = (replace(stage, version=version) for version in ("2", "3", "4"))
+    for one in (killed, gone, running):
+        one.directory.mkdir(parents=True)
+    write_dead_lock(killed.catalogue.locks / f"{killed.title}.lock")
+    with hold(running.catalogue.locks / f"{running.title}.lock", limit=0, tell=print, on_stale=lambda: None):
+        stage.clear()
+    assert sorted(path.name for path in stage.directory.parent.iterdir()) == [stage.title, running.title]
