@@ -6,6 +6,7 @@ import random
 import resource
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,7 @@ def report(task: tuple[str, int, int, float]) -> bool:
         with tempfile.TemporaryDirectory(prefix="hpcmod-fuzz-") as work, prepared(name, Path(work)) as reader:
             found = feed(reader, name=name, seed=seed, inputs=inputs, seconds=seconds)
     except AssertionError as err:
-        print(f"FAILED {err}\n    {err.__cause__!r}", flush=True)
+        print(f"FAILED {err}\n", *traceback.format_exception(err.__cause__)[-6:], flush=True)
         return False
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f"{name:24} {found.inputs:9} {found.accepted:9} {found.seconds:8.0f} {megabytes:6}", flush=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import string
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -193,12 +192,13 @@ def _faults(tree: Mapping[str, Any]) -> Iterator[str]:
     for key in ("set", "needs", "environment"):
         yield from _faults_of_texts(key, tree.get(key, {}))
     yield from _faults_of_choices(tree)
+    yield from _faults_of_search(tree)
     yield from _faults_of_base(tree)
     yield from _faults_of_steps(tree)
 
 
-def _faults_of_texts(key: str, table: object) -> Iterator[str]:
-    if not isinstance(table, dict) or not all(_is_text(value) for value in table.values()):
+def _faults_of_texts(key: str, table: Any) -> Iterator[str]:
+    if not _is_table_of_texts(table):
         yield f"{key}: expected a table of texts"
         return
     for name, value in table.items():
@@ -212,17 +212,24 @@ def _faults_of_choices(tree: Mapping[str, Any]) -> Iterator[str]:
     choices = tree.get("choices", {})
     for name, known in CHOICES.items():
         values = choices.get(name) if isinstance(choices, dict) else None
-        if not isinstance(values, list) or not values or not set(values) <= set(known):
+        if not _is_list_of_texts(values) or not values or not set(values) <= set(known):
             yield f"choices.{name}: expected a list of {', '.join(known)}, the default first"
     for name in choices if isinstance(choices, dict) else ():
         if name not in CHOICES:
             yield f"choices.{name}: unknown key{nearest(name, CHOICES)}"
-    for number, one in enumerate(tree.get("search", ()), 1):
-        if one.get("variable") not in ("PATH", "LD_LIBRARY_PATH") or not isinstance(one.get("directories"), list):
+    if not _is_list_of_texts(tree.get("with", [])):
+        yield "with: expected a list of names"
+
+
+def _faults_of_search(tree: Mapping[str, Any]) -> Iterator[str]:
+    search = tree.get("search", [])
+    if not _is_list_of_tables(search):
+        yield "search: expected tables, [[search]]"
+        return
+    for number, one in enumerate(search, 1):
+        if one.get("variable") not in ("PATH", "LD_LIBRARY_PATH") or not _is_list_of_texts(one.get("directories")):
             yield f"search, number {number}: expected variable (PATH or LD_LIBRARY_PATH) and a list, directories"
         yield from _faults_of_when(f"search, number {number}", one.get("when", {}))
-    if not isinstance(tree.get("with", []), list):
-        yield "with: expected a list of names"
 
 
 def _faults_of_base(tree: Mapping[str, Any]) -> Iterator[str]:
@@ -232,15 +239,18 @@ def _faults_of_base(tree: Mapping[str, Any]) -> Iterator[str]:
         return
     settings = tree.get("set", {})
     for architecture, text in base.items():
+        if not isinstance(text, str):
+            yield f"base.{architecture}: expected an image reference"
+            continue
         try:
-            parse_base(fill_in(text, settings if isinstance(settings, dict) else {}))
+            parse_base(fill_in(text, settings if _is_table_of_texts(settings) else {}))
         except HpcmodError as err:
             yield f"base.{architecture}: {err.message}"
 
 
 def _faults_of_steps(tree: Mapping[str, Any]) -> Iterator[str]:
     steps = tree.get("steps")
-    if not isinstance(steps, list) or not steps:
+    if not _is_list_of_tables(steps) or not steps:
         yield "steps: expected at least one [[steps]]"
         return
     for number, step in enumerate(steps, 1):
@@ -254,10 +264,15 @@ def _faults_of_steps(tree: Mapping[str, Any]) -> Iterator[str]:
         yield from _faults_of_texts(f"steps, number {number}: environment", step.get("environment", {}))
 
 
-def _faults_of_when(place: str, when: Mapping[str, Any]) -> Iterator[str]:
-    for key in when:
+def _faults_of_when(place: str, when: Any) -> Iterator[str]:
+    if not isinstance(when, dict):
+        yield f"{place}: when: expected a table"
+        return
+    for key, value in when.items():
         if key not in CONDITIONS:
             yield f"{place}: when.{key}: unknown key{nearest(key, CONDITIONS)}"
+        if not isinstance(value, str) and not _is_list_of_texts(value):
+            yield f"{place}: when.{key}: expected a text or a list of texts"
 
 
 def fill_in(text: str, values: Mapping[str, str]) -> str:
@@ -268,16 +283,31 @@ def fill_in(text: str, values: Mapping[str, str]) -> str:
     BadInputError
         If there is no such key.
     """
-    try:
-        return string.Formatter().vformat(text, (), dict(values))
-    except (KeyError, IndexError, ValueError) as err:
-        raise BadInputError(f"{text!r}: there is no value for {err}", "Name a key of [set], mpi, ofi or arch.") from err
+    cure = "Name a key of [set], mpi, ofi or arch."
+    if set("{}") & set(_PLACEHOLDER.sub("", text)):
+        raise BadInputError(f"{text!r}: expected only {{KEY}} in braces", cure)
+    for key in placeholders(text):
+        if key not in values:
+            raise BadInputError(f"{text!r}: there is no value for {key!r}", cure)
+    return _PLACEHOLDER.sub(lambda found: values[found[0][1:-1]], text)
 
 
 def placeholders(text: str) -> set[str]:
-    """Name what `{KEY}` stands for in a text."""
-    return {key for _, key, _, _ in string.Formatter().parse(text) if key}
+    """Return each KEY that a text has as `{KEY}`."""
+    return {found[1:-1] for found in _PLACEHOLDER.findall(text)}
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value) and not re.search(r"[\x00-\x1f\x7f]", value)
+
+
+def _is_table_of_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(_is_text(one) for one in value.values())
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(_is_text(one) for one in value)
+
+
+def _is_list_of_tables(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)

@@ -69,11 +69,32 @@ def test_a_recipe_is_its_file() -> None:
         (("[[search]]", "[needs]\nindex = 1\n[[search]]"), "needs: expected a table of texts"),
         (("[[steps]]", "[[stepps]]"), "steps: expected at least one [[steps]]"),
         (("[base]", "[base"), "is not valid TOML"),
+        (
+            ('when = { mpi = "ompi" }', "when = { mpi = 1e999 }"),
+            "search, number 1: when.mpi: expected a text or a list",
+        ),
+        (('when = { ofi = ["builtin", "swap"] }', "when = 7"), "steps, number 1: when: expected a table"),
+        (('["builtin", "swap"]', "[1]"), "steps, number 1: when.ofi: expected a text or a list"),
+        (('directories = ["/opt/bin"]', "directories = [1]"), "search, number 1: expected variable"),
+        (('["ompi", "none"]', "[[]]"), "choices.mpi: expected a list of ompi, mpich, none"),
+        (('with = ["nccl"]', "with = [{}]"), "with: expected a list of names"),
+        (('"docker://docker.io/library/debian:{debian}"', "1"), "base.amd64: expected an image reference"),
+        (("debian:{debian}", "debian:{debian:>9999999999}"), "base.amd64"),
+        (("debian:{debian}", "debian:{debian.x}"), "base.amd64"),
+        (('component = "libfabric"', 'component = "libfabric\\n"'), "expected the name of a component"),
     ],
 )
 def test_every_fault_is_told_with_its_place(change: tuple[str, str], told: str) -> None:
     assert change[0] in RECIPE
     assert told in faults(RECIPE.replace(*change))
+
+
+@pytest.mark.parametrize("key", ["search", "steps"])
+@pytest.mark.parametrize("value", ["1", "[1]", '"text"', "{ a = 1 }"])
+def test_what_is_not_a_list_of_tables_is_refused(key: str, value: str) -> None:
+    start, _, _ = RECIPE.partition("[base]")
+    middle = RECIPE[len(start) : RECIPE.index("[[search]]")]
+    assert f"{key}: expected" in faults(f"{key} = {value}\n{start}{middle}")
 
 
 def test_all_faults_are_told_together() -> None:
@@ -96,7 +117,7 @@ def test_a_value_that_a_shell_or_a_dockerfile_would_take_for_its_own_is_refused(
         check_value(value, "--set x:")
 
 
-@pytest.mark.parametrize("text", ["{0}", "{", "{x!r:{y}}", "{nothing}"])
+@pytest.mark.parametrize("text", ["{0}", "{", "{x!r:{y}}", "{nothing}", "{x:>999999999}", "{x.real}", "x}"])
 def test_a_text_with_a_wrong_placeholder_is_refused(text: str) -> None:
     values: dict[str, Any] = {"x": "1"}
     with pytest.raises(BadInputError):
