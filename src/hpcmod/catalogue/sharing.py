@@ -121,6 +121,11 @@ def check_writable(catalogue: Catalogue) -> None:
     LackingError
         With who may; or with where the catalogue is now.
     """
+    if catalogue.moving_from:
+        raise LackingError(
+            f"the catalogue {catalogue.directory} is an unfinished copy of {catalogue.moving_from}",
+            f"Finish it: hpcmod catalogue move --catalogue {catalogue.moving_from} {catalogue.directory}",
+        )
     if catalogue.moved_to:
         raise LackingError(
             f"the catalogue {catalogue.directory} was moved to {catalogue.moved_to}",

@@ -42,6 +42,8 @@ class Catalogue:
     """Group that may change it; empty: nobody but the owner, or not recorded."""
     moved_to: str = ""
     """Where it is now; empty: here. What is left here loads, but takes no more changes."""
+    moving_from: str = ""
+    """Where it is being copied from, until that is finished; empty: this is no copy, or a finished one."""
 
     @property
     def tree(self) -> Tree:
@@ -229,7 +231,7 @@ def open_catalogue(directory: Path) -> Catalogue:
     if found.number("format") != FORMAT:
         raise BadInputError(f"{path}: format {found.number('format')}, known is {FORMAT}", "Use a later hpcmod.")
     counts = found.values.get("counts_use") is True
-    texts = {key: found.text(key) for key in ("name", "site", "group", "moved_to")}
+    texts = {key: found.text(key) for key in ("name", "site", "group", "moved_to", "moving_from")}
     return Catalogue(directory, counts_use=counts, mode=_octal(found), **texts)
 
 
@@ -252,6 +254,7 @@ def render_catalogue(catalogue: Catalogue) -> str:
     values |= {"mode": f"{catalogue.mode:04o}"} if catalogue.mode else {}
     values |= {"group": catalogue.group} if catalogue.group else {}
     values |= {"moved_to": catalogue.moved_to} if catalogue.moved_to else {}
+    values |= {"moving_from": catalogue.moving_from} if catalogue.moving_from else {}
     return json.dumps({"format": FORMAT, **values}, indent=1, sort_keys=True) + "\n"
 
 

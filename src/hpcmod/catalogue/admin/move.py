@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, refresh_index, write_note
 from hpcmod.catalogue.sharing import file_mode
-from hpcmod.catalogue.store import CATALOGUE, Catalogue, render_catalogue
-from hpcmod.errors import BadInputError
+from hpcmod.catalogue.store import CATALOGUE, Catalogue, open_catalogue, render_catalogue
+from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.tree import Tree, write_file
 from hpcmod.image.copy import copy_image
@@ -30,19 +30,31 @@ def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catal
         If the new directory exists, or is inside the catalogue.
     """
     check_target(catalogue, target)
-    moved = replace(catalogue, directory=target)
-    with changing(catalogue, actor):
-        with replacing_directory(target) as partial:
-            _copy(catalogue.directory, partial, actor)
-        for place in (moved.locks, moved.staging):
-            place.mkdir(exist_ok=True)
-            Tree(target).change_mode(place, stat.S_IMODE(catalogue.directory.stat().st_mode))
-        with changing(moved, actor):
-            refresh_index(moved, actor)
-            write_note(moved, "move", f"from {catalogue.directory}", actor)
-        closed = replace(catalogue, moved_to=str(target))
-        write_file(catalogue.directory / CATALOGUE, render_catalogue(closed), mode=file_mode(catalogue.directory))
+    moved = replace(catalogue, directory=target, moved_to="")
+    if not (catalogue.moved_to and _is_unfinished(target, catalogue)):
+        with changing(catalogue, actor):
+            _copy_all(catalogue, moved, actor)
+            _write_head(replace(catalogue, moved_to=str(target)))
+    _write_head(moved)
     return moved
+
+
+def _copy_all(catalogue: Catalogue, moved: Catalogue, actor: Actor) -> None:
+    """Copy a catalogue, and render what names its directory; until its head is written again it takes no changes."""
+    with replacing_directory(moved.directory) as partial:
+        _copy(catalogue.directory, partial, actor)
+        _write_head(replace(moved, moving_from=str(catalogue.directory)), partial)
+    for place in (moved.locks, moved.staging):
+        place.mkdir(exist_ok=True)
+        Tree(moved.directory).change_mode(place, stat.S_IMODE(catalogue.directory.stat().st_mode))
+    with changing(moved, actor):
+        refresh_index(moved, actor)
+        write_note(moved, "move", f"from {catalogue.directory}", actor)
+
+
+def _write_head(catalogue: Catalogue, directory: Path | None = None) -> None:
+    place = directory or catalogue.directory
+    write_file(place / CATALOGUE, render_catalogue(catalogue), mode=file_mode(place))
 
 
 def check_target(catalogue: Catalogue, target: Path) -> None:
@@ -51,12 +63,21 @@ def check_target(catalogue: Catalogue, target: Path) -> None:
     Raises
     ------
     BadInputError
-        If it exists, or is inside the catalogue.
+        If it exists and is not an unfinished copy of the catalogue, or is inside the catalogue.
     """
-    if os.path.lexists(target):
+    if os.path.lexists(target) and not _is_unfinished(target, catalogue):
         raise BadInputError(f"{target} exists already", "Name a directory that does not exist.")
     if catalogue.directory.resolve() in target.resolve().parents:
         raise BadInputError(f"{target} is inside the catalogue", "Name a directory outside.")
+
+
+def _is_unfinished(target: Path, catalogue: Catalogue) -> bool:
+    """Return whether a directory is what an interrupted move of this catalogue left."""
+    try:
+        source = open_catalogue(target).moving_from
+    except HpcmodError:
+        return False
+    return bool(source) and Path(source).resolve() == catalogue.directory.resolve()
 
 
 def _copy(source: Path, target: Path, actor: Actor) -> None:

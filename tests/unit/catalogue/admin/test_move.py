@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue.admin import move
 from hpcmod.catalogue.admin.move import move_catalogue
 from hpcmod.catalogue.journal import read_journal
-from hpcmod.catalogue.sharing import make_catalogue
+from hpcmod.catalogue.sharing import check_writable, make_catalogue
 from hpcmod.catalogue.store import Catalogue, open_catalogue
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.doctor import FAIL
@@ -51,6 +54,35 @@ def test_the_old_one_takes_no_more_changes_until_it_is_wanted_again(shop: Catalo
     deprecate(open_catalogue(tmp_path / "new"))
     make_catalogue(shop)
     deprecate(open_catalogue(shop.directory))
+
+
+@pytest.mark.parametrize(
+    ("step", "call"), [("refresh_index", 1), ("write_note", 1), ("write_file", 2), ("write_file", 3)]
+)
+def test_a_move_that_fails_at_any_step_finishes_when_run_again(
+    shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, call: int
+) -> None:
+    calls, real = iter(range(1, 9)), getattr(move, step)
+
+    def fail(*words: object, **options: object) -> object:
+        if next(calls) == call:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        return real(*words, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(move, step, fail)
+        with pytest.raises(OSError, match=os.strerror(errno.EDQUOT)):
+            move_catalogue(shop, tmp_path / "new", actor=ADA)
+    unfinished = open_catalogue(tmp_path / "new")
+    with pytest.raises(LackingError, match="unfinished"):
+        check_writable(unfinished)
+    moved = move_catalogue(open_catalogue(shop.directory), tmp_path / "new", actor=ADA)
+    check_writable(open_catalogue(moved.directory))
+    assert [change.verb for change in read_journal(moved.directory)].count("move") == 1
+    found = verify_container(moved, moved.read(*ONE), images=False)
+    assert not [one for one in found if one.verdict == FAIL and one.subject != "image"]
+    with pytest.raises(LackingError, match=f"was moved to {tmp_path / 'new'}"):
+        check_writable(open_catalogue(shop.directory))
 
 
 def test_a_place_that_is_taken_or_inside_is_refused(shop: Catalogue, tmp_path: Path) -> None:
