@@ -13,7 +13,7 @@ _VOLATILE = (
     re.compile(r'"(method|bytes_written)": [^,]*'),  # an image that is there already is kept, not copied again
 )
 _IGNORED = re.compile(
-    r"(^|/)(\.locks/.*|.*\.guard|home/\.(cache|lmod\.d)/.*|.*\.log(\.bz2)?|.*_build_report.*|ebfiles_repo/.*|easybuild/.*|index\.jsonl)$"
+    r"(^|/)(\.locks/.*|cache/locks/.*|.*\.guard|home/\.(cache|lmod\.d)/.*|.*\.log(\.bz2)?|.*_build_report.*|ebfiles_repo/.*|easybuild/.*|index\.jsonl)$"
 )
 _ANY_DIGEST = re.compile(r"[0-9a-f]{64}")
 _TEXTS = (".json", ".jsonl", ".eb", ".lua", ".sh", ".toml", ".html", ".md", "")

@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from hpcmod.errors import BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
 from hpcmod.fs.ownership import others_may_change
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
 from hpcmod.image.cache_entry import CacheEntry, choose, digits_of, is_blob_name
 from hpcmod.image.copy import FULL, free_bytes, write_all_at
@@ -361,7 +362,10 @@ class Cache:
         return [entry for entry in chosen if dry_run or self._removed(entry)]
 
     def _clear_dead_locks(self) -> None:
-        """Remove the locks of processes that were killed."""
+        """Remove the locks and the temporary files of processes that were killed."""
+        for directory in _DIRECTORIES[1:]:
+            with contextlib.suppress(OSError):
+                clear_leftovers(self.directory / directory)
         for name, _ in self._list("locks"):
             with contextlib.suppress(HpcmodError, OSError):  # not a lock, or another user's
                 clear_dead(self._lock(f"sha256:{name}"))

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
+from hpcmod.fs.temporary import temporary_name
 from hpcmod.image import cache as cache_module
 from hpcmod.image.cache import Cache
 from hpcmod.image.cache_entry import CacheEntry, choose
@@ -404,3 +405,14 @@ def test_gc_leaves_blobs_of_other_users(cache: Cache, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(os, "unlink", fail)
     assert cache.gc(now=DAY, oldest=0) == []
+
+
+def test_gc_removes_the_temporary_files_of_ended_processes(cache: Cache) -> None:
+    fill(cache, 1, 10, used=0)
+    ended = temporary_name("x").replace(f"-{os.getpid()}-", f"-{2**22 + 1}-")  # above the highest process number
+    left = [cache.directory / name / ended for name in ("blobs/sha256", "partial", "locks")]
+    for path in left:
+        path.touch()
+    cache.gc(now=DAY)
+    assert not [path for path in left if path.exists()]
+    assert cache.path(digest(1)).exists()
