@@ -37,6 +37,7 @@ from hpcmod.image.trust import verify_sif_trust
 from hpcmod.install import runtime, store
 from hpcmod.install.eb import report_exit_code
 from hpcmod.lock import hold, lock_name
+from hpcmod.log import read_settings, start_log
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
 from hpcmod.model.libraries.swap import with_mode
@@ -91,6 +92,8 @@ class ContainerModule(EasyBlock):
     def __init__(self, *args, **kwargs):
         """Derive the image's name; keep of EasyBuild's search paths only bin."""
         super().__init__(*args, **kwargs)
+        with boundary():
+            start_log(read_settings(os.environ))
         if self.cfg["image"]:
             self.cfg["sources"] = [self.cfg["image"]]
         sources = self.cfg["sources"] or [f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"]

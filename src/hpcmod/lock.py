@@ -15,6 +15,7 @@ import errno
 import getpass
 import hashlib
 import json
+import logging
 import os
 import secrets
 import socket
@@ -27,6 +28,8 @@ from pathlib import Path
 
 from hpcmod.errors import BusyError
 from hpcmod.fs.temporary import clear_leftovers, temporary_name
+
+_LOG = logging.getLogger(__name__)
 
 HEARTBEAT = 5.0
 """Seconds between two touches of a held lock."""
@@ -211,6 +214,7 @@ def hold(
     path.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(path.parent, path.name)
     waited, mine = _acquire(path, limit, tell, on_stale, on_wait)
+    _LOG.debug("locked %s%s", path, " after waiting" if waited else "")
     stop = threading.Event()
     heart = threading.Thread(target=_beat, args=(mine, stop), daemon=True)
     heart.start()
@@ -219,6 +223,7 @@ def hold(
     finally:
         stop.set()
         heart.join()
+        _LOG.debug("unlocking %s", path)
         try:
             if _is_at(path, mine):  # else it was removed by hand, and this is another one's
                 path.unlink(missing_ok=True)
@@ -254,6 +259,7 @@ def _acquire(
         if seen is None:
             continue
         if seen.holder.is_dead() and _clear(path, seen):
+            _LOG.info("cleared %s, which the dead %s held", path, seen.holder)
             tell(f"clearing the lock of {seen.holder}, which is gone")
             stale = True
             continue
@@ -262,6 +268,7 @@ def _acquire(
             last, heard = seen, now
         if seen.holder != told:
             told = seen.holder
+            _LOG.info("waiting for %s, which %s holds", path, told)
             tell(f"waiting for {told}")
         _check_heartbeat(path, seen, now - heard)
         if limit is not None and now - began >= limit:

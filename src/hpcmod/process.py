@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import select
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcmod.errors import LackingError
+from hpcmod.log import Command
+
+_LOG = logging.getLogger(__name__)
 
 _LOOK = 0.5  # seconds after which a silent program is looked at
 _PATIENCE = 10  # seconds that a program has to tidy up when it is told to end
@@ -79,6 +84,7 @@ def run(
     LackingError
         If the program is not on this machine, or did not end in time.
     """
+    began = time.monotonic()
     child = _start(
         argv,
         env=env,
@@ -101,6 +107,7 @@ def run(
             if isinstance(err, subprocess.TimeoutExpired):
                 raise LackingError(f"{argv[0]} did not end within {timeout} s") from err
             raise
+    _LOG.debug("%s ended with status %d after %.1f s", argv[0], child.returncode, time.monotonic() - began)
     return Completed(child.returncode, stdout, stderr)
 
 
@@ -128,7 +135,7 @@ def call(
     """
     with _start(argv, env=env, cwd=cwd, tied=tied, stdout=sys.stderr.fileno() if to_stderr else None) as child:
         try:
-            return child.wait()
+            status = child.wait()
         except KeyboardInterrupt:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=_PATIENCE)
@@ -140,6 +147,8 @@ def call(
                 child.wait(timeout=_PATIENCE)
             child.kill()
             raise
+    _LOG.debug("%s ended with status %d", argv[0], status)
+    return status
 
 
 def _start(
@@ -149,6 +158,7 @@ def _start(
     program = argv[0] if "/" in argv[0] else which(argv[0], environ)
     if program is None:
         raise _cannot_start(argv[0], FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    _LOG.debug("run %s in %s", Command([program, *argv[1:]]), cwd or Path.cwd())
     tie = [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), program] if tied else []
     try:
         return subprocess.Popen([*tie, *argv], executable=None if tied else program, env=env, cwd=cwd, **how)
@@ -200,7 +210,9 @@ def follow(
         except BaseException:
             _end_group(child)
             raise
-        return child.wait()
+        status = child.wait()
+        _LOG.debug("%s ended with status %d; its output is in %s", argv[0], status, log)
+        return status
 
 
 def _lines(child: subprocess.Popen[bytes]) -> Iterator[bytes]:
@@ -241,6 +253,7 @@ def become(argv: Sequence[str]) -> NoReturn:
     LackingError
         If the program is not on this machine.
     """
+    _LOG.debug("become %s", Command(argv))
     try:
         os.execv(argv[0] if "/" in argv[0] else which(argv[0], os.environ) or argv[0], list(argv))  # noqa: S606 - no shell
     except OSError as err:

@@ -170,8 +170,12 @@ def test_hpcmod_install_needs_no_configuration(
     venv: Venv, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
 ) -> None:
     venv.pip(checkout)
-    done = run([str(venv.root / "bin/hpcmod"), "install", LUMI_EASYCONFIG.name], venv.environment(eb), eb.top)
+    log = eb.top / "hpcmod.log"
+    hpcmod = [str(venv.root / "bin/hpcmod"), f"--log-file={log}"]
+    done = run([*hpcmod, "install", LUMI_EASYCONFIG.name], venv.environment(eb), eb.top)
     assert_module_runs(lmod, eb, done)
+    processes = {line.split()[1] for line in log.read_text().splitlines() if "hpcmod.lock: locked" in line}
+    assert processes - {log.read_text().split()[1]}  # the easyblock logs too
     recipes = run([str(venv.root / "bin/hpcmod"), "build", "--list"], venv.environment(eb), eb.top)
     assert "pytorch-cpu: " in recipes.stdout, recipes.stderr
 

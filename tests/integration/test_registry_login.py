@@ -250,3 +250,4 @@ def test_no_secret_is_printed_logged_or_written(
     assert [secret for secret in secrets if secret.encode() in everything] == []
     assert said
     assert b"manifests" in everything  # the log of the HTTP library was looked at too
+    assert "for a token, login from" in caplog.text  # and ours, before `scrub` has seen it

@@ -18,7 +18,7 @@ EASYBLOCKS = CHECKOUT / "easyblocks"
 ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
 
 ORDER = (
-    *("errors", "model", "render", "process", "progress", "fs", "lock", "resources", "machine"),
+    *("errors", "model", "render", "log", "process", "progress", "fs", "lock", "resources", "machine"),
     *("image", "install", "check", "catalogue", "hpcmod", "cli", "easyblocks"),
 )
 """A room imports only rooms to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""

@@ -7,6 +7,7 @@ killed process has begun; what fails, as on a full disk, is taken back.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +27,8 @@ from hpcmod.lock import hold
 from hpcmod.model.catalogue.journal import Change, Key, Records, make_edits, parse_change, render_change
 from hpcmod.model.catalogue.record import CatalogueRecord, parse_record, record_json
 from hpcmod.model.strict_json import JsonObject, load_json
+
+_LOG = logging.getLogger(__name__)
 
 _LIMIT = 256 << 20  # bytes of pending.json
 
@@ -96,21 +99,28 @@ def commit(
         return change
     changed = {edit.key: new[edit.key] for edit in edits}
     pending = catalogue.directory / _PENDING
+    _LOG.info("change %d of %s: %s", number, catalogue.directory, _described(change))
     try:
         catalogue.tree.write(pending, _render_pending(change, changed, moves), mode=file_mode(catalogue.directory))
         _apply(catalogue, changed, moves, actor)
         _write_journal(catalogue, change)
-    except BaseException:  # a full disk, Ctrl-C: as it was
+    except BaseException as err:  # a full disk, Ctrl-C: as it was
+        _LOG.info("change %d failed and is taken back: %s", number, err)
         with suppress(OSError, HpcmodError):  # else the next writer completes it
             if last_change(catalogue.directory) < change.id:  # with its line in the journal it is done
                 _apply(catalogue, {key: old[key] for key in changed}, [one.reversed for one in moves], actor)
             catalogue.tree.remove(pending)
         raise
     catalogue.tree.remove(pending)
+    _LOG.info("change %d is done", number)
     return change
 
 
 _PENDING = "pending.json"
+
+
+def _described(change: Change) -> str:
+    return f"{change.verb} {', '.join(change.modules) or 'files'}"
 
 
 def _now() -> str:
@@ -139,6 +149,7 @@ def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
         return
     found = JsonObject(load_json(text, str(path), limit=_LIMIT), str(path))
     change = parse_change(found.text("change").encode(), str(path))
+    _LOG.info("finishing change %d of %s: %s", change.id, change.who, _described(change))
     actor.tell(f"finishing change {change.id} ({change.verb} {', '.join(change.modules)}) of {change.who}")
     records: dict[Key, CatalogueRecord | None] = {}
     for one in found.objects("records", 100_000):
@@ -176,6 +187,7 @@ def write_note(catalogue: Catalogue, verb: str, what: str, actor: Actor) -> None
 
 def refresh_index(catalogue: Catalogue, actor: Actor) -> None:
     """Regenerate, within `changing`, all that is made from the records."""
+    _LOG.info("regenerating everything of %s", catalogue.directory)
     _update(catalogue, {name for name, _ in catalogue.containers()}, actor, anew=True)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
+import platform
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -15,6 +18,9 @@ import hpcmod
 from hpcmod.cli.output import print_data, print_message, tell
 from hpcmod.cli.verbs import VERBS
 from hpcmod.errors import HpcmodError, explain_os_error
+from hpcmod.log import Command, logging_to, read_settings
+
+_LOG = logging.getLogger(__name__)
 
 
 class _Verbs(click.Group):
@@ -77,13 +83,18 @@ class _Verbs(click.Group):
         except BrokenPipeError:  # `hpcmod ... | head`: click ends in silence, as others do
             raise
         except (HpcmodError, OSError) as fault:
-            err = explain_os_error(fault) if isinstance(fault, OSError) else fault
+            _LOG.debug("exit code %d", _explained(fault).exit_code, exc_info=True)
+            err = _explained(fault)
             if ctx.obj == _AS_JSON:
                 _print_error(err.exit_code, err.message, err.cure)
             tell(err.message)
             if err.cure:
                 print_message(err.cure)
             sys.exit(err.exit_code)
+
+
+def _explained(fault: HpcmodError | OSError) -> HpcmodError:
+    return explain_os_error(fault) if isinstance(fault, OSError) else fault
 
 
 _AS_JSON = "as JSON"
@@ -95,12 +106,18 @@ def asks_for_json(command: click.Command | None, words: Sequence[str]) -> bool:
     left = list(words)
     while isinstance(command, click.Group):
         while left and left[0].startswith("-"):
-            left.pop(0)
+            del left[: 2 if _takes_next_word(command, left[0]) else 1]
         if not left:
             return False
         command = command.get_command(click.Context(command), left.pop(0))
     ours = left[: left.index("--")] if "--" in left else left
     return "--json" in ours and (command is None or any(one.name == "as_json" for one in command.params))
+
+
+def _takes_next_word(command: click.Command, word: str) -> bool:
+    """Return whether the value of an option is the next word of the command line."""
+    options = (one for one in command.params if isinstance(one, click.Option))
+    return any(word in one.opts and not (one.is_flag or one.count) for one in options)
 
 
 def _print_error(code: int, message: str, cure: str) -> None:
@@ -116,8 +133,11 @@ def _listed() -> Iterator[tuple[str, str, str]]:
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-v", "--verbose", count=True, help="Log to stderr what is done; -vv: also requests, programs, locks.")
+@click.option("--log-file", default="", metavar="FILE", help="File to which the full log is added.")
 @click.version_option(hpcmod.__version__, prog_name="hpcmod")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context, verbose: int, log_file: str) -> None:
     """Container images as modules that a supercomputer's users can load.
 
     \b
@@ -131,3 +151,7 @@ def main() -> None:
     7 the environment lacks something, 8 a remote server failed, 9 not trusted,
     10 signed by an unknown key.
     """
+    settings = read_settings(os.environ, verbosity=verbose, file=log_file)
+    if settings.variables():
+        ctx.with_resource(logging_to(settings))
+        _LOG.info("hpcmod %s on %s: %s", hpcmod.__version__, platform.node(), Command(sys.argv))

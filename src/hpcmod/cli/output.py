@@ -7,6 +7,7 @@ row is one line of any length, and columns are two blanks or more apart: program
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -16,6 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 
 from hpcmod.render.quote import terminal
+
+_LOG = logging.getLogger(__name__)
 
 _GAP = "  "
 _INDENT = "    "
@@ -34,6 +37,7 @@ def print_data(text: object, *, nl: bool = True) -> None:
 
 def print_message(text: object) -> None:
     """Print text for people to stderr; control and bidirectional characters become `?`."""
+    _LOG.info("%s", text)
     click.echo(terminal(str(text)), err=True)
 
 

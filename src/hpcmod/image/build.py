@@ -6,6 +6,7 @@ Killed at any line, a build leaves one hidden directory, which the next build of
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,8 @@ from hpcmod.image.sif_labels import add_labels, read_labels
 from hpcmod.lock import hold, tidy
 from hpcmod.model.recipes.build_plan import BuildPlan
 from hpcmod.model.reference import OCI_KINDS, ImageReference
+
+_LOG = logging.getLogger(__name__)
 
 FINGERPRINT = "org.hpcmod.fingerprint"
 """Label of what decides the content of an image."""
@@ -107,7 +110,9 @@ def build_image(plan: BuildPlan, out: Path, *, options: BuildOptions, progress: 
     with _alone(out, options):
         there = find_built(out, plan.fingerprint, environ=options.environ)
         if there:
+            _LOG.info("%s is there already, built from the same", out)
             return there
+        _LOG.info("building %s from recipe %s, fingerprint %s", out, plan.recipe, plan.fingerprint)
         if out.exists() and not options.replace:
             raise BadInputError(
                 f"{out}: is there already, and was not built from this",

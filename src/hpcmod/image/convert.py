@@ -7,6 +7,7 @@ disk before the next layer is opened. What stands where is merged afterwards, fr
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,8 @@ from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import BLOCK_SIZE, SquashfsWriter
 from hpcmod.render import oci
+
+_LOG = logging.getLogger(__name__)
 
 _MODE = 0o755  # whatever the umask, and as Apptainer makes it, for a SIF can be started by its name
 _LARGEST_TIME = 0xFFFFFFFF  # of a squashfs
@@ -96,8 +99,13 @@ def convert(
     HpcmodError
         If the operating system refuses something else.
     """
+    chosen = options or ConvertOptions()
+    size = sum(layer.size for layer in image.layers)
+    _LOG.info("converting %d layer(s), %d bytes, with %s", len(image.layers), size, chosen.compression)
     with _made_whole(Path(partial)) as file, _no_collector():
-        return _Conversion(image, options or ConvertOptions(), progress).write(file)
+        converted = _Conversion(image, chosen, progress).write(file)
+    _LOG.info("converted: %d bytes, %d entries, sha256 %s", converted.size, converted.entries, converted.sha256)
+    return converted
 
 
 @contextmanager

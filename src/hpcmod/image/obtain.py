@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from hpcmod.image.trust import is_met, rule_for, subject_of, verify_local_sif, v
 from hpcmod.lock import hold, tidy
 from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.model.trust import TrustEvidence, check_pinned
+
+_LOG = logging.getLogger(__name__)
 
 RESUMED = ("url", "oras")
 """Kinds of references of which an interrupted process leaves what it has, for the next one."""
@@ -79,10 +82,12 @@ def obtain(
         pinned = check_pinned(reference, rule, options.checksum)
         source = reference
     wanted = pin(source, options)
+    _LOG.info("obtaining %s as %s", reference.canonical, out)
     with _alone(out, options), scratch(out, resumable=wanted.kind in RESUMED) as made:
         task = Task(wanted, out, made.path, rule, options, progress)
         there = _find_there(task, out, subject_of(reference))
         if there:
+            _LOG.info("%s is there already", out)
             return Obtained(out, there, fetched=False)
         if out.exists() and not options.replace:
             raise BadInputError(f"{out}: is there already", "Name another file, or have it replaced: --force.")

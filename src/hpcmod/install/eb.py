@@ -9,13 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
+from hpcmod.log import current_settings
 from hpcmod.machine import is_profile_file
 from hpcmod.process import Completed, call, run, which, without_relative_entries
 
 _NEUTRAL = Path("/")
 """Where `eb` runs: it is `python -m`, and looks for modules and easyconfigs in its working directory."""
 
-_FILES = ("HPCMOD_CACHE", "HPCMOD_LOCK")
+_FILES = ("HPCMOD_CACHE", "HPCMOD_LOCK", "HPCMOD_LOG_FILE")
 
 
 _REPORT = "HPCMOD_EXIT_CODE_FILE"
@@ -92,6 +93,7 @@ def isolated(environ: Mapping[str, str]) -> dict[str, str]:
     paths = [one for one in environ.get("PYTHONPATH", "").split(":") if one.startswith("/")]
     found = {
         **environ,
+        **current_settings().variables(),  # our easyblocks log as we do
         "PATH": without_relative_entries(environ.get("PATH", "")),
         "PYTHONPATH": ":".join(paths),
         "PYTHONSAFEPATH": "1",  # Python 3.11; older ones are kept from it by the neutral directory

@@ -201,3 +201,38 @@ def test_json_that_is_for_another_program_is_not_ours() -> None:
     assert not asks_for_json(main, ["job", "Toy", "--", "a.py", "--json"])
     assert asks_for_json(main, ["catalogue", "journal", "--json"])
     assert asks_for_json(main, ["no-such-verb", "--json"])
+
+
+def test_the_log_file_has_the_command_the_messages_and_where_an_error_came_from(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    result = CliRunner().invoke(main, ["--log-file", str(log), "inspect", "no.sif"])
+    assert result.exit_code == 3
+    text = log.read_text()
+    assert f"INFO hpcmod.cli.main: hpcmod {hpcmod.__version__}" in text
+    assert "hpcmod.cli.output: hpcmod: no.sif" in text
+    assert "exit code 3\nTraceback" in text
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(("flags", "levels"), [([], set()), (["-v"], {"INFO"}), (["-vv"], {"INFO", "DEBUG"})])
+def test_verbose_logs_on_stderr(flags: list[str], levels: set[str]) -> None:
+    result = CliRunner().invoke(main, [*flags, "inspect", "no.sif"])
+    assert set(re.findall(r"^hpcmod: ([A-Z]+): ", result.stderr, re.MULTILINE)) == levels
+    assert result.stderr.count("no.sif") >= 1
+    assert result.stdout == ""
+
+
+def test_a_log_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--log-file", str(tmp_path / "no" / "x.log"), "env"])
+    assert result.exit_code == 2
+    assert str(tmp_path / "no" / "x.log") in result.stderr
+
+
+def test_errors_are_json_also_behind_an_option_with_a_value(tmp_path: Path) -> None:
+    for words in (
+        ["--log-file", "ls", "ls", "--json"],
+        ["-v", "--log-file=x", "ls", "--json"],
+        ["-vv", "ls", "--json"],
+    ):
+        assert asks_for_json(main, words)
+    assert not asks_for_json(main, ["--log-file", "ls", "completion", "--json"])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.install.eb import call_eb, isolated, report_exit_code, run_eb
+from hpcmod.log import LogSettings, logging_to
 
 
 def test_nothing_relative_is_left_to_look_for_programs_and_modules_in(
@@ -30,6 +31,13 @@ def test_nothing_relative_is_left_to_look_for_programs_and_modules_in(
     }
     assert isolated({"PATH": ".", "HPCMOD_SITE": "lumi"})["HPCMOD_SITE"] == "lumi"
     assert "" not in isolated({"PATH": "."})["PATH"].split(":")
+
+
+def test_eb_logs_where_hpcmod_logs(tmp_path: Path) -> None:
+    with logging_to(LogSettings("debug", str(tmp_path / "x.log"))):
+        found = isolated({"PATH": "/bin", "HPCMOD_LOG": "info"})
+    assert (found["HPCMOD_LOG"], found["HPCMOD_LOG_FILE"]) == ("debug", f"{tmp_path}/x.log")
+    assert "HPCMOD_LOG" not in isolated({"PATH": "/bin"})
 
 
 def test_eb_runs_in_a_directory_where_nobody_plants_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import threading
 import time
@@ -22,6 +23,8 @@ from hpcmod.image.copy import FULL, write_all_at
 from hpcmod.image.integrity import BLOCK, hash_range
 from hpcmod.image.oci_image import verified
 from hpcmod.model.oci import OciDescriptor
+
+_LOG = logging.getLogger(__name__)
 
 _AT_ONCE = 4  # connections: what registries and browsers think fair
 _PATIENCE = 2.0  # seconds for threads to end that nobody waits for; they end with the process
@@ -141,6 +144,7 @@ class Downloads:
 
     def _bring(self, arrival: Arrival) -> None:
         blob = arrival.blob
+        _LOG.debug("blob %s of %d bytes", blob.digest, blob.size)
         if not self._cache.find(blob.digest, blob.size):
             watch = partial(self._watch, blob)
             with self._cache.lock(blob.digest, tell=self._tell, on_wait=watch):
@@ -182,6 +186,7 @@ class Downloads:
         sink = partial(self._take, arrival, file)
         pull = Pull(arrival.blob, ask=self._ask, where=where, sink=sink, stop=self._stop, tell=self._tell)
         pull.go_on(have, sha256)
+        _LOG.debug("fetching %s from byte %d", arrival.blob.digest, have)
         arrival.set(file=file, done=have)
         try:
             pull.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from hpcmod.image.engines.engine import BuildSource, Engine, EngineFinding
 from hpcmod.image.engines.place import open_place
 from hpcmod.image.engines.podman import Podman
 from hpcmod.image.engines.trial import write_trial
+
+_LOG = logging.getLogger(__name__)
 
 _FAULT = re.compile(r"error|fatal|cannot", re.IGNORECASE)
 _STORAGES = ("overlay", "fuse-overlayfs", "vfs")
@@ -74,7 +77,9 @@ def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]
     for name in find_engines(asked, forms):
         engine, finding = _try_ways(name, trial)
         if engine:
+            _LOG.info("building with %s (%s)", name, engine.way)
             return engine
+        _LOG.info("%s does not work here: %s", name, finding.why)
         findings.append(f"  {finding.name}: {finding.why}")
     raise LackingError(
         f"no engine to build with works in {trial.at}:\n" + "\n".join(findings),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import logging
 import queue
 import threading
 import time
@@ -16,6 +17,8 @@ from typing import BinaryIO, Protocol, Union
 from hpcmod.errors import BadInputError, LackingError, VerificationError
 from hpcmod.image.layers.tar import TarEntry
 from hpcmod.image.oci_image import Layer
+
+_LOG = logging.getLogger(__name__)
 
 _PACKED = 1 << 18  # bytes read at a time
 _PLAIN = 1 << 20  # bytes handed over at a time: large enough that threads seldom meet, small enough for a cache
@@ -234,6 +237,7 @@ def _gzip_reader() -> tuple[Callable[[], _GzipMember], type[Exception]]:
     try:
         igzip = importlib.import_module("isal.igzip_lib")
     except ImportError:
+        _LOG.info("isal is not installed: unpacking gzip with zlib, which is slower")
         return _ZlibMember, zlib.error
     return lambda: igzip.IgzipDecompressor(igzip.DECOMP_GZIP), igzip.error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,8 @@ from hpcmod.errors import RemoteError
 from hpcmod.image.web.client import Auth, Client, LoginError, anonymous
 from hpcmod.image.web.credentials import Credentials
 from hpcmod.model.reference import check_address, redact
+
+_LOG = logging.getLogger(__name__)
 
 _LIMIT = 1 << 20  # bytes of a token server's answer
 _CLIENT = "hpcmod"
@@ -139,6 +142,7 @@ class Authorizer:
                 return _bearer(known.registry_token, self._registry)
             return _bearer(self._ask_for_token(schemes["bearer"], known), self._registry)
         if "basic" in schemes:
+            _LOG.info("%s wants a password: using %s", self._registry, _described(known))
             return _basic(known) if known and known.user else ""
         offered = ", ".join(sorted(schemes)) or "none named"
         raise RemoteError(
@@ -165,6 +169,7 @@ class Authorizer:
         server = urlsplit(realm).netloc.rpartition("@")[2].lower()
         if known and (known.user or known.identity_token) and server != self._registry:
             self._announce(f"the login for {self._registry} goes to its token server {server}")
+        _LOG.info("asking %s for a token, %s", redact(realm), _described(known))
         try:
             return self._exchange(realm, wanted, known)
         except LoginError as err:
@@ -179,6 +184,10 @@ class Authorizer:
         auth = show_realm(_basic(known) if known and known.user else "")
         with self._client.get(urlsplit(realm)._replace(query=query).geturl(), {}, auth=auth) as answer:
             return _parse_token(realm, answer.chunks)
+
+
+def _described(known: Credentials | None) -> str:
+    return f"login from {known.source}" if known else "without a login"
 
 
 def show_realm(header: str) -> Auth:

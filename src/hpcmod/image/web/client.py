@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,8 @@ import requests
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
 from hpcmod.image.web.pace import Watchdog, call_within
 from hpcmod.model.reference import check_address, origin, redact, split_credentials
+
+_LOG = logging.getLogger(__name__)
 
 _TIMEOUT = (15.0, 60.0)  # seconds to connect, and without a byte
 _HEADER_TIME = 120.0  # seconds until the header of an answer is complete
@@ -148,6 +151,9 @@ class Client:
         here = url
         for _ in range(_MOST_REDIRECTS):
             response = self._ask(here, asked, auth, form)
+            method = "GET" if form is None else "POST"
+            length = response.headers.get("Content-Length", "unknown")
+            _LOG.debug("%s %s: %d, length %s", method, redact(here), response.status_code, _printable(length))
             if not response.is_redirect or form is not None:
                 return response
             response.close()
@@ -185,7 +191,7 @@ class Client:
 
     def _check_status(self, response: requests.Response, url: str) -> None:
         """Refuse an answer that brings no part of the file."""
-        status, reason = response.status_code, _UNPRINTABLE.sub("?", response.reason or "")
+        status, reason = response.status_code, _printable(response.reason or "")
         said = f"{redact(url)}: the server answered {status} {reason}"
         if status in _AGAIN:
             raise Retry(f"it answered {status} {reason}", _retry_after(response))
@@ -236,13 +242,19 @@ def insist(
                     f"{redact(url)}: {err}; gave up after {failures} attempts, {_kept(farthest)}",
                     "Run this again later: it resumes where it stopped. Check that this machine reaches the server.",
                 ) from err
-            sleep(min(_LONGEST_WAIT, FIRST_WAIT * 2 ** (failures - 1) if err.wait is None else err.wait))
+            wait = min(_LONGEST_WAIT, FIRST_WAIT * 2 ** (failures - 1) if err.wait is None else err.wait)
+            _LOG.info("%s: %s; trying again in %.0f s, %s", redact(url), err, wait, _kept(farthest))
+            sleep(wait)
 
 
 def say_wait(where: str, seconds: float, tell: Callable[[str], None]) -> None:
     """Tell the user about a wait that is long enough to be noticed."""
     if seconds > _NOTICED_WAIT:
         tell(f"{where}: no answer; trying again in {seconds:.0f} s")
+
+
+def _printable(text: str) -> str:
+    return _UNPRINTABLE.sub("?", text)
 
 
 def anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:

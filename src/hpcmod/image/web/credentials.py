@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,8 @@ from typing import Any
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.reading import read_file
 from hpcmod.process import run
+
+_LOG = logging.getLogger(__name__)
 
 _LIMIT = 4 << 20  # bytes of an auth file
 _HELPER_TIMEOUT = 60.0  # seconds; a helper may ask a service, or the user
@@ -69,6 +72,7 @@ def find_credentials(
         if user and password:
             return Credentials(f"{prefix}_DOCKER_USERNAME", user, password)
     files = [(path, _read(path)) for path in auth_files(env=env, home=home)]
+    _LOG.debug("looking for a login for %s in %s", registry, ", ".join(str(path) for path, _ in files) or "no file")
     for key in _keys(registry, repository):
         for path, content in files:
             found = _look_up(path, content, key, env)

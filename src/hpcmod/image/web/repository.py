@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import threading
 import time
@@ -29,6 +30,8 @@ from hpcmod.image.web.client import (
 from hpcmod.image.web.credentials import Credentials, find_credentials
 from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
 from hpcmod.model.reference import ImageReference, check_address
+
+_LOG = logging.getLogger(__name__)
 
 _API_HOSTS = {"docker.io": "registry-1.docker.io"}
 _KINDS = (
@@ -118,8 +121,10 @@ class Repository:
             except (Unreachable, RemoteError) as err:
                 if not _may_be_the_other(scheme, err):
                     raise
+                _LOG.info("%s does not answer at %s://%s: %s", registry, scheme, host, err)
                 failed = failed if getattr(err, "status", 0) else err
                 continue
+            _LOG.info("%s answers at %s://%s", registry, scheme, host)
             return f"{scheme}://{host}", login
         raise failed
 
