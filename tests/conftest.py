@@ -24,6 +24,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.golden import check_golden
+from tests.json_schemas import check_all_outputs
 from tests.registry import Registry, run_registry, why_no_registry
 from tests.stack import (
     Cluster,
@@ -77,6 +78,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the tests of golden files, so that `./dev/test --golden` finds all of them."""
     if "golden" in getattr(item, "fixturenames", ()):
         item.add_marker("golden")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def json_outputs() -> Iterator[None]:
+    """Hold every output of a command with --json to its schema."""
+    with pytest.MonkeyPatch.context() as patch:
+        check_all_outputs(patch)
+        yield
 
 
 @pytest.fixture
