@@ -257,7 +257,7 @@ def check_address(url: str, *, allow_http: bool = False) -> SplitResult:
         raise BadInputError(f"{redact(url)}: expected an https address", "Write it as https://HOST/PATH/NAME.sif.")
     if is_odd_ipv4(host):
         raise BadInputError(f"{redact(url)}: not a plain IPv4 address", "Write it as four decimal numbers: 127.0.0.1.")
-    if parts.scheme == "http" and not (allow_http or _is_loopback(host)):
+    if parts.scheme == "http" and not (allow_http or is_loopback(host)):
         raise BadInputError(f"{redact(url)}: plain http, which anyone on the way can change", "Use https.")
     return parts
 
@@ -275,7 +275,8 @@ def origin(url: str) -> tuple[str, str | None, int]:
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address, without a port, is this machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -78,11 +78,28 @@ def test_buildah_gets_the_base_first_and_builds_upon_its_id(place: Place, base: 
 
 
 def test_a_dockerfile_of_ones_own_says_itself_what_it_begins_with(place: Place) -> None:
+    (place.context / "file").write_text("FROM h.example/x:1\n")
     Buildah("vfs").build(place, source(place))
     assert len(told(place)) == 1 and "--from" not in told(place)[0] and "--storage-driver vfs" in told(place)[0]
 
 
+@pytest.mark.parametrize("host", ["localhost:5000", "127.0.0.1:5000", "[::1]:5000"])
+def test_a_dockerfile_may_begin_with_an_image_of_a_registry_of_this_machine(place: Place, host: str) -> None:
+    (place.context / "file").write_text(
+        f"from --platform=linux/amd64 {host}/x:1 AS one\nFROM h.example/y:1\nFROM one\n"
+    )
+    Buildah("vfs").build(place, source(place))
+    assert told(place)[0].endswith(f" pull -q --tls-verify=false docker://{host}/x:1 ")
+    assert len(told(place)) == 2 and " bud " in told(place)[1]
+
+
+def test_a_base_of_a_registry_of_this_machine_is_fetched_over_plain_http(place: Place) -> None:
+    Buildah("vfs").build(place, source(place, "docker://localhost:5000/x:1"))
+    assert told(place)[0].endswith(" pull -q --tls-verify=false docker://localhost:5000/x:1 ")
+
+
 def test_podman_keeps_no_process_of_ours_and_finds_the_logins(place: Place) -> None:
+    (place.context / "file").write_text("FROM h.example/x:1\n")
     Podman("overlay").build(place, source(place))
     assert told(place)[0].startswith("podman ") and " build --isolation=chroot " in told(place)[0]
     assert told(place)[-1].endswith(" system migrate ")
