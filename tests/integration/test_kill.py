@@ -156,10 +156,11 @@ def test_the_lock_of_one_who_died_with_the_module_in_place_goes_with_the_next_in
     assert leftovers(eb) == set()
 
 
-def test_the_lock_of_a_silent_process_elsewhere_is_explained_and_left(eb: EasyBuild, toy: Path) -> None:
+def test_the_lock_of_a_silent_process_elsewhere_is_explained_and_left(eb: EasyBuild, toy: Path, tmp_path: Path) -> None:
     lock = lock_of(eb)
     forge(lock)
-    done = eb(toy)
+    (tmp_path / "sitecustomize.py").write_text("import hpcmod.lock\n\nhpcmod.lock.SILENCE = 1.0\n")
+    done = eb(toy, PYTHONPATH=str(tmp_path))
     assert "is held by process 4242 of ada on another-login-node, since 2026-11-20 08:00:00" in done.stdout
     assert f"remove its lock: rm {lock}" in done.stdout
     assert done.returncode == 6

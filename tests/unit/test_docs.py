@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -21,8 +22,6 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
-each_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(CHECKOUT)))
-
 
 def page(name: str) -> str:
     return (CHECKOUT / name).read_text(encoding="utf-8")
@@ -33,8 +32,8 @@ def anchor_of(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
-@each_page
-def test_every_link_leads_somewhere(path: Path) -> None:
+def dead_links(path: Path) -> list[str]:
+    """Return the links of a page that lead to no file or heading of the checkout."""
     text = path.read_text(encoding="utf-8")
     dead = []
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -48,7 +47,11 @@ def test_every_link_leads_somewhere(path: Path) -> None:
         )
         if not target.exists() or (anchor and anchor not in map(anchor_of, headings)):
             dead.append(link)
-    assert dead == []
+    return dead
+
+
+def test_every_link_leads_somewhere() -> None:
+    assert {str(path): dead for path in PAGES if (dead := dead_links(path))} == {}
 
 
 def code_of(text: str) -> list[str]:
@@ -80,9 +83,9 @@ def faults_of(line: str) -> list[str]:
     return faults
 
 
-@each_page
-def test_every_verb_and_flag_of_hpcmod_exists(path: Path) -> None:
-    assert [fault for line in code_of(path.read_text(encoding="utf-8")) for fault in faults_of(line)] == []
+def test_every_verb_and_flag_of_hpcmod_exists() -> None:
+    lines = ((path, line) for path in PAGES for line in code_of(path.read_text(encoding="utf-8")))
+    assert [(str(path), fault) for path, line in lines for fault in faults_of(line)] == []
 
 
 @pytest.mark.parametrize(
@@ -99,25 +102,30 @@ def test_the_pages_show_the_commands_there_are() -> None:
     assert [name for name in verbs_of(main) if f"hpcmod {name}" not in shown] == []
 
 
-@each_page
-def test_every_script_of_the_checkout_that_is_named_exists(path: Path) -> None:
-    named = {
-        word for line in code_of(path.read_text(encoding="utf-8")) for word in re.findall(r"(?<!\S)\./[\w/.-]+", line)
-    }
-    assert [name for name in named if not name.endswith(".toml") and not (CHECKOUT / name).exists()] == []
+def named_in(pages: Iterable[Path], pattern: str, *, code: bool = False) -> set[tuple[str, str]]:
+    """Find what a pattern matches in the text or the code of pages, each with its page."""
+    texts = ((str(path.relative_to(CHECKOUT)), path.read_text(encoding="utf-8")) for path in pages)
+    parts = ((path, part) for path, text in texts for part in (code_of(text) if code else [text]))
+    return {(path, word) for path, part in parts for word in re.findall(pattern, part)}
 
 
-@each_page
-def test_every_path_of_the_checkout_that_is_named_exists(path: Path) -> None:
-    rooms = r"(?:src|easyblocks|easyconfigs|recipes|runscripts|tests|dev|docs)/[\w/.*-]*"
-    named = {word for word in re.findall(r"`([^`\s]+)`", path.read_text(encoding="utf-8")) if re.fullmatch(rooms, word)}
-    assert [name for name in named if not list(CHECKOUT.glob(name.rstrip("/")))] == []
+def test_every_script_of_the_checkout_that_is_named_exists() -> None:
+    named = named_in(PAGES, r"(?<!\S)\./[\w/.-]+", code=True)
+    assert [one for one in named if not one[1].endswith(".toml") and not (CHECKOUT / one[1]).exists()] == []
 
 
-@each_page
-def test_every_easyconfig_that_is_named_exists(path: Path) -> None:
+def test_every_path_of_the_checkout_that_is_named_exists() -> None:
+    rooms = r"`((?:src|easyblocks|easyconfigs|recipes|runscripts|tests|dev|docs)/[\w/.*-]*)`"
+    named = named_in(PAGES, rooms)
+    assert len(named) > 20
+    assert [one for one in named if not list(CHECKOUT.glob(one[1].rstrip("/")))] == []
+
+
+def test_every_easyconfig_that_is_named_exists() -> None:
     names = {file.name for file in (CHECKOUT / "easyconfigs").rglob("*.eb")}
-    assert set(re.findall(r"\b[A-Z]\w+-[\w.-]+\.eb\b", path.read_text(encoding="utf-8"))) <= names
+    named = named_in(PAGES, r"\b[A-Z]\w+-[\w.-]+\.eb\b")
+    assert named
+    assert [one for one in named if one[1] not in names] == []
 
 
 def codes_in(table: str) -> dict[int, str]:

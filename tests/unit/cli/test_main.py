@@ -50,11 +50,11 @@ def test_every_verb_says_what_it_does_and_shows_an_example(line: str, command: c
         assert re.search(rf"Examples?:\n +.*{line}", result.output), result.output
 
 
-@pytest.mark.parametrize(("line", "command"), commands(), ids=[line for line, _ in commands()])
-def test_every_flag_says_what_it_does(line: str, command: click.Command) -> None:
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            assert parameter.help, f"{line} {parameter.opts}"
+def test_every_flag_says_what_it_does() -> None:
+    for line, command in commands():
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{line} {parameter.opts}"
 
 
 def test_the_table_of_verbs_says_of_each_what_it_says_of_itself() -> None:
