@@ -78,13 +78,14 @@ def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | N
     HpcmodError
         If there is no such profile, or it is not valid.
     """
-    choices = list(_choices(asked, environ, flag))
-    profiles = _with_bases(_read(choices[0].profile), [choice.profile for choice in choices[1:]])
+    choices = _choices(asked, environ, flag)
+    choice = next(choices)
+    profiles = _with_bases(_read(choice.profile), (other.profile for other in choices))
     site = make_site(profiles)
     policy = system_policy(environ)
     if policy not in (None, site.trust):
         site = replace(site, trust=replace(site.trust, also=policy))
-    return Machine(site, choices[0], tuple(profiles))
+    return Machine(site, choice, tuple(profiles))
 
 
 def system_policy(environ: Mapping[str, str]) -> TrustPolicy | None:
@@ -97,7 +98,7 @@ def system_policy(environ: Mapping[str, str]) -> TrustPolicy | None:
     """
     if not SYSTEM_PROFILE.is_file():
         return None
-    rest = [choice.profile for choice in detect(environ)]
+    rest = (choice.profile for choice in detect(environ))
     policy = make_site(_with_bases(_read(str(SYSTEM_PROFILE)), rest)).trust
     return None if policy == ANYTHING else policy
 
@@ -181,12 +182,11 @@ def is_profile_file(choice: str) -> bool:
     return "/" in choice or choice.endswith(".toml")
 
 
-def _with_bases(profile: Profile, rest: list[str]) -> list[Profile]:
+def _with_bases(profile: Profile, rest: Iterator[str]) -> list[Profile]:
     """Put before a profile those it extends, the most general first; MACHINE is the first of the rest."""
     chain = [profile]
     while chain[0].extends:
-        rest = rest or [FALLBACK]
-        name = rest.pop(0) if chain[0].extends == MACHINE else chain[0].extends
+        name = next(rest, FALLBACK) if chain[0].extends == MACHINE else chain[0].extends
         base = _read(name, named_in=f"`extends` of {chain[0].source}", beside=Path(chain[0].source).parent)
         if base.source in {known.source for known in chain}:
             raise BadInputError(

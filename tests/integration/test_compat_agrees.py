@@ -17,9 +17,8 @@ from hpcmod.model.bind import Bind
 from hpcmod.model.compat.stack import PLUGIN
 from hpcmod.model.compat.verdict import REFUSE, find_unmet
 from hpcmod.model.libraries.loader import Closure, find_closure, find_library
-from hpcmod.model.libraries.netstack import IN_CONTAINER
 from hpcmod.model.libraries.swap import make_library_path
-from hpcmod.model.site import Netstack, Site
+from hpcmod.model.site import IN_CONTAINER, Netstack, Site
 from tests.fabric import LIBRARIES, make_fabric_image, missing_fabric, pack_image
 from tests.stack import Stack, run
 from tests.stacks import LOADER, Stubs, fabric, make_stack, plugin, stub

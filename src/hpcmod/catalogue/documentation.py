@@ -34,8 +34,8 @@ from hpcmod.model.catalogue.container_page import (
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import JobRequest
-from hpcmod.model.plan import RUNTIMES, WELL_KNOWN_COMMANDS
-from hpcmod.model.site import Site
+from hpcmod.model.plan import WELL_KNOWN_COMMANDS
+from hpcmod.model.site import RUNTIMES, Site
 from hpcmod.model.spec import COMMAND_NAME
 from hpcmod.render.jobscript import render_jobscript
 from hpcmod.render.modulefile import read_help

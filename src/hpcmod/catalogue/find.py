@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -119,7 +118,9 @@ NO_CATALOGUE = "Name a catalogue: HPCMOD_CATALOGUE=DIRECTORY, or `catalogues` of
 
 
 def _near_names(name: str, entries: Sequence[IndexEntry]) -> str:
+    from difflib import get_close_matches
+
     names = {entry.name for entry in entries}
-    near = difflib.get_close_matches(name.lower(), {one.lower() for one in names}, n=3, cutoff=0.5)
+    near = get_close_matches(name.lower(), {one.lower() for one in names}, n=3, cutoff=0.5)
     meant = [one for low in near for one in sorted(names) if one.lower() == low]
     return f"Did you mean {' or '.join(meant)}? See: hpcmod ls" if meant else "See: hpcmod ls"

@@ -25,9 +25,8 @@ from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.stack import COLLECTIVES, DRIVER, FABRIC, MPI, MPI4PY, PART, PLUGIN, Fabric, Mpi, StackFacts
 from hpcmod.model.compat.verdict import Case, HostFacts, Loaded, Unmet, Verdict, find_unmet, judge
 from hpcmod.model.libraries.loader import Closure, Library, Search, find_closure, find_library
-from hpcmod.model.libraries.netstack import IN_CONTAINER
 from hpcmod.model.libraries.swap import swaps_libraries
-from hpcmod.model.site import Site
+from hpcmod.model.site import IN_CONTAINER, Site
 
 _Kind = TypeVar("_Kind", Fabric, Mpi)
 _FOLLOWED = re.compile(r"lib(?:fabric|mpi|mpich|mpi_abi|cxi)\.so")  # what needs these is looked at itself

@@ -150,7 +150,7 @@ def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
 
 def _architecture() -> str:
     """Name this machine's."""
-    from hpcmod.image.sif import architecture_name
+    from hpcmod.image.sif_format import architecture_name
 
     return architecture_name(platform.machine())
 

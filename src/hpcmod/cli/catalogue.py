@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -80,7 +79,9 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
 def _nothing_named(here: Here, text: str) -> NotFoundError:
     """Make the error for a name that no container has, with the nearest name there is."""
     names = {one.module.partition("/")[0] for one in here.containers()}
-    near = difflib.get_close_matches(text.partition("/")[0], sorted(names), n=1)
+    from difflib import get_close_matches
+
+    near = get_close_matches(text.partition("/")[0], sorted(names), n=1)
     cure = f"Did you mean {near[0]}?" if near else "See: hpcmod ls"
     return NotFoundError(f"no container has {text} in its name", cure)
 
@@ -270,9 +271,11 @@ def _describe_added(copies: Copies | None) -> Iterator[tuple[str, str]]:
 
 def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
     """Return the packages that the user added to the copy that is used."""
+    if copies is None:
+        return ()
     from hpcmod.install.user_layer import read_packages
 
-    return read_packages(copies.meant.root) if copies else ()
+    return read_packages(copies.meant.root)
 
 
 def _show(rows: Iterable[tuple[str, str]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import platform
@@ -23,7 +22,7 @@ from hpcmod.catalogue.listing import READY, Listed, list_containers
 from hpcmod.catalogue.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
-from hpcmod.image.sif import architecture_name
+from hpcmod.image.sif_format import architecture_name
 from hpcmod.install.installed import Installed, find_installed, module_trees, own_trees
 from hpcmod.install.own_place import own_module_trees
 from hpcmod.model.catalogue.record import CatalogueRecord
@@ -149,7 +148,9 @@ def find_published(here: Here, text: str) -> Container:
         return find_container(here.catalogues, text)
     except NotFoundError as err:
         installed = {one.name for one in find_installed(here.trees)}
-        near = difflib.get_close_matches(text.partition("/")[0], sorted(installed), n=1)
+        from difflib import get_close_matches
+
+        near = get_close_matches(text.partition("/")[0], sorted(installed), n=1)
         if not near or "Did you mean" in err.cure:
             raise
         raise NotFoundError(err.message, f"Did you mean {near[0]}, which is installed? See: hpcmod ls") from err

@@ -84,28 +84,37 @@ def job(
       hpcmod job --lint train.sh
       hpcmod job --rerun train.sh --submit
     """
-    from hpcmod.check.image_mpi import find_image_mpi
-    from hpcmod.cli.job_lint import lint_files
     from hpcmod.cli.job_module import find_module
-    from hpcmod.cli.job_rerun import rerun_job
 
     profile = machine.load_site(site, {} if site else os.environ)
     if lint:
+        from hpcmod.cli.job_lint import lint_files
+
         lint_files([name for name in (module, *program) if name], profile, as_json=as_json)
         return
     if rerun:
+        from hpcmod.cli.job_rerun import rerun_job
+
         rerun_job(rerun, given, as_json=as_json)
         return
     # a script for another machine, of which only the profile is known
     elsewhere = site is not None and not (given["submit"] and not given["dry_run"])
     loading, installed = find_module(module, profile, elsewhere=elsewhere)
-    mpi = find_image_mpi(installed, profile, os.environ)
-    given |= {"loading": loading, "image_mpi": mpi, "site_named": site is not None}
+    given |= {"loading": loading, "image_mpi": _image_mpi(installed, profile), "site_named": site is not None}
     if given["salloc"]:
         _allocate(_make_request(loading.name, program or ("python",), given), profile, submit=given["submit"])
         return
     request = _make_request(loading.name, program, given)
     _write(request, profile, given, installed, elsewhere=elsewhere, as_json=as_json)
+
+
+def _image_mpi(installed: Installed | None, site: Site) -> str:
+    """Return which MPI the image of an installation has; empty if nothing is installed here, or it has none."""
+    if installed is None:
+        return ""
+    from hpcmod.check.image_mpi import find_image_mpi
+
+    return find_image_mpi(installed, site, os.environ)
 
 
 def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any]) -> JobRequest:
@@ -147,7 +156,6 @@ def _write(
     elsewhere: bool,
     as_json: bool,
 ) -> None:
-    from hpcmod.check.fit import explain_module
     from hpcmod.check.jobs.needs import find_missing
     from hpcmod.render.jobscript import render_jobscript
 
@@ -164,7 +172,7 @@ def _write(
         else save_script(text, given["script"] or (Path(f"{plan.name}.sh") if submit else None))
     )
     number = submit_script(path) if submit and path else ""
-    unfit = () if elsewhere else explain_module(installed, site, os.environ)
+    unfit = () if elsewhere or installed is None else _explain_module(installed, site)
     unsaid = () if elsewhere else _explain_output(request)
     lacking = (f"{found}. {cure}" for found, cure in missing)
     for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit):
@@ -176,6 +184,12 @@ def _write(
         print_data(number)
     elif path is None:
         print_data(text, nl=False)
+
+
+def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
+    from hpcmod.check.fit import explain_module
+
+    return explain_module(installed, site, os.environ)
 
 
 def _explain_output(request: JobRequest) -> Iterator[str]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
@@ -48,7 +46,11 @@ def tell(line: str) -> None:
 
 def terminal_width() -> int | None:
     """Return the columns of the terminal that stdout is, or None if it is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size  # imports every kind of compression
+
+    return get_terminal_size().columns
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -73,19 +75,23 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width
             yield _aligned(row, widths)
     elif width - before >= _NARROWEST:
         for row in whole:
-            first, *more = textwrap.wrap(row[-1], width - before, break_long_words=False, break_on_hyphens=False) or [
-                ""
-            ]
+            first, *more = _wrap(row[-1], width - before) or [""]
             yield _aligned([*row[:-1], first], widths)
             yield from (f"{' ' * before}{line}" for line in more)
     else:
         for row in whole:
             yield row[0]
             rest = _GAP.join(cell for cell in row[1:] if cell)
-            yield from textwrap.wrap(
-                rest, width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False,
-                break_on_hyphens=False,
-            )  # fmt: skip
+            yield from _wrap(rest, width, first=_INDENT, later=_INDENT)
+
+
+def _wrap(text: str, width: int, *, first: str = "", later: str = "") -> list[str]:
+    """Break a text into lines at blanks; words stay whole."""
+    from textwrap import wrap
+
+    return wrap(
+        text, width, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -99,8 +105,7 @@ def print_wrapped(text: str, *, indent: int = len(_INDENT)) -> None:
     if width is None or len(line) <= width:
         click.echo(line)
         return
-    parts = textwrap.wrap(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
-    click.echo("\n".join(parts))
+    click.echo("\n".join(_wrap(line, width, later=" " * indent)))
 
 
 def _bold(text: str) -> str:

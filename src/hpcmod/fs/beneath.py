@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
+import functools
 import os
 import stat
+import struct
 from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ctypes
 
 _OPENAT2 = 437  # the number is the same on x86_64, aarch64, ppc64le and riscv64
 _BENEATH, _NO_SYMLINKS = 0x08, 0x04  # RESOLVE_* of linux/openat2.h
 _TRIES = 8  # the kernel says EAGAIN where something was renamed while it looked
 _LACKING = (errno.ENOSYS, errno.EPERM)  # before Linux 5.6, and behind filters of system calls that do not know it
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _OpenHow(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 def open_beneath(directory: int, path: str | PurePath, flags: int, mode: int = 0o600) -> int:
@@ -72,11 +71,20 @@ def _open(directory: int, parts: tuple[str, ...], flags: int, mode: int) -> int:
     return _step_by_step(directory, parts, flags, mode)
 
 
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def _openat2(directory: int, path: str, flags: int, mode: int) -> int:
-    how = _OpenHow(flags, mode, _BENEATH | _NO_SYMLINKS)
+    import ctypes  # slow to import, and verbs that only read need none
+
+    how = struct.pack("=QQQ", flags, mode, _BENEATH | _NO_SYMLINKS)  # struct open_how
     number = errno.EAGAIN
     for _ in range(_TRIES):
-        found = int(_libc.syscall(_OPENAT2, directory, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)))
+        found = int(_libc().syscall(_OPENAT2, directory, os.fsencode(path), how, ctypes.c_size_t(len(how))))
         if found >= 0:
             return found
         number = ctypes.get_errno()

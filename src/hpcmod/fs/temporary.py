@@ -7,9 +7,7 @@ So a directory counts as one of ours by its mode, which only its owner can set, 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +24,7 @@ _LONGEST = 150  # bytes of the final name that are kept: with all the rest it st
 def temporary_name(final: str) -> str:
     """Return a new hidden name for what is to be called `final`: with this process in it, and random digits."""
     pid = os.getpid()
-    return f"{_stem(final)}-{_this_machine()}-{pid}-{_start_of(pid)}-{secrets.token_hex(4)}"
+    return f"{_stem(final)}-{_this_machine()}-{pid}-{_start_of(pid)}-{os.urandom(4).hex()}"
 
 
 def resumable_name(final: str) -> str:
@@ -97,7 +95,7 @@ def _remove_directory(place: int, name: str) -> None:
 def _stem(final: str) -> str:
     whole = os.fsencode(final)
     if len(whole) > _LONGEST:
-        final = f"{os.fsdecode(whole[: _LONGEST - 17])}~{hashlib.sha256(whole).hexdigest()[:16]}"
+        final = f"{os.fsdecode(whole[: _LONGEST - 17])}~{_sha256(whole)[:16]}"
     return f".{final}{_PART}"
 
 
@@ -120,7 +118,7 @@ def _this_machine() -> str:
     """Return what tells this boot of this machine, and this space of process numbers, from all others."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-        return hashlib.sha256(f"{boot}{os.stat('/proc/self/ns/pid').st_ino}".encode()).hexdigest()[:8]
+        return _sha256(f"{boot}{os.stat('/proc/self/ns/pid').st_ino}".encode())[:8]
     except OSError:
         return "unknown"
 
@@ -132,3 +130,9 @@ def _start_of(pid: int) -> str:
     except OSError:
         return ""
     return "" if fields[0] in "ZX" else fields[19]
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib  # slow to import, and verbs that only read need none
+
+    return hashlib.sha256(data).hexdigest()

@@ -17,7 +17,7 @@ from hpcmod.errors import BadInputError, LackingError
 from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.cache import Cache
 from hpcmod.image.convert import ConvertOptions
-from hpcmod.image.sif import architecture_name
+from hpcmod.image.sif_format import architecture_name
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.web.repository import Access
 from hpcmod.model.site import Site

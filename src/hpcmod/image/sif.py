@@ -20,12 +20,12 @@ from hpcmod.image.sif_format import (
     PRIMARY,
     TYPES,
     VERSION,
+    architecture_name,
 )
 
 _MAGIC_AT = 32
 _MOST_DESCRIPTORS = 4096  # Apptainer makes room for 48; a damaged count must not make us read gigabytes
 
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 _FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` this is seen while it streams."
 _LOOKS = (
     (0, b"\x1f\x8b", "gzip-compressed data", "If it is a packed image, unpack it with gunzip first."),
@@ -72,11 +72,6 @@ class Sif:
     """Unix seconds."""
     descriptors: tuple[SifDescriptor, ...]
     """In the order of the table, used ones only."""
-
-
-def architecture_name(machine: str) -> str:
-    """Return the GOARCH name of what the kernel calls a machine: x86_64 -> amd64; other names stay as they are."""
-    return _MACHINES.get(machine, machine)
 
 
 def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:

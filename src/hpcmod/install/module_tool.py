@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcmod.errors import LackingError
-from hpcmod.process import run
 
 _TIMEOUT = 30.0  # seconds; a file system that hangs must not hang us
 _TCL_PATH = re.compile(r"^echo '(/.*)';?$", re.MULTILINE)
@@ -93,16 +92,18 @@ def find_modulefile(module: str, environ: Mapping[str, str], *, first: Path | No
         environ = {**environ, "MODULEPATH": ":".join([str(first), *others])}
         # Lmod keeps MODULEPATH in a table of its own, which would win
         environ = {name: value for name, value in environ.items() if not name.startswith("_ModuleTable")}
+    tool = find_module_tool(environ)
+    if not tool:
+        return None
+    from hpcmod.process import run
+
     try:
-        tool = find_module_tool(environ)
         if tool == LMOD:
             said = run([environ["LMOD_CMD"], "bash", "--location", "show", module], env=environ, timeout=_TIMEOUT)
             paths = [line for line in said.stderr.splitlines() if line.startswith("/")] if said.status == 0 else []
-        elif tool == ENVIRONMENT_MODULES:
+        else:
             said = run([environ["MODULES_CMD"], "bash", "path", module], env=environ, timeout=_TIMEOUT)
             paths = _TCL_PATH.findall(said.stdout)
-        else:
-            return None
     except LackingError:  # a tool that is gone, or hangs
         return None
     return next((Path(path) for path in paths if Path(path).is_file()), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import grp
 import os
 import re
@@ -71,7 +70,7 @@ def own_prefixes(site: Site, environ: Mapping[str, str]) -> Iterator[Path]:
     A place that is not writable itself may hold a directory per project, named after the project's group, such as
     /project/project_465000001.
     """
-    user = environ.get("USER") or getpass.getuser()
+    user = environ.get("USER") or _user()
     for text in site.image_places:
         place = _expand(text, environ)
         if place is None:
@@ -120,3 +119,9 @@ def _is_configured(environ: Mapping[str, str]) -> bool:
             if name and re.search(r"^\s*(?:prefix|installpath)\s*=", read_text(name, _LIMIT, errors="replace"), re.M):
                 return True
     return False
+
+
+def _user() -> str:
+    from getpass import getuser  # slow to import, and seldom needed
+
+    return getuser()

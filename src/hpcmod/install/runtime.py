@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError
-from hpcmod.model.plan import RUNTIMES
+from hpcmod.model.site import RUNTIMES
 from hpcmod.process import run, which
 from hpcmod.render.quote import sh_word
 

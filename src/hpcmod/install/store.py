@@ -19,10 +19,12 @@ from hpcmod.fs.tree import write_file
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.provenance import Provenance
-from hpcmod.image.sif import architecture_name, check_sif, read_sif
+from hpcmod.image.sif import check_sif, read_sif
+from hpcmod.image.sif_format import architecture_name
 from hpcmod.install import user_layer
 from hpcmod.install.installed import RECORD, read_record
-from hpcmod.model.plan import RUNTIMES, InstallPlan
+from hpcmod.model.plan import InstallPlan
+from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import (
     ENVIRONMENT_SCRIPTS,
     RUNSCRIPTS,

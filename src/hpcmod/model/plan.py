@@ -25,9 +25,6 @@ WELL_KNOWN_COMMANDS = (
 """Wrapped when the image has them and the easyconfig names none: LUMI's (PyTorch 2.7.1), and what its users ask for."""
 
 
-RUNTIMES = ("singularity", "apptainer")
-"""In the order the wrappers try them; Apptainer answers to both names."""
-
 _PROFILERS = {"amd": ("rocprofv3", "rocprof"), "nvidia": ("nsys",)}
 """By maker of the GPUs, the best first: AMD ends support of rocprof in 2026 (ROCm documentation, ROCprofiler)."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
@@ -202,6 +201,8 @@ def _readable(name: str, tag: str) -> str:
 
 def _mark(text: str) -> str:
     """Tell apart the files of two images whose names end alike."""
+    import hashlib  # slow to import, and seldom needed
+
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
 
 

@@ -15,6 +15,12 @@ INSTALL_MODES = ("auto", "copy", "link", "central")
 NETSTACK_MODES = ("auto", "swap", "off")
 """swap: the host's network libraries before the image's; off: never; auto: the image's label decides."""
 
+IN_CONTAINER = "/host/lib"
+"""Where containers have the host's network libraries: HPE's images look for them there by themselves."""
+
+RUNTIMES = ("singularity", "apptainer")
+"""In the order the wrappers try them; Apptainer answers to both names."""
+
 LAUNCHERS = ("srun", "torchrun", "deepspeed", "accelerate")
 """What can start the ranks of a job."""
 

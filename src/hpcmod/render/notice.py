@@ -14,7 +14,6 @@ A line is a word, a blank, and the rest. What a module does not understand, it d
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 
@@ -47,6 +46,8 @@ def render_notices(notices: Iterable[str]) -> str:
 
 
 def _named(notice: str) -> str:
+    import hashlib  # slow to import, and seldom needed
+
     return f"notice {hashlib.sha256(notice.encode()).hexdigest()[:12]}\n{notice}"
 
 

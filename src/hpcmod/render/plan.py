@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcmod.model.plan import RUNTIMES, InstallPlan
+from hpcmod.model.plan import InstallPlan
+from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import RUNSCRIPTS
 
 

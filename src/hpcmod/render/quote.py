@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html as _html
 import re
 
 from hpcmod.errors import BadInputError
@@ -89,7 +88,9 @@ def html(text: str) -> str:
     -----
     A carriage return as it is would be read as a line feed.
     """
-    return _html.escape(_checked(text)).replace("\r", "&#13;")
+    from html import escape  # slow to import, and only web pages need it
+
+    return escape(_checked(text)).replace("\r", "&#13;")
 
 
 def python_literal(text: str) -> str:

@@ -12,8 +12,7 @@ from hpcmod.check.compat import make_case
 from hpcmod.model.bind import Bind
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Verdict, judge
-from hpcmod.model.libraries.netstack import IN_CONTAINER
-from hpcmod.model.site import Launcher, Netstack, Site
+from hpcmod.model.site import IN_CONTAINER, Launcher, Netstack, Site
 from tests.corpus import Link
 from tests.elf_files import elf
 from tests.stacks import ARCH, C, Stubs, fabric, glibc, make_host, make_stack, mpich, named, open_mpi, plugin, stub

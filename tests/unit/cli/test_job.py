@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -199,7 +201,7 @@ def test_mpi_of_the_profile_gives_way_to_the_user_s() -> None:
 def test_mpi_follows_what_the_image_needs(
     monkeypatch: pytest.MonkeyPatch, mpi: str, asked: tuple[str, ...], flag: str
 ) -> None:
-    monkeypatch.setattr(image_mpi, "find_image_mpi", lambda *_: mpi)
+    monkeypatch.setattr(job, "_image_mpi", lambda *_: mpi)
     assert f" {flag} " in hpcmod("job", "P", "--site", "cray-ex-gh200", *asked, "--", "t.py").stdout
 
 
@@ -211,7 +213,7 @@ def test_launch_asks_for_what_the_loaded_image_needs(monkeypatch: pytest.MonkeyP
 
 
 def test_open_mpi_5_under_pmi2_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_mpi, "find_image_mpi", lambda *_: "Open MPI 5")
+    monkeypatch.setattr(job, "_image_mpi", lambda *_: "Open MPI 5")
     done = hpcmod("job", "P", "--site", "cray-ex-gh200", "--mpi", "pmi2", "--", "t.py")
     assert done.exit_code == 2
     assert "each rank would be rank 0 of 1" in done.stderr
@@ -477,3 +479,18 @@ def test_a_job_that_is_requeued_says_so_to_slurm() -> None:
     assert "run srun " in done.stdout and "at most 3 times" in " ".join(done.stdout.split())
     lost = hpcmod("job", "P", *LUMI, "--sbatch=--signal=B:USR1@120", "--", "t.py")
     assert lost.exit_code == 2 and "Write --requeue-on USR1@120" in lost.output
+
+
+@pytest.mark.slow
+def test_writing_a_script_imports_nothing_that_reads_images_or_scripts(tmp_path: Path) -> None:
+    program = f"""
+import sys
+from hpcmod.cli.main import main
+try:
+    main({["job", *LUMI, "PyTorch", "--dry-run", "--", "train.py"]})
+finally:
+    print(*sorted(sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    heavy = {"requests", "easybuild", "hpcmod.check.compat", "hpcmod.check.jobs.lint", "hpcmod.model.plan"}
+    assert {*heavy, "hpcmod.image.contents"} & set(done.stderr.split()) == set()

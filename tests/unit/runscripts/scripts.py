@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from hpcmod.model.plan import RUNTIMES, RunscriptSettings
+from hpcmod.model.plan import RunscriptSettings
+from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import (
     RUNSCRIPTS,
     render_runscript,

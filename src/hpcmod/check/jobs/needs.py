@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcmod.errors import HpcmodError
-from hpcmod.image.commands import ImageCommands, read_commands
 from hpcmod.install.installed import Installed
 from hpcmod.model.jobs.request import JobRequest, is_command_line
+
+if TYPE_CHECKING:
+    from hpcmod.image.commands import ImageCommands
 
 _IN_CONTAINER = ("/staged-data/", "/runscripts/", "/user-software/")
 """Directories that exist in the container of a job only."""
@@ -80,10 +82,17 @@ def _find_missing_files(what: str, names: Iterable[str], start: Path) -> Iterato
     for name in names:
         directory = (start / name).parent
         listed = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-        near = difflib.get_close_matches(posixpath.basename(name), listed, n=1)
+        near = _nearest(posixpath.basename(name), listed)
         place = posixpath.dirname(name)
         cure = f"Did you mean {posixpath.join(place, near[0])}?" if near else f"Looked in {directory.absolute()}."
         yield f"there is no {what} {name}", cure
+
+
+def _nearest(name: str, known: Sequence[str]) -> list[str]:
+    """Return the name that is most like a wrong one, if any is like it."""
+    from difflib import get_close_matches  # slow to import, and seldom needed
+
+    return get_close_matches(name, known, n=1)
 
 
 def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | None:
@@ -91,6 +100,8 @@ def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | N
     image = Path(installed.of_image("path"))
     if not image.is_file() or (installed.root / "user-software.squashfs").exists():
         return None
+    from hpcmod.image.commands import read_commands
+
     try:
         return read_commands(image, [path for path in paths if path.startswith("/")])
     except HpcmodError:  # the checks of the image say what is wrong with it
@@ -107,7 +118,7 @@ def _find_missing_commands(
     for what, wanted in (("command", names), ("profiler", profiler)):
         for name in wanted:
             if name not in known and "/" not in name:
-                near = difflib.get_close_matches(name, sorted(known), n=1)
+                near = _nearest(name, sorted(known))
                 add = _how_to_add(name, installed)
                 yield f"there is no {what} {name} in {installed.module}", f"Did you mean {near[0]}?" if near else add
 

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from hpcmod.errors import LackingError
-from hpcmod.image.sif import architecture_name
+from hpcmod.image.sif_format import architecture_name
 
 _ADDRESS = 0x400000  # where programs lie on both architectures
 _HEADER = struct.Struct("<4s5B7xHHIQQQIHHHHHH")

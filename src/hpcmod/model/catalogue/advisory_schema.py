@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -70,7 +69,9 @@ def _tell_unknown(key: str) -> str:
         return f"must be one table: [{key}]"
     if last in KEYS:
         return f"unknown key; {last} must stand above [{table}]"
-    near = difflib.get_close_matches(key, (*KEYS, *_TABLES), n=1)
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, (*KEYS, *_TABLES), n=1)
     return "unknown key" + (f", did you mean {near[0]}?" if near else "")
 
 

@@ -19,9 +19,6 @@ RECORD_VERSION = 1
 _LARGEST_RECORD = 16 << 20  # bytes
 _MOST = 10_000  # libraries, or versions that one needs
 
-IN_CONTAINER = "/host/lib"
-"""Where containers have it: the place in which HPE's images look for the host's libraries by themselves."""
-
 _SAME_AS = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36"}  # which defines it first: commit 57292f57 of April 2022
 
 DEFAULT_LIBRARIES = ("libfabric.so.1",)

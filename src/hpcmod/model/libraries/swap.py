@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.facts import ImageFacts
-from hpcmod.model.libraries.netstack import IN_CONTAINER
-from hpcmod.model.site import NETSTACK_MODES, Site
+from hpcmod.model.site import IN_CONTAINER, NETSTACK_MODES, Site
 
 OFI_LABEL = "org.hpcmod.ofi"
 """Label of an image that tells where its libfabric is to come from: builtin, swap or none."""

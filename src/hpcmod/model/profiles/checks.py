@@ -8,8 +8,7 @@ from typing import Any
 
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import ALWAYS, Condition
-from hpcmod.model.libraries.netstack import IN_CONTAINER
-from hpcmod.model.site import LAUNCHERS, Binds, Tunable
+from hpcmod.model.site import IN_CONTAINER, LAUNCHERS, Binds, Tunable
 from hpcmod.model.text import check_plain
 from hpcmod.model.trust import TrustRule, parse_rules
 

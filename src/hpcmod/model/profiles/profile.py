@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,7 +99,9 @@ def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
     pattern = pattern_of(key)
     if not pattern:
         name = key.split(".")[1] if "." in key else "NAME"
-        near = difflib.get_close_matches(key, [known.replace("*", name) for known in SCHEMA], n=1)
+        from difflib import get_close_matches
+
+        near = get_close_matches(key, [known.replace("*", name) for known in SCHEMA], n=1)
         return [f"{key}: unknown key" + (f", did you mean {near[0]}?" if near else "")]
     if pattern != key and not re.fullmatch(r"[A-Za-z0-9_-]+", key.split(".")[1]):
         return [f"{key}: the name may hold letters, digits, - and _"]
