@@ -75,7 +75,8 @@ class Jobs:
         """Run a command on the login node; `module` is there, as in a login shell."""
         stack = self.machine.stack
         tools = {"BASH_ENV": str(stack.lmod_init), "MODULEPATH": str(self.modules), "HPCMOD_SITE": str(self.site)}
-        own = {**tools, "SBATCH_ACCOUNT": "project_1", "APPTAINER_QUIET": "1", **env}
+        own = {**tools, "SBATCH_ACCOUNT": "project_1", "APPTAINER_QUIET": "1"}
+        own = {**own, "HPCMOD_CACHE_ROOT": str(self.caches), **env}
         return self.machine(*argv, cwd=self.directory, timeout=120, **own)
 
     def hpcmod(self, *words: str | Path, **env: str) -> Done:
@@ -108,6 +109,11 @@ class Jobs:
     def left_behind(self) -> list[str]:
         """Name what is on the disks of the nodes."""
         return sorted(str(path) for path in (self.machine.dir / "nodes").glob("*/*"))
+
+    @property
+    def caches(self) -> Path:
+        """Where the caches of jobs are: not in /tmp, where those of another cluster may have the same names."""
+        return self.directory / "caches"
 
     def processes(self, mark: str) -> list[str]:
         """List processes of this machine whose command line holds a word."""
@@ -158,11 +164,13 @@ def torch_installed(stack: Stack, machine: Cluster, torch_sif: Path, tmp_path_fa
 
 @pytest.fixture
 def tiny_jobs(tiny_installed: Jobs, tmp_path: Path) -> Jobs:
+    (tmp_path / "caches").mkdir()
     return replace(tiny_installed, directory=tmp_path)
 
 
 @pytest.fixture
 def torch_jobs(torch_installed: Jobs, tmp_path: Path) -> Jobs:
+    (tmp_path / "caches").mkdir()
     return replace(torch_installed, directory=tmp_path)
 
 

@@ -71,6 +71,7 @@ def test_a_program_has_its_files_when_a_signal_comes(tiny_jobs: Jobs, signal: st
     )
     assert tiny_jobs.state(number) == "COMPLETED"
     assert until(lambda: not mounts(tiny_jobs) - before)
+    assert not list(tiny_jobs.caches.iterdir())
 
 
 @pytest.mark.parametrize("killed", ["the runtime", "the step"])
@@ -84,6 +85,7 @@ def test_no_mount_outlives_a_job_that_is_killed(tiny_jobs: Jobs, killed: str) ->
         must(tiny_jobs("scancel", "--signal=KILL", number))
     tiny_jobs.wait(number)
     assert until(lambda: not mounts(tiny_jobs) - before)
+    assert until(lambda: not list(tiny_jobs.caches.iterdir()))
 
 
 def test_caches_are_saved_when_a_job_is_cancelled(torch_jobs: Jobs) -> None:
@@ -163,5 +165,6 @@ def test_a_training_goes_on_from_its_checkpoint_over_three_requeues(torch_jobs: 
         f"rank 0 begins at step {n}" for n in (0, 6, 16, 26)
     ]
     assert torch_jobs.state(number) == "COMPLETED"
+    assert not list(torch_jobs.caches.iterdir())
     weights = [line for line in told if line.startswith("weights")]
     assert weights and weights == [line for line in torch_jobs.output(straight).splitlines() if line in weights]

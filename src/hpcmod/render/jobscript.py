@@ -11,7 +11,7 @@ import jinja2
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.job import JobPlan
 from hpcmod.model.jobs.module import JobModule
-from hpcmod.model.jobs.step import Step
+from hpcmod.model.jobs.step import PYTHON, Step
 from hpcmod.render import quote
 
 _TEMPLATE = "jobscript.sh.j2"
@@ -34,6 +34,7 @@ def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
         plan=plan,
         loading=list(_render_loading(plan.loading)),
         steps=[(step.why, render_step(step), _has_shell_words(step)) for step in steps],
+        cached=any(step.program[:1] == (PYTHON,) for step in steps),
         variables=[(name, _export(name, value)) for name, value in plan.variables],
     )
     return re.sub(r"\n{3,}", "\n\n", text)

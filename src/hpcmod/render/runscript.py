@@ -18,6 +18,7 @@ RUNSCRIPTS = (
     "conda-python-distributed",
     "conda-python-simple",
     "get-master",
+    "remove-caches",
     "run-in-env",
     "signal-ranks",
     "stage-data",

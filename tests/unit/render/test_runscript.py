@@ -119,6 +119,7 @@ def test_every_script_that_starts_something_holds_the_settings() -> None:
     assert without == {
         "conda-python-simple",
         "get-master",
+        "remove-caches",
         "signal-ranks",
         "squashfuse_ll",
         "stage-data",

@@ -248,6 +248,7 @@ def test_an_image_that_is_set_nowhere() -> None:
             "module unload TensorFlow\nsrun singularity exec $SIFTENSORFLOW ls\n", ["other-module"], id="unload"
         ),
         pytest.param("srun sh -c 'torchrun t.py'\n", ["launcher-tasks"], id="torchrun in a shell"),
+        pytest.param("srun --export=NIL ./a\n", ["export-none"], id="no environment for a step"),
         pytest.param("srun -N1 ./a &\nsrun -N1 ./b &\nwait\n", [], id="steps on a node each"),
         pytest.param("srun --exact --gpus=8 ./a &\nsrun --exact --gpus=8 ./b &\nwait\n", [], id="steps with parts"),
         pytest.param("srun ./server &\nsrun --overlap ./client\n", [], id="a client beside a server"),
