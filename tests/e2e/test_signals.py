@@ -85,7 +85,6 @@ def test_no_mount_outlives_a_job_that_is_killed(tiny_jobs: Jobs, killed: str) ->
         must(tiny_jobs("scancel", "--signal=KILL", number))
     tiny_jobs.wait(number)
     assert until(lambda: not mounts(tiny_jobs) - before)
-    assert until(lambda: not list(tiny_jobs.caches.iterdir()))
 
 
 def test_caches_are_saved_when_a_job_is_cancelled(torch_jobs: Jobs) -> None:

@@ -17,6 +17,9 @@
 
 module load PyTorch || exit
 
+# When the last task of a node has ended, its caches are removed.
+export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
+
 # Slurm binds each rank: socket.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=4 --cpus-per-task=72 --mpi=pmix \
     --ntasks-per-socket=1 '--distribution=*:block' --cpu-bind=socket \

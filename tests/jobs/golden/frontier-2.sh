@@ -17,6 +17,9 @@
 [[ ${SLURM_EXPORT_ENV-} != NONE ]] || unset SLURM_EXPORT_ENV
 module load PyTorch || exit
 
+# When the last task of a node has ended, its caches are removed.
+export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
+
 # Which cores a rank gets is left to Slurm.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 \
     --gpu-bind=closest \

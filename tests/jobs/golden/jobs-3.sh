@@ -22,6 +22,9 @@
 
 module load PyTorch || exit
 
+# When the last task of a node has ended, its caches are removed.
+export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
+
 # Each rank of a node gets the cores near its GPU, GPU 0 first.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=1 --ntasks-per-node=8 --cpus-per-task=7 \
     --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \

@@ -16,6 +16,9 @@
 
 module load PyTorch || exit
 
+# When the last task of a node has ended, its caches are removed.
+export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
+
 # One task a node, with all its cores.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=1 --cpus-per-task=56 \
     singularity exec "$SIF" \

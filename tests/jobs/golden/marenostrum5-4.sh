@@ -14,6 +14,9 @@
 module load singularity || exit
 module load PyTorch || exit
 
+# When the last task of a node has ended, its caches are removed.
+export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
+
 # Which cores a rank gets is left to Slurm.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=1 --ntasks-per-node=4 --cpus-per-task=28 \
     singularity exec "$SIF" \

@@ -48,6 +48,7 @@ def test_the_last_task_of_a_node_removes_the_caches(scripts: Scripts, caches: Pa
         pytest.param({**OF_STEP, "SLURM_STEP_ID": "3"}, True, id="a task of another step"),
         pytest.param({"SLURM_JOB_ID": "770"}, False, id="the batch script"),
         pytest.param({**OF_STEP, "SLURM_JOB_ID": "77"}, False, id="another job"),
+        pytest.param({**OF_STEP, "SLURMD_NODENAME": "nid002"}, False, id="another node, where they share processes"),
     ],
 )
 def test_they_stay_while_the_job_runs_on_the_node(
