@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from hpcmod.errors import BusyError
+from hpcmod.fs.anchored import anchored_at, renamed_in_errors
 from hpcmod.fs.temporary import clear_leftovers, temporary_name
 
 _LOG = logging.getLogger(__name__)
@@ -190,6 +191,7 @@ def hold(
     tell: Callable[[str], None],
     on_stale: Callable[[], None],
     on_wait: Callable[[], None] = lambda: None,
+    below: Path | None = None,
 ) -> Iterator[bool]:
     """Hold a lock while the block runs; the value is whether somebody else was waited for.
 
@@ -205,30 +207,35 @@ def hold(
         Called when a dead process's lock was taken over, to clear what else it left.
     on_wait
         Called every `POLL` seconds while somebody is waited for; what it raises ends the waiting.
+    below
+        A directory that others may write too, below which the lock is: no link is followed from there on.
 
     Raises
     ------
     BusyError
         If the limit passed, or a holder that cannot be asked for gave no heartbeat for `SILENCE` seconds.
+    OSError
+        ELOOP if there is a link below the shared directory.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    clear_leftovers(path.parent, path.name)
-    waited, mine = _acquire(path, limit, tell, on_stale, on_wait)
-    _LOG.debug("locked %s%s", path, " after waiting" if waited else "")
-    stop = threading.Event()
-    heart = threading.Thread(target=_beat, args=(mine, stop), daemon=True)
-    heart.start()
-    try:
-        yield waited
-    finally:
-        stop.set()
-        heart.join()
-        _LOG.debug("unlocking %s", path)
+    with anchored_at(path, below) as anchored:
+        clear_leftovers(anchored.parent, path.name)
+        with renamed_in_errors(anchored, path):
+            waited, mine = _acquire(anchored, limit, tell, on_stale, on_wait)
+        _LOG.debug("locked %s%s", path, " after waiting" if waited else "")
+        stop = threading.Event()
+        heart = threading.Thread(target=_beat, args=(mine, stop), daemon=True)
+        heart.start()
         try:
-            if _is_at(path, mine):  # else it was removed by hand, and this is another one's
-                path.unlink(missing_ok=True)
+            yield waited
         finally:
-            os.close(mine)
+            stop.set()
+            heart.join()
+            _LOG.debug("unlocking %s", path)
+            try:
+                if _is_at(anchored, mine):  # else it was removed by hand, and this is another one's
+                    anchored.unlink(missing_ok=True)
+            finally:
+                os.close(mine)
 
 
 def _beat(mine: int, stop: threading.Event) -> None:

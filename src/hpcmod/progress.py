@@ -9,6 +9,8 @@ import time
 from types import TracebackType
 from typing import TextIO
 
+from hpcmod.model.text import terminal_line
+
 _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 _QUIET = 10.0  # seconds between two lines in a log; the first only after as long, so short work says nothing
 
@@ -50,8 +52,8 @@ class ProgressLine:
             return
         self._shown = now
         self._drew = True
-        text = f"{self._label}: {render_progress(done, total, now - began, before=max(0, before))}"
-        text += f" ({self._detail})" if self._detail else ""
+        text = f"{terminal_line(self._label)}: {render_progress(done, total, now - began, before=max(0, before))}"
+        text += f" ({terminal_line(self._detail)})" if self._detail else ""
         width = shutil.get_terminal_size().columns - 1
         ended = self._terminal and 0 < total <= done  # what is said next begins on a clean line
         self._stream.write(f"\r{text[:width]}\x1b[K" if self._terminal else f"{text}\n")
@@ -87,7 +89,7 @@ class Working:
         began = time.monotonic()
         while not self._ended.wait(1.0):
             width = shutil.get_terminal_size().columns - 1
-            text = f"{self._label} ... {time.monotonic() - began:.0f} s"
+            text = f"{terminal_line(self._label)} ... {time.monotonic() - began:.0f} s"
             self._stream.write(f"\r{text[:width]}\x1b[K")
             self._stream.flush()
 

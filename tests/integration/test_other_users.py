@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hpcmod.catalogue.store import open_catalogue, render_catalogue
 from tests.corpus import make_random
 from tests.registry import Registry
 from tests.stack import CHECKOUT
@@ -160,3 +162,81 @@ def test_a_fifo_of_another_member_hangs_nobody(users: Users, home: Path, name: s
     for words in (("ls",), ("info", "Toy/1.0"), ("catalogue", "verify")):
         done = hpcmod(home, *words, HPCMOD_CATALOGUE=str(shop.directory))
         assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def shop(users: Users) -> Path:
+    """A catalogue of alice's that her team may change."""
+    shop = make_shop(users.shared_directory("shared") / "shop", "Toy/1.0")
+    root = shop.directory
+    users.sh("root", f"chgrp -R 20 '{root}'; chmod -R g+w '{root}'; find '{root}' -type d -exec chmod 2775 {{}} +")
+    shop = replace(open_catalogue(root), mode=0o2775)
+    (root / "catalogue.json").write_text(render_catalogue(shop))
+    return root
+
+
+@pytest.fixture
+def diary(users: Users, home: Path) -> Path:
+    """A private file, and directories of alice's, in a directory that her team may write: others can rename them."""
+    place = users.shared_directory("together")
+    (place / "diary").write_text("secret")
+    (place / "diary").chmod(0o600)
+    (place / "data/mine").mkdir(parents=True)
+    (place / "data/closed").mkdir(mode=0o700)
+    (place / "data/closed/diary").write_text("secret")
+    (place / "data/mine/thesis.txt").write_text("text")
+    (place / "data/mine").chmod(0o755)
+    users.sh(
+        "root", f"chgrp 20 '{place}/data'; chmod 2775 '{place}/data'; touch -h -d @0 '{place}'/data/* '{place}/data'"
+    )
+    return place
+
+
+def test_fix_modes_opens_no_private_file_that_a_member_renamed(
+    users: Users, home: Path, shop: Path, diary: Path
+) -> None:
+    for name, at in (("diary", "images/x.sif"), ("data", "software/data")):
+        users.sh("mallory", f"mv '{diary}/{name}' '{shop}/{at}'")
+    users.sh("mallory", f"ln -s '{home}' '{shop}/images/link'")
+    (shop / "images/Toy-1.0.sif").chmod(0o600)
+    (shop / "software/Toy/1.0").chmod(0o700)
+    (shop / "records/Toy").chmod(0o755)
+    done = hpcmod(home, "catalogue", "verify", "--fix-modes", HPCMOD_CATALOGUE=str(shop))
+    assert "images/x.sif" in done.stdout + done.stderr
+    for path in ("images/x.sif", "software/data/closed/diary"):
+        assert users.run("mallory", "cat", shop / path, check=False).returncode != 0
+    assert users.run("mallory", "touch", shop / "software/data/mine/x", check=False).returncode != 0
+    assert (home.stat().st_mode & 0o777) == 0o700
+    ours = ("images/Toy-1.0.sif", "software/Toy/1.0", "records/Toy")
+    assert [(shop / path).stat().st_mode & 0o777 for path in ours] == [0o664, 0o775, 0o775]
+
+
+def test_gc_removes_nothing_that_the_member_who_renamed_it_could_not(
+    users: Users, home: Path, shop: Path, diary: Path
+) -> None:
+    users.sh("mallory", f"mv '{diary}/data' '{shop}/software/data'")
+    (shop / "software/Old/1").mkdir(parents=True)
+    (shop / "software/Old/1/run").touch()
+    old = f"'{shop}/software/Old'"
+    users.sh("root", f"chgrp -R 20 {old}; chmod 2775 {old} {old}/1; touch -d @0 {old}/1")
+    done = hpcmod(home, "gc", HPCMOD_CATALOGUE=str(shop))
+    assert (done.returncode, "software/data/mine" in done.stdout) == (0, True), done.stderr
+    assert (shop / "software/data/mine/thesis.txt").read_text() == "text"
+    assert not (shop / "software/Old/1").exists()
+
+
+@pytest.mark.parametrize("mark", ["copied", "moved"])
+def test_docs_replaces_no_directory_that_a_member_renamed(
+    users: Users, home: Path, shop: Path, diary: Path, mark: str
+) -> None:
+    pages = diary / "www"
+    assert hpcmod(home, "docs", pages, HPCMOD_CATALOGUE=str(shop)).returncode == 0
+    assert hpcmod(home, "docs", pages, HPCMOD_CATALOGUE=str(shop)).returncode == 0
+    if mark == "moved":
+        users.sh("root", f"chgrp 20 '{pages}'; chmod 2775 '{pages}'")
+    users.sh("mallory", f"{'cp' if mark == 'copied' else 'mv'} '{pages}/.hpcmod-docs' '{diary}/data/'")
+    users.sh("mallory", f"cd '{diary}'; mv www former; mv data www")
+    done = hpcmod(home, "docs", pages, HPCMOD_CATALOGUE=str(shop))
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert (pages / "mine/thesis.txt").read_text() == "text"
+    assert not (pages / "index.html").exists()

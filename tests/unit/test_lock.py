@@ -445,3 +445,34 @@ def test_tidying_leaves_a_lock_that_is_held(path: Path) -> None:
     with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
         tidy(path)
         assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
+
+
+def test_a_directory_of_locks_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/locks").symlink_to(tmp_path / "home")
+    path = tmp_path / "shared/locks/x"
+    with (
+        pytest.raises(OSError, match="symbolic link"),
+        hold(path, limit=None, tell=print, on_stale=lambda: None, below=tmp_path / "shared"),
+    ):
+        pass
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_a_lock_stays_where_it_was_taken_while_its_directory_is_exchanged(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    path = tmp_path / "shared/locks/x"
+    (tmp_path / "shared").mkdir()
+    with hold(path, limit=None, tell=print, on_stale=lambda: None, below=tmp_path / "shared"):
+        assert read_holder(path) is not None
+        with (
+            pytest.raises(BusyError, match=re.escape(f"{path} is held by")),
+            hold(path, limit=0.0, tell=print, on_stale=lambda: None, below=tmp_path / "shared"),
+        ):
+            pass
+        path.parent.rename(tmp_path / "shared/former")
+        path.parent.symlink_to(tmp_path / "home")
+        (tmp_path / "home/x").write_text("text")
+    assert (tmp_path / "home/x").read_text() == "text"
+    assert list((tmp_path / "shared/former").iterdir()) == []

@@ -156,3 +156,15 @@ def test_work_without_known_progress_says_so_on_a_terminal_only(monkeypatch: pyt
 )
 def test_the_unit_fits_the_size(done: int, total: int, text: str) -> None:
     assert render_progress(done, total, 1.0) == text
+
+
+def test_names_of_others_are_cleaned_of_control_characters(clock: Clock) -> None:
+    stream = Terminal()
+    with ProgressLine("a\x1b]0;x\x07\u202e", stream) as line:
+        line.note("b\n\x1b[2J")
+        clock.now += 1
+        line(1, 2)
+    shown = stream.getvalue().replace("\x1b[K", "")
+    assert "a?]0;x??: " in shown
+    assert "(b??[2J)" in shown
+    assert not set("\x1b\x07\n") & set(shown)

@@ -61,6 +61,7 @@ def changing(catalogue: Catalogue, actor: Actor) -> Iterator[None]:
             limit=None,
             tell=actor.tell,
             on_stale=lambda: _clear(catalogue),
+            below=catalogue.directory,
         ),
     ):
         _finish_pending(catalogue, actor)

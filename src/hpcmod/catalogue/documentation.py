@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 
@@ -16,8 +16,12 @@ from hpcmod.catalogue.index import release_key
 from hpcmod.catalogue.renderings.kept import read_module, software_of
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.fs.ownership import others_may_change, others_may_replace
+from hpcmod.fs.reading import read_whole
+from hpcmod.fs.removal import find_closed
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.fs.tree import Tree, write_file
 from hpcmod.lock import hold, tidy
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.advisory import Advisory
@@ -44,7 +48,10 @@ from hpcmod.render.page import Documentation, render_html, render_markdown
 from hpcmod.resources import module_templates, page_files
 
 MARK = ".hpcmod-docs"
-"""A file in each directory of documentation, without which none is replaced."""
+"""A file in each directory of documentation that lists its pages; `hpcmod docs` replaces nothing else."""
+
+_MARK_LINE = "hpcmod docs replaces this directory whole, which holds these files:"
+_MARK_LIMIT = 64 << 20  # bytes
 
 _PLACEHOLDERS = {"time": "01:00:00"}
 """Values of options of sbatch in an example; others are the option's name in capitals."""
@@ -223,21 +230,55 @@ def write_documentation(
     Raises
     ------
     BadInputError
-        If the directory is not empty.
+        If the directory is not empty, or holds more than the pages that `hpcmod docs` wrote.
     """
     final = Path(os.path.realpath(directory))  # a link that a web server knows stays a link
     if final.exists() and not (final.is_dir() and ((final / MARK).is_file() or not any(final.iterdir()))):
         raise BadInputError(f"{final}: directory is not empty", "Name an empty directory, or a new one.")
-    count = 0
-    with _alone(final, tell), replacing_directory(final) as partial:
+    names = []
+    with _alone(final, tell), replacing_directory(final, partial(_check_pages, final)) as new:
         for name, text in _files(documentation):
-            path = partial / name
+            path = new / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            count += 1
+            names.append(name)
             tick(1)
-        (partial / MARK).write_text("hpcmod docs replaces this directory whole.\n", encoding="utf-8")
-    return count
+        write_file(new / MARK, "".join(f"{line}\n" for line in (_MARK_LINE, *sorted(names))))
+    return len(names)
+
+
+def _check_pages(final: Path, old: Path) -> None:
+    """Check that a former documentation holds its pages only, before it is removed.
+
+    Others who may write the directory above can rename anything to its name, with a copy of the mark in it.
+
+    Raises
+    ------
+    BadInputError
+        If it holds another file, or the mark is not this user's.
+    """
+    if not any(old.iterdir()):
+        return
+    lines, is_ours = _read_mark(old)
+    cure = f"Look at what is in it. If it is not needed: rm -r {final}"
+    if not is_ours and find_closed(old, final.parent.stat().st_gid):
+        raise BadInputError(f"{final}: not documentation that you wrote, and others cannot remove it", cure)
+    if lines[0] != _MARK_LINE:  # of an older hpcmod, which listed no pages
+        if others_may_replace(final):
+            raise BadInputError(f"{final}: {MARK} in it does not list the pages, and others may write there", cure)
+        return
+    known = {MARK, *lines[1:]}
+    for place, _, files in os.walk(old):
+        for name in (str(Path(place, one).relative_to(old)) for one in files):
+            if name not in known:
+                raise BadInputError(f"{final}: {name} is not a page that hpcmod docs wrote", cure)
+
+
+def _read_mark(old: Path) -> tuple[list[str], bool]:
+    """Return the lines of the mark, and whether this user alone may write it."""
+    with Tree(old).open_file(MARK) as file:
+        lines = read_whole(file, old / MARK, _MARK_LIMIT).decode(errors="surrogateescape").splitlines()
+        return lines or [""], not others_may_change(os.fstat(file.fileno()))
 
 
 @contextmanager

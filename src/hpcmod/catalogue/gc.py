@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.renderings.kept import rendering_name, software_of
+from hpcmod.catalogue.sharing import find_private
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
 from hpcmod.catalogue.storage.usage import read_counts
 from hpcmod.catalogue.store import Catalogue
@@ -37,7 +38,9 @@ class Unused:
     size: int
     """Bytes on disk; 0: not counted."""
     remove: bool
-    """Whether `gc` removes it; what is published is only reported."""
+    """Whether `gc` removes it; what is published, or may be somebody's own, is only reported."""
+    private: str = ""
+    """A directory that only its owner may change, for which it is not removed."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Un
         if record.state == "retired" and old and (use is None or idle):
             for path in (catalogue.images / record.sif, software_of(catalogue, record)):
                 if path.exists():
-                    yield Unused(_name(catalogue, path), f"of {record.module}, which is retired", _size(path), True)
+                    yield _removable(catalogue, path, f"of {record.module}, which is retired")
         elif use and idle and record.state != "retired":
             yield Unused(record.module, _describe(use), record.size, False)
 
@@ -109,7 +112,7 @@ def _find_leftovers(
     found += [path for path in _children(catalogue.code) if path not in needed]
     for path in found:
         if now - path.lstat().st_mtime > days * _DAY and not _is_being_published(catalogue, path):
-            yield Unused(_name(catalogue, path), "belongs to no container", _size(path), True)
+            yield _removable(catalogue, path, "belongs to no container")
 
 
 def _find_former(
@@ -118,7 +121,13 @@ def _find_former(
     """Find a rendering that a refresh replaced, and that nobody will want back."""
     replaced = catalogue.record_path(record.name, record.version).stat().st_mtime
     if now - max(replaced, path.lstat().st_mtime) > days * _DAY:
-        yield Unused(_name(catalogue, path), f"a former rendering of {record.module}", _size(path), True)
+        yield _removable(catalogue, path, f"a former rendering of {record.module}")
+
+
+def _removable(catalogue: Catalogue, path: Path, why: str) -> Unused:
+    private = find_private(catalogue, path)
+    named = _name(catalogue, private) if private else ""
+    return Unused(_name(catalogue, path), why, _size(path), not private, named)
 
 
 def _children(place: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -107,7 +108,8 @@ def _alone(stage: Stage, candidate: Candidate, actor: Actor) -> Iterator[None]:
     with ExitStack() as held:
         for lock in locks:
             held.callback(tidy, lock)
-            held.enter_context(hold(lock, limit=None, tell=actor.tell, on_stale=lambda: None))
+            below = stage.catalogue.directory
+            held.enter_context(hold(lock, limit=None, tell=actor.tell, on_stale=lambda: None, below=below))
         yield
 
 
@@ -146,6 +148,7 @@ def _install_and_check(
     stage: Stage, candidate: Candidate, request: Request, context: PublishContext
 ) -> CatalogueRecord:
     stage.clear()
+    began = time.time()
     got = _bring(stage.catalogue, candidate, context)
     site = context.machine.site.name
     untried = make_record(candidate, read_facts(got.path), got.provenance, site=site)
@@ -158,7 +161,8 @@ def _install_and_check(
     named = str(Path(profile).absolute()) if is_profile_file(profile) else profile
     with context.working(f"installing {record.module}"):
         install_staged(stage, easyconfig, profile=named, site=site, environ=context.eb_environment)
-    set_modes(stage.catalogue, (stage.software, got.path, sidecar(got.path)))  # `eb` leaves the publisher's own group
+    places = (stage.software, got.path, sidecar(got.path))
+    set_modes(stage.catalogue, places, since=began)  # `eb` leaves the publisher's own group
     return replace(record, checks=tuple(_try(stage, record, request, context)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import grp
 import os
 import stat
@@ -12,11 +13,13 @@ from pathlib import Path
 
 from hpcmod.catalogue.store import CATALOGUE, Catalogue, render_catalogue
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.fs.removal import find_closed, is_open_to
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree, write_file
 
 _ALL_MAY_READ = 0o755
 _GROUP_MAY_WRITE = 0o020
+_OTHERS_MAY_WRITE = 0o022
 _SETGID = 0o2000
 
 
@@ -113,6 +116,90 @@ def group_may_write(root: Path) -> bool:
     return bool(root.stat().st_mode & _GROUP_MAY_WRITE)
 
 
+def removal_group(catalogue: Catalogue, path: Path) -> int | None:
+    """Return the group that must be able to remove what is at a path, for this user to remove it.
+
+    None if nobody but this user, root and the catalogue's owner could have put it there. Anybody else who may write a
+    directory above it can rename another user's directory to the path, also one that they cannot read or empty.
+    """
+    root = catalogue.directory.stat()
+    trusted = (0, os.geteuid(), root.st_uid)
+    below = path.relative_to(catalogue.directory).parents
+    for place in (catalogue.directory / one for one in below):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            status = place.lstat()
+            if status.st_uid not in trusted or status.st_mode & _OTHERS_MAY_WRITE:
+                return root.st_gid
+    return None
+
+
+def find_private(catalogue: Catalogue, path: Path) -> Path | None:
+    """Return a directory at, in or above a path that may be somebody's own; None if all of it can be removed safely."""
+    group = removal_group(catalogue, path)
+    if group is None:
+        return None
+    if path.parent != catalogue.directory and not is_open_to(path.parent.lstat(), group):
+        return path.parent
+    return find_closed(path, group)
+
+
+def check_replaceable(catalogue: Catalogue, path: Path, old: Path | None = None) -> None:
+    """Check that a directory can be replaced without removing what may be somebody's own.
+
+    Parameters
+    ----------
+    path
+        Its place in the catalogue.
+    old
+        Where it is meanwhile.
+
+    Raises
+    ------
+    LackingError
+        If a directory in it can be changed only by its owner, although others could have put it there; if it is
+        reached through a symbolic link, or is one.
+    """
+    check_no_links(catalogue, [path])
+    group = removal_group(catalogue, path)
+    private = None if group is None else find_closed(old or path, group)
+    if private:
+        below = private.relative_to(old or path)
+        raise LackingError(
+            f"{path / below}: only {_owner_of(private)} may change this directory, so it may not be the catalogue's",
+            f"Move it to where it belongs, or remove it: rm -r {path}",
+        )
+
+
+def check_no_links(catalogue: Catalogue, paths: Iterable[Path]) -> None:
+    """Check that paths of a catalogue do not lead out of it: other programs follow links where we do not.
+
+    Raises
+    ------
+    LackingError
+        With the first path that is a symbolic link or below one.
+    """
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            try:
+                is_link = stat.S_ISLNK(catalogue.tree.status(path).st_mode)
+            except OSError as err:
+                is_link = err.errno == errno.ELOOP
+                if not is_link:
+                    raise
+            if is_link:
+                raise LackingError(
+                    f"{path} is a symbolic link or below one, which could lead anywhere",
+                    f"See who made it: ls -ld {path}. Mount or move the directory there instead of linking it.",
+                )
+
+
+def _owner_of(path: Path) -> str:
+    try:
+        return path.owner()
+    except KeyError:
+        return f"user {path.lstat().st_uid}"
+
+
 def check_writable(catalogue: Catalogue) -> None:
     """Refuse a user who may not change a catalogue, before anything is tried.
 
@@ -126,6 +213,8 @@ def check_writable(catalogue: Catalogue) -> None:
             f"the catalogue {catalogue.directory} is an unfinished copy of {catalogue.moving_from}",
             f"Finish it: hpcmod catalogue move --catalogue {catalogue.moving_from} {catalogue.directory}",
         )
+    places = ("images", "software", "kept", "modules", "modules/all", "modules/.code", "easyconfigs", "records")
+    check_no_links(catalogue, [catalogue.directory / name for name in (*places, "notices", ".locks", ".trash")])
     if catalogue.moved_to:
         raise LackingError(
             f"the catalogue {catalogue.directory} was moved to {catalogue.moved_to}",

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hpcmod.catalogue.renderings.kept import (
@@ -17,7 +18,7 @@ from hpcmod.catalogue.renderings.kept import (
     installed_files,
     render_kept_files,
 )
-from hpcmod.catalogue.sharing import file_mode, group_may_write
+from hpcmod.catalogue.sharing import check_no_links, check_replaceable, file_mode, group_may_write, removal_group
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.visible import remove_code
 from hpcmod.errors import BusyError, CheckFailedError, LackingError
@@ -98,10 +99,12 @@ class Stage:
 
     def discard(self) -> None:
         """Remove all that was put in place, and the directory."""
-        remove_code(self.catalogue, self.name, self.version)
-        for place in (self.kept, self.software, self.directory):
+        with contextlib.suppress(OSError):  # gc tells of what is left
+            remove_code(self.catalogue, self.name, self.version)
+        self.remove()
+        for place in (self.kept, self.software):
             with contextlib.suppress(OSError):
-                remove_path(place)
+                self.catalogue.tree.remove_all(place, open_to=removal_group(self.catalogue, place))
         for name in (self.kept.parent, self.software.parent):
             with contextlib.suppress(OSError):  # it has other versions
                 name.rmdir()
@@ -151,7 +154,10 @@ def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, e
     CheckFailedError
         If `eb` failed, with what it said.
     """
-    remove_path(stage.software / "easybuild")  # another admin's log files, which `eb` would write over
+    check_replaceable(stage.catalogue, stage.software)  # `eb` removes it
+    stage.catalogue.tree.remove_all(
+        stage.software / "easybuild"
+    )  # another admin's log files, which `eb` would write over
     ours = stage.directory / "site.toml"
     # the image is in the catalogue already: one file with two names, not two files
     text = f'name = {_toml(site)}\nextends = {_toml(profile)}\n[images]\ninstall_mode = "link"\n'
@@ -192,6 +198,7 @@ def _keep(stage: Stage, easyconfig: Path) -> None:
 def place_kept(stage: Stage) -> None:
     """Put what is kept where the catalogue looks for it, within `changing`: nobody else looks there."""
     mode = file_mode(stage.catalogue.directory)
-    with replacing_directory(stage.kept) as new:
+    check_no_links(stage.catalogue, [stage.kept])
+    with replacing_directory(stage.kept, partial(check_replaceable, stage.catalogue, stage.kept)) as new:
         for path in (stage.directory / _KEPT).iterdir():
             write_file(new / path.name, path.read_text(encoding="utf-8"), mode=mode)

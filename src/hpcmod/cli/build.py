@@ -243,6 +243,7 @@ def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
 def _options(given: Mapping[str, Any]) -> BuildOptions:
     from hpcmod.image.build import BuildOptions
     from hpcmod.image.settings import parse_compression
+    from hpcmod.image.web.repository import Access
 
     site = machine.find_machine(None, os.environ, flag=given["site"]).site
     return BuildOptions(
@@ -250,6 +251,8 @@ def _options(given: Mapping[str, Any]) -> BuildOptions:
         tool=f"hpcmod {hpcmod.__version__}",
         engine=given["engine"],
         conversion=parse_compression(given["compression"] or site.compression),
+        policy=site.trust,
+        access=Access(announce=tell),
         replace=given["force"],
         tell=tell,
     )

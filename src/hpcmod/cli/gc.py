@@ -55,5 +55,8 @@ def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool,
 
 
 def _make_row(one: Unused, *, dry_run: bool) -> tuple[str, str, str, str]:
+    if one.private:
+        why = f"{one.why}, but only its owner may change {one.private}: remove it by hand if it is not needed"
+        return "not removed", one.what, format_size(one.size) if one.size else "0 B", why
     action = ("would remove" if dry_run else "removed") if one.remove else "hardly used"
     return action, one.what, format_size(one.size) if one.size else "0 B", one.why

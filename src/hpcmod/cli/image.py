@@ -48,7 +48,7 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
             "--max-memory",
             type=click.IntRange(1),
             metavar="MB",
-            help="Memory for the files of a converted image (default: 400).",
+            help="Memory for the files of a converted image (default: 750).",
         ),
         click.option("--allow-http", is_flag=True, help="Ask servers over plain http too, where https does not work."),
         click.option("--force", is_flag=True, help="Replace a file that is there."),

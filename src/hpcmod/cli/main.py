@@ -19,6 +19,7 @@ from hpcmod.cli.output import print_data, print_message, tell
 from hpcmod.cli.verbs import VERBS
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.log import Command, logging_to, read_settings
+from hpcmod.render.quote import terminal
 
 _LOG = logging.getLogger(__name__)
 
@@ -76,10 +77,19 @@ class _Verbs(click.Group):
             sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
 
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Read the command line; what is wrong with it is told without the control characters that it may hold."""
+        try:
+            return super().make_context(*args, **options)
+        except click.ClickException as fault:
+            raise _cleaned(fault) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Print an HpcmodError as one message with its cure, and exit with its code."""
         try:
             return super().invoke(ctx)
+        except click.ClickException as fault:
+            raise _cleaned(fault) from None
         except BrokenPipeError:  # `hpcmod ... | head`: click ends in silence, as others do
             raise
         except (HpcmodError, OSError) as fault:
@@ -95,6 +105,13 @@ class _Verbs(click.Group):
 
 def _explained(fault: HpcmodError | OSError) -> HpcmodError:
     return explain_os_error(fault) if isinstance(fault, OSError) else fault
+
+
+def _cleaned(fault: click.ClickException) -> click.ClickException:
+    fault.message = terminal(fault.message)  # type: ignore[misc]
+    if isinstance(fault, click.FileError):
+        fault.ui_filename = terminal(fault.ui_filename)  # type: ignore[misc]
+    return fault
 
 
 _AS_JSON = "as JSON"

@@ -11,8 +11,14 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 250  # levels, each of which takes an open file: processes may have 1,024
 
 
-def remove_path(path: Path | str) -> None:
+def remove_path(path: Path | str, *, open_to: int | None = None) -> None:
     """Remove what has a name, whatever it is; nothing happens if there is nothing.
+
+    Parameters
+    ----------
+    open_to
+        Empty only directories that this group, or everybody, may write. Whoever may write a shared directory can
+        rename another user's private directory into it: this way nothing goes that they could not remove themselves.
 
     Raises
     ------
@@ -25,7 +31,7 @@ def remove_path(path: Path | str) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     try:
-        remove_at(place, name)
+        remove_at(place, name, open_to=open_to)
     finally:
         os.close(place)
 
@@ -38,21 +44,45 @@ def prune(directory: Path) -> None:
         return
 
 
-def remove_at(directory: int, name: str) -> None:
+def remove_at(directory: int, name: str, *, open_to: int | None = None) -> None:
     """Remove what has a name in an open directory, as `remove_path` does."""
-    _remove(directory, name, _DEEPEST)
+    _remove(directory, name, _DEEPEST, open_to)
 
 
 def empty(directory: int) -> None:
     """Remove all that is in an open directory, whatever its name is now."""
-    _remove_all(directory, _DEEPEST)
+    _remove_all(directory, _DEEPEST, None)
 
 
-def _remove(directory: int, name: str, levels: int) -> None:
+def find_closed(path: Path | str, group: int) -> Path | None:
+    """Return the first directory at or below a path that `remove` does not empty for this group; None if there is none.
+
+    Raises
+    ------
+    OSError
+        If a directory cannot be read.
+    """
+    path = Path(path)
+    if path.is_symlink() or not path.is_dir():
+        return None
+    if not is_open_to(path.lstat(), group):
+        return path
+    with os.scandir(path) as found:
+        below = sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
+    return next(filter(None, (find_closed(path / name, group) for name in below)), None)
+
+
+def is_open_to(status: os.stat_result, group: int) -> bool:
+    """Return whether all of a group may remove what is in a directory, whoever owns it."""
+    by_group = status.st_gid == group and status.st_mode & stat.S_IWGRP
+    return bool((by_group or status.st_mode & stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX)
+
+
+def _remove(directory: int, name: str, levels: int, open_to: int | None) -> None:
     try:
         is_directory = stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
         if is_directory:
-            _empty(directory, name, levels)
+            _empty(directory, name, levels, open_to)
             os.rmdir(name, dir_fd=directory)
         else:
             os.unlink(name, dir_fd=directory)
@@ -60,21 +90,23 @@ def _remove(directory: int, name: str, levels: int) -> None:
         return
 
 
-def _empty(directory: int, name: str, levels: int) -> None:
+def _empty(directory: int, name: str, levels: int, open_to: int | None) -> None:
     if not levels:
         raise OSError(errno.ENAMETOOLONG, "is nested too deeply, remove it with rm -r", name)
     inside = os.open(name, _DIRECTORY, dir_fd=directory)
     try:
-        _remove_all(inside, levels - 1)
+        if open_to is not None and not is_open_to(os.fstat(inside), open_to) and os.listdir(inside):
+            raise OSError(errno.EPERM, "only its owner may change this directory, it may be somebody's own", name)
+        _remove_all(inside, levels - 1, open_to)
     finally:
         os.close(inside)
 
 
-def _remove_all(directory: int, levels: int) -> None:
+def _remove_all(directory: int, levels: int, open_to: int | None) -> None:
     fault: OSError | None = None
     for name in os.listdir(directory):
         try:
-            _remove(directory, name, levels)
+            _remove(directory, name, levels, open_to)
         except OSError as err:
             fault = fault or err
     if fault:

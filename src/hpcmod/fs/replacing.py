@@ -7,8 +7,10 @@ import ctypes
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError
@@ -81,8 +83,20 @@ def replacing(final: Path | str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def replacing_directory(final: Path | str) -> Iterator[Path]:
+def replacing_directory(final: Path | str, check_old: Callable[[Path], None] | None = None) -> Iterator[Path]:
     """Yield a new directory; what the block leaves there becomes the final one whole, unless the block raises.
+
+    Parameters
+    ----------
+    check_old
+        Called with the path of the former directory, where nobody else can reach it any more, before it is removed.
+        If it raises, the former directory gets its name back. Whoever may write the parent directory can give the final
+        name to a directory of somebody else's, so without a check only an empty one is replaced.
+
+    Raises
+    ------
+    OSError
+        ENOTEMPTY if there is a former directory that is not empty, and nothing checks it.
 
     Notes
     -----
@@ -96,9 +110,27 @@ def replacing_directory(final: Path | str) -> Iterator[Path]:
         target = made.beside / made.final.name
         if not os.path.lexists(target):
             made.put()
-        elif not _exchange(made.path, target):
-            target.rename(made.directory / "old")
-            made.put()
+        else:
+            _put_over(made, target, check_old or partial(_check_empty, made.final))
+
+
+def _put_over(made: Scratch, target: Path, check_old: Callable[[Path], None]) -> None:
+    old = made.path if _exchange(made.path, target) else made.directory / "old"
+    if old != made.path:
+        target.rename(old)
+        made.put()
+    try:
+        check_old(old)
+    except BaseException:
+        if not _exchange(old, target):
+            target.rename(made.directory / "new")
+            old.rename(target)
+        raise
+
+
+def _check_empty(final: Path, old: Path) -> None:
+    if not stat.S_ISDIR(old.lstat().st_mode) or os.listdir(old):
+        raise OSError(errno.ENOTEMPTY, "exists and is not empty", str(final))
 
 
 def _open_private(place: int, name: str, *, reuse: bool) -> int:

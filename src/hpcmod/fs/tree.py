@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from hpcmod.fs.beneath import open_beneath
 from hpcmod.fs.reading import as_regular_file, read_whole
-from hpcmod.fs.removal import remove_at
+from hpcmod.fs.removal import is_open_to, remove_at
 from hpcmod.fs.temporary import temporary_name
 
 _HANDLE = os.O_PATH | os.O_CLOEXEC  # a place in the tree, nothing is read or written through it
@@ -102,18 +102,25 @@ class Tree:
         finally:
             os.close(handle)
 
-    def rename(self, old: Path | str, new: Path | str) -> None:
-        """Rename within the tree, over what has the new name, as `os.replace` does."""
+    def rename(self, old: Path | str, new: Path | str, *, open_to: int | None = None) -> None:
+        """Rename within the tree, over what has the new name, as `os.replace` does.
+
+        Parameters
+        ----------
+        open_to
+            Fail unless this group, or everybody, may rename what is in the old directory.
+        """
         with self.parent(old) as (source, before), self.parent(new) as (target, after):
+            if open_to is not None and not is_open_to(os.fstat(source), open_to):
+                raise OSError(errno.EPERM, "only its owner may change its directory, it may be somebody's own")
             os.replace(before, after, src_dir_fd=source, dst_dir_fd=target)
 
     def remove(self, path: Path | str) -> None:
-        """Remove a file, a link, or a directory with all that is in it; nothing happens if there is nothing."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (place, name):
-            remove_at(place, name)
+        """Remove a file, a link or an empty directory; nothing happens if there is nothing.
 
-    def clear(self, path: Path | str) -> None:
-        """Free the name of a file: remove what has it; a directory that is not empty is renamed out of the way."""
+        A directory with something in it is renamed out of the way: where a file is expected, somebody else put the
+        directory there, and what is in it may be anybody's.
+        """
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (place, name):
             if not stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
                 os.unlink(name, dir_fd=place)
@@ -122,6 +129,11 @@ class Tree:
                 os.rmdir(name, dir_fd=place)
             except OSError:  # what is in a directory that somebody put there may be anybody's
                 os.rename(name, temporary_name(name), src_dir_fd=place, dst_dir_fd=place)
+
+    def remove_all(self, path: Path | str, *, open_to: int | None = None) -> None:
+        """Remove what has a name with all that is in it, as `remove_path` does; nothing happens if there is nothing."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (place, name):
+            remove_at(place, name, open_to=open_to)
 
     @contextlib.contextmanager
     def parent(self, path: Path | str) -> Iterator[tuple[int, str]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.fs.replacing import Scratch, scratch
 from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.image.base_trust import verify_bases
 from hpcmod.image.build_context import write_context
 from hpcmod.image.build_labels import measure_labels
 from hpcmod.image.convert import ConvertOptions, convert
@@ -38,9 +39,13 @@ from hpcmod.image.provenance import (
 )
 from hpcmod.image.sif import check_sif, read_sif
 from hpcmod.image.sif_labels import add_labels, read_labels
+from hpcmod.image.web.repository import Access
 from hpcmod.lock import hold, tidy
 from hpcmod.model.recipes.build_plan import BuildPlan
 from hpcmod.model.reference import OCI_KINDS, ImageReference
+from hpcmod.model.trust import ANYTHING, TrustPolicy
+
+_ANYONE = Access()
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,6 +68,10 @@ class BuildOptions:
     engine: str | Engine | None = None
     """The engine to build with, or its name; None for the first that works."""
     conversion: ConvertOptions = field(default_factory=ConvertOptions)
+    policy: TrustPolicy = ANYTHING
+    """What the base image must satisfy."""
+    access: Access = _ANYONE
+    """How the signature of a base image is fetched."""
     replace: bool = False
     """Whether a file that is there, and was built from something else, may be replaced."""
     tell: Callable[[str], None] = lambda _: None
@@ -202,7 +211,9 @@ class _Build:
         return asked
 
     def _check_base(self) -> None:
-        """Refuse a base that is not there, and what will not fit, before anything is begun."""
+        """Refuse a base that is missing or not trusted, and what will not fit, before anything is begun."""
+        options = self._options
+        verify_bases(self._plan, options.policy, access=options.access, environ=options.environ)
         unpacked = _unpacked_size(self._base, self._plan.architecture) if self._base else 0
         within = 2 * unpacked + sum(_size_below(Path(path)) for path, _ in self._plan.inputs)
         check_room(

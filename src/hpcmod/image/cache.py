@@ -116,7 +116,8 @@ class Cache:
     ) -> Iterator[bool]:
         """Hold the right to fetch or remove a blob; see `hpcmod.lock.hold`."""
         self.prepare()
-        lock = hold(self._lock(digest), limit=limit, tell=tell, on_stale=_say_nothing, on_wait=on_wait)
+        path, below = self._lock(digest), self.directory
+        lock = hold(path, limit=limit, tell=tell, on_stale=_say_nothing, on_wait=on_wait, below=below)
         with contextlib.ExitStack() as held:
             try:
                 waited = held.enter_context(lock)
@@ -171,7 +172,7 @@ class Cache:
         try:
             found = self._open_usable(path)
             if found is None:
-                self.tree.clear(path)
+                self.tree.remove(path)
                 found = self.tree.open(path, _NEW, 0o600)
             with contextlib.suppress(PermissionError):  # another user's
                 os.fchmod(found, 0o600 | (self.directory.stat().st_mode & 0o060 if self.shared else 0))
@@ -210,13 +211,13 @@ class Cache:
         with contextlib.suppress(IsADirectoryError):
             self.tree.rename(partial, path)
             return path
-        self.tree.clear(path)
+        self.tree.remove(path)
         self.tree.rename(partial, path)
         return path
 
     def discard_partial(self, digest: str) -> None:
         """Remove what there is of a blob that is not whole; only while its lock is held."""
-        self.tree.clear(self.partial(digest))
+        self.tree.remove(self.partial(digest))
 
     def store(self, digest: str, content: bytes) -> None:
         """Put a small blob there that is in memory, and verified, already."""
@@ -251,7 +252,7 @@ class Cache:
         path = self.path(digest)
         try:
             size = self.tree.status(path).st_size
-            self.tree.clear(path)
+            self.tree.remove(path)
         except (FileNotFoundError, NotADirectoryError):
             return 0
         except OSError as err:

@@ -15,7 +15,7 @@ from pathlib import Path
 from hpcmod.errors import BadInputError
 from hpcmod.fs.replacing import replacing
 from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import write_file
+from hpcmod.fs.tree import Tree, write_file
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.provenance import Provenance
@@ -200,11 +200,11 @@ def _copy(
 def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> tuple[str, ...]:
     """Write run scripts and wrappers, make the user layer if there is none; return the files, relative to the root."""
     root = Path(plan.spec.root)
+    tree = Tree(root)
     written = []
     for name, text in make_scripts(plan, templates):
-        path = root / name
-        path.parent.mkdir(exist_ok=True)
-        write_file(path, text, mode=0o755)
+        tree.make_directory(Path(name).parent)
+        tree.write(name, text, mode=0o755)
         written.append(name)
     if plan.user_layer:
         user_layer.make(plan.user_layer)
@@ -233,7 +233,7 @@ def _remove_disowned(root: Path, owned: set[str]) -> None:
     for name in set(read_record(root).get("files", ())) - owned:
         directory, _, file = name.partition("/")
         if directory in ("bin", "libexec", "runscripts") and file not in ("", "..") and "/" not in file:
-            (root / name).unlink(missing_ok=True)
+            Tree(root).remove(name)
 
 
 def recorded_source(root: Path) -> str:

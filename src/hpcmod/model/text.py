@@ -1,4 +1,4 @@
-"""Text that goes into an environment: no control characters."""
+"""Text without control characters: for an environment, and for a terminal."""
 
 from __future__ import annotations
 
@@ -24,3 +24,16 @@ def check_plain(text: str, what: str) -> str:
     if _CONTROL.search(text):
         raise BadInputError(f"{what} {text!r} holds a control character", "Take it out: no line ends, no tabs.")
     return text
+
+
+def terminal(text: str) -> str:
+    """Make text fit for a terminal: control characters become `?`, except line ends and tabs.
+
+    So do the characters that change the direction of the text after them: they make words read as others.
+    """
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]", "?", text)
+
+
+def terminal_line(text: str) -> str:
+    """Make text fit for one line of a terminal: line ends become `?` too."""
+    return terminal(text).replace("\n", "?")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.text import terminal as terminal
+from hpcmod.model.text import terminal_line as terminal_line
 
 _LUA_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _TCL_ESCAPES = {**{char: f"\\{char}" for char in '\\"$[]{}'}, "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -29,19 +31,6 @@ def sh_word(text: str) -> str:
 def sh_comment(text: str) -> str:
     """Make text fit for the rest of a comment line of a shell: line ends and other control characters become `?`."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", "?", _checked(text))
-
-
-def terminal(text: str) -> str:
-    """Make text fit for a terminal: control characters become `?`, except line ends and tabs.
-
-    So do the characters that change the direction of the text after them: they make words read as others.
-    """
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]", "?", text)
-
-
-def terminal_line(text: str) -> str:
-    """Make text fit for one line of a terminal: line ends become `?` too."""
-    return terminal(text).replace("\n", "?")
 
 
 def lua(text: str) -> str:

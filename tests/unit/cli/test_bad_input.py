@@ -121,13 +121,7 @@ def bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-OPEN = {"nested python": "hpcmod lint takes more than 20 s for 100,000 brackets in one line of a batch script"}
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=pytest.mark.xfail(reason=OPEN[kind])) if kind in OPEN else kind for kind in KINDS],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_verb_ends_well_with_bad_input(kind: str, tmp_path: Path) -> None:
     bad = []
     for suffix in SUFFIXES:

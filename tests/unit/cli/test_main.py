@@ -236,3 +236,13 @@ def test_errors_are_json_also_behind_an_option_with_a_value(tmp_path: Path) -> N
     ):
         assert asks_for_json(main, words)
     assert not asks_for_json(main, ["--log-file", "ls", "completion", "--json"])
+
+
+BAD = "x\x1b]0;owned\x07\u202ey"
+
+
+@pytest.mark.parametrize("line", [[BAD], [f"--{BAD}"], ["ls", f"--{BAD}"], ["gc", "--days", BAD], ["site", BAD]])
+def test_usage_errors_are_cleaned_of_control_characters(line: list[str]) -> None:
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == 2
+    assert not set("\x1b\x07\u202e") & set(done.stderr)

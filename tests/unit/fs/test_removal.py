@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.fs.removal import empty, remove_path
+from hpcmod.fs.removal import empty, find_closed, is_open_to, remove_path
 
 
 def precious(tmp_path: Path) -> Path:
@@ -70,3 +70,25 @@ def test_an_open_directory_is_emptied_whatever_has_its_name_now(tmp_path: Path) 
     os.close(descriptor)
     assert list((tmp_path / "moved").iterdir()) == []
     assert (tmp_path / "mine/thesis").exists()
+
+
+def test_directories_that_only_their_owner_may_change_stay_if_asked(tmp_path: Path) -> None:
+    group = tmp_path.stat().st_gid
+    for name, mode in (("d", 0o775), ("d/open", 0o775), ("d/own", 0o755), ("d/own/below", 0o775)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(mode)
+        (tmp_path / name / "file").touch()
+    assert find_closed(tmp_path / "d", group) == tmp_path / "d/own"
+    assert find_closed(tmp_path / "d", group + 1) == tmp_path / "d"
+    assert find_closed(tmp_path / "d/open", group) is None
+    with pytest.raises(OSError, match="only its owner"):
+        remove_path(tmp_path / "d", open_to=group)
+    kept = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert kept == ["d", "d/own", "d/own/below", "d/own/below/file", "d/own/file"]
+
+
+@pytest.mark.parametrize(("mode", "is_open"), [(0o775, True), (0o755, False), (0o1775, False), (0o707, True)])
+def test_whether_a_group_may_remove_what_is_in_a_directory(tmp_path: Path, mode: int, is_open: bool) -> None:
+    tmp_path.chmod(mode)
+    assert is_open_to(tmp_path.stat(), tmp_path.stat().st_gid) == is_open
+    tmp_path.chmod(0o755)

@@ -36,7 +36,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def write_pages(directory: Path, text: str) -> None:
-    with replacing_directory(directory) as partial:
+    with replacing_directory(directory, lambda old: None) as partial:
         for name in "ab":
             (partial / name).write_text(text)
 
@@ -54,6 +54,17 @@ def test_a_directory_that_is_not_finished_leaves_the_old_one(tmp_path: Path, way
         (partial / "a").write_text("half")
         raise KeyboardInterrupt
     assert (tmp_path / "site" / "a").read_text() == "first"
+    assert names(tmp_path) == ["site"]
+
+
+def test_a_directory_that_nothing_has_checked_is_not_replaced(tmp_path: Path, way: str) -> None:
+    (tmp_path / "site").mkdir()
+    with replacing_directory(tmp_path / "site") as partial:
+        (partial / "a").write_text("first")
+    with pytest.raises(OSError, match="exists and is not empty") as caught, replacing_directory(tmp_path / "site"):
+        pass
+    assert caught.value.filename == str(tmp_path / "site")
+    assert (tmp_path / "site/a").read_text() == "first"
     assert names(tmp_path) == ["site"]
 
 

@@ -214,7 +214,7 @@ def test_a_full_disk_is_said_with_what_helps(cache: Cache, monkeypatch: pytest.M
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cache_module, "write_at", full)
+    monkeypatch.setattr(cache_module, "write_all_at", full)
     with pytest.raises(NoSpaceError, match="No space left") as caught:
         cache.store(DIGEST, CONTENT)
     assert "HPCMOD_CACHE" in caught.value.cure

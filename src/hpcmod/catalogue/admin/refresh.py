@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, commit
@@ -29,7 +30,7 @@ from hpcmod.catalogue.renderings.rendering import (
     render_again,
     stamp,
 )
-from hpcmod.catalogue.sharing import file_mode
+from hpcmod.catalogue.sharing import check_no_links, check_replaceable, file_mode
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.fs.replacing import replacing_directory
@@ -145,7 +146,8 @@ def _keep_scripts(catalogue: Catalogue, one: Renewal) -> None:
 def _keep(catalogue: Catalogue, one: Renewal, rendering: str) -> None:
     record, mode = one.record, file_mode(catalogue.directory)
     place = catalogue.kept / record.name / rendering_name(record.version, rendering)
-    with replacing_directory(place) as directory:
+    check_no_links(catalogue, [place])
+    with replacing_directory(place, partial(check_replaceable, catalogue, place)) as directory:
         texts = {KEPT_MODULE[syntax]: text for syntax, text in one.after.modules.items()}
         files = {**one.after.files, RECORD: stamp(one.after.files[RECORD], rendering)}
         texts |= {KEPT_EASYCONFIG: one.after.easyconfig, KEPT_FILES: render_kept_files(files)}

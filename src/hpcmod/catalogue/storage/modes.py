@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.catalogue.sharing import loads_mode
+from hpcmod.catalogue.storage.evidence import Anchor, Evidence, inode_of, is_closed
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import HpcmodError
+from hpcmod.fs.beneath import open_beneath
 from hpcmod.fs.tree import Tree
 
+UNPROVEN = "others may have put it there"
+"""Why a mode is not set: it would give others access to what may be somebody's own."""
+
+_ACCESS = 0o777  # the bits that give access, without that of set-group-ID
+
+_SKEW = 60.0  # seconds
 _APART = (".locks", ".staging", "usage")
 """Directories with rules of their own, but for their own mode."""
 
@@ -31,25 +40,43 @@ class WrongMode:
     """The mode to set."""
     group: int
     """The number of the group to set."""
+    anchor: Anchor | None
+    """Why it may be set; None: it is not known to be the catalogue's own, so others are given no access to it."""
 
 
-def find_wrong_modes(catalogue: Catalogue, below: Iterable[Path] = ()) -> Iterator[WrongMode]:
+def find_wrong_modes(
+    catalogue: Catalogue, below: Iterable[Path] = (), *, since: float | None = None
+) -> Iterator[WrongMode]:
     """Yield what has a wrong mode or group, each directory before what is in it.
 
     Parameters
     ----------
     below
         Where to look; everywhere if empty.
+    since
+        Seconds since 1970: what this user wrote later counts as the catalogue's own.
     """
+    evidence = Evidence(catalogue)
     root = intended(catalogue)
     restricted = set(_restricted(catalogue))
     yield from _compare_loads(catalogue, root)
     for path in (one for place in tuple(below) or (catalogue.directory,) for one in _walk(catalogue, place)):
         with suppress(FileNotFoundError):  # somebody is publishing
             is_root = path == catalogue.directory
-            found = _compare(path, path.lstat(), root, closed=path.name in restricted, is_root=is_root)
+            status = path.lstat()
+            found = _compare(path, status, root, closed=path.name in restricted, is_root=is_root)
             if found:
-                yield found
+                is_safe = _only_closes(status, found) or _is_new(status, since)
+                anchor = Anchor(path, inode_of(status)) if is_safe else evidence.find(path, status)
+                yield replace(found, anchor=anchor)
+
+
+def _only_closes(status: os.stat_result, found: WrongMode) -> bool:
+    return status.st_gid == found.group and not found.mode & ~stat.S_IMODE(status.st_mode) & _ACCESS
+
+
+def _is_new(status: os.stat_result, since: float | None) -> bool:
+    return since is not None and status.st_uid == os.geteuid() and status.st_mtime >= since
 
 
 def _compare_loads(catalogue: Catalogue, root: Intended) -> Iterator[WrongMode]:
@@ -58,7 +85,10 @@ def _compare_loads(catalogue: Catalogue, root: Intended) -> Iterator[WrongMode]:
         mode = loads_mode(root.mode)
         if stat.S_IMODE(status.st_mode) != mode:
             expected = _show(stat.S_IFMT(status.st_mode) | mode, status.st_gid)
-            yield WrongMode(catalogue.loads, _show(status.st_mode, status.st_gid), expected, mode, status.st_gid)
+            found = _show(status.st_mode, status.st_gid)
+            yield WrongMode(
+                catalogue.loads, found, expected, mode, status.st_gid, Anchor(catalogue.loads, inode_of(status))
+            )
 
 
 @dataclass(frozen=True)
@@ -88,39 +118,49 @@ def _restricted(catalogue: Catalogue) -> Iterator[str]:
 
 
 def fix_modes(catalogue: Catalogue, wrong: Iterable[WrongMode]) -> Iterator[tuple[WrongMode, str]]:
-    """Set modes and groups; yield those that this user may not set, each with the reason."""
+    """Set modes and groups; yield those that are not set, each with the reason.
+
+    What is not proven to be the catalogue's own is left as it is: others may have renamed it into the catalogue.
+    """
     tree = Tree(catalogue.directory)
-    for one in wrong:
+    for one in sorted(wrong, key=lambda one: len(one.path.parts), reverse=True):  # what is in a closed directory first
         try:
             _set(tree, one)
         except OSError as err:
             yield one, err.strerror or str(err)
 
 
-def set_modes(catalogue: Catalogue, places: Iterable[Path]) -> None:
-    """Give what this user made in some places the modes and the group of the catalogue, as far as they exist."""
+def set_modes(catalogue: Catalogue, places: Iterable[Path], *, since: float) -> None:
+    """Give what this user made in some places the modes and the group of the catalogue, as far as they exist.
+
+    Parameters
+    ----------
+    since
+        When that began, in seconds since 1970. The clocks of file servers may be a minute behind.
+    """
     mine = [path for path in places if path.exists()]
-    for _ in fix_modes(catalogue, find_wrong_modes(catalogue, mine) if mine else ()):
+    for _ in fix_modes(catalogue, find_wrong_modes(catalogue, mine, since=since - _SKEW) if mine else ()):
         pass  # belongs to another publisher, for whom it is as it should be, or verify tells
 
 
 def _set(tree: Tree, one: WrongMode) -> None:
-    descriptor = _open(tree, one)
-    try:
-        if os.fstat(descriptor).st_gid != one.group:
-            os.fchown(descriptor, -1, one.group)
-        os.fchmod(descriptor, one.mode)
-    finally:
-        os.close(descriptor)
-
-
-def _open(tree: Tree, one: WrongMode) -> int:
-    """Open a file or directory, for which its owner may have to be allowed to read it first."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    if one.path == tree.root:
-        return os.open(one.path, flags)
-    tree.change_mode(one.path, one.mode | stat.S_IRUSR)
-    return tree.open(one.path, flags)
+    """Set mode and group of what was looked at, whatever else has its name now."""
+    if one.anchor is None:
+        raise OSError(errno.EPERM, UNPROVEN)
+    with ExitStack() as opened:
+        anchor = tree.open(one.anchor.path, os.O_PATH)
+        opened.callback(os.close, anchor)
+        handle = anchor
+        if one.path != one.anchor.path:
+            handle = open_beneath(anchor, one.path.relative_to(one.anchor.path), os.O_PATH)
+            opened.callback(os.close, handle)
+        status = os.fstat(anchor)
+        if inode_of(status) != one.anchor.inode or (handle != anchor and not is_closed(status)):
+            raise OSError(errno.ESTALE, "it was exchanged meanwhile")
+        path = f"/proc/self/fd/{handle}"  # leads to what is open; a handle itself takes no fchmod
+        if os.fstat(handle).st_gid != one.group:
+            os.chown(path, -1, one.group)
+        Path(path).chmod(one.mode)
 
 
 def _walk(catalogue: Catalogue, place: Path) -> Iterator[Path]:
@@ -147,9 +187,8 @@ def _compare(path: Path, status: os.stat_result, root: Intended, *, closed: bool
     group = root.group if shared and not closed else status.st_gid
     if new == mode and not wrong_group:
         return None
-    return WrongMode(
-        path, _show(status.st_mode, status.st_gid), _show(stat.S_IFMT(status.st_mode) | new, group), new, group
-    )
+    found, wanted_text = _show(status.st_mode, status.st_gid), _show(stat.S_IFMT(status.st_mode) | new, group)
+    return WrongMode(path, found, wanted_text, new, group, None)
 
 
 def _wanted_bits(mode: int, root: int) -> int:

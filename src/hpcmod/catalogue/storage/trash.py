@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcmod.catalogue.sharing import removal_group
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
-from hpcmod.fs.removal import remove_path
 from hpcmod.fs.tree import Tree
 
 _SHOWN = 3  # paths named in one message
@@ -61,7 +61,7 @@ def move_to_trash(catalogue: Catalogue, moves: Sequence[Move]) -> None:
     for one in moves:
         if os.path.lexists(catalogue.directory / one.source):
             tree.make_directory(Path(one.target).parent)
-            tree.rename(one.source, one.target)
+            tree.rename(one.source, one.target, open_to=removal_group(catalogue, catalogue.directory / one.source))
 
 
 def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
@@ -92,10 +92,11 @@ def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> 
         A change whose files stay in any case.
     """
     left = []
+    group = removal_group(catalogue, catalogue.directory / _TRASH / "0")
     for place in trash_of(catalogue):
         if place.name != str(spare) and place.lstat().st_ctime <= older_than:
             try:
-                remove_path(place)
+                catalogue.tree.remove_all(place, open_to=group)
             except OSError as err:
                 left.append(f"{err.filename or place}: {err.strerror}")
     with suppress(OSError):
@@ -105,8 +106,7 @@ def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> 
 
 def trash_of(catalogue: Catalogue) -> list[Path]:
     """Return the directories of what was taken out and is not deleted yet, one a change."""
-    place = catalogue.directory / _TRASH
-    return sorted(place.iterdir()) if place.is_dir() else []
+    return [catalogue.directory / _TRASH / name for name in catalogue.tree.names(_TRASH)]
 
 
 _TRASH = ".trash"

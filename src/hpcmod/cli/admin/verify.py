@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,12 +55,19 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
         return
     left = list(set_modes(catalogue, wrong))
     for one, reason in left[:_SHOWN]:
-        yield _tell(one, f"{reason}: ask {_owner(one.path)} to run: hpcmod catalogue verify --fix-modes")
+        yield _tell(one, _cure(one, reason))
     yield Finding(OK, "modes", f"{len(wrong) - len(left)} of {len(wrong)} fixed", "")
 
 
 def _tell(one: WrongMode, cure: str) -> Finding:
     return Finding(FAIL, "modes", f"{one.path}: {one.found}, expected {one.wanted}", cure)
+
+
+def _cure(one: WrongMode, reason: str) -> str:
+    if one.anchor:
+        return f"{reason}: ask {_owner(one.path)} to run: hpcmod catalogue verify --fix-modes"
+    setting = f"chmod {one.mode:o} {shlex.quote(str(one.path))}"
+    return f"{reason}, so nobody is given access to it. If it belongs to the catalogue: {setting}; else move it away"
 
 
 def _owner(path: Path) -> str:

@@ -81,7 +81,7 @@ class Allowance:
         """
         for entry in entries:
             self._entries += 1
-            memory = 2 * len(entry.path) + len(entry.target) + entry.size // _BYTES_PER_WORD
+            memory = len(entry.path) + len(entry.target) + entry.size // _BYTES_PER_WORD
             memory += _DIRECTORY_MEMORY if entry.kind == "dir" else _ENTRY_MEMORY
             if entry.xattrs:
                 memory += sum(_XATTR_MEMORY + len(name) + len(value) for name, value in entry.xattrs)

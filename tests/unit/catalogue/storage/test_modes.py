@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.catalogue.renderings.kept import render_kept_files
 from hpcmod.catalogue.sharing import make_catalogue
+from hpcmod.catalogue.storage.evidence import Anchor, inode_of
 from hpcmod.catalogue.storage.modes import find_wrong_modes, fix_modes, set_modes
 from hpcmod.catalogue.store import Catalogue, open_catalogue
 from tests.catalogues import make_record
@@ -28,7 +30,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Catalogue:
     catalogue = Catalogue(tmp_path / "shop")
     make_catalogue(catalogue)
     (catalogue.directory / "catalogue.json").chmod(request.param & 0o666)
-    set_modes(catalogue, [])
+    set_modes(catalogue, [], since=0.0)
     add(catalogue, make_record("Toy/1.0"))
     list(fix_modes(catalogue, find_wrong_modes(catalogue)))
     return open_catalogue(catalogue.directory)
@@ -69,6 +71,7 @@ def test_a_wrong_mode_is_named_and_set_right(shop: Catalogue, name: str, damage:
 
 def test_a_wrapper_stays_executable_for_all(shop: Catalogue) -> None:
     run = shop.software / "Toy/1.0/run"
+    (shop.kept / "Toy/1.0/files.json").write_text(render_kept_files({"run": "", "record.json": '{"files": ["run"]}'}))
     run.chmod(0o700)
     list(fix_modes(shop, find_wrong_modes(shop)))
     assert run.stat().st_mode & 0o011 == shop.mode & 0o011
@@ -109,7 +112,7 @@ def test_what_belongs_to_another_is_named_with_the_reason(tmp_path: Path) -> Non
     shop = make_shop(tmp_path / "shop", "Toy/1.0")
     shop.images.chmod(0o700)
     (wrong,) = find_wrong_modes(shop, [shop.images])
-    foreign = replace(wrong, path=Path("/etc"))
+    foreign = replace(wrong, path=Path("/etc"), anchor=Anchor(Path("/etc"), inode_of(Path("/etc").stat())))
     assert [reason for _, reason in fix_modes(replace(shop, directory=Path("/")), [foreign])] == [
         "Operation not permitted"
     ]

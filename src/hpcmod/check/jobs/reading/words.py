@@ -11,7 +11,6 @@ _BREAK = re.compile(r"&&|\|\||;;|\|&|[\n;|&()]")
 _REDIRECTION = re.compile(r"(?:\d+|&)?(?:>>|>\||>&|<&|<>|<<<|<<-?|>|<)")
 _QUOTED = re.compile(r"\\\n|'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
 _BLANK = re.compile(r"(?:[ \t\r]|\\[ \t\r]*\n)+")
-_ARITHMETIC = re.compile(r"\(\([^\n]*?\)\)")
 _BEFORE_ARITHMETIC = {"if", "while", "until", "elif", "for", "!", "then", "do", "else"}
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
 
@@ -50,6 +49,22 @@ class Command:
     outputs: tuple[str, ...] = ()
     """Files that its output is redirected to."""
     documents: tuple[Document, ...] = ()
+
+
+@dataclass
+class _Ahead:
+    """Finds the next place of a piece of text, and looks at each part of the text once."""
+
+    text: str
+    piece: str
+    found: int = -1
+
+    def after(self, at: int) -> int:
+        """Return where the piece begins at or behind a place, which only grows; the end of the text if nowhere."""
+        if self.found < at:
+            found = self.text.find(self.piece, at)
+            self.found = len(self.text) if found < 0 else found
+        return self.found
 
 
 @dataclass
@@ -103,14 +118,15 @@ def document_lines(text: str) -> set[int]:
 def _tokens(text: str, reading: _Reading) -> Iterator[tuple[str, str, int]]:
     """Yield words and separators: kind, text, line."""
     at, line, first = 0, 1, True
+    closing, newline = _Ahead(text, "))"), _Ahead(text, "\n")
     while at < len(text):
         start = at
         if blank := _BLANK.match(text, at):
             at = blank.end()
         elif text[at] == "#":
             at = _line_end(text, at)
-        elif first and (arithmetic := _ARITHMETIC.match(text, at)):
-            at = arithmetic.end()
+        elif first and text.startswith("((", at) and closing.after(at + 2) < newline.after(at + 2):
+            at = closing.found + 2
         elif redirected := _REDIRECTION.match(text, at):
             at = _read_redirection(text, redirected, reading)
         elif broken := _BREAK.match(text, at):

@@ -1,0 +1,155 @@
+"""Evidence that a file or directory of a catalogue is the catalogue's own, before others are given access to it.
+
+Whoever may write a directory can rename another user's private file into it, so the path of a file proves nothing: what
+counts is its content, or that only its owner may write the directory. A directory that only its owner may write cannot
+be renamed into another one by anybody else: where a catalogue has a directory of its name, it is the catalogue's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import BinaryIO
+
+from hpcmod.catalogue.renderings.kept import KEPT_MODULE, kept_directory, software_of
+from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.visible import script_files, visible_files
+from hpcmod.errors import HpcmodError
+from hpcmod.model.catalogue.journal import parse_change
+from hpcmod.model.catalogue.record import RECORD_LIMIT, CatalogueRecord, parse_record
+
+Test = Callable[[BinaryIO], bool]
+
+_LAYOUT = ("records", "images", "easyconfigs", "software", "modules", "modules/all", "modules/.code", "kept", "notices")
+_MORE = ("advisories", ".locks", ".staging", "usage")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_LIMIT = 64 << 20  # bytes of a modulefile or a script
+_CHUNK = 1 << 20
+_WRITTEN = b"Written by hpcmod."
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A file, or a directory with what is below it, that is the catalogue's own."""
+
+    path: Path
+    inode: tuple[int, int]
+    """Device and number: whatever else gets the name later is not meant."""
+
+
+def inode_of(status: os.stat_result) -> tuple[int, int]:
+    """Return what tells a file from all others of this machine."""
+    return status.st_dev, status.st_ino
+
+
+def is_closed(status: os.stat_result) -> bool:
+    """Return whether nobody but its owner may change what is in a directory."""
+    return stat.S_ISDIR(status.st_mode) and not status.st_mode & _OTHERS_WRITE
+
+
+class Evidence:
+    """Answers for one walk through a catalogue; what it found once, it does not look at again."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._owned: dict[Path, Anchor | None] = {}
+
+    def find(self, path: Path, status: os.stat_result) -> Anchor | None:
+        """Return why a path is the catalogue's own: itself, or a directory above that only its owner may change."""
+        itself = Anchor(path, inode_of(status))
+        if path == self._catalogue.directory:
+            return itself
+        above = self._look(path.parent)
+        if above:
+            return above
+        if stat.S_ISDIR(status.st_mode):
+            return itself if self._look(path) == itself else None
+        return itself if self._is_file_of_ours(itself) else None
+
+    def _look(self, directory: Path) -> Anchor | None:
+        if directory not in self._owned:
+            self._owned[directory] = self._look_anew(directory)
+        return self._owned[directory]
+
+    def _look_anew(self, directory: Path) -> Anchor | None:
+        root = self._catalogue.directory
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        try:
+            opened = self._catalogue.tree.open(directory, flags)
+        except OSError:
+            return None
+        status = os.fstat(opened)
+        os.close(opened)
+        if not is_closed(status):
+            return None
+        above = None if directory == root else self._look(directory.parent)
+        return above or (Anchor(directory, inode_of(status)) if directory in self._directories else None)
+
+    def _is_file_of_ours(self, one: Anchor) -> bool:
+        if one.path not in self._files:
+            return False
+        with suppress(OSError, HpcmodError, ValueError), self._catalogue.tree.open_file(one.path) as file:
+            return inode_of(os.fstat(file.fileno())) == one.inode and self._files[one.path](file)
+        return False
+
+    @cached_property
+    def _records(self) -> tuple[CatalogueRecord, ...]:
+        found = []
+        for name, version in self._catalogue.containers():
+            with suppress(OSError, HpcmodError):
+                record = self._catalogue.find(name, version)
+                found += [record] if record else []
+        return tuple(found)
+
+    @cached_property
+    def _directories(self) -> frozenset[Path]:
+        """The directories that a catalogue with these records has."""
+        root = self._catalogue.directory
+        found = {root / name for name in (*_LAYOUT, *_MORE)}
+        for path in self._files:
+            found |= {root / one for one in path.relative_to(root).parents}
+        for record in self._records:
+            software = software_of(self._catalogue, record)
+            found |= {software, software.parent}
+        return frozenset(found)
+
+    @cached_property
+    def _files(self) -> dict[Path, Test]:
+        """The files that a catalogue with these records has, each with a test of its content."""
+        catalogue = self._catalogue
+        found: dict[Path, Test] = {
+            catalogue.directory / "catalogue.json": lambda file: b'"format"' in file.read(_LIMIT),
+            catalogue.directory / "index.jsonl": lambda file: {"index", "crc32"} <= set(json.loads(file.readline())),
+            catalogue.directory / "journal.jsonl": lambda file: parse_change(file.readline(), "it").id > 0,
+        }
+        for record in self._records:
+            found[catalogue.record_path(record.name, record.version)] = partial(_is_record, record)
+            found[catalogue.images / record.sif] = partial(_is_image, record.sha256)
+            kept = kept_directory(catalogue, record)
+            found |= {kept / name: lambda file: _WRITTEN in file.read(_LIMIT) for name in KEPT_MODULE.values()}
+            with suppress(OSError, HpcmodError):
+                texts = {**dict(visible_files(catalogue, record)), **script_files(catalogue, record)}
+                found |= {path: partial(_has_text, text) for path, text in texts.items()}
+        return found
+
+
+def _is_record(record: CatalogueRecord, file: BinaryIO) -> bool:
+    return parse_record(file.read(RECORD_LIMIT), "it") == record
+
+
+def _is_image(sha256: str, file: BinaryIO) -> bool:
+    digest = hashlib.sha256()
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+    return digest.hexdigest() == sha256
+
+
+def _has_text(text: str, file: BinaryIO) -> bool:
+    return file.read(_LIMIT) == text.encode()

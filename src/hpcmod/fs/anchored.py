@@ -1,0 +1,53 @@
+"""Reach a file through its open directory: by a path that stays right while others exchange directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpcmod.errors import HpcmodError
+from hpcmod.fs.tree import Tree
+
+
+@contextmanager
+def anchored_at(path: Path, below: Path | None) -> Iterator[Path]:
+    """Make a file's directory; yield a path of the file that means the same whatever others rename meanwhile.
+
+    Parameters
+    ----------
+    below
+        A directory that others may write too; no link is followed from there on. None if there is none.
+
+    Raises
+    ------
+    OSError
+        ELOOP if there is a link below that directory.
+    """
+    if below is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield path
+        return
+    tree = Tree(below)
+    tree.make_directory(path.parent)
+    place = tree.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield Path(f"/proc/self/fd/{place}", path.name)
+    finally:
+        os.close(place)
+
+
+@contextmanager
+def renamed_in_errors(anchored: Path, path: Path) -> Iterator[None]:
+    """Name the file's own path in errors, not the way through a descriptor."""
+    hidden, shown = str(anchored.parent), str(path.parent)
+    try:
+        yield
+    except HpcmodError as err:
+        err.message, err.cure = err.message.replace(hidden, shown), err.cure.replace(hidden, shown)
+        err.args = (err.message,)
+        raise
+    except OSError as err:
+        err.filename = str(err.filename).replace(hidden, shown) if err.filename else str(path)
+        raise

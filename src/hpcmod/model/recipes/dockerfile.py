@@ -1,0 +1,26 @@
+"""The images that a Dockerfile is built from."""
+
+from __future__ import annotations
+
+import re
+
+_CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#[^\n]*\n)*")
+_FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
+_COPY = re.compile(r"^\s*(?:COPY|ADD|RUN)\b[^\n]*", re.IGNORECASE | re.MULTILINE)
+_COPIED = re.compile(r"(?:--from=|[=,]from=)([^\s,]+)")
+
+
+def images_of(text: str) -> tuple[str, ...]:
+    """Return what a Dockerfile names as images, in order: stages of its own and `scratch` are not among them.
+
+    Variables are not expanded: a name may hold `$`.
+    """
+    text = _CONTINUED.sub(" ", text)
+    found, stages = [], {"scratch"}
+    for image, stage in _FROM.findall(text):
+        if image.lower() not in stages:
+            found.append(image)
+        stages.add(stage.lower())
+    for line in _COPY.findall(text):
+        found += [name for name in _COPIED.findall(line) if name.lower() not in stages and not name.isdecimal()]
+    return tuple(dict.fromkeys(name.strip("\"'") for name in found))
