@@ -153,7 +153,7 @@ def _help_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
 def _commands_on_path(catalogue: Catalogue, record: CatalogueRecord) -> Collection[str] | None:
     """List the commands that the module of a container puts on PATH; None if its scripts cannot be listed."""
     try:
-        return sorted(path.name for path in (software_of(catalogue, record) / "bin").iterdir())
+        return catalogue.tree.names(software_of(catalogue, record) / "bin") or None
     except OSError:
         return None
 

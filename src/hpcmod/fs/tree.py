@@ -149,7 +149,10 @@ class Tree:
                 os.close(place)
 
     def _relative(self, path: Path | str) -> Path:
-        return Path(path).relative_to(self.root) if Path(path).is_absolute() else Path(path)
+        try:
+            return Path(path).relative_to(self.root) if Path(path).is_absolute() else Path(path)
+        except ValueError:
+            raise OSError(errno.EXDEV, "leads out of its directory", str(path)) from None
 
     @contextlib.contextmanager
     def _opened_root(self) -> Iterator[int]:

@@ -264,3 +264,14 @@ def test_two_runs_at_once_write_one_after_the_other(tmp_path: Path) -> None:
         thread.join()
     assert [path.name for path in (tmp_path / "www").iterdir()] == ["site"]
     assert len(list((tmp_path / "www" / "site" / "containers" / "A").iterdir())) == 20
+
+
+def test_names_behind_a_planted_link_are_on_no_page(tmp_path: Path) -> None:
+    shop = make_shop(tmp_path / "shop", "Toy/1.0")
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home/secret-name").touch()
+    (shop.software / "Toy/1.0/bin").symlink_to(tmp_path / "home")
+    made = make_documentation([shop], {"HPCMOD_SITE": "generic"}, title="x", now=0.0)
+    write_documentation(made, tmp_path / "site")
+    texts = [path.read_text() for path in (tmp_path / "site").rglob("*") if path.is_file()]
+    assert not [text for text in texts if "secret-name" in text]
