@@ -19,6 +19,7 @@ from hpcmod.render.page import Documentation
 from hpcmod.resources import module_templates
 from tests.catalogues import make_catalogue, make_record, put
 from tests.plans import HOSTILE, make_example, make_plan_of
+from tests.unit.catalogue.stage import make_shop
 
 pytestmark = pytest.mark.slow
 
