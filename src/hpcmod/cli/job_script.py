@@ -15,6 +15,7 @@ MARK = "Written by `hpcmod job`"
 """In the first comment of every batch script of ours."""
 
 _LARGEST = 4 << 20  # bytes of a batch script; what Slurm takes by default
+_UNREACHABLE = re.compile(r"Unable to contact slurm controller|Could not establish a configuration source")
 _PATIENCE = 60.0  # seconds for a Slurm that does not answer
 
 
@@ -29,6 +30,10 @@ def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
             raise
         return err.message
     said = " ".join(re.sub(r"^(?:sbatch: )?(?:error: )?", "", line) for line in done.stderr.splitlines())
+    if done.status and must and _UNREACHABLE.search(said):
+        raise LackingError(
+            f"Slurm does not answer: {said}", "Try again later, or from a login node; nothing was submitted."
+        )
     if done.status and must:
         raise CheckFailedError(f"Slurm would not run it: {said}", "Change what is asked for; nothing was submitted.")
     return f"sbatch --test-only: {said}"

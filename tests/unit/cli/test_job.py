@@ -333,6 +333,22 @@ def test_what_slurm_would_not_run_is_not_submitted(sbatch: Path) -> None:
     assert sbatch.read_text().splitlines() == ["--test-only"]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "allocation failure: Unable to contact slurm controller (connect failure)",
+        "fetch_config: DNS SRV lookup failed\nsbatch: fatal: Could not establish a configuration source",
+    ],
+)
+def test_a_slurm_that_does_not_answer_is_no_fault_of_the_job(sbatch: Path, said: str) -> None:
+    (sbatch.parent / "bin" / "sbatch").write_text(
+        f"#!/bin/sh\n/bin/cat >&2 <<'END'\nsbatch: error: {said}\nEND\nexit 1\n"
+    )
+    done = hpcmod("job", "PyTorch", *LUMI, "--submit", "--", "train.py")
+    assert done.exit_code == 7
+    assert "Slurm does not answer" in done.stderr and "nothing was submitted" in done.stderr
+
+
 def test_what_slurm_says_of_a_script_is_told(sbatch: Path) -> None:
     done = hpcmod("job", "PyTorch", "-A", "p", "--dry-run", "--", "train.py", HPCMOD_SITE="lumi")
     assert done.exit_code == 0
