@@ -192,7 +192,7 @@ def _keep(stage: Stage, easyconfig: Path) -> None:
         if path.is_file():
             write_file(new / KEPT_MODULE[_SUFFIX[suffix]], path.read_text(encoding="utf-8"))
     write_file(new / KEPT_EASYCONFIG, easyconfig.read_text(encoding="utf-8"))
-    write_file(new / KEPT_FILES, render_kept_files(installed_files(stage.software)))
+    write_file(new / KEPT_FILES, render_kept_files(installed_files(stage.catalogue, stage.software)))
 
 
 def place_kept(stage: Stage) -> None:

@@ -103,9 +103,9 @@ def script_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[Path, st
 
 def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
     root, files = software_of(catalogue, record), script_files(catalogue, record)
-    if not files or (not anew and read_kept_text(root / RECORD) == files.get(root / RECORD)):
+    if not files or (not anew and read_kept_text(catalogue, root / RECORD) == files.get(root / RECORD)):
         return
-    before = {root / name for name in installed_files(root)}
+    before = {root / name for name in installed_files(catalogue, root)}
     for path, text in files.items():
         _write(catalogue, path, text, executable=path.name != RECORD)
     for path in before - set(files):
@@ -119,7 +119,7 @@ def _defer(catalogue: Catalogue, name: str, version: str, text: str) -> Deferred
 
 def remove_code(catalogue: Catalogue, name: str, version: str) -> None:
     """Remove the code of a module that nobody has seen; that of others stays for who is just loading them, until gc."""
-    text = read_kept_text(catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
+    text = read_kept_text(catalogue, catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
     for path, _ in _defer(catalogue, name, version, text).files:
         catalogue.tree.remove(path)
 
@@ -146,7 +146,7 @@ def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[Catalo
 
 def _write(catalogue: Catalogue, path: Path, text: str, *, executable: bool = False) -> None:
     """Put a file in place, unless that very text is there."""
-    if read_kept_text(path) != text:
+    if read_kept_text(catalogue, path) != text:
         catalogue.tree.make_directory(path.parent)
         mode = file_mode(catalogue.directory)
         catalogue.tree.write(path, text, mode=mode | 0o111 if executable else mode)

@@ -60,6 +60,11 @@ class Tree:
         with self.parent(path) as (place, name):
             return os.stat(name, dir_fd=place, follow_symlinks=False)
 
+    def read_link(self, path: Path | str) -> str:
+        """Return what a symbolic link says; it is not followed."""
+        with self.parent(path) as (place, name):
+            return os.readlink(name, dir_fd=place)
+
     def names(self, path: Path | str = "") -> list[str]:
         """Return the names in a directory, sorted; empty if there is no such directory."""
         return [name for name, _ in self.entries(path)]

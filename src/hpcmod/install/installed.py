@@ -75,8 +75,16 @@ class Installed:
 def read_record(root: Path) -> dict[str, Any]:
     """Read what was installed; empty if nothing was."""
     try:
-        record = json.loads(read_file(root / RECORD, _LIMIT))
-    except (OSError, ValueError, RecursionError):
+        return parse_install_record(read_file(root / RECORD, _LIMIT))
+    except OSError:
+        return {}
+
+
+def parse_install_record(text: str | bytes) -> dict[str, Any]:
+    """Parse the record of an installation; empty if the text is not a JSON object."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 
@@ -136,10 +144,15 @@ def read_installed(modulefile: Path, module: str) -> Installed | None:
             text = file.read(_LIMIT)
     except OSError:
         return None
-    found = _ROOT.search(text)
     is_module = modulefile.suffix == ".lua" or text.startswith(b"#%Module")  # else EasyBuild's copy of a former one
-    if not is_module or _MARK not in text or found is None:
+    root = find_root(text) if is_module else None
+    return Installed(module, modulefile, root, read_record(root)) if root else None
+
+
+def find_root(modulefile: bytes) -> Path | None:
+    """Return the directory of the installation that the text of a modulefile loads; None if hpcmod did not write it."""
+    found = _ROOT.search(modulefile)
+    if _MARK not in modulefile or found is None:
         return None
-    # no control character is in the path of an installation, so what stands behind a backslash is what is meant
-    root = Path(os.fsdecode(re.sub(rb"\\(.)", rb"\1", found[1])))
-    return Installed(module, modulefile, root, read_record(root))
+    # the path of an installation has no control character, so a backslash only escapes the character after it
+    return Path(os.fsdecode(re.sub(rb"\\(.)", rb"\1", found[1])))

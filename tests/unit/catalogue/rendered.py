@@ -73,7 +73,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord, *, with_files: bool) -
     (kept / "module.lua").write_text(f'{description}setenv("EBROOTTOY", root)\n{body}-- Built with EasyBuild\n')
     (kept / "easyconfig").write_text(EASYCONFIG)
     if with_files:
-        (kept / "files.json").write_text(render_kept_files(installed_files(root)))
+        (kept / "files.json").write_text(render_kept_files(installed_files(catalogue, root)))
 
 
 def visible(catalogue: Catalogue) -> dict[str, str]:

@@ -96,6 +96,18 @@ def test_a_name_that_somebody_took_is_not_used(rank: Rank, stolen: Path, tmp_pat
     assert ran.status == 0 and ran.stderr.startswith(f"{DISTRIBUTED}: {stolen} is not a directory of yours")
 
 
+def test_a_directory_that_a_group_may_write_is_not_used(rank: Rank, tmp_path: Path) -> None:
+    """Another member of the group can rename it to the name of the caches, with links in it."""
+    renamed = tmp_path / "caches" / "alice-hpcmod-4711-nid001"
+    renamed.mkdir(parents=True)
+    (tmp_path / "thesis.txt").write_text("mine")
+    (renamed / ".space").symlink_to(tmp_path / "thesis.txt")
+    renamed.chmod(0o2775)
+    ran = rank(task(0, TMPDIR=str(tmp_path)))
+    assert ran.status == 0 and f"{renamed} is not a directory of yours" in ran.stderr
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
 def test_only_one_rank_of_a_node_tells_that_the_caches_moved(rank: Rank, stolen: Path, tmp_path: Path) -> None:
     assert rank(task(1, TMPDIR=str(tmp_path))).stderr == ""
 

@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import DISTRIBUTED, PATIENT_PROGRAM, Rank, Scripts, make_program, task
 
 COMPILES = "#!/bin/bash\necho compiled >$TRITON_CACHE_DIR/kernel-$RANK\nexit 7\n"
+PLANTS = """#!/bin/bash
+mkdir -p "$TO"
+ln -s "$VICTIM" "$TO/.hpcmod-caches.$PPID"
+ln -s "$VICTIM" "$TO/hpcmod-caches.tar"
+"""
 SHOWS = "#!/bin/bash\ncat $TRITON_CACHE_DIR/kernel\n"
 
 
@@ -34,6 +40,36 @@ def test_the_first_rank_saves_what_was_compiled_and_ends_as_python_did(rank: Ran
     with tarfile.open(tmp_path / "to/here/hpcmod-caches.tar") as archive:
         assert "./triton/kernel-0" in archive.getnames() and "./lock" not in archive.getnames()
     assert [path.name for path in (tmp_path / "to/here").iterdir()] == ["hpcmod-caches.tar"]
+
+
+def test_caches_are_not_saved_through_links_that_others_planted(rank: Rank, tmp_path: Path) -> None:
+    make_program(tmp_path / "python-bin" / "python", PLANTS)
+    (tmp_path / "thesis.txt").write_text("mine")
+    rank(task(0, TO=str(tmp_path / "to"), VICTIM=str(tmp_path / "thesis.txt")), "--save-caches", str(tmp_path / "to"))
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+    assert (
+        tarfile.is_tarfile(tmp_path / "to/hpcmod-caches.tar") and not (tmp_path / "to/hpcmod-caches.tar").is_symlink()
+    )
+
+
+def test_an_archive_of_others_writes_nothing_outside_the_caches(scripts: Scripts, tmp_path: Path) -> None:
+    part = runscript_templates()["_saved-caches.bash.j2"]
+    (tmp_path / "cache").mkdir()
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        for name, link in (
+            ("../up", ""),
+            (str(tmp_path / "root"), ""),
+            ("out", str(tmp_path)),
+            ("out/x", ""),
+            ("a", ""),
+        ):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = (tarfile.SYMTYPE, link) if link else (tarfile.REGTYPE, "")
+            archive.addfile(entry)
+    run = f'run_python() {{ {sys.executable} "$@"; }}; hash() {{ false; }}\n{part}\n_cache=$1; unpack "$2"'
+    subprocess.run(["bash", "-c", run, "bash", tmp_path / "cache", tmp_path / "x.tar"], check=True)
+    assert sorted(path.name for path in (tmp_path / "cache").rglob("*")) == ["a", "out", "x"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name in ("up", "root", "x")) == []
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -107,7 +143,7 @@ def test_python_reads_its_stdin_though_another_waits_for_it(scripts: Scripts, py
 
 
 def test_an_image_without_tar_saves_and_restores_by_its_python(scripts: Scripts, tmp_path: Path) -> None:
-    for name in ("bash", "mkdir", "mv", "rm", "flock"):
+    for name in ("bash", "mkdir", "mv", "rm", "rmdir", "ls", "flock"):
         (tmp_path / "tools").mkdir(exist_ok=True)
         (tmp_path / "tools" / name).symlink_to(shutil.which(name) or name)
     text = f'#!/bin/bash\n[[ $1 != -c ]] || exec {sys.executable} "$@"\n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,9 @@ from hpcmod.catalogue.store import CATALOGUE, Catalogue, open_catalogue, render_
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.tree import Tree, write_file
-from hpcmod.image.copy import copy_image
 
 _LEFT_OUT = (".locks", ".staging", ".trash")
+_BLOCK = 16 << 20
 
 
 def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catalogue:
@@ -42,7 +43,7 @@ def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catal
 def _copy_all(catalogue: Catalogue, moved: Catalogue, actor: Actor) -> None:
     """Copy a catalogue, and render what names its directory; until its head is written again it takes no changes."""
     with replacing_directory(moved.directory) as partial:
-        _copy(catalogue.directory, partial, actor)
+        _copy(catalogue.tree, partial, actor)
         _write_head(replace(moved, moving_from=str(catalogue.directory)), partial)
     for place in (moved.locks, moved.staging):
         place.mkdir(exist_ok=True)
@@ -80,38 +81,65 @@ def _is_unfinished(target: Path, catalogue: Catalogue) -> bool:
     return bool(source) and Path(source).resolve() == catalogue.directory.resolve()
 
 
-def _copy(source: Path, target: Path, actor: Actor) -> None:
-    """Copy a directory with modes and groups; names that are one file stay one file."""
+def _copy(source: Tree, target: Path, actor: Actor) -> None:
+    """Copy a directory with modes and groups; names that are one file stay one file.
+
+    Every file is opened below the source without following a link: a member of the group who puts a link in place of
+    a file while it is copied must not get a copy of what only the admin may read.
+    """
     seen: dict[tuple[int, int], Path] = {}
-    for directory, directories, files in os.walk(source):
-        below = Path(directory).relative_to(source)
-        directories[:] = [name for name in directories if not (below == Path() and name in _LEFT_OUT)]
-        for name in (*directories, *files):
-            _copy_one(Path(directory, name), target / below / name, seen, actor)
-    _copy_mode(source, target)
+    left = [Path()]
+    while left:
+        below = left.pop()
+        for name, status in source.entries(below):
+            if below == Path() and name in _LEFT_OUT:
+                continue
+            path = below / name
+            if stat.S_ISDIR(status.st_mode):
+                (target / path).mkdir()
+                left.append(path)
+                _copy_mode(status, target / path)
+            elif stat.S_ISLNK(status.st_mode):
+                (target / path).symlink_to(source.read_link(path))
+            elif stat.S_ISREG(status.st_mode):
+                known = seen.setdefault((status.st_dev, status.st_ino), target / path)
+                if known != target / path:
+                    (target / path).hardlink_to(known)
+                else:
+                    _copy_file(source, path, target / path, actor)
+    _copy_mode(source.root.stat(), target)
 
 
-def _copy_one(source: Path, target: Path, seen: dict[tuple[int, int], Path], actor: Actor) -> None:
-    status = source.lstat()
-    known = seen.setdefault((status.st_dev, status.st_ino), target)
-    if stat.S_ISLNK(status.st_mode):
-        target.symlink_to(source.readlink())
-    elif stat.S_ISDIR(status.st_mode):
-        target.mkdir()
-        _copy_mode(source, target)
-    elif known != target:
-        target.hardlink_to(known)
-    elif stat.S_ISREG(status.st_mode):
-        if source.suffix == ".sif":
-            actor.tell(f"copying {source.name}")
-        copy_image(source, target, method="share" if source.suffix == ".sif" else "copy")
-        _copy_mode(source, target)
-        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+def _copy_file(source: Tree, path: Path, target: Path, actor: Actor) -> None:
+    with source.open_file(path) as file:
+        status = os.fstat(file.fileno())
+        if path.suffix == ".sif" and _is_linked(source, path, target, status):
+            return
+        if path.suffix == ".sif":
+            actor.tell(f"copying {path.name}")
+        with target.open("xb") as copy:
+            shutil.copyfileobj(file, copy, _BLOCK)
+            copy.flush()
+            os.fsync(copy.fileno())
+    _copy_mode(status, target)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _copy_mode(source: Path, target: Path) -> None:
-    """Give a copy the group and the mode of the original; a group that this user is not in is for verify to tell."""
-    status = source.stat()
+def _is_linked(source: Tree, path: Path, target: Path, status: os.stat_result) -> bool:
+    """Make a hard link to a file; return whether there is one now, False where it cannot be made."""
+    with source.parent(path) as (directory, name):
+        try:
+            os.link(name, target, src_dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            return False
+    if os.path.samestat(target.lstat(), status):
+        return True
+    target.unlink()  # another file got the name meanwhile
+    return False
+
+
+def _copy_mode(status: os.stat_result, target: Path) -> None:
+    """Give a copy the group and the mode of the original; `verify` reports a group that this user is not in."""
     if target.stat().st_gid != status.st_gid:
         try:
             os.chown(target, -1, status.st_gid)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.fs.reading import read_text as read_regular
-from hpcmod.install.installed import RECORD, read_installed, read_record
+from hpcmod.errors import BadInputError
+from hpcmod.install.installed import RECORD, find_root, parse_install_record
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.catalogue.relocation import relocate
 from hpcmod.model.strict_json import JsonObject, load_json
@@ -46,12 +46,20 @@ def software_of(catalogue: Catalogue, record: CatalogueRecord) -> Path:
     return catalogue.software / record.name / record.version
 
 
-def read_kept_text(path: Path) -> str | None:
-    """Read a text; None if there is no such file."""
+def read_kept_text(catalogue: Catalogue, path: Path) -> str | None:
+    """Read a text file of the catalogue, no link followed; None if there is no such file.
+
+    Raises
+    ------
+    BadInputError
+        If it is not a regular file of the catalogue in UTF-8.
+    """
     try:
-        return read_regular(path, _LIMIT)
+        return catalogue.read_file(path, _LIMIT).decode()
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{path}: not UTF-8 text", f"See who put it there: ls -l {path}") from err
 
 
 def read_module(catalogue: Catalogue, record: CatalogueRecord, syntax: str) -> str | None:
@@ -62,13 +70,13 @@ def read_module(catalogue: Catalogue, record: CatalogueRecord, syntax: str) -> s
     BadInputError
         If the catalogue was moved to or from a path that cannot be replaced in it.
     """
-    text = read_kept_text(kept_directory(catalogue, record) / KEPT_MODULE[syntax])
+    text = read_kept_text(catalogue, kept_directory(catalogue, record) / KEPT_MODULE[syntax])
     return None if text is None else relocate(text, home_of(catalogue, record), str(catalogue.directory))
 
 
 def read_easyconfig(catalogue: Catalogue, record: CatalogueRecord) -> str | None:
     """Read the easyconfig of a container."""
-    return read_kept_text(kept_directory(catalogue, record) / KEPT_EASYCONFIG)
+    return read_kept_text(catalogue, kept_directory(catalogue, record) / KEPT_EASYCONFIG)
 
 
 def read_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[str, str]:
@@ -77,7 +85,7 @@ def read_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[str, str]:
     Empty where an older hpcmod published it: then the files themselves are all there is.
     """
     path = kept_directory(catalogue, record) / KEPT_FILES
-    text = read_kept_text(path)
+    text = read_kept_text(catalogue, path)
     if text is None:
         return {}
     found = JsonObject(load_json(text.encode(), str(path), limit=_LIMIT), str(path)).table("files")
@@ -90,10 +98,11 @@ def render_kept_files(files: Mapping[str, str]) -> str:
     return json.dumps({"files": dict(files)}, indent=1, sort_keys=True) + "\n"
 
 
-def installed_files(root: Path) -> dict[str, str]:
-    """Read the scripts of an installation from its own directory, and its record: text by path below it."""
-    names = [name for name in read_record(root).get("files", []) if isinstance(name, str) and _is_inside(name)]
-    texts = {name: read_kept_text(root / name) for name in [*names, RECORD]}
+def installed_files(catalogue: Catalogue, root: Path) -> dict[str, str]:
+    """Read the scripts and the record of an installation in the catalogue: text by path below its directory."""
+    listed = parse_install_record(read_kept_text(catalogue, root / RECORD) or "").get("files", [])
+    names = [name for name in listed if isinstance(name, str) and _is_inside(name)]
+    texts = {name: read_kept_text(catalogue, root / name) for name in [*names, RECORD]}
     return {name: text for name, text in texts.items() if text is not None}
 
 
@@ -103,7 +112,7 @@ def home_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
     A directory that has two names, by a link or a second mount, is left under the name that the texts have.
     """
     directory = str(catalogue.directory)
-    root = next(_roots(kept_directory(catalogue, record), record.module), None)
+    root = next(_roots(catalogue, record), None)
     below = Path(catalogue.software.name, record.name, record.version)
     if root is None or root.parts[-3:] != below.parts:
         return directory
@@ -111,11 +120,12 @@ def home_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
     return directory if home.exists() and home.samefile(directory) else str(home)
 
 
-def _roots(kept: Path, module: str) -> Iterator[Path]:
+def _roots(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Path]:
     for syntax in SYNTAXES:
-        found = read_installed(kept / KEPT_MODULE[syntax], module)
-        if found:
-            yield found.root
+        text = read_kept_text(catalogue, kept_directory(catalogue, record) / KEPT_MODULE[syntax])
+        root = find_root(text.encode()) if text else None
+        if root:
+            yield root
 
 
 def _is_inside(name: str) -> bool:

@@ -55,7 +55,7 @@ def read_rendering(catalogue: Catalogue, record: CatalogueRecord) -> Rendering:
     """
     modules = {syntax: text for syntax in SYNTAXES if (text := read_module(catalogue, record, syntax)) is not None}
     easyconfig = read_easyconfig(catalogue, record)
-    files = read_files(catalogue, record) or installed_files(software_of(catalogue, record))
+    files = read_files(catalogue, record) or installed_files(catalogue, software_of(catalogue, record))
     if not modules or easyconfig is None or RECORD not in files:
         raise NotFoundError(f"{record.module}: its installation is gone", "Publish its image again: hpcmod publish")
     return Rendering(modules, files, easyconfig)

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from hpcmod.catalogue.store import Catalogue, open_catalogue
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.fs.tree import Tree
 from hpcmod.model.catalogue import lifecycle as rules
 from tests.unit.catalogue.rendered import make_rendered, visible
 from tests.unit.catalogue.stage import ADA, ONE
@@ -91,3 +93,43 @@ def test_a_place_that_is_taken_or_inside_is_refused(shop: Catalogue, tmp_path: P
         move_catalogue(shop, tmp_path / "taken", actor=ADA)
     with pytest.raises(BadInputError, match="inside the catalogue"):
         move_catalogue(shop, shop.directory / "new", actor=ADA)
+
+
+def test_a_link_put_in_place_of_a_file_meanwhile_is_not_followed(
+    shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, planted = tmp_path / "secret", shop.directory / "advisories" / "a.toml"
+    secret.write_text("secret")
+    planted.parent.mkdir(exist_ok=True)
+    planted.write_text("")
+    listed = Tree.entries
+
+    def entries(tree: Tree, path: Path | str = "") -> list[tuple[str, os.stat_result]]:
+        found = listed(tree, path)
+        if str(path) == "advisories":
+            planted.unlink()
+            planted.symlink_to(secret)
+        return found
+
+    monkeypatch.setattr(Tree, "entries", entries)
+    with pytest.raises(OSError, match="symbolic link"):
+        move_catalogue(shop, tmp_path / "new", actor=ADA)
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_image_on_another_file_system_is_copied(
+    shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def refuse(source: str, target: str | Path, **given: Any) -> None:
+        if "src_dir_fd" in given:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        link(source, target, **given)
+
+    monkeypatch.setattr(os, "link", refuse)
+    moved = move_catalogue(shop, tmp_path / "new", actor=ADA)
+    image, copy = shop.images / "Toy-1.0.sif", moved.images / "Toy-1.0.sif"
+    assert not copy.samefile(image)
+    assert copy.read_bytes() == image.read_bytes()
+    assert copy.stat().st_mtime_ns == image.stat().st_mtime_ns

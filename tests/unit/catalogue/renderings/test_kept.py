@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.change import changing, refresh_index
-from hpcmod.catalogue.renderings.kept import home_of, installed_files, read_files, read_module
+from hpcmod.catalogue.renderings.kept import home_of, installed_files, read_easyconfig, read_files, read_module
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.doctor import FAIL
@@ -88,4 +88,27 @@ def test_a_record_names_no_file_outside_its_installation(tmp_path: Path) -> None
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/run").write_text("run")
     (tmp_path / "record.json").write_text('{"files": ["bin/run", "/etc/passwd", "../x", "a/b/c", 7]}')
-    assert set(installed_files(tmp_path)) == {"bin/run", "record.json"}
+    assert set(installed_files(Catalogue(tmp_path), tmp_path)) == {"bin/run", "record.json"}
+
+
+@pytest.mark.parametrize("name", ["easyconfig", "module.lua", "files.json"])
+def test_no_link_that_a_member_of_the_group_planted_is_read(shop: Catalogue, tmp_path: Path, name: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    planted = shop.kept / "Toy" / "1.0" / name
+    planted.unlink()
+    planted.symlink_to(secret)
+    with pytest.raises(BadInputError, match="symbolic link"):
+        render_kept(shop, "Toy", "1.0")
+    planted.unlink()
+    shutil.move(shop.kept / "Toy", tmp_path / "moved")
+    (shop.kept / "Toy").symlink_to(tmp_path / "moved")
+    with pytest.raises(BadInputError):
+        render_kept(shop, "Toy", "1.0")
+
+
+def render_kept(shop: Catalogue, name: str, version: str) -> None:
+    record = shop.read(name, version)
+    read_module(shop, record, "Lua")
+    read_easyconfig(shop, record)
+    read_files(shop, record)
