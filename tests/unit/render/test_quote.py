@@ -34,7 +34,7 @@ HOSTILE = [
     pytest.param("x'y\"z\n$(id)" * 9000, id="very long"),
 ]
 
-IN_MEMORY = settings(database=None)
+IN_MEMORY = settings(database=None, deadline=None)
 """The checkout may be read-only."""
 
 ANY_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))

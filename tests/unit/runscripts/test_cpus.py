@@ -70,7 +70,7 @@ def test_a_rank_that_was_bound_is_left_alone(bare: Rank, settings: RunscriptSett
 
 
 def test_without_taskset_nothing_is_bound(bare: Rank, tmp_path: Path) -> None:
-    for name in ("mkdir", "bash"):
+    for name in ("mkdir", "ls", "bash"):
         (tmp_path / "python-bin" / name).symlink_to(f"/bin/{name}")
     bare.path = str(tmp_path / "python-bin")
     assert bound_to(bare, task(0, (2,))) == all_of_ours()
