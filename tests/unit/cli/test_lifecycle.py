@@ -154,3 +154,23 @@ def test_what_gc_would_remove_is_said_before_it_does(shop: Catalogue) -> None:
     found = json.loads(call(shop, "gc", "--days", "0", "--json").stdout)
     assert [one["remove"] for one in found["found"]] == [True] * 4
     assert not (shop.images / "Toy-2.0.sif").exists()
+
+
+def test_every_change_has_a_schema_for_what_it_prints(shop: Catalogue, tmp_path: Path) -> None:
+    for line in (
+        "alias Toy/2.0 newest",
+        "promote Toy/2.0",
+        "deprecate Toy/1.0 --reason old",
+        "restore Toy/1.0",
+        "undo 4",
+        "undo 99",
+        "catalogue rebuild",
+        f"catalogue init {tmp_path}/new",
+        f"catalogue move {tmp_path}/moved",
+        "verify Toy/1.0",
+        "info Toy/1.0",
+        "outdated",
+    ):
+        assert (
+            json.loads(call(shop, *line.split(), "--json").stdout)["version"] == 1
+        )  # tests/json_schemas.py looks at it
