@@ -49,9 +49,13 @@ state() { # what is on the node; sets expected
     expected=(there)
     case $1 in
     all)
-        for name in probe with,comma 'with space' with:colon fabric/1.9/lib fabric/1.10/lib old-fabric; do
+        for name in probe with,comma 'with space' with:colon fabric/1.{9..11}/lib old-fabric; do
             make "$TOP/m/$name"
         done
+        # captured on nodes of which one has been updated already: this one has not
+        ln -s nowhere "$TOP/m/fabric/1.11/lib/.on-host"
+        ln -s mark "$TOP/m/fabric/1.9/lib/.on-host"
+        ln -s mark "$TOP/m/fabric/1.10/lib/.on-host"
         echo newest >"$TOP/m/fabric/1.10/lib/mark"
         expected+=(probe comma space colon fabric)
         ;;

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.model.bind import KERNEL, Bind, can_be_bound, parse_elements, version_key
+from hpcmod.model.libraries.netstack import ON_HOST
 from hpcmod.model.site import Binds
 
 VARIABLES = ("SINGULARITY_BIND", "APPTAINER_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
@@ -111,7 +112,12 @@ def _fits(candidate: Bind, kernel: str) -> list[str]:
 
 def _existing(pattern: str) -> list[str]:
     found = glob.glob(re.sub(r"\[", "[[]", pattern))  # noqa: PTH207 - Path.glob is for what is relative to a directory
-    return sorted((path for path in found if Path(path).exists()), key=version_key, reverse=True)
+    return sorted((path for path in found if Path(path).exists()), key=_preference, reverse=True)
+
+
+def _preference(path: str) -> tuple[bool, str]:
+    """Return what sorts the best last: captured libraries whose original this node has, then the newest."""
+    return Path(path, ON_HOST).exists(), version_key(path)
 
 
 def find_newest(pattern: str) -> str:

@@ -24,12 +24,18 @@ from hpcmod.lock import hold
 from hpcmod.model.bind import version_key
 from hpcmod.model.libraries.loader import Search, find_closure, find_library
 from hpcmod.model.libraries.netstack import (
+    ON_HOST,
     RECORD,
     Capture,
     CapturedLibrary,
     Root,
     make_capture,
+<<<<<<< HEAD
     parse_netstack,
+=======
+    original,
+    parse_record,
+>>>>>>> 06ec2b7 (Choose captured network libraries by what the node has)
     render_record,
 )
 from hpcmod.render.quote import sh_word
@@ -222,6 +228,7 @@ def _fill(directory: Path, capture: Capture, version: str, progress: Progress | 
         done += one.size
         if progress:
             progress(done, total)
+    (directory / ON_HOST).symlink_to(original(capture))
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     write_file(directory / RECORD, render_record(capture, version=version, time=now))
     directory.chmod(0o755)  # whatever the umask: it is for whoever loads the module

@@ -6,6 +6,7 @@ import pytest
 
 from hpcmod.check.binds import BindFinding, explain_binds
 from hpcmod.model.bind import Bind
+from hpcmod.model.libraries.netstack import ON_HOST
 
 
 def rows(found: list[BindFinding]) -> list[tuple[str, bool, str]]:
@@ -51,6 +52,18 @@ def test_of_a_pattern_the_newest_is_kept_and_named_beside_what_was_asked_for(tmp
     assert one.asked == f"{pattern}:/host/lib"
     (none,) = explain_binds(((Bind(f"{tmp_path}/no/*", pattern=True, required=True),),), {})
     assert (none.why, none.missing) == ("nothing here fits the pattern", True)
+
+
+def test_of_captured_libraries_the_newest_whose_original_this_node_has_is_kept(tmp_path: Path) -> None:
+    make(tmp_path, "stack/1", "stack/2", "stack/3", "here")
+    for name, target in (("1", "here"), ("2", "here"), ("3", "updated")):
+        (tmp_path / "stack" / name / ON_HOST).symlink_to(tmp_path / target)
+    group = (Bind(f"{tmp_path}/stack/*", "/host/lib", pattern=True),)
+    (one,) = explain_binds((group,), {})
+    assert rows([one])[0][0] == f"{tmp_path}/stack/2"
+    (tmp_path / "here").rmdir()
+    (other,) = explain_binds((group,), {})
+    assert rows([other])[0][0] == f"{tmp_path}/stack/3", "the newest where none fits"
 
 
 def test_the_users_own_binds_win_and_come_last(tmp_path: Path) -> None:

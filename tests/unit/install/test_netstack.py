@@ -10,7 +10,7 @@ import pytest
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundError
 from hpcmod.fs.temporary import PRIVATE
 from hpcmod.install.netstack import captured_directories, default_name, read_capture, write_capture
-from hpcmod.model.libraries.netstack import RECORD
+from hpcmod.model.libraries.netstack import ON_HOST, RECORD
 from tests.elf_files import elf
 from tests.host_libraries import MACHINE, make_host, planned, plant, written
 
@@ -34,7 +34,9 @@ def test_a_capture_is_what_is_needed_under_all_its_names(host: Path, tmp_path: P
         "libcxi.so.1.5.0": False,
         "libcxi.so.1": True,
         RECORD: False,
+        ON_HOST: True,
     }
+    assert (directory / ON_HOST).readlink() == host / "lib64/libfabric.so.1.25.0"
     assert (directory / "libfabric.so").resolve().read_bytes() == (host / "lib64/libfabric.so.1").read_bytes()
     modes = {name: (directory / name).stat().st_mode & 0o777 for name in (".", "libcxi.so.1", RECORD)}
     assert modes == {".": 0o755, "libcxi.so.1": 0o644, RECORD: 0o644}, "it is for whoever loads the module"
@@ -123,7 +125,7 @@ def test_only_stars_and_question_marks_are_special_in_a_path(host: Path) -> None
 def test_no_name_leads_out_of_the_directory(host: Path, tmp_path: Path, soname: str) -> None:
     (host / "libevil.so").write_bytes(elf(soname, machine=MACHINE))
     directory, _ = written(planned(host, f"{host}/libevil.so"), tmp_path / "out")
-    assert {path.name for path in directory.iterdir()} <= {"libevil.so", "escaped", RECORD}
+    assert {path.name for path in directory.iterdir()} <= {"libevil.so", "escaped", RECORD, ON_HOST}
     assert not [path for path in tmp_path.rglob("escaped") if path.parent != directory]
 
 

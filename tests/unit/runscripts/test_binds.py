@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.model.bind import Bind
+from hpcmod.model.libraries.netstack import ON_HOST
 from hpcmod.model.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
 
@@ -79,6 +80,16 @@ def test_the_newest_of_a_pattern_is_bound(run: Run, here: Path) -> None:
     make(here, "fabric/9.9", "fabric/[ab]/lib")
     ran = run((Bind.parse(f"{here}/fabric/*/lib:/host/lib".replace(",", "\\,").replace("the:", "the\\:")),))
     assert elements(ran) == [f"{as_bound(here / 'fabric/1.22.0/lib')}:/host/lib"]
+
+
+def test_captured_libraries_whose_original_this_node_has_are_bound(run: Run, here: Path) -> None:
+    make(here, "stack/1", "stack/2", "stack/3", "original")
+    for name, target in (("1", "original"), ("2", "original"), ("3", "updated")):
+        (here / "stack" / name / ON_HOST).symlink_to(here / target)
+    bind = Bind(f"{here}/stack/*", "/host/lib", pattern=True)
+    assert elements(run((bind,))) == [f"{as_bound(here / 'stack/2')}:/host/lib"]
+    (here / "original").rmdir()
+    assert elements(run((bind,))) == [f"{as_bound(here / 'stack/3')}:/host/lib"], "the newest where none fits"
 
 
 def test_the_release_of_the_kernel_is_put_in(run: Run, here: Path) -> None:

@@ -19,6 +19,12 @@ RECORD_VERSION = 1
 _LARGEST_RECORD = 16 << 20  # bytes
 _MOST = 10_000  # libraries, or versions that one needs
 
+ON_HOST = ".on-host"
+"""A link in a captured directory to the library it was made for, at its place on the host.
+
+On a node with another release of it the link leads nowhere, so modules and run scripts take another directory there.
+"""
+
 _SAME_AS = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36"}  # which defines it first: commit 57292f57 of April 2022
 
 DEFAULT_LIBRARIES = ("libfabric.so.1",)
@@ -85,6 +91,13 @@ class Capture:
         return max((one[1] for one in found if one), key=version_key, default="")
 
 
+def original(capture: Capture) -> str:
+    """Return the path on the host of the library that tells nodes apart: libfabric, else the first one asked for."""
+    asked = [one for one in capture.libraries if not one.wanted_by] or capture.libraries
+    fabric = (one for one in capture.libraries if one.soname.startswith("libfabric.so"))
+    return next(fabric, asked[0]).source
+
+
 def make_capture(roots: Sequence[Root], closure: Closure, *, leave_out: Sequence[str] = ()) -> Capture:
     """Decide what is copied of a closure: all but glibc's own libraries, and programs that were only asked for.
 
@@ -93,7 +106,7 @@ def make_capture(roots: Sequence[Root], closure: Closure, *, leave_out: Sequence
     BadInputError
         If two of the libraries that were asked for have one name, or none is left to copy.
     """
-    names = {RECORD: RECORD}
+    names = {RECORD: RECORD, ON_HOST: ON_HOST}
     stays = {one.real for one in closure.libraries if is_glibc(one) or _is_one_of(one, leave_out)}
     copied = [one for one in closure.libraries if one.real not in stays and not is_executable_name(one.elf)]
     if not copied:
