@@ -14,7 +14,7 @@ from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
     *("install", "module", "runscript", "get_master", "squashfs", "convert", "job", "compat"),
-    *("published", "catalogue", "beside"),
+    *("published", "catalogue", "beside", "spider"),
 )
 ON_DEMAND = ("convert", "beside")  # an hour, and 30 GB of test images; needs another checkout
 

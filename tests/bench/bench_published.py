@@ -36,17 +36,18 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     yield Row("spider torchvision", f"finds {found.count('Name7/')} modules", f"of {VERSIONS} that have it", "")
 
 
-def make_published(directory: Path) -> Catalogue:
+def make_published(directory: Path, *, names: int = NAMES, versions: int = VERSIONS) -> Catalogue:
     """Make what publishing makes visible, out of modulefiles like those of LUMI's PyTorch with 200 packages."""
     catalogue = make_catalogue(directory)
-    for module in _modules():
+    modules = [f"Name{name}/{version}.0" for name in range(names) for version in range(1, versions + 1)]
+    for module in modules:
         name, _, version = module.partition("/")
         record = make_record(module, aliases=("stable",) if version == "1.0" else ())
         put(catalogue, record)
         kept = catalogue.kept / name / version
         kept.mkdir(parents=True)
         (kept / KEPT_MODULE["Lua"]).write_text(render_module(directory, module))
-    update_visible(catalogue, {module.partition("/")[0] for module in _modules()})
+    update_visible(catalogue, {module.partition("/")[0] for module in modules})
     return catalogue
 
 
