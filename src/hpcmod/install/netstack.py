@@ -30,12 +30,8 @@ from hpcmod.model.libraries.netstack import (
     CapturedLibrary,
     Root,
     make_capture,
-<<<<<<< HEAD
-    parse_netstack,
-=======
     original,
-    parse_record,
->>>>>>> 06ec2b7 (Choose captured network libraries by what the node has)
+    parse_netstack,
     render_record,
 )
 from hpcmod.render.quote import sh_word
