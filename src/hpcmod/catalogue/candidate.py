@@ -49,6 +49,10 @@ class Request:
     """Commands of the image to put on PATH: NAME, or NAME=PATH in the image; empty: the well-known ones."""
     misfit: bool = False
     """Whether it is wanted although it does not fit the machine that publishes."""
+    readers: str = ""
+    """The group that may read the image; empty: everybody, or as published before."""
+    licence: str = ""
+    """File with a text that users must accept once; empty: none, or as published before."""
 
 
 @dataclass(frozen=True)

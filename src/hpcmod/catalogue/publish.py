@@ -16,6 +16,7 @@ from hpcmod.catalogue.sharing import check_writable, shared
 from hpcmod.catalogue.staged import Stage, install_staged, place_kept, state_directory
 from hpcmod.catalogue.storage.modes import set_modes
 from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.terms import restrict, set_terms
 from hpcmod.catalogue.trial import EASYBUILD_CHECK, CheckRun, find_srun, now_text, run_checks
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.compat import make_case
@@ -116,6 +117,7 @@ def _alone(stage: Stage, candidate: Candidate, actor: Actor) -> Iterator[None]:
 def _publish_new(stage: Stage, candidate: Candidate, request: Request, context: PublishContext) -> Published:
     tested = _install_and_check(stage, candidate, request, context)
     record = replace(tested, published=now_text(), publisher=context.actor.who)
+    record = set_terms(stage.catalogue, record, readers=request.readers, licence=request.licence)
     return _make_visible(stage, record, request, context, verb="publish")
 
 
@@ -126,12 +128,14 @@ def _publish_again(
     progress = context.progress(candidate.sif)
     check_same(candidate, known, progress)
     damage = [one for one in verify_container(stage.catalogue, known, progress=progress) if one.verdict == FAIL]
+    known = set_terms(stage.catalogue, known, readers=request.readers, licence=request.licence)
     if not damage:
         context.actor.tell(f"{known.module} is published already, with this very image")
         return _make_visible(stage, known, request, context, verb="alias")
     for one in damage:
         context.actor.tell(f"repairing: {one.found}")
-    tested = _install_and_check(stage, replace(candidate, checksum=known.sha256), _as_before(request, known), context)
+    request = replace(_as_before(request, known), readers=known.readers)
+    tested = _install_and_check(stage, replace(candidate, checksum=known.sha256), request, context)
     return _make_visible(stage, replace(known, checks=tested.checks, rendering=""), request, context, verb="repair")
 
 
@@ -150,6 +154,8 @@ def _install_and_check(
     stage.clear()
     began = time.time()
     got = _bring(stage.catalogue, candidate, context)
+    if request.readers:
+        restrict(stage.catalogue, got.path, request.readers)
     site = context.machine.site.name
     untried = make_record(candidate, read_facts(got.path), got.provenance, site=site)
     record = judge_fit(untried, got.path, request, context)
@@ -163,6 +169,9 @@ def _install_and_check(
         install_staged(stage, easyconfig, profile=named, site=site, environ=context.eb_environment)
     places = (stage.software, got.path, sidecar(got.path))
     set_modes(stage.catalogue, places, since=began)  # `eb` leaves the publisher's own group
+    if request.readers:
+        for image in (got.path, stage.software / candidate.sif):
+            restrict(stage.catalogue, image, request.readers)
     return replace(record, checks=tuple(_try(stage, record, request, context)))
 
 

@@ -91,7 +91,8 @@ def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tup
             text = deferred.visible
         if text is not None:
             path = modulefile(catalogue, record.name, record.version, syntax)
-            yield path, render_published(text, syntax, module_templates(), record=record, usage=usage)
+            image = str(catalogue.images / record.sif)
+            yield path, render_published(text, syntax, module_templates(), record=record, usage=usage, image=image)
 
 
 def script_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[Path, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.catalogue.find import find_container
+from hpcmod.catalogue.terms import check_accepted
 from hpcmod.cli.containers import Here, say_end
 from hpcmod.cli.environment import environment_of_eb
 from hpcmod.errors import BadInputError, NotFoundError
@@ -64,12 +65,15 @@ def find_recipe(here: Here, text: str) -> EasyconfigFile:
     Raises
     ------
     NotFoundError
-        If there is no such container, or it is retired, or can be used only where it lies.
+        If there is no such container, or it is retired, or has no easyconfig.
+    LackingError
+        If this user has not accepted its licence.
     """
     container = find_container(here.catalogues, text)
     record = container.read()
     if record.state == "retired":
         raise say_end(record)
+    check_accepted(record, os.environ)
     easyconfig = container.catalogue.easyconfigs_of(record.name) / record.easyconfig
     if not record.easyconfig or not easyconfig.is_file():
         raise NotFoundError(f"{record.module} has no easyconfig in {container.catalogue.directory}", "See: hpcmod info")

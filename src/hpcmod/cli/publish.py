@@ -48,6 +48,8 @@ from hpcmod.render.quote import terminal
 )
 @click.option("--slurm", default="", metavar="OPTIONS", help="Options of srun for checks: account, partition.")
 @click.option("--no-slurm", is_flag=True, help="Run no check as a job step.")
+@click.option("--readers", default="", metavar="GROUP", help="The only group that may read the image.")
+@click.option("--licence", default="", metavar="FILE", help="Text that each user must accept once before loading.")
 @click.option("--misfit", is_flag=True, help="Publish even if it does not fit this node.")
 @click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have.")
 @click.option("--description", default="", help="One line, for lists.")
@@ -89,7 +91,7 @@ def publish_verb(
             what=what,
             checksum=checksum,
             **{key: asked[key] for key in ("name", "version", "aliases", "checks", "job_checks", "commands")},
-            **{key: asked[key] for key in ("description", "homepage", "misfit")},
+            **{key: asked[key] for key in ("description", "homepage", "misfit", "readers", "licence")},
         )
         if not yes:
             _confirm_names(request, found.site.central, dry_run=dry_run, ask=not as_json and on_a_terminal())

@@ -41,6 +41,10 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "install:install",
             "Install container modules by name or easyconfig.",
         ),
+        "accept": (
+            "accept:accept",
+            "Accept the licence of a container, once.",
+        ),
         "outdated": (
             "installed:outdated_verb",
             "List your installations that are deprecated or out of date.",

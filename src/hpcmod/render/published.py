@@ -12,7 +12,9 @@ MODULERC = {"Lua": ".modulerc.lua", "Tcl": ".modulerc"}
 """By syntax, the file in a name's directory that says where its aliases lead."""
 
 
-def render_published(text: str, syntax: str, templates: Templates, *, record: CatalogueRecord, usage: str) -> str:
+def render_published(
+    text: str, syntax: str, templates: Templates, *, record: CatalogueRecord, usage: str, image: str
+) -> str:
     """Render the modulefile that users see, from the one that `eb` wrote.
 
     Parameters
@@ -21,15 +23,18 @@ def render_published(text: str, syntax: str, templates: Templates, *, record: Ca
         One of `hpcmod.render.modulefile.SYNTAXES`.
     usage
         What begins the path of the file that each load makes; empty: none.
+    image
+        Path of the SIF, which a restricted container needs to be readable.
 
     Notes
     -----
     All of the former module stays below: running sessions can still unload it, and `module help` works.
     """
     retired = retirement(record) if record.state == "retired" else ""
-    if not retired and not usage:
+    if not (retired or usage or record.readers or record.licence):
         return text
-    values = {"retired": retired, "until": record.until, "usage": usage}
+    values = {"retired": retired, "until": record.until, "usage": usage, "licence": record.licence}
+    values |= {"image": image if record.readers else "", "unreadable": refusal(record), "unaccepted": terms(record)}
     head, rest = text.split("\n", 1) if syntax == "Tcl" else ("", text)  # a Tcl modulefile begins with #%Module
     return f"{head}\n{render_template('published', syntax, templates, values)}{rest}".lstrip("\n")
 
@@ -43,6 +48,18 @@ def retirement(record: CatalogueRecord) -> str:
     else:
         lines += ["Others are listed by:", f"  hpcmod ls {record.name}"]
     return terminal("\n".join(lines))
+
+
+def refusal(record: CatalogueRecord) -> str:
+    """Return what is told to users who may not read the image: in one line, with whom to ask."""
+    ask = record.publisher or "your site's support"
+    return terminal(f"{record.module} is restricted to the group {record.readers}; to get access, ask {ask}")
+
+
+def terms(record: CatalogueRecord) -> str:
+    """Return what is told to users who have not accepted the licence."""
+    cure = f"Read it and accept it once: hpcmod accept {record.module}"
+    return terminal(f"{record.module} has a licence that you have not accepted. {cure}")
 
 
 def render_modulerc(

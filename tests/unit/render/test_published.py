@@ -17,7 +17,8 @@ RETIRED = replace(PUBLISHED, state="retired", successor="Toy/2.0", reason=HOSTIL
 
 def rendered(syntax: str, **values: str) -> str:
     record = replace(RETIRED if "until" in values else PUBLISHED, until=values.get("until", ""))
-    return render_published(TEXT[syntax], syntax, module_templates(), record=record, usage=values.get("usage", ""))
+    usage = values.get("usage", "")
+    return render_published(TEXT[syntax], syntax, module_templates(), record=record, usage=usage, image="/i.sif")
 
 
 @pytest.mark.parametrize("syntax", TEXT)

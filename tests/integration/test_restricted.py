@@ -1,0 +1,53 @@
+"""Restricted images and licences, published for real: what modules say, in each module tool and syntax."""
+
+from __future__ import annotations
+
+import grp
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.integration.publishing import make_site
+from tests.stack import ModuleTool
+
+pytestmark = pytest.mark.stack
+
+TERMS = "Use it for science.\nDo not pass it on.\n"
+
+
+def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
+    site = make_site(module_env, tmp_path)
+    (tmp_path / "terms.txt").write_text(TERMS)
+    group = grp.getgrgid(os.getegid()).gr_name
+    site.published(tiny_sif, "1.0", "--readers", group, "--licence", str(tmp_path / "terms.txt"))
+    image = site.catalogue / "images/Toy-1.0.sif"
+    assert (image.stat().st_mode & 0o777, image.stat().st_gid) == (0o640, os.getegid())
+    assert site.record("1.0")["readers"] == group
+
+    home = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": ""}
+    (tmp_path / "home").mkdir()
+    load = 'module load Toy/1.0; echo "sif=$SIF"'
+    before = site.user(load, **home)
+    assert before.stdout.splitlines()[-1] == "sif="
+    assert "Read it and accept it once: hpcmod accept Toy/1.0" in " ".join(before.stderr.split())
+    refused = site.hpcmod("accept", "Toy/1.0", **home)
+    assert (refused.returncode, refused.stdout) == (7, TERMS)
+    assert "hpcmod accept --yes Toy/1.0" in refused.stderr
+    assert "hpcmod accept Toy/1.0" in site.hpcmod("exec", "Toy", "true", **home).stderr
+
+    site.does("accept", "--yes", "Toy/1.0", **home)
+    sif = Path(site.user(load, **home).stdout.splitlines()[-1].removeprefix("sif="))
+    assert (sif.stat().st_mode & 0o777, sif.stat().st_gid) == (0o640, os.getegid())
+    left = site.user("module load Toy/1.0; module unload Toy/1.0; env | grep -c '^SIF='", **home)
+    assert left.stdout.splitlines()[-1] == "0"
+
+    for path in (image, sif):
+        path.chmod(0)  # what a user sees who is not in the group
+    denied = site.user(load, **home)
+    assert denied.stdout.splitlines()[-1] == "sif="
+    assert f"Toy/1.0 is restricted to the group {group}; to get access, ask " in " ".join(denied.stderr.split())
+    assert site.record("1.0")["publisher"] in " ".join(denied.stderr.split())
+    for path in (image, sif):
+        path.chmod(0o640)
+    assert "wrong" not in site.does("catalogue", "verify").stdout
