@@ -408,6 +408,7 @@ PAST_FS = {
     "catalogue/staged.py": "fills the publisher's private directory",
     "catalogue/storage/modes.py": "opens by descriptor what it then checks",
     "catalogue/storage/trash.py": "removes an empty directory",
+    "catalogue/terms.py": "makes the private directory of the licences that a user accepted",
 }
 """Files of these rooms that touch the disk otherwise, each with what they do there."""
 
