@@ -169,6 +169,12 @@ def _published(ground: Ground) -> None:
     ground.does(*_publish("1.0"))
 
 
+def _licensed(ground: Ground) -> None:
+    _empty_catalogue(ground)
+    (ground.top / "source/licence.txt").write_text("For science.\n")
+    ground.does(*_publish("1.0"), "--licence", "source/licence.txt")
+
+
 def _published_twice(ground: Ground) -> None:
     _published(ground)
     ground.does(*_publish("2.0"), "--alias", "new")
@@ -255,6 +261,7 @@ SCENES: dict[str, Scene] = {
     "remove": Scene(("remove", "Toy/1.0"), _installed),
     "catalogue init": Scene(("catalogue", "init", "{top}/catalogue"), _sources),
     "publish": Scene(_publish("1.0"), _empty_catalogue, _CHECKED, "home/.local/state/hpcmod/staging/"),
+    "accept": Scene(("accept", "--yes", "Toy/1.0"), _licensed, _CHECKED),
     "alias": Scene(("alias", "Toy/1.0", "new"), _published, _CHECKED),
     "promote": Scene(("promote", "Toy/1.0"), _published_twice, _CHECKED),
     "deprecate": Scene(("deprecate", "Toy/1.0", "--until", "2099-01-01"), _published, _CHECKED),
