@@ -136,7 +136,7 @@ def scrub(text: str) -> str:
     return "\n".join(terminal(line) for line in text.splitlines())
 
 
-class Command:
+class CommandLine:
     """A program and its arguments, written out only if the line is logged."""
 
     def __init__(self, argv: Sequence[str]) -> None:

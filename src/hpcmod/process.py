@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcmod.errors import LackingError
-from hpcmod.log import Command
+from hpcmod.log import CommandLine
 
 _LOG = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ def _start(
     program = argv[0] if "/" in argv[0] else which(argv[0], environ)
     if program is None:
         raise _cannot_start(argv[0], FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
-    _LOG.debug("run %s in %s", Command([program, *argv[1:]]), cwd or Path.cwd())
+    _LOG.debug("run %s in %s", CommandLine([program, *argv[1:]]), cwd or Path.cwd())
     tie = [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), program] if tied else []
     try:
         return subprocess.Popen([*tie, *argv], executable=None if tied else program, env=env, cwd=cwd, **how)
@@ -253,7 +253,7 @@ def become(argv: Sequence[str]) -> NoReturn:
     LackingError
         If the program is not on this machine.
     """
-    _LOG.debug("become %s", Command(argv))
+    _LOG.debug("become %s", CommandLine(argv))
     try:
         os.execv(argv[0] if "/" in argv[0] else which(argv[0], os.environ) or argv[0], list(argv))  # noqa: S606 - no shell
     except OSError as err:

@@ -13,7 +13,7 @@ import pytest
 from hpcmod.errors import BadInputError
 from hpcmod.log import (
     USER_MESSAGES,
-    Command,
+    CommandLine,
     LogSettings,
     current_settings,
     logging_to,
@@ -116,8 +116,8 @@ def test_control_characters_of_others_do_not_reach_the_terminal() -> None:
 
 
 def test_a_command_is_written_so_that_it_can_be_run_again() -> None:
-    assert str(Command(["cp", "a b", "$x"])) == "cp 'a b' '$x'"
-    assert "hunter2" not in str(Command(["login", "--token", "hunter2"]))
+    assert str(CommandLine(["cp", "a b", "$x"])) == "cp 'a b' '$x'"
+    assert "hunter2" not in str(CommandLine(["login", "--token", "hunter2"]))
 
 
 def test_long_text_of_others_is_scrubbed_in_bounded_steps() -> None:

@@ -18,7 +18,7 @@ import hpcmod
 from hpcmod.cli.output import print_data, print_message, tell
 from hpcmod.cli.verbs import VERBS
 from hpcmod.errors import HpcmodError, explain_os_error
-from hpcmod.log import Command, logging_to, read_settings
+from hpcmod.log import CommandLine, logging_to, read_settings
 from hpcmod.render.quote import terminal
 
 _LOG = logging.getLogger(__name__)
@@ -171,4 +171,4 @@ def main(ctx: click.Context, verbose: int, log_file: str) -> None:
     settings = read_settings(os.environ, verbosity=verbose, file=log_file)
     if settings.variables():
         ctx.with_resource(logging_to(settings))
-        _LOG.info("hpcmod %s on %s: %s", hpcmod.__version__, platform.node(), Command(sys.argv))
+        _LOG.info("hpcmod %s on %s: %s", hpcmod.__version__, platform.node(), CommandLine(sys.argv))

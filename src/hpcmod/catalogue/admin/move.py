@@ -11,7 +11,9 @@ from pathlib import Path
 from hpcmod.catalogue.change import Actor, changing, refresh_index, write_note
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import CATALOGUE, Catalogue, open_catalogue, render_catalogue
-from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.errors import BadInputError, HpcmodError, LackingError
+from hpcmod.fs.ownership import others_may_replace
+from hpcmod.fs.removal import find_closed
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.tree import Tree, write_file
 
@@ -42,7 +44,7 @@ def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catal
 
 def _copy_all(catalogue: Catalogue, moved: Catalogue, actor: Actor) -> None:
     """Copy a catalogue, and render what names its directory; until its head is written again it takes no changes."""
-    with replacing_directory(moved.directory) as partial:
+    with replacing_directory(moved.directory, lambda old: _check_removable(moved.directory, old)) as partial:
         _copy(catalogue.tree, partial, actor)
         _write_head(replace(moved, moving_from=str(catalogue.directory)), partial)
     for place in (moved.locks, moved.staging):
@@ -51,6 +53,22 @@ def _copy_all(catalogue: Catalogue, moved: Catalogue, actor: Actor) -> None:
     with changing(moved, actor):
         refresh_index(moved, actor)
         write_note(moved, "move", f"from {catalogue.directory}", actor)
+
+
+def _check_removable(target: Path, old: Path) -> None:
+    """Check that an unfinished copy holds no directory that somebody may have put there to have it removed.
+
+    Raises
+    ------
+    LackingError
+        If it may.
+    """
+    closed = find_closed(old, old.stat().st_gid) if others_may_replace(target) else None
+    if closed:
+        raise LackingError(
+            f"{target / closed.relative_to(old)}: only its owner may change it, so it may not be the catalogue's",
+            f"Move it to where it belongs; then remove the unfinished copy: rm -r {target}",
+        )
 
 
 def _write_head(catalogue: Catalogue, directory: Path | None = None) -> None:
