@@ -64,7 +64,7 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--rdzv", default=None, type=click.Choice(("static", "c10d")), help="Rendezvous of torchrun."),
         click.option("--max-restarts", default="", metavar="N", help="Restarts of failed ranks by torchrun."),
         click.option("--tee", default="", metavar="N", help="Output of ranks for torchrun to print: 1, 2 or 3."),
-        click.option("--debug", default="", help="Logs, one file a rank, of: rccl, nccl, hip, miopen."),
+        click.option("--debug", default="", help="Logs, one file a rank, of: rccl, nccl, hip, miopen, torch, mpi."),
     ):  # fmt: skip
         command = option(command)
     return command

@@ -260,6 +260,8 @@ def test_one_rank_is_profiled(
         ("rccl", {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": "{}/rccl-rank2.log"}),
         ("hip", {"AMD_LOG_LEVEL": "4", "AMD_LOG_LEVEL_FILE": "{}/hip-rank2.log"}),
         ("miopen", {"MIOPEN_ENABLE_LOGGING": "1"}),
+        ("torch", {"TORCH_DISTRIBUTED_DEBUG": "DETAIL", "TORCH_CPP_LOG_LEVEL": "INFO"}),
+        ("mpi", {"MPICH_OFI_VERBOSE": "1", "MPICH_ENV_DISPLAY": "1"}),
     ],
 )
 def test_debug_output_is_one_file_a_rank(rank: Rank, tmp_path: Path, kind: str, variables: dict[str, str]) -> None:
@@ -276,11 +278,12 @@ def test_a_level_of_the_users_own_wins(rank: Rank, tmp_path: Path) -> None:
     assert rank.sees(env, "NCCL_DEBUG") == ("TRACE",)
 
 
-def test_miopen_has_its_file_by_way_of_stderr_and_the_first_rank_says_so(rank: Rank, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["miopen", "torch"])
+def test_a_log_on_stderr_gets_a_file_and_the_first_rank_says_so(rank: Rank, tmp_path: Path, kind: str) -> None:
     make_program(tmp_path / "python-bin" / "python", "#!/bin/bash\necho logged >&2\n")
-    ran = [rank(task(number, HPCMOD_DEBUG_DIR=str(tmp_path)), "--debug=miopen", "x.py") for number in (0, 1)]
-    assert "that of MIOpen is its stderr" in ran[0].stderr and ran[1].stderr == ""
-    assert [(tmp_path / f"miopen-rank{number}.log").read_text() for number in (0, 1)] == ["logged\n"] * 2
+    ran = [rank(task(number, HPCMOD_DEBUG_DIR=str(tmp_path)), f"--debug={kind}", "x.py") for number in (0, 1)]
+    assert "with all of its stderr" in ran[0].stderr and ran[1].stderr == ""
+    assert [(tmp_path / f"{kind}-rank{number}.log").read_text() for number in (0, 1)] == ["logged\n"] * 2
 
 
 def test_explain_prints_the_command_and_runs_nothing(rank: Rank, tmp_path: Path) -> None:

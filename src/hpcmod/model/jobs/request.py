@@ -33,7 +33,7 @@ _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|-1|UNLIMITED|INFINITE
 
 _STAGED = re.compile(r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|squashfs|sqsh|sqfs)")
 
-_DEBUGS = ("rccl", "nccl", "hip", "miopen")
+_DEBUGS = ("rccl", "nccl", "hip", "miopen", "torch", "mpi")
 """Libraries whose logs the run script knows how to ask for."""
 
 _ANY_VALUE = re.compile(r"[A-Za-z0-9_.,:=@%+*/?\[\]()|&-]+")
