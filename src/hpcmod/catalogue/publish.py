@@ -227,7 +227,9 @@ def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:
 def _try(stage: Stage, record: CatalogueRecord, request: Request, context: PublishContext) -> Iterator[Check]:
     yield Check(EASYBUILD_CHECK, True, now_text(), record.sha256)
     trial = CheckRun(
-        record.module, stage.modules, record.sha256, context.eb_environment, context.slurm, context.use_slurm
+        *(record.module, stage.modules, record.sha256),
+        *(context.eb_environment, context.slurm, context.use_slurm),
+        tell=context.actor.tell,
     )
     checks = run_checks(trial, request.checks, request.job_checks)
     while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class CheckRun:
     slurm: tuple[str, ...] = ()
     """Options of srun: account, partition, nodes."""
     use_slurm: bool = True
+    tell: Callable[[str], None] = lambda _: None
     """False: nothing is run as a job step, even where there is Slurm."""
     timeout: float = 1800.0
     """Seconds for one check, waiting for nodes among them."""
@@ -60,6 +61,8 @@ def run_checks(trial: CheckRun, commands: Sequence[str], job_commands: Sequence[
     for command in commands:
         yield _run(trial, command)
     srun = find_srun(trial.environ, use_slurm=trial.use_slurm, needed=bool(job_commands))
+    if commands and not srun and trial.use_slurm and which("srun", trial.environ):
+        trial.tell("Slurm does not answer, so the checks ran on this machine only and not in a job step")
     for command in (*commands, *job_commands) if srun else ():
         yield _run(trial, command, srun)
 

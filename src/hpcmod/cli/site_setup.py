@@ -40,8 +40,11 @@ from hpcmod.render.quote import sh_word
     help="The site profile that users get; default: hpcmod chooses.",
 )
 @click.option("--eb", is_flag=True, help="Put the eb beside hpcmod on PATH too: for a machine without one of its own.")
-@click.option("--dry-run", is_flag=True, help="Print the files instead of writing them.")
-def site_setup(catalogues: Sequence[Path], output: Path | None, site: str | None, eb: bool, dry_run: bool) -> None:
+@click.option("--dry-run", is_flag=True, help="Name the files, write nothing.")
+@click.option("--print", "show", is_flag=True, help="Print the files, write nothing.")
+def site_setup(
+    catalogues: Sequence[Path], output: Path | None, site: str | None, eb: bool, dry_run: bool, show: bool
+) -> None:
     """Write the module that gives users hpcmod, the containers of a catalogue, and an eb that finds our easyconfigs.
 
     In Lua and in Tcl. Prints the directory for MODULEPATH; say it to users, or add it to what all of them have there.
@@ -58,8 +61,8 @@ def site_setup(catalogues: Sequence[Path], output: Path | None, site: str | None
     place = output.absolute() if output else opened[0].directory / "site"
     module = make_site_module(place, Path(sys.executable), opened, version=hpcmod.__version__, site=_checked_site(site))
     files = setup_files(place, module, eb=eb)
-    if dry_run:
-        _print(files)
+    if dry_run or show:
+        _print(files, whole=show)
         return
     write_setup(files)
     modules = place / "modules"
@@ -75,7 +78,10 @@ def _checked_site(asked: str | None) -> str:
     return str(Path(asked).absolute()) if Path(asked).is_file() else asked
 
 
-def _print(files: Sequence[SetupFile]) -> None:
+def _print(files: Sequence[SetupFile], *, whole: bool) -> None:
     for file in files:
-        print_text(f"==> {file.path} <==")
-        print_data(file.text)
+        if whole:
+            print_text(f"==> {file.path} <==")
+            print_data(file.text)
+        else:
+            print_text(f"{file.path} ({file.text.count(chr(10))} lines)")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,14 @@ def test_without_a_module_tool_the_environment_lacks_something(tmp_path: Path) -
     with pytest.raises(LackingError, match=r"no module tool: .* so Toy/1.0 cannot be loaded") as caught:
         list(run_checks(CheckRun("Toy/1.0", tmp_path, "", {"PATH": "/usr/bin:/bin"}, use_slurm=False), ["true"]))
     assert caught.value.exit_code == 7
+
+
+def test_a_slurm_that_does_not_answer_is_reported(trial: CheckRun, tmp_path: Path) -> None:
+    for name in ("srun", "sinfo"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    told: list[str] = []
+    environ = {**trial.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    checks = list(run_checks(replace(trial, environ=environ, use_slurm=True, tell=told.append), ["true"]))
+    assert [check.under for check in checks] == [""]
+    assert told == ["Slurm does not answer, so the checks ran on this machine only and not in a job step"]

@@ -46,9 +46,14 @@ def test_the_place_is_within_the_catalogue_and_printed_for_modulepath(catalogue:
 
 def test_a_dry_run_shows_every_file_and_writes_none(catalogue: Catalogue) -> None:
     before = sorted(catalogue.directory.rglob("*"))
-    done = run("--catalogue", catalogue.directory, "--dry-run")
-    assert done.exit_code == 0
-    assert done.stdout.count("==> ") == 4
+    named = run("--catalogue", catalogue.directory, "--dry-run")
+    printed = run("--catalogue", catalogue.directory, "--print")
+    assert (named.exit_code, printed.exit_code) == (0, 0)
+    paths = [line.partition(" (")[0] for line in named.stdout.splitlines()]
+    assert len(paths) == 4
+    assert [line for line in printed.stdout.splitlines() if line.startswith("==> ")] == [
+        f"==> {path} <==" for path in paths
+    ]
     assert sorted(catalogue.directory.rglob("*")) == before
 
 
@@ -64,7 +69,7 @@ def test_the_profile_is_checked_and_named_by_its_whole_path(
 ) -> None:
     (tmp_path / "ours.toml").write_text('name = "ours"\n')
     monkeypatch.chdir(tmp_path)
-    shown = run("--catalogue", catalogue.directory, "--site", "ours.toml", "--dry-run").stdout
+    shown = run("--catalogue", catalogue.directory, "--site", "ours.toml", "--print").stdout
     assert str(tmp_path / "ours.toml") in shown
     assert run("--catalogue", catalogue.directory, "--site", "nowhere").exit_code == 3
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from hpcmod.model.bind import Bind
@@ -171,8 +172,18 @@ def variables(value: Any) -> tuple[tuple[str, str], ...]:
     """Take a table of environment variables."""
     for name, item in _table(value).items():
         _check_variable_name(name)
-        check_text(item)
+        with _naming(name):
+            check_text(item)
     return tuple(value.items())
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Put the name of a variable in front of what is wrong with its value."""
+    try:
+        yield
+    except ValueError as err:
+        raise ValueError(f"{name}: {err}") from err
 
 
 def tunables(value: Any) -> tuple[tuple[str, tuple[Tunable, ...]], ...]:
@@ -180,7 +191,8 @@ def tunables(value: Any) -> tuple[tuple[str, tuple[Tunable, ...]], ...]:
     found = []
     for name, item in _table(value).items():
         _check_variable_name(name)
-        found.append((name, _cases(name, item)))
+        with _naming(name):
+            found.append((name, _cases(name, item)))
     return tuple(found)
 
 
@@ -191,7 +203,7 @@ def _cases(name: str, item: Any) -> tuple[Tunable, ...]:
     cases = tuple(_tunable(name, one) for one in (item if isinstance(item, list) else [item]))
     by_nodes = {one.condition.multi_node or one.condition.single_node for one in cases}
     if not cases or len(by_nodes) > 1:  # a module sets what does not depend on the nodes, before any run can choose
-        raise ValueError(f"{name}: either every case of a list says multi-node or single-node, or none does")
+        raise ValueError("either every case of a list says multi-node or single-node, or none does")
     return cases
 
 
@@ -199,7 +211,7 @@ def _tunable(name: str, item: Any) -> Tunable:
     if not isinstance(item, dict):
         return Tunable(name, check_text(item))
     if not {"value"} < set(item) <= {"value", "when", "why"}:
-        raise ValueError(f'{name} must be a text, or {{ value = "...", when = "...", why = "..." }}')
+        raise ValueError('must be a text, or { value = "...", when = "...", why = "..." }')
     condition = Condition.parse(check_text(item["when"])) if "when" in item else ALWAYS
     return Tunable(name, check_text(item["value"]), condition, check_text(item["why"]) if "why" in item else "")
 
@@ -208,7 +220,8 @@ def reasons(value: Any) -> tuple[tuple[str, str], ...]:
     """Take a table of launchers, each with the reason why it is refused."""
     for name, reason in _table(value).items():
         one_of(*LAUNCHERS)(name)
-        check_text(reason)
+        with _naming(name):
+            check_text(reason)
     return tuple(value.items())
 
 
