@@ -57,3 +57,12 @@ def test_a_public_name_means_one_thing() -> None:
             for name in public_names(path):
                 found[name].append(str(path.relative_to(PACKAGE)))
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+def test_every_term_of_the_glossary_is_sorted_and_used() -> None:
+    text = (ROOT / "docs/explanation/glossary.md").read_text()
+    rows = [re.findall(r"\*\*([^*]+)\*\*", line) for line in text.splitlines() if line.startswith("| **")]
+    first = [row[0].lower() for row in rows]
+    assert first == sorted(set(first))
+    others = "\n".join(path.read_text() for path in (ROOT / "docs").rglob("*.md") if path.name != "glossary.md").lower()
+    assert [term for row in rows for term in row if term.lower() not in others] == []
