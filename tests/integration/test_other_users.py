@@ -211,6 +211,17 @@ def test_fix_modes_opens_no_private_file_that_a_member_renamed(
     assert [(shop / path).stat().st_mode & 0o777 for path in ours] == [0o664, 0o775, 0o775]
 
 
+@pytest.mark.parametrize("verb", [("promote", "Toy/1.0"), ("catalogue", "rebuild")])
+@pytest.mark.parametrize("place", ["kept/Toy/1.0/easyconfig", "kept/Toy/1.0/module.lua"])
+def test_no_private_file_that_a_member_renamed_is_published(
+    users: Users, home: Path, shop: Path, diary: Path, verb: tuple[str, ...], place: str
+) -> None:
+    users.sh("mallory", f"mv -f '{diary}/diary' '{shop}/{place}'")
+    done = hpcmod(home, *verb, HPCMOD_CATALOGUE=str(shop))
+    assert users.run("mallory", "grep", "-rl", "secret", shop, check=False).stdout == ""
+    assert (done.returncode, place in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+
+
 def test_gc_removes_nothing_that_the_member_who_renamed_it_could_not(
     users: Users, home: Path, shop: Path, diary: Path
 ) -> None:

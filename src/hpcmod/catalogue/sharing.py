@@ -7,7 +7,7 @@ import errno
 import grp
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,8 @@ _ALL_MAY_READ = 0o755
 _GROUP_MAY_WRITE = 0o020
 _OTHERS_MAY_WRITE = 0o022
 _SETGID = 0o2000
+_READ, _ENTER = 0o044, 0o011
+_PRIVATE = "it, or a directory above it, is closed to some who may read the catalogue: it may be somebody's own"
 
 
 def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
@@ -131,6 +133,26 @@ def removal_group(catalogue: Catalogue, path: Path) -> int | None:
             if status.st_uid not in trusted or status.st_mode & _OTHERS_MAY_WRITE:
                 return root.st_gid
     return None
+
+
+def check_readable_by_readers(catalogue: Catalogue, path: Path) -> Callable[[os.stat_result], None]:
+    """Return a check that all who may read a catalogue may read the file at a path, and enter what leads to it.
+
+    For what is copied to where they read it. Where others may write the catalogue, they can rename a private file to
+    the path, or the directory that it is in. The check takes a status and raises PermissionError.
+    """
+    root = catalogue.directory.stat()
+    if removal_group(catalogue, path) is None:
+        return lambda _: None
+
+    def check(status: os.stat_result) -> None:
+        needed = _ENTER if stat.S_ISDIR(status.st_mode) else _READ
+        found, readers = status.st_mode & needed, root.st_mode & needed
+        is_for_group = not readers & stat.S_IRWXO and status.st_gid == root.st_gid
+        if found != needed and readers and not (is_for_group and found & stat.S_IRWXG):
+            raise PermissionError(errno.EACCES, _PRIVATE)
+
+    return check
 
 
 def find_private(catalogue: Catalogue, path: Path) -> Path | None:

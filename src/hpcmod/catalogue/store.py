@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.reading import read_whole
 from hpcmod.fs.tree import Tree
 from hpcmod.machine import absolute
 from hpcmod.model.catalogue.record import RECORD_LIMIT, CatalogueRecord, parse_record
@@ -50,8 +51,14 @@ class Catalogue:
         """The directory as one in which no link is followed: whoever may publish may also put links there."""
         return Tree(self.directory)
 
-    def read_file(self, path: Path, limit: int) -> bytes:
+    def read_file(self, path: Path, limit: int, *, check: Callable[[os.stat_result], None] = lambda _: None) -> bytes:
         """Read a file of the catalogue.
+
+        Parameters
+        ----------
+        check
+            Called with the status of each directory on the way and of the file; what it raises as an OSError is an
+            error of the catalogue.
 
         Raises
         ------
@@ -61,13 +68,14 @@ class Catalogue:
             If it is not a regular file of at most `limit` bytes, or may not be read.
         """
         try:
-            return self.tree.read(path, limit)
+            with self.tree.open_checked(path, check) as file:
+                return read_whole(file, path, limit)
         except (FileNotFoundError, NotADirectoryError) as err:
             raise FileNotFoundError(err.errno, err.strerror, err.filename) from err
         except OSError as err:
             raise BadInputError(
                 f"{path}: {err.strerror}",
-                f"See who put it there: ls -ld {path}. An admin of the catalogue can remove or replace it.",
+                f"See who put it there: namei -l {path}. An admin of the catalogue can remove or replace it.",
             ) from err
 
     @property

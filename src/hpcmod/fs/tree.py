@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -44,6 +44,29 @@ class Tree:
         """Open a regular file for reading."""
         with self._named(path):
             return as_regular_file(self.open(path, os.O_RDONLY | os.O_NONBLOCK), path)
+
+    def open_checked(self, path: Path | str, check: Callable[[os.stat_result], None]) -> BinaryIO:
+        """Open a regular file for reading, having looked at every directory that leads to it.
+
+        Parameters
+        ----------
+        check
+            Called with the status of each directory below the root and at last of the file, all of them open: nobody
+            can exchange one between the look and its use. What it raises is raised.
+        """
+        parts = self._relative(path).parts
+        with self._named(path), self._opened_root() as root, contextlib.ExitStack() as opened:
+            place = root
+            for part in parts[:-1]:
+                place = open_beneath(place, part, _HANDLE | os.O_DIRECTORY)
+                opened.callback(os.close, place)
+                check(os.fstat(place))
+            file = as_regular_file(open_beneath(place, parts[-1], os.O_RDONLY | os.O_NONBLOCK), path)
+            with contextlib.ExitStack() as unchecked:
+                unchecked.callback(file.close)
+                check(os.fstat(file.fileno()))
+                unchecked.pop_all()
+            return file
 
     def read(self, path: Path | str, limit: int) -> bytes:
         """Return the content of a regular file that has at most `limit` bytes."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from hpcmod.catalogue import lifecycle
 from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.index import read_index
-from hpcmod.catalogue.sharing import make_catalogue
+from hpcmod.catalogue.sharing import make_catalogue, shared
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.lifecycle import key_of
@@ -62,6 +62,11 @@ def add(catalogue: Catalogue, record: CatalogueRecord, syntax: str = "lua") -> C
 
 def place(catalogue: Catalogue, record: CatalogueRecord, body: bytes, syntax: str = "lua") -> None:
     """Put in place what is there before anybody sees it."""
+    with shared(catalogue):
+        _place(catalogue, record, body, syntax)
+
+
+def _place(catalogue: Catalogue, record: CatalogueRecord, body: bytes, syntax: str) -> None:
     kept = catalogue.kept / record.name / record.version
     software = catalogue.software / record.name / record.version
     for directory in (kept, software):

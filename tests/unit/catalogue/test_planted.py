@@ -15,7 +15,8 @@ from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.gc import find_unused, remove_unused
 from hpcmod.catalogue.index import read_index
 from hpcmod.catalogue.journal import append_change, last_change, read_journal
-from hpcmod.catalogue.sharing import check_replaceable, check_writable
+from hpcmod.catalogue.renderings.kept import read_kept_text
+from hpcmod.catalogue.sharing import check_readable_by_readers, check_replaceable, check_writable
 from hpcmod.catalogue.store import Catalogue, open_catalogue
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.catalogue.journal import Change
@@ -143,3 +144,43 @@ def test_nothing_is_replaced_behind_a_link(shop: Catalogue, home: Path, place: s
     with pytest.raises(LackingError, match="symbolic link"):
         check_replaceable(shop, shop.directory / place.split("/")[0] / "New/1")
     assert (home / "thesis").read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    ("root", "directory", "file", "is_read"),
+    [
+        (0o2775, 0o755, 0o644, True),
+        (0o2775, 0o700, 0o644, False),
+        (0o2775, 0o750, 0o644, False),
+        (0o2775, 0o755, 0o604, False),
+        (0o2775, 0o755, 0o640, False),
+        (0o2770, 0o750, 0o640, True),
+        (0o2770, 0o700, 0o640, False),
+        (0o2770, 0o755, 0o600, False),
+        (0o755, 0o700, 0o600, True),
+    ],
+)
+def test_what_is_published_is_open_to_all_who_may_read_the_catalogue(
+    shop: Catalogue, root: int, directory: int, file: int, is_read: bool
+) -> None:
+    """Where others may write, they can rename a private file or directory to the place."""
+    path = shop.kept / "Toy/1.0/easyconfig"
+    shop.directory.chmod(root)
+    path.parent.chmod(directory)
+    path.chmod(file)
+    if is_read:
+        assert read_kept_text(shop, path) == "# Toy/1.0\n"
+    else:
+        with pytest.raises(BadInputError, match="may be somebody's own"):
+            read_kept_text(shop, path)
+
+
+def test_a_private_file_of_another_group_is_not_that_of_the_catalogue(shop: Catalogue) -> None:
+    path = shop.kept / "Toy/1.0/easyconfig"
+    shop.directory.chmod(0o2770)
+    check = check_readable_by_readers(shop, path)
+    mine = os.stat_result((0o100640, 1, 1, 1, os.geteuid(), shop.directory.stat().st_gid, 1, 0, 0, 0))
+    theirs = os.stat_result((0o100640, 1, 1, 1, os.geteuid(), shop.directory.stat().st_gid + 1, 1, 0, 0, 0))
+    check(mine)
+    with pytest.raises(PermissionError, match="may be somebody's own"):
+        check(theirs)

@@ -110,7 +110,7 @@ def test_what_cannot_be_published_is_refused_by_the_dry_run_as_well(
 
 def test_an_image_that_is_not_there_is_told_by_the_dry_run_as_well(shop: Catalogue, context: PublishContext) -> None:
     for verb in (publish, plan_publish):
-        with pytest.raises(NotFoundError, match="no such image"):
+        with pytest.raises(NotFoundError, match="no such file"):
             verb(shop, Request("/nowhere.sif", "Toy", "2.0"), context)
 
 

@@ -35,6 +35,23 @@ def test_paths_may_be_relative_or_whole(tree: Tree) -> None:
         assert file.read() == b"inside"
 
 
+def test_all_that_leads_to_a_file_is_checked_before_it_is_read(tree: Tree) -> None:
+    seen: list[os.stat_result] = []
+    with tree.open_checked("d/file", seen.append) as file:
+        assert file.read() == b"inside"
+    assert [one.st_ino for one in seen] == [(tree.root / path).stat().st_ino for path in ("d", "d/file")]
+
+    def refuse(status: os.stat_result) -> None:
+        raise PermissionError(errno.EACCES, f"is closed: {stat.S_IFMT(status.st_mode):o}")
+
+    with pytest.raises(PermissionError, match="is closed: 40000") as caught:
+        tree.open_checked("d/file", refuse)
+    assert caught.value.filename == str(tree.root / "d/file")
+    (tree.root / "link").symlink_to("d")
+    with pytest.raises(OSError, match="symbolic link"):
+        tree.open_checked("link/file", seen.append)
+
+
 def test_a_file_is_written_whole_with_its_mode_whatever_the_umask(tree: Tree) -> None:
     before = os.umask(0o077)
     try:

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, refresh_index, write_note
@@ -114,7 +115,7 @@ def _copy(source: Tree, target: Path, actor: Actor) -> None:
                 continue
             path = below / name
             if stat.S_ISDIR(status.st_mode):
-                (target / path).mkdir()
+                (target / path).mkdir(mode=0o700)
                 left.append(path)
                 _copy_mode(status, target / path)
             elif stat.S_ISLNK(status.st_mode):
@@ -135,7 +136,7 @@ def _copy_file(source: Tree, path: Path, target: Path, actor: Actor) -> None:
             return
         if path.suffix == ".sif":
             actor.tell(f"copying {path.name}")
-        with target.open("xb") as copy:
+        with open(target, "xb", opener=partial(os.open, mode=0o600)) as copy:  # the original may be private
             shutil.copyfileobj(file, copy, _BLOCK)
             copy.flush()
             os.fsync(copy.fileno())
@@ -157,10 +158,14 @@ def _is_linked(source: Tree, path: Path, target: Path, status: os.stat_result) -
 
 
 def _copy_mode(status: os.stat_result, target: Path) -> None:
-    """Give a copy the group and the mode of the original; `verify` reports a group that this user is not in."""
+    """Give a copy the group and the mode of the original; `verify` reports a group that this user is not in.
+
+    Another group than that of the original may do what everybody may.
+    """
+    mode = stat.S_IMODE(status.st_mode)
     if target.stat().st_gid != status.st_gid:
         try:
             os.chown(target, -1, status.st_gid)
         except PermissionError:
-            return
-    Tree(target.parent).change_mode(target.name, stat.S_IMODE(status.st_mode))
+            mode = mode & ~0o2070 | (mode & 0o007) << 3
+    Tree(target.parent).change_mode(target.name, mode)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hpcmod.catalogue.sharing import check_readable_by_readers
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import RECORD, find_root, parse_install_record
@@ -49,13 +50,15 @@ def software_of(catalogue: Catalogue, record: CatalogueRecord) -> Path:
 def read_kept_text(catalogue: Catalogue, path: Path) -> str | None:
     """Read a text file of the catalogue, no link followed; None if there is no such file.
 
+    What is read here is copied to where all who may read the catalogue can read it, so they must be able to already.
+
     Raises
     ------
     BadInputError
-        If it is not a regular file of the catalogue in UTF-8.
+        If it is not a regular file of the catalogue in UTF-8, or closed to some who may read the catalogue.
     """
     try:
-        return catalogue.read_file(path, _LIMIT).decode()
+        return catalogue.read_file(path, _LIMIT, check=check_readable_by_readers(catalogue, path)).decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as err:

@@ -133,3 +133,21 @@ def test_an_image_on_another_file_system_is_copied(
     assert not copy.samefile(image)
     assert copy.read_bytes() == image.read_bytes()
     assert copy.stat().st_mtime_ns == image.stat().st_mtime_ns
+
+
+def test_nobody_else_can_read_a_copy_while_it_is_made(
+    shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A private file that somebody renamed into the catalogue stays private."""
+    (shop.directory / "diary").write_text("secret")
+    (shop.directory / "diary").chmod(0o600)
+    modes = []
+
+    def copy(source: Any, target: Any, *_: int) -> None:
+        modes.append(os.fstat(target.fileno()).st_mode & 0o077)
+        target.write(source.read())
+
+    monkeypatch.setattr(shutil, "copyfileobj", copy)
+    move_catalogue(shop, tmp_path / "new", actor=ADA)
+    assert set(modes) == {0}
+    assert (tmp_path / "new/diary").stat().st_mode & 0o777 == 0o600
