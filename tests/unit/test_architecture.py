@@ -45,7 +45,8 @@ DOORS = {"os": ("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spaw
 """Functions that start a program past the one door; os.exec* and os.spawn* are added by their beginning."""
 
 PURE_LIBRARIES = {
-    *("__future__", "ast", "calendar", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib", "html"),
+    *("__future__", "ast", "calendar", "collections", "contextlib.contextmanager", "dataclasses", "difflib", "enum"),
+    *("functools", "hashlib", "html"),
     *(
         "ipaddress",
         "itertools",
