@@ -117,7 +117,7 @@ def test_a_job_is_not_run_again_with_another_image(tiny_jobs: Jobs) -> None:
     script.write_text(re.sub(r"sha256 [0-9a-f]{64}", f"sha256 {'0' * 64}", script.read_text()))
     hpcmod = tiny_jobs.machine.stack.python.parent / "hpcmod"
     done = tiny_jobs(hpcmod, "job", "--rerun", "old.sh", "--submit")
-    assert (done.returncode, "has another image" in done.stderr) == (4, True), done.stderr
+    assert (done.returncode, "has a different image" in done.stderr) == (4, True), done.stderr
     for name, status in (("nope.sh", 3), ("999999", 3), ("train.py", 2)):
         assert tiny_jobs(hpcmod, "job", "--rerun", name).returncode == status
 

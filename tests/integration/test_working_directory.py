@@ -64,7 +64,7 @@ def test_a_container_is_installed_and_not_the_file_of_its_name(eb: EasyBuild, he
 def test_an_easyconfig_of_another_user_is_taken_only_by_its_path(eb: EasyBuild, here: Path) -> None:
     done = hpcmod(eb, here, "install", "--dry-run", "Toy-1.0.eb")
     assert done.returncode == 2
-    assert "name it with its path: ./Toy-1.0.eb" in done.stderr
+    assert "give its path: ./Toy-1.0.eb" in done.stderr
     assert not (here / "ran").exists()
     assert stat.S_IMODE((here / "Toy-1.0.eb").stat().st_mode) == 0o666
     hpcmod(eb, here, "install", "--dry-run", "./Toy-1.0.eb")

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.catalogue.renderings.kept import software_of
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
@@ -43,6 +42,8 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
         If this user may not give files to the group.
     """
     if readers:
+        from hpcmod.catalogue.renderings.kept import software_of  # imports jinja2, which slows down `hpcmod ls`
+
         for image in (catalogue.images / record.sif, software_of(catalogue, record) / record.sif):
             restrict(catalogue, image, readers)
         record = replace(record, readers=readers)

@@ -1,1 +1,1 @@
-"""Flags in, one call, one print."""
+"""The command line: each command reads its options, makes one call and prints the result."""

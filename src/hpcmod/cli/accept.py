@@ -1,4 +1,4 @@
-"""The verb accept: a user reads the licence of a container and accepts it, once."""
+"""The command `hpcmod accept`: show the licence of a container and record that the user accepts it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from hpcmod.render.quote import sh_word
 
 @click.command()
 @click.argument("container", shell_complete=complete_container)
-@click.option("-y", "--yes", is_flag=True, help="Accept without being asked.")
+@click.option("-y", "--yes", is_flag=True, help="Accept without a question.")
 @site_option
 @json_option
 def accept(container: str, yes: bool, site: str | None, as_json: bool) -> None:
     """Accept the licence of a container, once.
 
-    Prints the licence and asks. What you accepted is kept below ~/.local/state/hpcmod/accepted, where modules look when
-    they load; if the site changes the text, you are asked again.
+    Prints the licence and asks. Your answer is stored in ~/.local/state/hpcmod/accepted, where modules look for it when
+    you load them. If the site changes the text, you are asked again.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def accept(container: str, yes: bool, site: str | None, as_json: bool) -> None:
     if not known and not yes:
         if as_json or not on_a_terminal():
             raise LackingError(
-                f"the licence of {record.module} was not accepted: no terminal to ask on",
+                f"the licence of {record.module} has not been accepted, and there is no terminal to ask on",
                 f"Once you have read it: hpcmod accept --yes {sh_word(record.module)}",
             )
         click.confirm(f"Do you accept the licence of {record.module}?", abort=True, err=True)
@@ -58,4 +58,4 @@ def accept(container: str, yes: bool, site: str | None, as_json: bool) -> None:
     if not record.licence:
         tell(f"{record.module} has no licence to accept")
     else:
-        tell(f"you had accepted the licence of {record.module} before" if known else f"accepted for {record.module}")
+        tell(f"{'you have already accepted' if known else 'accepted'} the licence of {record.module}")

@@ -1,4 +1,4 @@
-"""The verb for advisories: `hpcmod advisory` lists, shows and applies what is known to go wrong, and passes it on."""
+"""The command `hpcmod advisory`: list, show, apply, refresh and import advisories about known problems."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ def _catalogues() -> tuple[Catalogue, ...]:
 
 
 @click.group(invoke_without_command=True)
-@click.option("--apply", "apply_", is_flag=True, help="Print the commands of what helps the loaded module, for `eval`.")
+@click.option(
+    "--apply", "apply_", is_flag=True, help="Print the fixes for the loaded module as shell commands, for `eval`."
+)
 @click.pass_context
 def advisory(ctx: click.Context, apply_: bool) -> None:
     """Show known problems of a container and their fixes.
 
-    An advisory is a TOML file in the `advisories` directory of a catalogue. With --apply, what helps is printed as
-    commands of a shell, and nothing happens unless that shell runs them.
+    An advisory is a TOML file in the `advisories` directory of a catalogue. With --apply, the fixes are printed as
+    shell commands; they take effect only if your shell runs them.
 
     \b
     Examples:
@@ -63,23 +65,23 @@ def advisory(ctx: click.Context, apply_: bool) -> None:
 
 
 def _print_cures() -> None:
-    """Print each cure as shell commands to stdout, and what it is for to stderr."""
-    module, found = _holding()
+    """Print each cure as shell commands to stdout, and its title to stderr."""
+    module, found = _matching()
     if not found:
-        tell(f"nothing is known to go wrong with {module} here")
+        tell(f"no known problems with {module} on this node")
     for one in found:
         lines = render_cure(one)
-        tell(f"{one.title}: {'; '.join(lines) or 'no variable helps'}")
+        tell(f"{one.title}: {'; '.join(lines) or 'no variable fixes it'}")
         for line in lines:
             print_text(line)
 
 
-def _holding() -> tuple[str, tuple[Advisory, ...]]:
-    """Return the loaded module, and the advisories that hold for it."""
+def _matching() -> tuple[str, tuple[Advisory, ...]]:
+    """Return the loaded module, and the advisories that apply to it on this node."""
     loaded = find_loaded(os.environ)
     if not loaded.module:
         raise NotFoundError(
-            "no container module is loaded", "Load one first, or see all that is known: hpcmod advisory ls --all"
+            "no container module is loaded", "Load one first, or list all advisories: hpcmod advisory ls --all"
         )
     found = matching_advisories(
         _catalogues(), loaded.module, loaded.sha256, environ=os.environ, packages=loaded.packages
@@ -88,10 +90,12 @@ def _holding() -> tuple[str, tuple[Advisory, ...]]:
 
 
 @advisory.command("ls")
-@click.option("--all", "everything", is_flag=True, help="Also what is about other modules and hosts, or has expired.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Include advisories for other modules and hosts, and expired ones."
+)
 @_as_json
 def advisory_ls(everything: bool, as_json: bool) -> None:
-    """List the advisories that hold for the loaded module on this node.
+    """List the advisories that apply to the loaded module on this node.
 
     \b
     Examples:
@@ -102,7 +106,7 @@ def advisory_ls(everything: bool, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool, everything: bool) -> None:
-    found = _known() if everything else _holding()[1]
+    found = _known() if everything else _matching()[1]
     if as_json:
         print_data(json.dumps({"version": JSON_VERSION, "advisories": [_row(one) for one in found]}, indent=1))
         return
@@ -112,7 +116,7 @@ def _list(*, as_json: bool, everything: bool) -> None:
 
 
 def _known() -> Sequence[Advisory]:
-    """Return all advisories there are; what is wrong with the others is told."""
+    """Return all valid advisories, and report the invalid ones on stderr."""
     found, faults = _read(_catalogues())
     for fault in faults:
         tell(fault.message)
@@ -140,7 +144,7 @@ def _complete_advisory(_: click.Context, __: click.Parameter, incomplete: str) -
 @click.argument("name", shell_complete=_complete_advisory)
 @_as_json
 def advisory_show(name: str, as_json: bool) -> None:
-    """Show one advisory whole, whether or not it holds here.
+    """Show one advisory in full, whether or not it applies here.
 
     \b
     Example:
@@ -156,15 +160,15 @@ def advisory_show(name: str, as_json: bool) -> None:
 
 def _unknown(name: str, found: Sequence[Advisory]) -> NoReturn:
     known = ", ".join(one.name for one in found) or "none"
-    raise NotFoundError(f"there is no advisory {name!r}", f"There are: {known}.")
+    raise NotFoundError(f"no advisory is named {name!r}", f"Known advisories: {known}.")
 
 
 @advisory.command("refresh")
 @changing_options
 def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
-    """Check the advisories of a catalogue, and have modules tell them from now on.
+    """Check the advisories of a catalogue, and make its modules show them.
 
-    For admins, after a file in `advisories` was added, changed or taken away.
+    For admins, after a file in `advisories` was added, changed or removed.
 
     \b
     An advisory:
@@ -211,14 +215,14 @@ def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: b
 
 @advisory.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--until", metavar="YYYY-MM-DD", help="The day on which it expires (default: a year from now).")
+@click.option("--until", metavar="YYYY-MM-DD", help="Expiry date (default: one year from now).")
 @changing_options
 def advisory_import(
     file: Path, until: str | None, directory: Path | None, why: str, dry_run: bool, as_json: bool
 ) -> None:
-    """Make an advisory of an entry of the OSV database, and have modules tell it.
+    """Make an advisory from an entry of the OSV database, and make modules show it.
 
-    It is about the containers whose Python packages are of the versions that the entry names.
+    It applies to containers whose Python packages have the versions that the entry names.
 
     \b
     Example:
@@ -241,11 +245,11 @@ def advisory_import(
         print_data(made if dry_run else path, nl=not dry_run)
 
 
-_OSV_LIMIT = 4 << 20  # bytes of an entry
+_OSV_LIMIT = 4 << 20  # maximum size of an OSV entry in bytes
 
 
 def _read(catalogues: Iterable[Catalogue]) -> tuple[list[Advisory], list[BadInputError]]:
-    """Read all advisories: those that are right, and what is wrong with the others."""
+    """Read all advisories: return the valid ones, and the errors of the others."""
     read = tuple(read_advisories(catalogues))
     faults = [one for one in read if isinstance(one, BadInputError)]
     return [one for one in read if isinstance(one, Advisory)], faults

@@ -1,4 +1,4 @@
-"""The verb build: a recipe, or a Dockerfile of your own, becomes a SIF."""
+"""The command `hpcmod build`: build a SIF from a recipe or from your own Dockerfile."""
 
 from __future__ import annotations
 
@@ -40,57 +40,78 @@ FOR_RECIPES = {
     "wheel_dir": "--wheel-dir",
     "offline_sources": "--offline-sources",
 }
-"""Options that a Dockerfile of one's own has no use for, by parameter."""
+"""Options that apply to recipes only, not to your own Dockerfile, by parameter."""
 
 _DIRECTORY = click.Path(path_type=Path)
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a recipe, each with what it makes."""
+    """Complete the name of a recipe, with its summary as help."""
     recipes = [parse_recipe(text, name) for name, text in resources.recipes().items() if name.startswith(incomplete)]
     return [CompletionItem(recipe.name, help=recipe.summary) for recipe in recipes]
 
 
 @click.command()
 @click.argument("recipe", required=False, default="", shell_complete=complete_recipe)
-@click.option("-o", "--output", metavar="OUT.sif", type=_DIRECTORY, help="Default: RECIPE-FINGERPRINT.sif, here.")
-@click.option("--mpi", type=click.Choice(CHOICES["mpi"]), help="MPI in the image; default: the recipe's.")
-@click.option("--ofi", type=click.Choice(CHOICES["ofi"]), help="libfabric: with the network in it, or to be swapped.")
-@click.option("--with", "extras", multiple=True, metavar="NAME,...", help="What the recipe can have besides.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="OUT.sif",
+    type=_DIRECTORY,
+    help="File to write (default: RECIPE-FINGERPRINT.sif in this directory).",
+)
+@click.option("--mpi", type=click.Choice(CHOICES["mpi"]), help="MPI in the image (default: the recipe's).")
+@click.option(
+    "--ofi",
+    type=click.Choice(CHOICES["ofi"]),
+    help="libfabric in the image: with the network's provider, or swapped for the host's at run time.",
+)
+@click.option("--with", "extras", multiple=True, metavar="NAME,...", help="Optional parts of the recipe.")
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Another version than the recipe's; or an index of wheels.",
+    help="Version to use instead of the recipe's, or an index of wheels.",
 )
-@click.option("--base", default="", metavar="REFERENCE", help="Another base image than the recipe's.")
-@click.option("--host-libs", metavar="DIR", type=_DIRECTORY, help="Libraries of a host, to be copied into the image.")
-@click.option("--wheel-dir", metavar="DIR", type=_DIRECTORY, help="Wheels: pip takes these, and nothing else.")
-@click.option("--offline-sources", metavar="DIR", type=_DIRECTORY, help="Sources are looked for here first.")
-@click.option("--offline", is_flag=True, help="Download no source: say which are missing.")
+@click.option("--base", default="", metavar="REFERENCE", help="Base image to use instead of the recipe's.")
+@click.option("--host-libs", metavar="DIR", type=_DIRECTORY, help="Host libraries to copy into the image.")
+@click.option("--wheel-dir", metavar="DIR", type=_DIRECTORY, help="Directory of wheels; pip installs from it only.")
+@click.option("--offline-sources", metavar="DIR", type=_DIRECTORY, help="Directory to search for sources first.")
+@click.option("--offline", is_flag=True, help="Download no sources, and report the missing ones.")
 @click.option(
-    "--lock", metavar="FILE", type=_DIRECTORY, help="Your own lock file, for what is used for the first time."
+    "--lock",
+    metavar="FILE",
+    type=_DIRECTORY,
+    help="Lock file for the checksums of sources that are used for the first time.",
 )
-@click.option("--context", metavar="DIR", type=_DIRECTORY, help="Build a Dockerfile of your own, with this context.")
 @click.option(
-    "-f", "--file", "dockerfile", default="Dockerfile", metavar="FILE", type=_DIRECTORY, help="That Dockerfile."
+    "--context", metavar="DIR", type=_DIRECTORY, help="Build your own Dockerfile, with this directory as context."
 )
-@click.option("--arch", type=click.Choice(ARCHITECTURES), help="With --print; default: this machine's.")
-@click.option("--engine", metavar="NAME", help="Build with this one; default: the first that works.")
-@click.option("--engines", is_flag=True, help="Try all engines, and say which work here.")
+@click.option(
+    "-f",
+    "--file",
+    "dockerfile",
+    default="Dockerfile",
+    metavar="FILE",
+    type=_DIRECTORY,
+    help="Name of that Dockerfile (default: Dockerfile).",
+)
+@click.option("--arch", type=click.Choice(ARCHITECTURES), help="Architecture, with --print (default: this machine's).")
+@click.option("--engine", metavar="NAME", help="Build engine (default: the first that works).")
+@click.option("--engines", is_flag=True, help="Try all engines, and report which work here.")
 @click.option("--list", "listed", is_flag=True, help="List the recipes.")
-@click.option("--print", "printed", type=click.Choice(PRINTED), help="Print what would be built, and build nothing.")
-@click.option("--dry-run", is_flag=True, help="The same as --print plan.")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--print", "printed", type=click.Choice(PRINTED), help="Print what would be built; build nothing.")
+@click.option("--dry-run", is_flag=True, help="Same as --print plan.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's).")
 @site_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Build an image with MPI, libfabric and the network plugin.
 
-    Needs one of buildah, podman, docker, apptainer or singularity, and no root. What was built from the same recipe,
-    options and sources before is not built again.
+    Needs one of buildah, podman, docker, apptainer or singularity, but no root. An image that was already built from
+    the same recipe, options and sources is not built again.
 
     \b
     Examples:
@@ -137,7 +158,7 @@ def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
 
     templates = resources.module_templates()
     if as_json and what != "plan":
-        raise BadInputError(f"--print {what} is a text, not JSON", "Leave --json out, or ask for --print plan.")
+        raise BadInputError(f"--print {what} prints plain text, not JSON", "Leave out --json, or use --print plan.")
     if as_json:
         print_data(json.dumps({"version": JSON_VERSION, **build_plan_values(plan)}, indent=1))
     elif what == "dockerfile":
@@ -149,28 +170,28 @@ def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
 
 
 def _architecture() -> str:
-    """Name this machine's."""
+    """Return the name of this machine's architecture."""
     from hpcmod.image.sif_format import architecture_name
 
     return architecture_name(platform.machine())
 
 
 def _plan(recipe: str, given: Mapping[str, Any], architecture: str) -> BuildPlan:
-    """Make the plan; nothing is downloaded."""
+    """Return the build plan; download nothing."""
     from hpcmod.image.ingredients import plan_own, plan_recipe
 
     if not given["context"]:
         if not recipe:
-            cure = "hpcmod build --list shows them; --context DIR builds a Dockerfile."
-            raise BadInputError("no recipe is named", cure)
+            cure = "List the recipes with hpcmod build --list, or build a Dockerfile with --context DIR."
+            raise BadInputError("no recipe given", cure)
         return plan_recipe(recipe, _request(given, architecture), store=_source_store(given))
     if recipe:
-        raise BadInputError(f"both --context and the recipe {recipe} are named", "Name one of them.")
+        raise BadInputError(f"--context and the recipe {recipe} exclude each other", "Give one of them.")
     idle = [option for parameter, option in FOR_RECIPES.items() if given[parameter]]
     if idle:
         raise BadInputError(
-            f"{', '.join(idle)}: for recipes, and --context builds a Dockerfile of your own",
-            "Leave it out, or write what it is to do into the Dockerfile.",
+            f"{', '.join(idle)}: applies to recipes only, and --context builds your own Dockerfile",
+            "Leave it out, or do the same in the Dockerfile.",
         )
     return plan_own(given["context"], given["dockerfile"], architecture)
 
@@ -195,7 +216,7 @@ def _request(given: Mapping[str, Any], architecture: str) -> BuildRequest:
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise BadInputError(f"--set {text}: expected KEY=VALUE", "For instance --set torch=2.2.2")
+        raise BadInputError(f"--set {text}: expected KEY=VALUE", "For example: --set torch=2.2.2")
     return key, value
 
 
@@ -219,8 +240,8 @@ def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
 
     here = _architecture()
     if given["arch"] not in (None, here):
-        told = f"this machine is {here}, and cannot build for {given['arch']}"
-        raise LackingError(told, "Build on one that can run it.")
+        message = f"this machine is {here}, and cannot build for {given['arch']}"
+        raise LackingError(message, f"Build on a machine of architecture {given['arch']}.")
     plan, options = _plan(recipe, given, here), _options(given)
     if recipe:
         if not given["offline"]:
@@ -231,7 +252,7 @@ def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
     with ProgressLine(out.name) as progress:
         built = build_image(plan, out, options=options, progress=progress)
     if built.reused:
-        tell(f"{out}: is there already, built from the same")
+        tell(f"{out}: already exists, built from the same recipe and sources")
     elif plan.steps:
         record_first_use(read_used(built.path), store=_source_store(given))
     if as_json:
@@ -259,6 +280,6 @@ def _options(given: Mapping[str, Any]) -> BuildOptions:
 
 
 def _output(plan: BuildPlan, given: Mapping[str, Any]) -> Path:
-    """Name the SIF; by default the name tells what it was built from."""
+    """Return the path of the SIF; by default its name holds the fingerprint of the plan."""
     named: Path | None = given["output"]
     return named or Path(f"{plan.recipe}-{plan.fingerprint[:12]}.sif")

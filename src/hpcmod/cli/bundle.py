@@ -1,4 +1,4 @@
-"""The verbs for machines without a network: export easyconfigs and images as one file, and import that."""
+"""The command `hpcmod bundle`: export easyconfigs and images as one file, and import it on an offline machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hpcmod.progress import ProgressLine
 if TYPE_CHECKING:
     from hpcmod.image.bring import ObtainOptions
 
-_MOST_TEXT = 1 << 20  # bytes of an easyconfig
+_MOST_TEXT = 1 << 20  # maximum size of an easyconfig in bytes
 
 
 @click.group()
@@ -47,15 +47,14 @@ def bundle() -> None:
 @bundle.command("export")
 @click.argument("output", metavar="BUNDLE.tar", type=click.Path(path_type=Path))
 @click.argument("what", metavar="CONTAINER|EASYCONFIG|IMAGE...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Say what the bundle would hold, and write nothing.")
-@click.option("--force", is_flag=True, help="Replace a bundle that is there.")
+@click.option("--dry-run", is_flag=True, help="Print what the bundle would contain; write nothing.")
+@click.option("--force", is_flag=True, help="Replace an existing bundle.")
 @site_option
 def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: bool, site: str | None) -> None:
     """Write containers of a catalogue, easyconfigs (files that end in .eb) and images into one tar.
 
-    An image is taken from beside its easyconfig, from EasyBuild's source path, from the site's directories or from a
-    catalogue; where it is in none of these, it is fetched. SHA256SUMS in the tar lists every file's sum, as
-    `sha256sum -c` takes it.
+    Images are looked for next to their easyconfig, in EasyBuild's source path, in the site's directories and in the
+    catalogues; missing ones are fetched. SHA256SUMS in the tar has the checksum of every file, for `sha256sum -c`.
 
     \b
     Examples:
@@ -84,25 +83,25 @@ def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: boo
 
 
 def _is_container(text: str) -> bool:
-    """Return whether a word names a container of a catalogue, rather than a file or an image elsewhere."""
+    """Return whether an argument names a container of a catalogue rather than a file or an image reference."""
     return not (text.endswith((".eb", ".sif")) or ":" in text or Path(text).exists())
 
 
 def _check_output(output: Path, *, force: bool) -> None:
-    """Refuse to write the bundle over something else, above all over what was to go into it."""
+    """Raise an error if the bundle would overwrite another file, above all one that should go into it."""
     if output.suffix in (".eb", ".sif") or output.is_dir():
         raise BadInputError(
-            f"{output}: is not a valid name for a bundle", "Name the bundle first: BUNDLE.tar, then what it holds."
+            f"{output}: not a valid name for a bundle", "Give the bundle first (BUNDLE.tar), then its contents."
         )
     if not output.absolute().parent.is_dir():
-        raise NotFoundError(f"{output.absolute().parent}: no such directory", "Make it, or choose another place.")
+        raise NotFoundError(f"{output.absolute().parent}: no such directory", "Create it, or choose another directory.")
     if output.exists() and not force:
-        raise BadInputError(f"{output}: is there already", "Choose another name, or have it replaced: --force.")
+        raise BadInputError(f"{output}: already exists", "Choose another name, or replace it with --force.")
 
 
 @contextmanager
 def _new_directory(output: Path, *, dry_run: bool) -> Iterator[Path]:
-    """Return a directory beside the bundle for what is fetched, until the end of the block; a dry run makes none."""
+    """Yield a temporary directory next to the bundle for fetched images; a dry run creates none."""
     if dry_run:
         yield output.absolute().parent / ".hpcmod"
         return
@@ -118,22 +117,24 @@ def _new_directory(output: Path, *, dry_run: bool) -> Iterator[Path]:
     "--output",
     metavar="DIRECTORY",
     type=click.Path(path_type=Path),
-    help="Directory (default: the bundle's name).",
+    help="Directory to unpack into (default: the bundle's name).",
 )
-@click.option("--force", is_flag=True, help="Replace files that are there.")
-@click.option("--dry-run", is_flag=True, help="Say where it would go, and write nothing.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
+@click.option("--dry-run", is_flag=True, help="Print the directory; write nothing.")
 def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -> None:
-    """Verify a bundle and unpack it into one directory, from which `eb` installs: it finds images beside easyconfigs.
+    """Verify a bundle and unpack it into one directory, from which `eb` can install.
 
     \b
     Examples:
       hpcmod bundle import torch.tar && eb torch/*.eb
     """
     if not file.is_file():
-        raise NotFoundError(f"{file}: no such file", "Name a bundle: hpcmod bundle export makes one.")
+        raise NotFoundError(f"{file}: no such file", "Give a bundle made by hpcmod bundle export.")
     directory = output or file.with_suffix("")
     if directory.exists() and not directory.is_dir():
-        raise BadInputError(f"{directory}: already exists, and is not a directory", "Name another one: -o DIRECTORY.")
+        raise BadInputError(
+            f"{directory}: already exists, and is not a directory", "Choose another one with -o DIRECTORY."
+        )
     if dry_run:
         print_data(directory)
         return
@@ -152,9 +153,9 @@ def _collect(
     sums: dict[str, str],
     dry_run: bool,
 ) -> Iterator[Path]:
-    """Return the files that go into the bundle for one thing that was named; fetch what is not there.
+    """Yield the files that go into the bundle for one argument; fetch an image that is missing.
 
-    What an easyconfig says of its image's sum is put into `sums`.
+    The checksum that an easyconfig gives for its image is added to `sums`.
     """
     if not text.endswith(".eb"):
         yield from _image(make_source(text, [], None), ["."], directory, options, dry_run=dry_run)
@@ -165,15 +166,15 @@ def _collect(
     except FileNotFoundError as err:
         raise NotFoundError(f"{text}: no such easyconfig", "Give the path of its file.") from err
     except UnicodeDecodeError as err:
-        raise BadInputError(f"{text}: is not written in UTF-8", "Save it as UTF-8.") from err
+        raise BadInputError(f"{text}: not valid UTF-8", "Save the file as UTF-8.") from err
     except UnusableFileError as err:
         raise BadInputError(f"{text}: {err.strerror}", "Give the path of an easyconfig.") from err
     source = make_source(named.reference, named.source_urls, named.checksum)
     if source.reference.kind == "path":
         name = Path(named.reference).name
         raise BadInputError(
-            f"{text}: names its image by a path, {named.reference}, which is another one where the bundle is unpacked",
-            f"Write sources = [{name!r}] in the easyconfig, and put a link to the image beside it.",
+            f"{text}: refers to its image by a path, {named.reference}, which does not exist on the other machine",
+            f"Write sources = [{name!r}] in the easyconfig, and put a link to the image next to it.",
         )
     parents = [str(easyconfig.absolute().parent), *_source_paths(options)]
     places = image_directories(parents, named.software or "_", central)
@@ -181,8 +182,8 @@ def _collect(
     image, *beside = _image(source, places, directory, options, dry_run=dry_run)
     if source.checksum and sums.setdefault(image.name, source.checksum) != source.checksum:
         raise VerificationError(
-            f"{text}: names {source.checksum} for {image.name}, another easyconfig {sums[image.name]}",
-            "Give each image a name of its own, or correct `checksums`.",
+            f"{text}: has checksum {source.checksum} for {image.name}, another easyconfig has {sums[image.name]}",
+            "Give each image its own name, or fix `checksums`.",
         )
     yield from (image, *beside)
 
@@ -205,7 +206,7 @@ def _image(
 
 
 def _source_paths(options: ObtainOptions) -> list[str]:
-    """Return EasyBuild's source paths as its environment names them."""
+    """Return EasyBuild's source paths, from its environment variables."""
     environ = options.environ
     prefix = environ.get("EASYBUILD_PREFIX") or f"{environ.get('HOME', '')}/.local/easybuild"
     return (environ.get("EASYBUILD_SOURCEPATH") or f"{prefix}/sources").split(":")

@@ -1,4 +1,4 @@
-"""The verbs for the cache of what comes from registries: list it, remove from it, keep it small."""
+"""The command `hpcmod cache`: list and clean the cache of registry downloads."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 def cache() -> None:
     """List and clean the cache of registry downloads.
 
-    It is $HPCMOD_CACHE, else the place that the site profile names, else the user's own cache directory. What is in it
-    is never needed, only fetched again where it is missing.
+    The cache is in $HPCMOD_CACHE, else in the directory that the site profile names, else in your cache directory. You
+    can remove anything in it: what is missing is downloaded again.
 
     \b
     Examples:
@@ -39,7 +39,7 @@ def cache() -> None:
 @cache.command("ls")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def cache_ls(as_json: bool) -> None:
-    """List the blobs, the longest unused first: digest, bytes, days since the last use, state.
+    """List the blobs, least recently used first: digest, bytes, days since the last use, state.
 
     \b
     Example:
@@ -51,9 +51,9 @@ def cache_ls(as_json: bool) -> None:
 
 @cache.command("rm")
 @click.argument("digests", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
 def cache_rm(digests: tuple[str, ...], dry_run: bool) -> None:
-    """Remove blobs by digest, or by its first digits as `ls` shows them.
+    """Remove blobs by digest, or by the first digits of a digest as `ls` shows it.
 
     \b
     Example:
@@ -70,13 +70,18 @@ def cache_rm(digests: tuple[str, ...], dry_run: bool) -> None:
 
 @cache.command("gc")
 @click.option(
-    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Remove what was not used for so long."
+    "--older-than",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Remove blobs that were unused for this many days (default: 30).",
 )
-@click.option("--max-size", metavar="BYTES", help="Then the longest unused until so much is left: 20G, 500M.")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@click.option(
+    "--max-size", metavar="BYTES", help="Then remove the least recently used blobs down to this size: 20G, 500M."
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def cache_gc(older_than: float | None, max_size: str | None, dry_run: bool, as_json: bool) -> None:
-    """Remove what was not used for 30 days, or as the flags say; what is being fetched stays.
+    """Remove blobs that were unused for 30 days, or as the options say; downloads in progress are kept.
 
     \b
     Examples:
@@ -92,16 +97,16 @@ def cache_gc(older_than: float | None, max_size: str | None, dry_run: bool, as_j
 
 
 def parse_size(text: str) -> int:
-    """Turn a number of bytes with a unit of powers of 1000 into a number.
+    """Return a size in bytes; K, M, G and T are powers of 1000.
 
     Raises
     ------
     BadInputError
-        If it is not a number.
+        If the text is not a size.
     """
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)([KMGT]?)B?", text.strip().upper())
     if match is None:
-        raise BadInputError(f"--max-size {text}: not a number of bytes", "Write it as 20G or 500M.")
+        raise BadInputError(f"--max-size {text}: not a size", "Write it as 20G or 500M.")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
@@ -115,7 +120,9 @@ def _matching(entries: Sequence[CacheEntry], digest: str) -> list[CacheEntry]:
     start = digest if digest.startswith("sha256:") else f"sha256:{digest}"
     found = [entry for entry in entries if entry.digest.startswith(start)]
     if not found or len(start) < len("sha256:") + 6:
-        raise NotFoundError(f"the cache holds no {digest}", "Give at least 6 digits of what `hpcmod cache ls` shows.")
+        raise NotFoundError(
+            f"{digest} is not in the cache", "Give at least 6 digits of a digest that `hpcmod cache ls` shows."
+        )
     return found
 
 
@@ -126,11 +133,11 @@ def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: str, verb
         return
     print_table(("DIGEST", "BYTES", "DAYS UNUSED", "STATE"), map(_row, entries))
     total = sum(entry.size for entry in entries)
-    done = {"ls": "in all", "gc": "removed", "dry": "would be removed"}[verb]
+    done = {"ls": "total", "gc": "removed", "dry": "would be removed:"}[verb]
     tell(f"{directory}: {done} {len(entries)} blobs, {format_size(total) if total else '0 B'}")
 
 
 def _row(entry: CacheEntry) -> tuple[str, ...]:
-    state = "busy" if entry.busy else "whole" if entry.whole else "partial"
+    state = "busy" if entry.busy else "complete" if entry.whole else "partial"
     days = max(0.0, time.time() - entry.used) / _DAY
     return entry.digest, str(entry.size), f"{days:.1f}", state

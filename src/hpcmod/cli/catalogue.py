@@ -1,4 +1,4 @@
-"""The verbs that find containers: ls, search, info, diff."""
+"""The commands that find containers: ls, search, info, diff."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 @click.command("ls")
 @click.argument("text", metavar="[TEXT]", default="", shell_complete=complete_container)
-@click.option("--ready", is_flag=True, help="Only what can be used at once.")
-@click.option("--all", "everything", is_flag=True, help="Also what is retired, and what is for other machines.")
+@click.option("--ready", is_flag=True, help="Only containers that are ready to use.")
+@click.option("--all", "everything", is_flag=True, help="Include retired containers, and those for other machines.")
 @site_option
 @json_option
 def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_json: bool) -> None:
     """List the containers on this machine.
 
-    Each is ready to use, available to install, or deprecated; shown with size and machine.
+    Each is ready to use, available to install, or deprecated.
 
-    TEXT is part of a name. Columns: name and version, what it is, size of the image, machine, aliases and notes.
+    TEXT is part of a name. Columns: name and version, state, size of the image, machine, aliases and notes.
 
     \b
     Examples:
@@ -77,7 +77,7 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
 
 
 def _nothing_named(here: Here, text: str) -> NotFoundError:
-    """Make the error for a name that no container has, with the nearest name there is."""
+    """Return the error for a name that no container has, with the closest match as its cure."""
     names = {one.module.partition("/")[0] for one in here.containers()}
     from difflib import get_close_matches
 
@@ -101,8 +101,8 @@ def _row(one: Listed) -> tuple[str, ...]:
 def search_verb(text: str, site: str | None, as_json: bool) -> None:
     """Search containers by name, description or Python package.
 
-    TEXT==VERSION asks for packages of a version that begins so. Where nothing fits, abbreviations do: flash-attention
-    finds flash_attn. What you have installed is searched too.
+    TEXT==VERSION finds packages whose version starts with VERSION. If nothing matches, similar names do:
+    flash-attention finds flash_attn. Your own installations are searched too.
 
     \b
     Examples:
@@ -120,7 +120,7 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
             sys.exit(NotFoundError.exit_code)
         return
     if not hits:
-        raise NotFoundError(f"no container and no package in one is named {text}", "See: hpcmod ls")
+        raise NotFoundError(f"no container or package is named {text}", "See: hpcmod ls")
     print_table(("MODULE", "STATE", "PACKAGES"), map(_hit_row, hits))
 
 
@@ -134,7 +134,7 @@ def _hit_row(hit: Hit) -> tuple[str, ...]:
 @site_option
 @json_option
 def info_verb(container: str, site: str | None, as_json: bool) -> None:
-    """Show what a container or SIF holds, without starting it.
+    """Show what a container or SIF contains, without starting it.
 
     Source, tests, packages, commands and environment.
 
@@ -169,22 +169,22 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
     advisories = _advisories(here, record)
     if as_json:
         root = str(copies.meant.root) if copies else None
-        place = {"catalogue": str(published.catalogue.directory), "root": root, "copies": _copies(here, copies)}
+        place = {"catalogue": str(published.catalogue.directory), "root": root, "copies": _list_copies(here, copies)}
         added = [asdict(one) for one in _user_packages(copies)]
         values = {"container": record_values(record), "tested": record.tested, "user_packages": added}
         print_json(**values, **place, advisories=advisories)
         return
-    ours = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
+    command = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
     rows = [
         *_describe(record),
-        ("to use it", ours if record.state != "retired" else ""),
+        ("to use it", command if record.state != "retired" else ""),
         *_explain_copies(here, copies),
     ]
     _show([*rows, *(("advisory", one) for one in advisories), *_packages(record), *_describe_added(copies)])
 
 
-def _copies(here: Here, copies: Copies | None) -> list[dict[str, object]]:
-    """Return the installed copies as plain values, the one that is used first."""
+def _list_copies(here: Here, copies: Copies | None) -> list[dict[str, object]]:
+    """Return the installed copies as plain values, the copy in use first."""
     found = (copies.meant, *copies.others) if copies else ()
     return [
         {"root": str(one.root), "modulefile": str(one.modulefile), "own": here.is_own(one), "used": one == found[0]}
@@ -193,7 +193,7 @@ def _copies(here: Here, copies: Copies | None) -> list[dict[str, object]]:
 
 
 def _explain_copies(here: Here, copies: Copies | None) -> Iterator[tuple[str, str]]:
-    """Say which copy is used, and how to use another."""
+    """Yield lines that say which copy is used, and how to use another."""
     if copies is None or not (copies.others or here.is_own(copies.meant)):
         return
     yield "copy", f"{_whose(here, copies.meant)}, in {copies.meant.root}"
@@ -206,7 +206,7 @@ def _whose(here: Here, copy: Installed) -> str:
 
 
 def _loading(copy: Installed) -> str:
-    """Write the line that loads a copy in this shell."""
+    """Return the command line that loads a copy in this shell."""
     return "; ".join(" ".join(map(sh_word, words)) for words in loading_commands(copy, os.environ))
 
 
@@ -229,10 +229,10 @@ def _show_image(image: Path, *, as_json: bool) -> None:
 
 
 def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
-    """Show what the record of an installation says, for it is in no catalogue."""
+    """Show the record of an installation that is not in a catalogue."""
     own = copies.meant
     if as_json:
-        values = {"root": str(own.root), "copies": _copies(here, copies), "record": own.record}
+        values = {"root": str(own.root), "copies": _list_copies(here, copies), "record": own.record}
         added = [asdict(one) for one in _user_packages(copies)]
         print_json(container=None, module=own.module, user_packages=added, **values)
         return
@@ -270,7 +270,7 @@ def _describe_added(copies: Copies | None) -> Iterator[tuple[str, str]]:
 
 
 def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
-    """Return the packages that the user added to the copy that is used."""
+    """Return the packages that the user added to the copy in use."""
     if copies is None:
         return ()
     from hpcmod.install.user_layer import read_packages
@@ -302,8 +302,8 @@ def _advisories(here: Here, record: CatalogueRecord) -> list[str]:
 def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
     """Compare the packages and settings of two containers.
 
-    One line per difference, FIRST -> SECOND; `-` means missing. Packages that you added to your own copy count. An
-    installation that is in no catalogue is compared by its image.
+    One line per difference, FIRST -> SECOND; `-` means missing. Packages that you added to your own copy are included.
+    For an installation that is not in a catalogue, the image is compared.
 
     \b
     Examples:
@@ -322,30 +322,30 @@ def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
     rows = [(change.kind, change.name, _show_values(change, brief=width is not None)) for change in changes]
     print_table(("KIND", "NAME", f"{one.module} -> {other.module}"), rows)
     if not changes:
-        tell(f"{one.module} and {other.module} do not differ")
+        tell(f"no differences between {one.module} and {other.module}")
 
 
 def _show_values(change: ContainerDifference, *, brief: bool) -> str:
-    """Write both values of a difference; a sha256 with its first 12 digits if it must be brief."""
+    """Return both values of a difference; if `brief`, a sha256 is cut to its first 12 digits."""
     values = ("-" if value is None else value or "present" for value in (change.before, change.after))
     return " -> ".join(value[:12] if brief and change.name == "sha256" else value for value in values)
 
 
 def _describe_known(here: Here, text: str) -> CatalogueRecord:
-    """Read the record of a container; of one that is only installed, what its image tells. With the user's packages."""
+    """Return the record of a container with the user's packages added; see `_describe_image`."""
     record = _describe_image(here, text)
     copies = here.copies(record.module)
     if copies is None or not here.is_own(copies.meant):
         return record
     added = _user_packages(copies)
     if added:
-        tell(f"{record.module}: with the packages that you added to your own copy, in {copies.meant.root}")
+        tell(f"{record.module}: including the packages that you added to your own copy in {copies.meant.root}")
     packages = {comparable(package.name): package for package in (*record.packages, *added)}
     return replace(record, packages=tuple(packages.values()))
 
 
 def _describe_image(here: Here, text: str) -> CatalogueRecord:
-    """Read the record of a container; of one that is only installed, what its image tells."""
+    """Return the record of a published container; for one that is only installed, a record made from its image."""
     try:
         return find_published(here, text).read()
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""The verb catalogue: make one, read its journal, make its index anew."""
+"""The command `hpcmod catalogue`: create a catalogue, read its journal, regenerate its index."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ for command in (refresh_verb, move, verify, usage):
 
 @catalogue_verb.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--name", default="", help="What to call it; default: the name of the directory.")
-@click.option("--group", default="", help="Who may publish besides you; everybody may read.")
-@click.option("--count-use/--no-count-use", default=None, help="Let modules count how often they are loaded.")
+@click.option("--name", default="", help="Name of the catalogue (default: the directory's name).")
+@click.option("--group", default="", help="Group that may publish; all users may read.")
+@click.option("--count-use/--no-count-use", default=None, help="Count how often modules are loaded.")
 @site_option
 @json_option
 def init(directory: Path, name: str, group: str, count_use: bool | None, site: str | None, as_json: bool) -> None:
-    """Make a catalogue in a directory on a shared file system; of one that is there, change only what is said.
+    """Create a catalogue on a shared file system, or change the given settings of an existing one.
 
     \b
     Examples:
       hpcmod catalogue init /appl/containers --group swadmin
-      hpcmod catalogue init /appl/containers --count-use     # for `hpcmod gc`: one byte a load, no names
+      hpcmod catalogue init /appl/containers --count-use     # for `hpcmod gc`: one byte per load, no names
     """
     place = directory.absolute()
     known = open_catalogue(place) if (place / "catalogue.json").is_file() else Catalogue(place, place.name)
@@ -72,7 +72,7 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
 @catalogue_option
 @json_option
 def rebuild(directory: Path | None, as_json: bool) -> None:
-    """Regenerate modules, aliases, index and notices from the records. Nothing else is touched.
+    """Regenerate modules, aliases, index and notices from the records; change nothing else.
 
     \b
     Example:
@@ -90,7 +90,7 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
 @catalogue_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def journal(container: str, directory: Path | None, as_json: bool) -> None:
-    """Say who changed what, when and why; the latest change last.
+    """Show who changed what, when and why; the latest change last.
 
     \b
     Example:
@@ -105,12 +105,12 @@ def journal(container: str, directory: Path | None, as_json: bool) -> None:
         print_data(json.dumps({"version": JSON_VERSION, "changes": [asdict(one) for one in changes]}, indent=1))
         return
     if container and not changes:
-        raise NotFoundError(f"the journal has no change of {container}", "See: hpcmod catalogue journal")
+        raise NotFoundError(f"no changes of {container} in the journal", "See: hpcmod catalogue journal")
     print_table(("CHANGE", "WHEN", "WHAT"), map(_row, changes))
 
 
 def _row(change: Change) -> tuple[str, str, str]:
     why = f": {change.why}" if change.why else ""
-    undone = f" (takes back {change.undoes})" if change.undoes else ""
+    undone = f" (reverts {change.undoes})" if change.undoes else ""
     what = f"{change.verb} {', '.join(change.modules)}".strip()
     return str(change.id), change.when, f"{what}{undone}, by {change.who}{why}"

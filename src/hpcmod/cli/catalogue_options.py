@@ -1,4 +1,4 @@
-"""What the verbs of a catalogue share: which one is meant, who changes it and why, and how a change is shown."""
+"""Shared by the commands that change a catalogue: options, the user and reason of a change, and its output."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ JSON_VERSION = 1
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 catalogue_option = click.option(
-    "--catalogue", "directory", metavar="DIRECTORY", type=click.Path(path_type=Path), help="The catalogue to change."
+    "--catalogue", "directory", metavar="DIRECTORY", type=click.Path(path_type=Path), help="Directory of the catalogue."
 )
 
 
 def changing_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags of every verb that changes a catalogue."""
+    """Add the options of every command that changes a catalogue."""
     flags: list[Decorator] = [
         catalogue_option,
-        click.option("-m", "--why", default="", metavar="TEXT", help="Why, for the journal."),
-        click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing."),
+        click.option("-m", "--why", default="", metavar="TEXT", help="Reason, for the journal."),
+        click.option("--dry-run", is_flag=True, help="Print what would change; change nothing."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     ]
     for flag in reversed(flags):
@@ -43,26 +43,26 @@ def changing_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
-    """Open the catalogue that was named, or those of this machine, the first of them having priority.
+    """Open the given catalogue, or those of this machine, in order of priority.
 
     Raises
     ------
     NotFoundError
-        If there is none.
+        If there is no catalogue.
     """
     if directory:
         return (open_catalogue(directory.absolute()),)
     found = find_catalogues(machine.load_site(None, os.environ), os.environ, tell=tell)
     if not found:
         raise NotFoundError(
-            "no catalogue is named: neither --catalogue, nor $HPCMOD_CATALOGUE, nor `catalogues` of the site profile",
-            "Name one, or make one: hpcmod catalogue init DIRECTORY",
+            "no catalogue: --catalogue, $HPCMOD_CATALOGUE and `catalogues` of the site profile are all unset",
+            "Set one of them, or create a catalogue: hpcmod catalogue init DIRECTORY",
         )
     return found
 
 
 def make_actor(why: str) -> Actor:
-    """Say who runs this program, and why."""
+    """Return the user and host of this process, with the reason for the change."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # without an entry in passwd
@@ -71,20 +71,20 @@ def make_actor(why: str) -> Actor:
 
 
 def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
-    """Print what a verb changed, or would: of each container, each field as it was and as it is."""
+    """Print each changed field of each container, before and after, or what a dry run would change."""
     if as_json:
         values = {**asdict(change), "edits": [asdict(edit) for edit in change.edits]}
         print_data(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "change": values}, indent=1))
         return
     if not change.edits and change.undoes:
-        tell(f"{'would bring' if dry_run else 'brought'} back the files that change {change.undoes} removed")
+        tell(f"{'would restore' if dry_run else 'restored'} the files that change {change.undoes} removed")
     elif not change.edits:
-        tell("already so; nothing was changed")
+        tell("no change needed")
     for edit in change.edits:
         for line in _render_edit(edit.before, edit.after):
             print_text(f"{edit.name}/{edit.version}: {line}")
     if change.edits and not dry_run:
-        tell(f"change {change.id}; to take it back: hpcmod undo {change.id}")
+        tell(f"change {change.id}; to revert it: hpcmod undo {change.id}")
 
 
 def _render_edit(before: Any, after: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The verb that says whether an image fits this machine: `hpcmod compat`."""
+"""The command `hpcmod compat`: check whether an image fits this machine."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
 
     The image is not started. Prints ok, warn or refuse, each with the reason and the fix.
 
-    Looks at MPI, libfabric, NCCL's network plugin, glibc, CUDA, ROCm and the libraries of the host that the site
-    profile brings in. Run it on a compute node, too: a login node may lack drivers and directories. What cannot be
-    found out is said to be unknown.
+    Checks MPI, libfabric, NCCL's network plugin, glibc, CUDA, ROCm and the host libraries that the site profile binds.
+    Run it on a compute node too: a login node may lack drivers and directories. What cannot be determined is reported
+    as unknown.
 
     Exit codes: 0 ok or warn, 1 refuse.
 

@@ -1,4 +1,4 @@
-"""The verb completion: the script with which a shell completes verbs, flags and names of containers."""
+"""The command `hpcmod completion`: print the script that completes commands, options and container names."""
 
 from __future__ import annotations
 

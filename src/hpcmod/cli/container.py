@@ -1,4 +1,4 @@
-"""The verbs that run containers without loading a module: exec, shell, run."""
+"""The commands that run containers without loading a module: exec, shell, run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hpcmod.process import become
 from hpcmod.render.quote import sh_word
 
 _AS_TYPED = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-"""What is not ours is the runtime's, and after the container's name nothing is ours."""
+"""Unknown options go to the container runtime, and everything after the container's name to the command."""
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def _of_running(metavar: str) -> Decorator:
-    """Add what exec, shell and run share."""
+    """Add the arguments and options that exec, shell and run share."""
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         words = click.argument(
@@ -31,7 +31,7 @@ def _of_running(metavar: str) -> Decorator:
             metavar=f"[RUNTIME OPTIONS] CONTAINER {metavar}",
             shell_complete=complete_container,
         )
-        dry_run = click.option("--dry-run", is_flag=True, help="Print the command line, and run nothing.")
+        dry_run = click.option("--dry-run", is_flag=True, help="Print the command line; run nothing.")
         return words(dry_run(site_option(command)))
 
     return add
@@ -42,10 +42,10 @@ def _of_running(metavar: str) -> Decorator:
 def exec_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
     """Run a command in a container.
 
-    The command sees everything that loading its module would set; no module needs to be loaded.
+    The command gets the same environment as with the module loaded; you do not need to load it.
 
-    What stands before CONTAINER are options of singularity or apptainer. The command gets the terminal and all signals,
-    and its exit status is that of hpcmod.
+    Options in front of CONTAINER go to singularity or apptainer. The command gets the terminal and all signals, and
+    hpcmod ends with its exit status.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def exec_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
 def shell_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
     """Start a shell in a container.
 
-    It sees everything that loading the module would set; no module needs to be loaded.
+    It gets the same environment as with the module loaded; you do not need to load it.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def shell_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
 def run_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
     """Run the image's own run script.
 
-    It sees everything that loading the module would set; no module needs to be loaded.
+    It gets the same environment as with the module loaded; you do not need to load it.
 
     \b
     Example:
@@ -91,8 +91,8 @@ def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) ->
     found = find_ready(look_around(site), container)
     if not found.program.is_file():
         raise LackingError(
-            f"{found.module} was installed by an hpcmod that could not do this: there is no {found.program}",
-            f"Refresh its scripts: hpcmod update {found.module}; or use it by: module load {found.module}",
+            f"{found.module} was installed by an older hpcmod without this command: {found.program} is missing",
+            f"Refresh its scripts: hpcmod update {found.module}; or load it: module load {found.module}",
         )
     argv = [str(found.program), verb, *options, "--", *command]
     if dry_run:
@@ -102,12 +102,12 @@ def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) ->
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    """Split words at the name of the container: options of the runtime, the name, and what is to run.
+    """Split words into runtime options, the name of the container, and the command to run.
 
     Raises
     ------
     click.UsageError
-        If there is no container.
+        If no container is given.
     """
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
@@ -115,13 +115,13 @@ def split_words(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
     rest = list(words[at:])
     rest = rest[1:] if rest[:1] == ["--"] else rest
     if not rest:
-        raise click.UsageError("no container is named")
+        raise click.UsageError("no container given")
     command = rest[1:]
     return list(words[:at]), rest[0], command[1:] if command[:1] == ["--"] else command
 
 
 def _takes_value(option: str) -> bool:
-    """Return whether the word after an option of the runtime belongs to it."""
+    """Return whether the next word is the value of this runtime option."""
     if option.startswith("--"):
         return "=" not in option and option[2:] not in RUNTIME_FLAGS
     return option[-1] in RUNTIME_SHORT and not RUNTIME_SHORT.keys() & set(option[1:-1])

@@ -1,4 +1,4 @@
-"""What the verbs of users share: which containers there are on this machine, and which one is meant."""
+"""Shared by the commands of users: list the containers on this machine, and find one by name."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ JSON_VERSION = 1
 
 
 def complete_site(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a shipped profile, or a file."""
+    """Complete the name of a shipped profile, or a file path."""
     names = [name for name in sorted(resources.site_profiles()) if name.startswith(incomplete)]
     return [CompletionItem(name) for name in names] or complete_file(_, __, incomplete)
 
 
 def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete a file."""
+    """Complete a file path."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_image(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a container, or else a file."""
+    """Complete a container name, or else a file path."""
     return complete_container(ctx, parameter, incomplete) or complete_file(ctx, parameter, incomplete)
 
 
@@ -62,25 +62,25 @@ class Here:
     site: Site
     catalogues: tuple[Catalogue, ...]
     trees: tuple[Path, ...]
-    """Directories of modulefiles, but those of the catalogues."""
+    """Directories of modulefiles, except those of the catalogues."""
     all_trees: tuple[Path, ...]
-    """All directories of modulefiles, in the order to look: MODULEPATH, the user's own, catalogues."""
+    """All directories of modulefiles, in search order: MODULEPATH, the user's own, catalogues."""
     say: Callable[[str], None]
-    """Called with what is wrong with a catalogue, and hides no other."""
+    """Called with a message for each catalogue that cannot be used; the others still are."""
 
     def indexes(self) -> list[Index]:
-        """Read the indexes of the catalogues."""
+        """Return the index of each catalogue, and report damaged entries."""
         found = [read_index(catalogue) for catalogue in self.catalogues]
         for message in (message for index in found for message in index.damaged):
             self.say(message)
         return found
 
     def own(self) -> list[Installed]:
-        """Find the installations that are the user's own to change."""
+        """Return the user's own installations."""
         return list(find_installed(own_trees(self.trees)))
 
     def copies(self, module: str) -> Copies | None:
-        """Find the installed copies of a module, by its full name; None if there is none."""
+        """Return the installed copies of a module, by its full name; None if not installed."""
         return find_copies(module, self.all_trees, os.environ)
 
     def is_own(self, copy: Installed) -> bool:
@@ -88,13 +88,13 @@ class Here:
         return any(tree in copy.modulefile.parents for tree in own_trees(self.trees))
 
     def containers(self) -> list[Listed]:
-        """List all containers there are."""
+        """Return all published and installed containers."""
         architecture = architecture_name(platform.machine())
         found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
         return [self._with_copy(one) for one in found]
 
     def _with_copy(self, one: Listed) -> Listed:
-        """Say which copy of a listed container is used; the module tool is asked only where there are two."""
+        """Add which copy of a listed container is used; the module tool is asked only if there are two."""
         if one.place != READY:
             return one
         copies = self.copies(one.module) if one.yours and one.catalogue else None
@@ -103,7 +103,7 @@ class Here:
 
 
 def look_around(site: str | None, *, say: Callable[[str], None] | None = None) -> Here:
-    """Find site, catalogues and module trees.
+    """Return the site profile, catalogues and module trees of this machine.
 
     Raises
     ------
@@ -115,9 +115,9 @@ def look_around(site: str | None, *, say: Callable[[str], None] | None = None) -
     for directory in catalogue_directories(found, os.environ):
         try:
             catalogues.append(open_catalogue(directory))
-        except (HpcmodError, OSError) as err:  # a file system may be away, and other containers can be used
-            found_wrong = explain_os_error(err) if isinstance(err, OSError) else err
-            (say or tell)(f"{found_wrong.message}; its containers are left out. Tell the site's support.")
+        except (HpcmodError, OSError) as err:  # a file system may be down; the other catalogues still work
+            fault = explain_os_error(err) if isinstance(err, OSError) else err
+            (say or tell)(f"{fault.message}; its containers are not listed. Contact your site's support.")
     own = own_module_trees(found, os.environ)
     published = [one.modules for one in catalogues]
     trees = module_trees(os.environ, more=own, without=published)
@@ -126,24 +126,24 @@ def look_around(site: str | None, *, say: Callable[[str], None] | None = None) -
 
 
 def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | None:
-    """Find the installed module that is meant outside of the catalogues; of several versions the highest."""
+    """Return the installed module that matches, outside the catalogues; of several versions, the highest."""
     name, _, version = text.partition("/")
     trees = own_trees(here.trees) if writable else here.trees
     found = sorted(find_installed(trees, name), key=lambda one: release_key(one.version)) if name else []
-    begun = [one for one in found if one.version.startswith(version)]
+    matching = [one for one in found if one.version.startswith(version)]
     exact = [one for one in found if one.version == version]
-    if version and len(begun) > 1 and not exact:
-        raise NotFoundError(f"{text} is ambiguous", "There are: " + ", ".join(one.module for one in begun))
-    return (exact or begun)[-1] if begun else None
+    if version and len(matching) > 1 and not exact:
+        raise NotFoundError(f"{text} is ambiguous", "Choose one of: " + ", ".join(one.module for one in matching))
+    return (exact or matching)[-1] if matching else None
 
 
 def find_published(here: Here, text: str) -> Container:
-    """Find the container of the catalogues that is meant.
+    """Return the container of the catalogues that matches NAME, NAME/VERSION or NAME/ALIAS.
 
     Raises
     ------
     NotFoundError
-        If there is none; with the nearest name in the catalogues, else the nearest that is installed.
+        If none matches; its cure has the closest name in the catalogues, else the closest installed name.
     """
     try:
         return find_container(here.catalogues, text)
@@ -158,12 +158,12 @@ def find_published(here: Here, text: str) -> Container:
 
 
 def find_ready(here: Here, text: str) -> Installed:
-    """Find the copy of a container that is meant, and say which one it is where there are several.
+    """Return the installed copy of a container to use, and report which one if there are several.
 
     Raises
     ------
     NotFoundError
-        If there is none; with the command that helps.
+        If it is not installed; its cure is the command that installs it.
     """
     module, container = find_meant(here, text)
     record = container.read() if container else None
@@ -172,36 +172,36 @@ def find_ready(here: Here, text: str) -> Installed:
     copies = here.copies(module)
     ours = copies is not None and here.is_own(copies.meant)
     if record and not ours and record.state == "retired" and record.until <= time.strftime("%Y-%m-%d", time.gmtime()):
-        raise say_end(record)
+        raise retired_error(record)
     if copies is None:
         raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {module}")
     if record and not ours:
-        _tell_end(record)
-    tell_which(here, copies)
+        _report_state(record)
+    report_copy(here, copies)
     return copies.meant
 
 
 def find_meant(here: Here, text: str) -> tuple[str, Container | None]:
-    """Find the module that is meant, as `module load TEXT` does in this shell: full name, and where it is published.
+    """Return the full name of the module that `module load TEXT` would load, and its container if it is published.
 
-    What the module tool does not know, because it is on no MODULEPATH or the text is an alias, is looked for among the
-    user's own installations and then in the catalogues.
+    A module that the module tool does not know, because it is not on MODULEPATH or the text is an alias, is looked for
+    among the user's own installations and then in the catalogues.
 
     Raises
     ------
     NotFoundError
-        If there is none.
+        If no module matches.
     """
     found = find_loaded_by(text, os.environ) or find_own(here, text)
     if found is None:
         container = find_published(here, text)
         return container.module, container
-    having = (one for one in here.catalogues if one.record_path(found.name, found.version).is_file())
-    return found.module, next((Container(one, found.name, found.version) for one in having), None)
+    publishing = (one for one in here.catalogues if one.record_path(found.name, found.version).is_file())
+    return found.module, next((Container(one, found.name, found.version) for one in publishing), None)
 
 
-def tell_which(here: Here, copies: Copies) -> None:
-    """Say which copy is used, where there is another one."""
+def report_copy(here: Here, copies: Copies) -> None:
+    """Report which copy is used, if there is more than one."""
     if not copies.others:
         return
     if here.is_own(copies.meant):
@@ -213,7 +213,8 @@ def tell_which(here: Here, copies: Copies) -> None:
         tell(f"using the site's copy of {own.module}; to use your own, in {own.root}: {line}")
 
 
-def _tell_end(record: CatalogueRecord) -> None:
+def _report_state(record: CatalogueRecord) -> None:
+    """Report that a container is deprecated or retired, with date, reason and successor."""
     if record.state != "published":
         until = f" until {record.until}" if record.until else ""
         use = f"; use {record.successor}" if record.successor else ""
@@ -221,27 +222,27 @@ def _tell_end(record: CatalogueRecord) -> None:
 
 
 def check_not_loaded(module: str) -> None:
-    """Refuse to install a module while one of its name is loaded in this shell, as `eb` would, but with what helps.
+    """Check that no version of a module is loaded in this shell; `eb` checks this too, but suggests no fix.
 
     Raises
     ------
     BusyError
-        If one is.
+        If a version is loaded.
     """
     loaded = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
     if loaded.partition("/")[0] == module.partition("/")[0]:
         raise BusyError(f"{loaded} is loaded in this shell", f"module unload {sh_word(loaded)}, and run this again.")
 
 
-def say_end(record: CatalogueRecord) -> NotFoundError:
-    """Make the error for a retired container, which names its successor."""
+def retired_error(record: CatalogueRecord) -> NotFoundError:
+    """Return the error for a retired container; its cure names the successor."""
     why = f": {record.reason}" if record.reason else ""
     cure = f"Use {record.successor}: hpcmod install {record.successor}" if record.successor else "See: hpcmod ls"
     return NotFoundError(f"{record.module} is retired{why}", cure)
 
 
 def complete_container(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a container: all there are, with their versions once the name is whole."""
+    """Complete the name of a container, with its versions once only one name matches."""
     given = ctx.params.get(parameter.name or "") or ()
     if isinstance(given, tuple) and any(not word.startswith("-") for word in given):
         return []
@@ -250,12 +251,12 @@ def complete_container(ctx: click.Context, parameter: click.Parameter, incomplet
     except (HpcmodError, OSError):  # a shell shows no errors of completion
         return []
     names = list(dict.fromkeys(module.partition("/")[0] for module in modules))
-    begun = [name for name in names if name.lower().startswith(incomplete.lower())]
-    if "/" in incomplete or len(begun) == 1:
-        begun = [module for module in modules if module.lower().startswith(incomplete.lower())]
-    return [CompletionItem(one) for one in begun]
+    matching = [name for name in names if name.lower().startswith(incomplete.lower())]
+    if "/" in incomplete or len(matching) == 1:
+        matching = [module for module in modules if module.lower().startswith(incomplete.lower())]
+    return [CompletionItem(name) for name in matching]
 
 
 def print_json(**values: Any) -> None:
-    """Print one JSON object, of the version that is told in it."""
+    """Print one JSON object, which includes the version of its format."""
     print_data(json.dumps({"version": JSON_VERSION, **values}))

@@ -1,4 +1,4 @@
-"""The verb `hpcmod docs`: the pages of a catalogue, for the web and in Markdown."""
+"""The command `hpcmod docs`: write the pages of a catalogue, in HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ JSON_VERSION = 1
     "--catalogue",
     metavar="DIRECTORY",
     type=click.Path(path_type=Path),
-    help="The catalogue; default: all that are here.",
+    help="Directory of the catalogue (default: all catalogues of this machine).",
 )
-@click.option("--title", help="What the pages are called; default: the name of the catalogue.")
-@click.option("--dry-run", is_flag=True, help="Say which containers would be documented, and write nothing.")
+@click.option("--title", help="Title of the pages (default: the name of the catalogue).")
+@click.option("--dry-run", is_flag=True, help="Print which containers would be documented; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bool, as_json: bool) -> None:
     """Write web pages about the containers of a catalogue.
 
-    The pages need no server: open index.html. The directory is replaced whole, so it must be empty, or not be there, or
-    have been written by this verb.
+    The pages need no server: open index.html. The directory is replaced completely, so it must be new, empty, or
+    written by this command.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bo
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], object]]:
-    """Show a bar on a terminal; in a log nothing."""
+    """Show a progress bar on a terminal, and nothing in a log."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return

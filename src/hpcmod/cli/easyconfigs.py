@@ -1,4 +1,4 @@
-"""What `eb` is given to install a container by its name: an easyconfig of a catalogue, and where the image lies."""
+"""Find what `eb` needs to install a container by name: its easyconfig and the directory of its image."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.find import find_container
 from hpcmod.catalogue.terms import check_accepted
-from hpcmod.cli.containers import Here, say_end
+from hpcmod.cli.containers import Here, retired_error
 from hpcmod.cli.environment import environment_of_eb
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
@@ -18,34 +18,34 @@ from hpcmod.model.catalogue.record import CatalogueRecord
 
 @dataclass(frozen=True)
 class EasyconfigFile:
-    """An easyconfig, and the directory of its image."""
+    """An easyconfig and the directory of its image."""
 
     easyconfig: Path
     images: Path
     module: str
     sha256: str = ""
-    """Of the image; empty: not known."""
+    """Digest of the image; empty if unknown."""
 
 
 def is_easyconfig(text: str) -> bool:
-    """Return whether a word names an easyconfig: it ends in .eb or is a path. NAME/VERSION is a container."""
+    """Return whether an argument is an easyconfig: it ends in .eb or is a path. NAME/VERSION is a container."""
     return text.endswith(".eb") or text.startswith(("./", "../", "/"))
 
 
 def find_easyconfig(text: str) -> str:
-    """Return what `eb` is given for an easyconfig: the absolute path of a file, else its name, for the robot path.
+    """Return the argument for `eb`: the absolute path of an easyconfig, or a bare name for the robot path.
 
     Raises
     ------
     BadInputError
-        If a bare name is a file of another user in the working directory: an easyconfig is code.
+        If a bare name is another user's file in the working directory: an easyconfig is code.
     NotFoundError
-        If there is nothing at a path; a bare name may still be found by `eb`.
+        If a path does not exist; a bare name may still be found by `eb`.
     """
     path = Path(text)
     if "/" in text:
         if not path.exists():
-            raise NotFoundError(f"{text}: no such file", "See what a catalogue has with: hpcmod ls")
+            raise NotFoundError(f"{text}: no such file", "List the containers of the catalogues: hpcmod ls")
     else:
         try:
             found = path.stat()
@@ -53,26 +53,26 @@ def find_easyconfig(text: str) -> str:
             return text
         if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o002:
             raise BadInputError(
-                f"{path.absolute()} belongs to another user or is writable by all, and an easyconfig is code",
-                f"If you trust it, name it with its path: ./{text}",
+                f"{path.absolute()} belongs to another user or is world-writable, and an easyconfig is code",
+                f"If you trust it, give its path: ./{text}",
             )
     return str(path.absolute())
 
 
 def find_recipe(here: Here, text: str) -> EasyconfigFile:
-    """Find the easyconfig of a container.
+    """Return the easyconfig of a published container.
 
     Raises
     ------
     NotFoundError
-        If there is no such container, or it is retired, or has no easyconfig.
+        If the container does not exist, is retired, or has no easyconfig.
     LackingError
-        If this user has not accepted its licence.
+        If the user has not accepted its licence.
     """
     container = find_container(here.catalogues, text)
     record = container.read()
     if record.state == "retired":
-        raise say_end(record)
+        raise retired_error(record)
     check_accepted(record, os.environ)
     easyconfig = container.catalogue.easyconfigs_of(record.name) / record.easyconfig
     if not record.easyconfig or not easyconfig.is_file():
@@ -81,12 +81,12 @@ def find_recipe(here: Here, text: str) -> EasyconfigFile:
 
 
 def find_own_recipe(here: Here, own: Installed) -> EasyconfigFile:
-    """Find the easyconfig to refresh an installation by: that of the catalogue, else the one it was made by.
+    """Return the easyconfig to update an installation with: the catalogue's, else the one it was installed from.
 
     Raises
     ------
     NotFoundError
-        If there is neither.
+        If neither exists.
     """
     for catalogue in here.catalogues:
         record: CatalogueRecord | None = catalogue.find(own.name, own.version)
@@ -99,7 +99,7 @@ def find_own_recipe(here: Here, own: Installed) -> EasyconfigFile:
 
 
 def eb_environ(site: str | None, images: Iterable[Path]) -> dict[str, str]:
-    """Make the environment of `eb`: our easyblocks and easyconfigs, the site profile, and where images lie."""
+    """Return the environment for `eb`: easyblocks, easyconfigs, the site profile and the directories of images."""
     environ = environment_of_eb()
     places = [environ["EASYBUILD_ROBOT_PATHS"], *(str(place) for place in images)]
     environ["EASYBUILD_ROBOT_PATHS"] = ":".join(dict.fromkeys(places))

@@ -1,4 +1,4 @@
-"""The verb for environments: env, for a site's own `eb`, and env --diff, from the host into the container."""
+"""The command `hpcmod env`: settings for the site's `eb`; with --diff, how a container changes the environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JSON_VERSION = 1
 
 
 def eb_environment() -> dict[str, str]:
-    """Return the variables with which any `eb` finds our easyblocks, our easyconfigs, and this shell's module tool."""
+    """Return the variables that let any `eb` find hpcmod's easyblocks and easyconfigs and this shell's module tool."""
     robot = os.environ.get("EASYBUILD_ROBOT_PATHS", "")
     path = os.environ.get("PYTHONPATH", "")
     ours = str(resources.easyconfigs_directory())
@@ -41,23 +41,23 @@ def eb_environment() -> dict[str, str]:
 
 
 def environment_of_eb() -> dict[str, str]:
-    """Make the whole environment in which the `eb` that is started here finds our easyblocks and easyconfigs."""
+    """Return the complete environment for an `eb` process that must find hpcmod's easyblocks and easyconfigs."""
     ours = {"EB_PYTHON": sys.executable, **eb_environment()}
     if find_spec("easybuild.easyblocks.generic.containermodule"):
-        # not needed, and EasyBuild takes it only where easybuild-easyblocks is installed as well
+        # not needed, and EasyBuild accepts it only if easybuild-easyblocks is installed as well
         ours.pop("EASYBUILD_INCLUDE_EASYBLOCKS", None)
     return {**os.environ, **ours}
 
 
 @click.command()
-@click.option("--diff", is_flag=True, help="Start an image and compare its environment with this one.")
-@click.option("--image", type=click.Path(path_type=Path), help="With --diff: the image; default: $SIF.")
-@click.option("--all", "everything", is_flag=True, help="With --diff: what is the same on both sides as well.")
-@click.option("--json", "as_json", is_flag=True, help="With --diff: print one JSON object.")
+@click.option("--diff", is_flag=True, help="Start an image, and compare its environment with this one.")
+@click.option("--image", type=click.Path(path_type=Path), help="Image for --diff (default: $SIF).")
+@click.option("--all", "everything", is_flag=True, help="Include unchanged variables in --diff.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with --diff.")
 def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None:
     """Print the settings that let your site's `eb` find hpcmod.
 
-    With --diff: print what changes on the way from here into the container of a loaded module, and who set it.
+    With --diff: print how variables change from this shell into the container of the loaded module, and what sets them.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None
       module load PyTorch; hpcmod env --diff
     """
     if not diff and (image or everything or as_json):
-        raise click.UsageError("--image, --all and --json go with --diff")
+        raise click.UsageError("--image, --all and --json need --diff")
     if diff:
         _print_diff(_compare(image, os.environ), everything=everything, as_json=as_json)
         return
@@ -77,18 +77,18 @@ def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference
     path = image or Path(environ.get("SIF", ""))
     if not path.is_file():
         raise NotFoundError(
-            f"no image: {path}" if path != Path() else "no image: $SIF is not set",
-            "Load a module of a container first, or name an image: hpcmod env --diff --image FILE",
+            f"{path}: no such image" if path != Path() else "no image: $SIF is not set",
+            "Load a container module first, or give an image: hpcmod env --diff --image FILE",
         )
     runtime = find_runtime(environ)
     if runtime is None:
-        raise LackingError("neither singularity nor apptainer is on PATH", "Load the module of one, or install it.")
+        raise LackingError("neither singularity nor apptainer is on PATH", "Load its module, or install one of them.")
     done = run([runtime, "exec", str(path), "env", "-0"])
     if done.status:
-        said = "\n".join(done.stderr.strip().splitlines()[-3:])
+        last_lines = "\n".join(done.stderr.strip().splitlines()[-3:])
         raise CheckFailedError(
-            f"{path} does not start: {runtime} exec ended with {done.status}\n{said}",
-            "`hpcmod verify` tells whether the image is damaged, `hpcmod doctor` what this machine lacks.",
+            f"{path} does not start: {runtime} exec ended with status {done.status}\n{last_lines}",
+            "Check the image with `hpcmod verify`, and this machine with `hpcmod doctor`.",
         )
     inside = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
     return compare_environments(environ, inside, image=read_facts(path).assigned)

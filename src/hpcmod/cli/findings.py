@@ -1,4 +1,4 @@
-"""How findings are shown, to people and to programs, and the exit status they lead to."""
+"""Print findings for people or as JSON, and exit with the matching status."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ JSON_VERSION = 1
 
 
 def show_findings(findings: Iterable[Finding], *, as_json: bool, fail_code: int = 1) -> NoReturn:
-    """Print findings, and exit with `fail_code` if one of them says that something will not work, else with 0."""
+    """Print findings, and exit with `fail_code` if one of them is a failure, else with 0."""
     listed = list(findings)
     if as_json:
         print_data(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in listed]}, indent=1))
     else:
-        for one in listed:
-            print_wrapped(f"{one.verdict:4} {one.subject}: {one.found}", indent=5)
-            if one.cure:
-                print_wrapped(f"     {one.cure}", indent=5)
+        for finding in listed:
+            print_wrapped(f"{finding.verdict:4} {finding.subject}: {finding.found}", indent=5)
+            if finding.cure:
+                print_wrapped(f"     {finding.cure}", indent=5)
     sys.exit(fail_code if any(one.verdict == FAIL for one in listed) else 0)

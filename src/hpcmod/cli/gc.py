@@ -1,4 +1,4 @@
-"""The verb gc: what a catalogue holds that nobody needs."""
+"""The command `hpcmod gc`: remove unused files of a catalogue."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from hpcmod.cli.output import format_size, print_data, print_table, tell
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
-    help="Keep anything newer, or loaded since then.",
+    help="Age in days; newer files and modules loaded since then are kept.",
 )
-@click.option("--keep", is_flag=True, help="Put files aside, so that `undo` can bring them back until the next gc.")
+@click.option("--keep", is_flag=True, help="Set files aside, so that `undo` can restore them until the next gc.")
 @changing_options
 def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
     """Remove unused images and report unused modules.
 
-    What is published is never removed: whether something is loaded is known only where modules count that
-    (`hpcmod catalogue init --count-use`), and then it is only said. The names of retired containers stay, and go on
-    telling users what to load instead. Everything is removed, or nothing if you may not remove some of it.
+    Published modules are never removed, only reported as unused, and only if loads are counted (`hpcmod catalogue init
+    --count-use`). The names of retired containers are kept, so that users still see what to load instead. If you lack
+    the permission to remove one of the files, nothing is removed.
 
     \b
     Examples:
@@ -49,14 +49,14 @@ def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool,
         return
     print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(one, dry_run=dry_run) for one in found))
     if keep and change:
-        tell(f"change {change}; to bring the files back: hpcmod undo {change}")
+        tell(f"change {change}; to restore the files: hpcmod undo {change}")
     if not catalogue.counts_use:
-        tell("modules do not count here how often they are loaded: hpcmod catalogue init --count-use DIRECTORY")
+        tell("loads are not counted; to count them: hpcmod catalogue init --count-use DIRECTORY")
 
 
 def _make_row(one: Unused, *, dry_run: bool) -> tuple[str, str, str, str]:
     if one.private:
-        why = f"{one.why}, but only its owner may change {one.private}: remove it by hand if it is not needed"
+        why = f"{one.why}, but only its owner can change {one.private}: remove it by hand if it is not needed"
         return "not removed", one.what, format_size(one.size) if one.size else "0 B", why
     action = ("would remove" if dry_run else "removed") if one.remove else "hardly used"
     return action, one.what, format_size(one.size) if one.size else "0 B", one.why

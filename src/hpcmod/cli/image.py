@@ -1,6 +1,6 @@
-"""The verbs for images: fetch one from anywhere, convert one to a SIF, verify one.
+"""The commands for images: fetch, convert, verify.
 
-What talks to registries is imported where it is needed: it would slow down the start of every other verb.
+Registry clients are imported where they are needed, because they would slow down the start of every other command.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def _shared(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags that fetch and convert share."""
+    """Add the options that fetch and convert share."""
     flags: list[Decorator] = [
-        click.option("--dry-run", is_flag=True, help="Say what would be fetched, and fetch nothing of it."),
+        click.option("--dry-run", is_flag=True, help="Print what would be fetched; fetch nothing."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-        click.option("--no-cache", is_flag=True, help="Keep nothing but the SIF on disk."),
-        click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have."),
+        click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers."),
+        click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF."),
         click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's)."),
         click.option(
             "--max-memory",
             type=click.IntRange(1),
             metavar="MB",
-            help="Memory for the files of a converted image (default: 750).",
+            help="Memory for the conversion, in MB (default: 750).",
         ),
-        click.option("--allow-http", is_flag=True, help="Ask servers over plain http too, where https does not work."),
-        click.option("--force", is_flag=True, help="Replace a file that is there."),
+        click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https."),
+        click.option("--force", is_flag=True, help="Replace an existing file."),
         site_option,
     ]
     for flag in reversed(flags):
@@ -61,16 +61,14 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.argument("image", metavar="REFERENCE", shell_complete=complete_file)
-@click.option(
-    "-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="The file, or the directory it goes to."
-)
+@click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="File or directory to write to.")
 @_shared
 def fetch(image: str, output: Path | None, **flags: Any) -> None:
     """Fetch an image as a verified SIF and print its path.
 
     REFERENCE is a path, https://..., docker://HOST/NAME:TAG or @sha256:..., oras://..., library://...,
-    docker-archive:FILE, oci-archive:FILE, oci:DIRECTORY, docker-daemon:NAME, or a definition file. What was interrupted
-    goes on from there; what is there already is not fetched again. Where it came from is noted in a file beside it.
+    docker-archive:FILE, oci-archive:FILE, oci:DIRECTORY, docker-daemon:NAME, or a definition file. Interrupted
+    downloads resume, and an existing image is not fetched again. The source is recorded in a file next to the image.
 
     \b
     Examples:
@@ -79,7 +77,7 @@ def fetch(image: str, output: Path | None, **flags: Any) -> None:
       hpcmod fetch -o torch.sif --checksum 3f79...d1 https://example.org/torch.sif
     """
     reference = ImageReference.parse(image)
-    _check_there(reference, image)
+    _check_exists(reference, image)
     out = output or Path(reference.file_name)
     _get(reference, out / reference.file_name if out.is_dir() else out, **flags)
 
@@ -92,13 +90,14 @@ def fetch(image: str, output: Path | None, **flags: Any) -> None:
     type=click.Choice(["hpcmod", "apptainer"]),
     default="hpcmod",
     metavar="NAME",
-    help="What converts: hpcmod, or apptainer for comparison.",
+    help="Converter: hpcmod, or apptainer for comparison.",
 )
 @_shared
 def convert(image: str, output: Path, engine: str, **flags: Any) -> None:
     """Convert a container image to a SIF.
 
-    Needs no container runtime, no root, and no disk besides that of the SIF. The same image always gives the same SIF.
+    Needs no container runtime, no root, and no disk space other than for the SIF. The same image always gives the same
+    SIF.
 
     \b
     Examples:
@@ -106,7 +105,7 @@ def convert(image: str, output: Path, engine: str, **flags: Any) -> None:
       hpcmod convert docker://ghcr.io/org/image:1 image.sif --compression gzip:6
     """
     reference = recognize(ImageReference.parse(image))
-    _check_there(reference, image)
+    _check_exists(reference, image)
     if reference.kind not in (*OCI_KINDS, "definition"):
         raise BadInputError(
             f"{reference.canonical}: not a container image that can be converted", "For a SIF: hpcmod fetch"
@@ -114,13 +113,13 @@ def convert(image: str, output: Path, engine: str, **flags: Any) -> None:
     _get(reference, output, by_runtime=engine == "apptainer", **flags)
 
 
-def _check_there(reference: ImageReference, asked: str) -> None:
-    """Refuse a path that leads nowhere; one that looks like a name in a registry was probably meant as that.
+def _check_exists(reference: ImageReference, asked: str) -> None:
+    """Check that a local path exists; for one that looks like a registry name, suggest docker://.
 
     Raises
     ------
     NotFoundError
-        If there is no such file.
+        If the file does not exist.
     """
     path = Path(reference.path or asked)
     if reference.kind not in LOCAL_KINDS or path.exists():
@@ -148,7 +147,7 @@ def _get(
     from hpcmod.image.settings import make_options
 
     if out.is_dir():
-        raise BadInputError(f"{out}: is a directory", "Name the SIF in it.")
+        raise BadInputError(f"{out}: is a directory", "Give a file name for the SIF.")
 
     found = make_options(
         machine.find_machine(None, os.environ, flag=site).site,
@@ -168,7 +167,7 @@ def _get(
     with ProgressLine(out.name) as progress:
         got = obtain(reference, out, options=replace(options, detail=progress.note), progress=progress)
     if not got.fetched and reference.kind == "url" and not checksum:
-        tell(f"{out}: is there already, fetched from this address on {got.provenance.time}; --force fetches it again")
+        tell(f"{out}: already exists, fetched from this address on {got.provenance.time}; --force fetches it again")
     elif not got.fetched:
         tell(f"{out}: already present (identical)")
     if as_json:
@@ -194,18 +193,18 @@ def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptio
 
 @click.command()
 @click.argument("image", metavar="IMAGE|NAME/VERSION", shell_complete=complete_image)
-@click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have.")
+@click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
 @click.option(
     "--key",
     "keys",
     multiple=True,
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="A public key; one must have signed.",
+    help="Public key; at least one of the given keys must have signed.",
 )
-@click.option("--checks", is_flag=True, help="Of a published container: run its checks again.")
+@click.option("--checks", is_flag=True, help="Also run the checks of a published container again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--allow-http", is_flag=True, help="Ask a registry over plain http too, where https does not work.")
+@click.option("--allow-http", is_flag=True, help="Allow plain http if a registry does not offer https.")
 @site_option
 def verify(
     image: str,
@@ -220,10 +219,10 @@ def verify(
 
     Checks that it is complete and unchanged, and that the site's trust policy accepts it.
 
-    IMAGE is a SIF, or docker://... for the signature of an image in a registry; NAME/VERSION a published container, of
-    which all that users see is compared with its record, or your own copy where `module load` takes that. Exit codes:
-    0 verified, 1 something but the image is not as published, 4 tampered with, 9 unsigned (or no digest, no checksum)
-    where the policy wants it, 10 signed by no key that the policy names.
+    IMAGE is a SIF, or docker://... for the signature of an image in a registry. NAME/VERSION is a published container,
+    whose files are compared with its record, or your own copy if `module load` would load that. Exit codes: 0 verified,
+    1 files other than the image differ from the record, 4 tampered with, 9 a signature, digest or checksum that the
+    policy requires is missing, 10 not signed by a key that the policy names.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The verb import: recipes in other people's formats become easyconfigs of ours, or are refused with the reason."""
+"""The command `hpcmod import`: make easyconfigs from recipes in other formats, or report why that is not possible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Verb = Callable[..., Any]
 
 
 def _options(verb: _Verb) -> _Verb:
-    """Add what all the verbs below import take."""
+    """Add the arguments and options of all subcommands of import."""
     for option in (
         click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path)),
         click.option(
@@ -36,10 +36,10 @@ def _options(verb: _Verb) -> _Verb:
             default="easyconfigs",
             metavar="DIR",
             type=click.Path(path_type=Path, file_okay=False),
-            help="Where the easyconfigs go: a robot path, each in its place below; default: easyconfigs.",
+            help="Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
         ),
-        click.option("--force", is_flag=True, help="Replace easyconfigs that are there already."),
-        click.option("--dry-run", is_flag=True, help="Only say what would become of each."),
+        click.option("--force", is_flag=True, help="Replace existing easyconfigs."),
+        click.option("--dry-run", is_flag=True, help="Print the result for each recipe; write nothing."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     ):
         verb = option(verb)
@@ -50,7 +50,7 @@ def _options(verb: _Verb) -> _Verb:
 def importing() -> None:
     """Make easyconfigs from recipes of LUMI, shpc or NGC, or a SIF.
 
-    Nothing of it is run. Exit code 1: something was refused, or an easyconfig that says something else is there.
+    The recipes are read, never run. Exit code 1: a recipe was refused, or a different easyconfig already exists.
 
     \b
     Examples:
@@ -64,27 +64,27 @@ def importing() -> None:
 @importing.command("lumi-eb")
 @_options
 def lumi_eb(paths: Sequence[Path], **options: Any) -> None:
-    """Convert easyconfigs in LUMI's style (MakeCp and scripts by shell), without running them.
+    """Convert easyconfigs in LUMI's style (MakeCp and shell scripts), without running them.
 
     \b
     Examples:
       hpcmod import lumi-eb LUMI-EasyBuild-containers/easybuild/easyconfigs --output ours
       hpcmod import lumi-eb old.eb --dry-run
     """
-    _import("lumi-eb", import_lumi_eb(_there(paths)), **options)
+    _import("lumi-eb", import_lumi_eb(_check_exist(paths)), **options)
 
 
 @importing.command("shpc")
 @_options
 def shpc(paths: Sequence[Path], **options: Any) -> None:
-    """Convert recipes of singularity-hpc (container.yaml): an easyconfig for each tag, pinned to its digest.
+    """Convert recipes of singularity-hpc (container.yaml) to one easyconfig per tag, pinned to its digest.
 
     \b
     Examples:
       hpcmod import shpc ~/shpc-registry/quay.io --output ours
       hpcmod import shpc container.yaml --dry-run --json
     """
-    _import("shpc", import_shpc(_there(paths)), **options)
+    _import("shpc", import_shpc(_check_exist(paths)), **options)
 
 
 @importing.command("ngc")
@@ -97,26 +97,28 @@ def ngc(paths: Sequence[Path], **options: Any) -> None:
       hpcmod import ngc ngc-container-environment-modules --output ours
       hpcmod import ngc modules/pytorch --dry-run
     """
-    _import("ngc", import_ngc(_there(paths)), **options)
+    _import("ngc", import_ngc(_check_exist(paths)), **options)
 
 
 @importing.command("sif")
 @_options
 def sif(paths: Sequence[Path], **options: Any) -> None:
-    """Make an easyconfig for each SIF, from its name and from what is in it; the sum of its bytes is taken.
+    """Make an easyconfig for each SIF, from its name, contents and checksum.
 
     \b
     Examples:
       hpcmod import sif /shared/images --output ours
       hpcmod import sif pytorch_2.7.1.sif --dry-run
     """
-    _import("sif", import_sif(_there(paths), ProgressLine), **options)
+    _import("sif", import_sif(_check_exist(paths), ProgressLine), **options)
 
 
-def _there(paths: Sequence[Path]) -> Sequence[Path]:
+def _check_exist(paths: Sequence[Path]) -> Sequence[Path]:
     missing = [path for path in paths if not path.exists()]
     if missing:
-        raise NotFoundError(f"there is no {missing[0]}", "Name files, or directories to look below.")
+        raise NotFoundError(
+            f"{missing[0]}: no such file or directory", "Give recipes, or directories to search for them."
+        )
     return paths
 
 
@@ -131,19 +133,19 @@ def _import(kind: str, outcomes: Iterable[Outcome], *, output: Path, force: bool
         counted = {status: counts[status] for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED)}
         table = [asdict(row) for row in rows]
         print_data(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, **counted, "recipes": table}, indent=1))
-    said = ", ".join(
+    summary = ", ".join(
         f"{counts[status]} {status}" for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED) if counts[status]
     )
     where = "nothing was written (--dry-run)" if dry_run else f"in {output}"
-    print_message(f"{said or 'no recipe was found'}; {where}")
+    print_message(f"{summary or 'no recipes found'}; {where}")
     sys.exit(bool(counts[REFUSED] or counts[EXISTS]))
 
 
 def _show(row: ImportRow) -> None:
-    """Print what became of a recipe: a line, and under it what is to be known besides."""
+    """Print the result for one recipe: a line with its status, and indented notes below."""
     lines = [f"{row.status:9} {row.module or row.origin}"]
     if row.status == EXISTS:
-        lines.append(f"          {row.path} says something else: --force replaces it")
+        lines.append(f"          {row.path} exists and differs: --force replaces it")
     if row.reason:
         lines.append(f"          {row.reason}")
     lines += [f"          not carried over: {clause}" for clause in row.left_out]

@@ -1,4 +1,4 @@
-"""The verb install: a private copy of a published container, or easyconfigs, by one run of `eb`."""
+"""The command `hpcmod install`: install private copies of published containers, or easyconfigs, with `eb`."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def install(
 ) -> None:
     """Install container modules by name or easyconfig.
 
-    CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue. You get your own copy, beside the site's, and the line
-    that loads it. An easyconfig ends in .eb, or is a path that starts with / or a dot.
+    CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue. You get your own copy, separate from the site's, and
+    the command that loads it. An easyconfig ends in .eb, or is a path that starts with / or a dot.
 
     \b
     Examples:
@@ -73,7 +73,7 @@ def install(
     if files:
         status = call_eb([*files, *flags, *["--rebuild"] * rebuild], environ, to_stderr=as_json)
     if wanted and not status:
-        # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy that is to be made
+        # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
         again = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
         status = call_eb([*(str(one.easyconfig) for one in wanted), *flags, *again], environ, to_stderr=as_json)
     made = () if status or dry_run else recipes.values()
@@ -90,7 +90,7 @@ def install(
 
 
 def _place(prefix: Path | None) -> list[str]:
-    """Make the options of `eb` that install below a prefix, whatever its configuration says."""
+    """Return the `eb` options that install below a prefix, overriding EasyBuild's configuration."""
     if prefix is None:
         return []
     software = [f"--installpath-software={prefix}/software", f"--installpath-modules={prefix}/modules"]
@@ -98,12 +98,12 @@ def _place(prefix: Path | None) -> list[str]:
 
 
 def _is_installed(here: Here, recipe: EasyconfigFile, *, asked: Path | None) -> bool:
-    """Return whether the user has this very container already, below the prefix if one is asked for; and say so."""
+    """Return whether the user has the same container already, below the prefix if given; if so, report it."""
     trees = [asked.absolute() / MODULES] if asked else own_trees(here.trees)
     own = _find(trees, recipe.module)
     if own is None or own.of_image("sha256") != recipe.sha256 or not Path(own.of_image("path")).is_file():
         return False
-    tell(f"your own copy of {own.module} is installed already, in {own.root}; --rebuild installs it again")
+    tell(f"your own copy of {own.module} is already installed in {own.root}; --rebuild installs it again")
     return True
 
 
@@ -112,22 +112,22 @@ def _find(trees: Iterable[Path], module: str) -> Installed | None:
 
 
 def _find_made(here: Here, recipe: EasyconfigFile, prefix: Path | None) -> Installed | None:
-    """Find the copy that was just made; None where a configuration of EasyBuild's says where modules go."""
+    """Return the copy that was just installed; None if EasyBuild's configuration puts modules elsewhere."""
     trees: Sequence[Path] = [prefix / MODULES] if prefix else own_trees(here.trees)
     return _find(trees, recipe.module) or _find(own_trees(here.trees), recipe.module)
 
 
 def _show_how_to_load(module: str, own: Installed | None) -> None:
-    """Print the line that loads the copy just made, in this shell and beside the site's."""
+    """Print the command that loads the new copy in this shell, in preference to the site's."""
     if own is None:
-        tell(f"{module} is installed; before loading it: module use DIRECTORY, with the one that `eb` names")
+        tell(f"{module} is installed; before you load it: module use DIRECTORY, the module directory that `eb` printed")
         return
     tell(f"your own copy is in {own.root}; to load it:")
     print_data("; ".join(_loading(own)))
 
 
 def _describe(module: str, own: Installed | None) -> dict[str, Any]:
-    """Describe an installed copy as plain values, as JSON has it."""
+    """Return an installed copy as plain values for JSON."""
     root, load = (str(own.root), _loading(own)) if own else (None, [])
     return {"module": module, "root": root, "load": load}
 

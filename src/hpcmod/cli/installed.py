@@ -1,4 +1,4 @@
-"""The verbs on a user's own installations: remove, outdated, update."""
+"""The commands for a user's own installations: remove, outdated, update."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ from hpcmod.install.remove import find_unfinished, make_removal, remove
 from hpcmod.render.quote import sh_word
 
 _UPDATE = "HPCMOD_UPDATE"
-"""Tells our easyblock that an image that nobody has touched need not be read again."""
+"""Environment variable that tells the easyblock not to read an unmodified image again."""
 
 
 def _find(here: Here, container: str, *, only: bool = False) -> Installed:
-    """Find the own installation that is meant: the highest of several versions, or if `only`, the only one."""
+    """Return the user's installation that matches: of several versions the highest; if `only`, several are an error."""
     found = find_own(here, container, writable=True)
     if found is None:
         raise NotFoundError(
-            f"you have no installation of {container}", "Yours are: hpcmod outdated, or `yours` in: hpcmod ls"
+            f"you have no installation of {container}", "Your installations are marked `yours` in: hpcmod ls"
         )
-    all_of_it = [one.module for one in here.own() if one.name == found.name]
-    if only and container != found.module and len(all_of_it) > 1:
-        raise NotFoundError(f"{container} is ambiguous", "There are: " + ", ".join(all_of_it))
+    versions = [one.module for one in here.own() if one.name == found.name]
+    if only and container != found.module and len(versions) > 1:
+        raise NotFoundError(f"{container} is ambiguous", "Choose one of: " + ", ".join(versions))
     return found
 
 
 @click.command("remove")
 @click.argument("container", shell_complete=complete_container)
-@click.option("--with-packages", is_flag=True, help="Also remove the packages that you have installed on top.")
-@click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal.")
+@click.option("--with-packages", is_flag=True, help="Also remove the packages that you added.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Remove without a question.")
 @json_option
 def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove one of your installations; your own packages are kept.
 
-    Of several versions, CONTAINER names one whole. On a terminal you are asked first; scripts are not.
+    If you have several versions, give NAME/VERSION. On a terminal you are asked first; scripts are not.
 
     \b
     Examples:
@@ -88,11 +88,11 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     tell(f"{'would remove' if dry_run else 'removed'} {found.module}: {len(paths)} files and directories")
     for path in removal.kept:
         packages = "these are your own packages (--with-packages removes them)"
-        tell(f"kept, for {packages if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
+        tell(f"kept, because {packages if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
 
 
 def _find_to_remove(here: Here, container: str) -> Installed | None:
-    """Find the installation to remove; None if it was removed before and only its user packages are left."""
+    """Return the installation to remove; None if it was removed before and only the user's packages are left."""
     try:
         return _find(here, container, only=True)
     except NotFoundError:
@@ -108,18 +108,18 @@ def _find_left(here: Here, container: str) -> list[Path]:
 
 
 def _remove_left(here: Here, container: str, *, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove the packages that were left of an installation that is removed already.
+    """Remove the user's packages of an installation that was removed before.
 
     Raises
     ------
     NotFoundError
-        If the user did not ask for the packages.
+        If --with-packages was not given.
     """
     left = _find_left(here, container)
     if not with_packages:
         places = ", ".join(map(str, left))
-        cure = f"To remove those too: hpcmod remove {sh_word(container)} --with-packages"
-        raise NotFoundError(f"{container} is removed already; your own packages are kept in {places}", cure)
+        cure = f"To remove them too: hpcmod remove {sh_word(container)} --with-packages"
+        raise NotFoundError(f"{container} is already removed; your own packages are kept in {places}", cure)
     if not (dry_run or yes or as_json) and on_a_terminal():
         click.confirm(f"Remove your own packages in {', '.join(map(str, left))}?", abort=True)
     if not dry_run:
@@ -134,23 +134,23 @@ def _remove_left(here: Here, container: str, *, with_packages: bool, dry_run: bo
 
 
 def on_a_terminal() -> bool:
-    """Return whether somebody is there to answer a question."""
+    """Return whether stdin and stdout are a terminal, so that a user can answer a question."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _check_unused(here: Here, found: Installed) -> None:
-    """Refuse to remove what is published, what this shell has loaded, and what another installation needs.
+    """Check that an installation is not published, not loaded in this shell, and not needed by another one.
 
     Raises
     ------
     BadInputError
-        If a catalogue has it.
+        If it belongs to a catalogue.
     BusyError
         If it is in use.
     """
     for path in (*found.root.resolve().parents, *found.modulefile.resolve().parents):
         if (path / CATALOGUE).is_file():
-            cure = f"Its admin's: hpcmod retire {sh_word(found.module)}"
+            cure = f"An admin of the catalogue can retire it: hpcmod retire {sh_word(found.module)}"
             raise BadInputError(f"{found.module} is published in the catalogue {path}", cure)
     if found.module in os.environ.get("_HPCMOD_CONTAINER", "").split():
         raise BusyError(f"{found.module} is loaded in this shell", f"module unload {sh_word(found.module)}")
@@ -185,8 +185,8 @@ def outdated_verb(site: str | None, as_json: bool) -> None:
 
 @click.command("update")
 @click.argument("containers", nargs=-1, shell_complete=complete_container)
-@click.option("--all", "everything", is_flag=True, help="All of your own installations.")
-@click.option("--dry-run", is_flag=True, help="Print the command lines, and run nothing.")
+@click.option("--all", "everything", is_flag=True, help="Update all of your installations.")
+@click.option("--dry-run", is_flag=True, help="Print the command lines; run nothing.")
 @site_option
 @json_option
 def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, site: str | None, as_json: bool) -> None:
@@ -198,7 +198,7 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
       hpcmod update --all
     """
     if bool(containers) == everything:
-        raise click.UsageError("name installations, or give --all")
+        raise click.UsageError("give installations or --all")
     here = look_around(site)
     chosen = here.own() if everything else [_find(here, container) for container in containers]
     done = []
@@ -208,7 +208,7 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
         except HpcmodError as err:
             if len(chosen) == 1:
                 raise
-            tell(str(err))  # the others can be updated all the same
+            tell(str(err))  # go on with the others
             status, fault = err.exit_code, err.message
         done.append((own, status, fault))
     worst = max((status for _, status, _ in done), default=0)
@@ -222,7 +222,7 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
 
 
 def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool, as_json: bool) -> int:
-    """Install again to the same places, and return the exit status of `eb`."""
+    """Install again into the same directories, and return the exit status of `eb`."""
     recipe = find_own_recipe(here, own)
     argv = _eb_command(own, recipe)
     if dry_run:
@@ -236,9 +236,9 @@ def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool, as_j
 
 
 def _restore_provenance(own: Installed) -> None:
-    """Write beside an installed image where it came from, as the record says: it is the image of its own update.
+    """Write the provenance from the record next to the installed image, so that the update can use this image.
 
-    Without that an image named by digest would have to be fetched again, since nothing shows that this file is it.
+    Without it, an image that is pinned by digest would be fetched again, since nothing shows that this file has it.
     """
     image, known = Path(own.of_image("path")), own.record.get("provenance")
     if not isinstance(known, dict) or not image.is_file() or own.root not in image.parents or sidecar(image).exists():
@@ -247,7 +247,7 @@ def _restore_provenance(own: Installed) -> None:
 
 
 def _eb_command(own: Installed, recipe: EasyconfigFile) -> list[str]:
-    """Make the command line that installs again to the very places, wherever `eb` would install now."""
+    """Return the command line that installs into the same directories, overriding EasyBuild's configuration."""
     tree = _without(own.modulefile.with_name(own.version), own.module)
     software = _without(own.root, own.module)
     argv = ["eb", str(recipe.easyconfig), "--rebuild"]
@@ -259,6 +259,6 @@ def _eb_command(own: Installed, recipe: EasyconfigFile) -> list[str]:
 
 
 def _without(path: Path, module: str) -> Path | None:
-    """Take the name of a module from the end of a path; None if there is none."""
+    """Return a path without the module's name at its end; None if it does not end so."""
     end = f"/{module}"
     return Path(str(path)[: -len(end)]) if str(path).endswith(end) else None

@@ -1,4 +1,4 @@
-"""The verb for batch scripts: `hpcmod job` writes, checks and submits one, or looks for mistakes in yours."""
+"""The command `hpcmod job`: write, check and submit a batch script, or find mistakes in yours."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete:
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
 @click.argument("module", required=False, default="", shell_complete=_complete_module)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
-@click.option("-N", "--nodes", default=1, help="Default: 1.")
-@click.option("-n", "--ranks", default=0, help="In all, where the nodes may get unequal shares.")
+@click.option("-N", "--nodes", default=1, help="Number of nodes (default: 1).")
+@click.option("-n", "--ranks", default=0, help="Total number of ranks, if nodes may get unequal shares.")
 @click.option("-A", "--account", default="", help="Slurm account.")
 @click.option("-q", "--qos", default="", help="Quality of service.")
-@click.option("-t", "--time", default="", help="Time limit: 01:30:00 is an hour and a half, 30 half an hour.")
-@click.option("-p", "--partition", default="", help="Default: the first that has such nodes.")
+@click.option("-t", "--time", default="", help="Time limit, as HH:MM:SS or in minutes.")
+@click.option("-p", "--partition", default="", help="Partition (default: the first with such nodes).")
 @click.option("-C", "--constraint", default="", help="Features that the nodes must have.")
 @click.option("--reservation", default="", help="Reservation to run in.")
-@click.option("-J", "--job-name", default="", help="Default: that of the program.")
-@click.option("--output", default="", help="File for what the job prints; default: %x-%j.out.")
-@click.option("--sbatch", "more", multiple=True, help="Any other option of sbatch, e.g. --sbatch=--mem=0.")
+@click.option("-J", "--job-name", default="", help="Name of the job (default: the program's).")
+@click.option("--output", default="", help="File for the job's output (default: %x-%j.out).")
+@click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--mem=0.")
 @click.option("--stage", type=click.Choice(STAGE_PLACES), default=None, help="Copy the image to every node first.")
 @click.option("--stage-data", multiple=True, help="Archive or squashfs to put on every node, at /staged-data/NAME.")
-@click.option("--proxy", is_flag=True, help="Set the site's variables that lead to the internet.")
-@click.option("-o", "script", type=click.Path(path_type=Path), help="File for the batch script; default: stdout.")
-@click.option("--submit", is_flag=True, help="Submit it with sbatch (or run salloc).")
-@click.option("--salloc", is_flag=True, help="Print the salloc that gives the same nodes, for `hpcmod launch`.")
+@click.option("--proxy", is_flag=True, help="Set the site's proxy variables for internet access.")
+@click.option("-o", "script", type=click.Path(path_type=Path), help="File for the batch script (default: stdout).")
+@click.option("--submit", is_flag=True, help="Submit the script with sbatch, or with --salloc run salloc.")
+@click.option("--salloc", is_flag=True, help="Print the salloc command for the same nodes, for `hpcmod launch`.")
 @click.option("--dry-run", is_flag=True, help="Print the script; write and submit nothing.")
-@click.option("--lint", is_flag=True, help="Look for mistakes in the batch scripts named: hpcmod job --lint FILE")
-@click.option("--rerun", default="", metavar="FILE|JOBID", help="Former batch script or job to check and run again.")
+@click.option("--lint", is_flag=True, help="Find mistakes in batch scripts: hpcmod job --lint FILE")
+@click.option("--rerun", default="", metavar="FILE|JOBID", help="Earlier batch script or job to check and run again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @slurm_options
 @of_a_run
@@ -97,7 +97,7 @@ def job(
 
         rerun_job(rerun, given, as_json=as_json)
         return
-    # a script for another machine, of which only the profile is known
+    # for another machine, only the profile is known
     elsewhere = site is not None and not (given["submit"] and not given["dry_run"])
     loading, installed = find_module(module, profile, elsewhere=elsewhere)
     given |= {"loading": loading, "image_mpi": _image_mpi(installed, profile), "site_named": site is not None}
@@ -109,7 +109,7 @@ def job(
 
 
 def _image_mpi(installed: Installed | None, site: Site) -> str:
-    """Return which MPI the image of an installation has; empty if nothing is installed here, or it has none."""
+    """Return the MPI of an installation's image; empty if it has none or nothing is installed here."""
     if installed is None:
         return ""
     from hpcmod.check.image_mpi import find_image_mpi
@@ -120,10 +120,10 @@ def _image_mpi(installed: Installed | None, site: Site) -> str:
 def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any]) -> JobRequest:
     if module.endswith(".py"):
         raise BadInputError(
-            f"no module is named: {module} stands in its place", f"hpcmod job NAME[/VERSION] ... -- {module} ARGUMENTS"
+            f"no module given: {module} is in its place", f"hpcmod job NAME[/VERSION] ... -- {module} ARGUMENTS"
         )
     if not module and not given["salloc"]:  # an allocation may be for anything, e.g. to build an image
-        raise BadInputError("no module is named", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
+        raise BadInputError("no module given", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
     request = JobRequest(
         program=program,
         module=module,
@@ -193,13 +193,13 @@ def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
 
 
 def _explain_output(request: JobRequest) -> Iterator[str]:
-    """Say where a job could not write what it prints: Slurm makes no directories, and the job ends without a word."""
+    """Yield warnings about missing directories: Slurm does not create them, and the job ends without a message."""
     start = Path(request.option("chdir") or ".")
     if not start.is_dir():
-        yield f"There is no directory {start} for the job to start in: mkdir -p {start}"
+        yield f"The job's working directory {start} does not exist: mkdir -p {start}"
     for place in dict.fromkeys(start / Path(request.option(name)).parent for name in ("output", "error")):
         if "%" not in str(place) and not place.is_dir() and place != start:
-            yield f"There is no directory {place}, and Slurm makes none: mkdir -p {place}"
+            yield f"The directory {place} does not exist, and Slurm does not create it: mkdir -p {place}"
 
 
 def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
@@ -208,7 +208,7 @@ def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
 
     if request.variables or request.before or request.then:
         raise BadInputError(
-            "--env, --before and --then are for a batch script, and --salloc prints none",
+            "--env, --before and --then need a batch script, and --salloc does not write one",
             "Leave them out; in the allocation, export variables and run `hpcmod launch` for each program.",
         )
     argv = make_salloc(make_job(request, site))

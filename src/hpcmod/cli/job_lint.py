@@ -1,4 +1,4 @@
-"""What `hpcmod job --lint` prints: the mistakes in batch scripts. `hpcmod lint` takes batch scripts as well."""
+"""The output of `hpcmod job --lint`: mistakes in batch scripts. `hpcmod lint` accepts batch scripts too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JSON_VERSION = 1
 def lint_files(names: Sequence[str], site: Site, *, as_json: bool) -> None:
     """Print the mistakes in batch scripts, and exit with 1 if there are any."""
     if not names:
-        raise BadInputError("no batch script is named", "hpcmod job --lint FILE")
+        raise BadInputError("no batch script given", "hpcmod job --lint FILE")
     found = {name: lint_job(read_batch_file(Path(name)), site) for name in names}
     if as_json:
         files = [{"file": name, "faults": [asdict(fault) for fault in faults]} for name, faults in found.items()]
@@ -33,5 +33,5 @@ def lint_files(names: Sequence[str], site: Site, *, as_json: bool) -> None:
 
 
 def format_fault(name: str, fault: JobFault) -> str:
-    """Return the lines that tell of a mistake: file, line, rule and what happens, then its cure."""
+    """Return the lines that describe a mistake: file, line, rule and effect, then its cure."""
     return f"{name}:{fault.line}: {fault.rule}: {fault.what}\n    {fault.cure}"

@@ -1,4 +1,4 @@
-"""Find the module of a job before the job is written: which copy, by its full name, and how a fresh shell gets it."""
+"""Find the module of a job: its full name, which copy, and how a fresh shell loads it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/loc
 
 
 def find_module(text: str, site: Site, *, elsewhere: bool) -> tuple[JobModule, Installed | None]:
-    """Find the module of a job, and its installation: None where it is not one of hpcmod's, or nothing is known here.
+    """Return the module of a job, and its installation; None if it was not installed by hpcmod or is not known here.
 
     Parameters
     ----------
     elsewhere
-        Whether the job is for another machine, of which only the profile is known.
+        Whether the job is for another machine, where only the profile is known.
 
     Raises
     ------
     NotFoundError
-        If there is none, with the nearest name.
+        If the module does not exist; its cure has the closest name.
     """
-    if not text or text.endswith(".py"):  # a missing name is the request's to refuse
+    if not text or text.endswith(".py"):  # a missing name is reported when the request is made
         return JobModule(text), None
     if elsewhere:
         return JobModule(text, init=site.job.module_init), _find_quietly(text)
@@ -45,11 +45,11 @@ def find_module(text: str, site: Site, *, elsewhere: bool) -> tuple[JobModule, I
     except NotFoundError:
         modulefile = find_modulefile(text, os.environ)
         name = module_name(modulefile, os.environ) if modulefile else ""
-        if modulefile and name:  # a module of somebody else's that sets SIF, as LUMI's do
+        if modulefile and name:  # a container module not made by hpcmod that sets SIF, as LUMI's do
             return replace(shell, name=name, trees=(str(modulefile.parents[name.count("/")]),)), None
         if has_module_tool(os.environ) or here.catalogues or next(find_installed(here.trees), None):
             raise
-        tell(f"there is no module tool and no catalogue here, so it was not checked that there is a module {text}")
+        tell(f"no module tool and no catalogue found, so the module {text} was not checked")
         return shell, None
     commands = loading_commands(found, os.environ, fresh=True)
     return replace(
@@ -63,7 +63,7 @@ def find_module(text: str, site: Site, *, elsewhere: bool) -> tuple[JobModule, I
 
 
 def _find_quietly(text: str) -> Installed | None:
-    """Return what is installed here under a name that is meant for another machine, for what its image tells."""
+    """Return the local installation of a module for another machine, to read its image; None if not installed."""
     try:
         here = look_around(None, say=lambda _: None)
         copies = here.copies(find_meant(here, text)[0])
@@ -73,7 +73,7 @@ def _find_quietly(text: str) -> Installed | None:
 
 
 def _source(found: Installed) -> str:
-    """Return what the image was made of, with its digest; empty if the record does not say."""
+    """Return the reference that the image was made from, with its digest; empty if the record has none."""
     record = found.record.get("provenance")
     known = record if isinstance(record, dict) else {}
     reference, digest = str(known.get("reference") or ""), str(known.get("digest") or "")

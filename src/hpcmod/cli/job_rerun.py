@@ -1,4 +1,4 @@
-"""Run a former job again: find its batch script, and check that its module still has the same image."""
+"""Run an earlier job again: find its batch script, and check that its module still has the same image."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from hpcmod.model.jobs.written import WrittenJob, read_written_job
 from hpcmod.process import run, which
 
 JSON_VERSION = 1
-_LARGEST_SCRIPT = 4 << 20  # bytes; what Slurm takes by default
+_LARGEST_SCRIPT = 4 << 20  # bytes; Slurm's default limit
 
 
 def rerun_job(text: str, given: Mapping[str, Any], *, as_json: bool) -> None:
-    """Check that a former job can run again, and print its script; write or submit it if asked to.
+    """Check that an earlier job can run again, and print its script; write or submit it if asked to.
 
-    Options of Slurm that are given replace those of the script.
+    The given Slurm options override those of the script.
 
     Raises
     ------
     NotFoundError
-        If there is no such script or job, or its module is gone.
+        If the script or job does not exist, or its module is gone.
     VerificationError
-        If its module has another image now.
+        If its module has a different image now.
     """
     script, origin = _read_script(text)
     written = read_written_job(script)
@@ -49,7 +49,7 @@ def rerun_job(text: str, given: Mapping[str, Any], *, as_json: bool) -> None:
         save_script(script, path)
     number = submit_script(path, options) if submit and path else ""
     if installed:
-        tell(f"{written.module} has the image that the job was written for: sha256 {written.sha256 or 'not noted'}")
+        tell(f"{written.module} has the image that the job was written for: sha256 {written.sha256 or 'not recorded'}")
     if tested:
         tell(tested)
     if as_json:
@@ -60,29 +60,29 @@ def rerun_job(text: str, given: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _read_script(text: str) -> tuple[str, str]:
-    """Return a batch script, and what to call it: that of a file, or of a job that Slurm remembers."""
+    """Return a batch script, from a file or from a job that Slurm remembers, and a name for it in messages."""
     if not text.isdigit():
         try:
             return read_text(text, _LARGEST_SCRIPT), text
         except FileNotFoundError as err:
-            raise NotFoundError(f"there is no batch script {text}", "Name a file, or the number of a job.") from err
+            raise NotFoundError(f"{text}: no such batch script", "Give a file or a job ID.") from err
         except UnusableFileError as err:
-            raise BadInputError(f"{text}: {err.strerror}", "Name a batch script.") from err
+            raise BadInputError(f"{text}: {err.strerror}", "Give a batch script.") from err
         except UnicodeDecodeError as err:
-            raise BadInputError(f"{text} is not text in UTF-8", "Name a batch script.") from err
-    asked = (["scontrol", "write", "batch_script", text, "-"], ["sacct", "--batch-script", "--jobs", text])
-    for argv in asked:
-        said = run(argv).stdout if which(argv[0], os.environ) else ""
-        if "#!" in said:
-            return said[said.index("#!") :], f"job {text}"
+            raise BadInputError(f"{text}: not valid UTF-8", "Give a batch script.") from err
+    commands = (["scontrol", "write", "batch_script", text, "-"], ["sacct", "--batch-script", "--jobs", text])
+    for argv in commands:
+        output = run(argv).stdout if which(argv[0], os.environ) else ""
+        if "#!" in output:
+            return output[output.index("#!") :], f"job {text}"
     raise NotFoundError(
         f"Slurm does not remember the batch script of job {text}",
-        "Name its file, which `hpcmod job --submit` wrote in the directory of that job: hpcmod job --rerun FILE",
+        "Give the file that `hpcmod job --submit` wrote in the directory of that job: hpcmod job --rerun FILE",
     )
 
 
 def _check_module(written: WrittenJob, origin: str) -> Installed | None:
-    """Check that the module of a job is still there, with the same image; None if it is not one of hpcmod's."""
+    """Check that the module of a job still exists with the same image; return None if hpcmod did not install it."""
     found = next((one for tree in written.trees if (one := find_in_tree(Path(tree), written.module))), None)
     if found is None and (written.trees or not find_modulefile(written.module, os.environ)):
         where = f" in {' '.join(written.trees)}" if written.trees else ""
@@ -97,8 +97,8 @@ def _check_module(written: WrittenJob, origin: str) -> Installed | None:
         raise NotFoundError(f"the image of {found.module} is gone: {image}", f"hpcmod update {found.module}")
     if written.sha256 and found.of_image("sha256") != written.sha256:
         raise VerificationError(
-            f"{found.module} has another image than when {origin} was written: sha256 {found.of_image('sha256')}, "
+            f"{found.module} has a different image than when {origin} was written: sha256 {found.of_image('sha256')}, "
             f"expected {written.sha256}",
-            "Get the former image, or write the job again for this one: hpcmod job ...",
+            "Restore the earlier image, or write the job again for this one: hpcmod job ...",
         )
     return found

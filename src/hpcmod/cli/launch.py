@@ -1,4 +1,4 @@
-"""The verb `hpcmod launch`: one srun in the allocation one is in, as a batch script of hpcmod would have it."""
+"""The command `hpcmod launch`: run one srun in the current allocation, as a batch script of hpcmod would."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _RESERVED_STEPS = 4294967280
 
 @click.command(cls=CommandOfProgram)
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--dry-run", is_flag=True, help="Print the srun and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the srun command; run nothing.")
 @of_a_run
 def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: Any) -> None:
     """Run a program in your current Slurm allocation.
 
-    The module is loaded before. PROGRAM is a Python file with its arguments, or a command of the image.
+    Load the module first. PROGRAM is a Python file with its arguments, or a command of the image.
 
     \b
     Examples:
@@ -51,8 +51,8 @@ def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: A
     for note in review_job(request, profile, layout):
         tell(note)
     if _is_in_step():
-        tell("inside a step of srun: the new one shares its CPUs and GPUs (--overlap).")
-        # srun would take SLURM_NTASKS of the step around it for the number of all tasks
+        tell("inside an srun step: the new step shares its CPUs and GPUs (--overlap).")
+        # srun would use SLURM_NTASKS of the enclosing step as the number of tasks
         step = replace(step, srun=("--overlap", f"--ntasks={request.nodes * layout.tasks}", *step.srun))
     if dry_run:
         print_data(render_step(step))
@@ -67,7 +67,7 @@ def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Si
     if not os.environ.get("SLURM_JOB_ID") or not nodes.isdigit():
         raise LackingError(
             "not inside a Slurm allocation",
-            "salloc first: `hpcmod job NAME --salloc` prints it; or hpcmod job --submit.",
+            "Get one with salloc (`hpcmod job NAME --salloc` prints the command), or use hpcmod job --submit.",
         )
     partition = os.environ.get("SLURM_JOB_PARTITION", "")
     return JobRequest(
@@ -88,28 +88,28 @@ def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Si
 
 
 def _gpus_of_allocation(nodes: int, site: Site) -> int:
-    """Return the GPUs that each node of the allocation has; -1: as many as the profile says."""
+    """Return the number of GPUs per node of the allocation; -1 means as many as the profile says."""
     each = _number("SLURM_GPUS_PER_NODE") or _number("SLURM_GPUS_ON_NODE")
     unsaid = -1 if any(node.gpus for node in site.node_types) else 0
     return each or _number("SLURM_GPUS") // nodes or unsaid
 
 
 def _fit(layout: Layout) -> Layout:
-    """Share the CPUs of a node of the allocation out among our tasks, which may be others than it was asked for."""
+    """Divide the CPUs per node of the allocation among the tasks, whose number may differ from the allocation's."""
     cpus = _number("SLURM_CPUS_PER_TASK") * (_number("SLURM_NTASKS_PER_NODE") or 1)
     return replace(layout, cpus=cpus // layout.tasks) if cpus else layout
 
 
 def _is_in_step() -> bool:
-    """Return whether srun started this shell: it holds all resources, and another srun would wait for them forever.
+    """Return whether srun started this shell; such a step holds all resources, so another srun would wait forever.
 
-    The steps of batch scripts and of salloc hold none; they have numbers from the reserved end (slurm.h).
+    The steps of batch scripts and of salloc hold no resources; their numbers are in the reserved range (slurm.h).
     """
     step = os.environ.get("SLURM_STEP_ID", "")
     return step.isdigit() and int(step) < _RESERVED_STEPS
 
 
 def _number(variable: str) -> int:
-    """Read the number that a variable of Slurm holds, maybe behind a type, as in a100:4; 0: none."""
+    """Return the number in a Slurm variable, which may follow a type, as in a100:4; 0 if there is no number."""
     last = os.environ.get(variable, "").rpartition(":")[2]
     return int(last) if last.isdigit() else 0

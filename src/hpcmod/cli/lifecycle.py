@@ -1,4 +1,4 @@
-"""The admin's verbs on published containers: alias, promote, deprecate, retire, restore, undo."""
+"""The admin's commands for published containers: alias, promote, deprecate, retire, restore, undo."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _Decide = Callable[[Sequence[CatalogueRecord], Key], Records]
 
 
 def _find(directory: Path | None, container: str) -> Container:
-    """Find the one version that is named: the stable one must not be retired because a version was left out."""
+    """Return the container of NAME/VERSION; a bare NAME is an error, so that no default is retired by accident."""
     if "/" not in container:
-        raise BadInputError(f"{container!r} names no version", f"Say which: {container}/VERSION. See: hpcmod ls")
+        raise BadInputError(f"{container!r} has no version", f"Give {container}/VERSION. See: hpcmod ls")
     return find_container(open_catalogues(directory), container)
 
 
@@ -48,12 +48,12 @@ def _change(
 @click.command()
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @click.argument("name", metavar="ALIAS")
-@click.option("--remove", is_flag=True, help="Let the alias lead nowhere.")
+@click.option("--remove", is_flag=True, help="Remove the alias.")
 @changing_options
 def alias(container: str, name: str, remove: bool, **flags: Any) -> None:
     """Point an alias at a container.
 
-    It leads to one version of a name; from another one it is taken. `module load NAME` follows `stable`, else `latest`.
+    An alias points to one version of a name, and moves if it exists. `module load NAME` loads `stable`, else `latest`.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def alias(container: str, name: str, remove: bool, **flags: Any) -> None:
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @changing_options
 def promote(container: str, **flags: Any) -> None:
-    """Make a container the default of its name.
+    """Make a container the default version of its name.
 
     `module load NAME` then loads it.
 
@@ -79,32 +79,32 @@ def promote(container: str, **flags: Any) -> None:
     _change(container, lambda records, key: rules.move_alias(records, key, rules.STABLE), verb="promote", **flags)
 
 
-def _look_at_day(_: click.Context, __: click.Parameter, day: str | None) -> str | None:
+def _check_day(_: click.Context, __: click.Parameter, day: str | None) -> str | None:
     try:
         seconds_of(day or "2000-01-01")
     except ValueError as err:
-        raise BadInputError(f"--until {day}: not a day of the calendar", "Write it as 2027-03-01.") from err
+        raise BadInputError(f"--until {day}: not a valid date", "Write it as 2027-03-01.") from err
     if "" < (day or "") <= time.strftime("%Y-%m-%d", time.gmtime()):
-        tell(f"--until {day}: that day has passed")
+        tell(f"--until {day}: this date has passed")
     return day
 
 
 def _leaving_options(command: Callable[..., None]) -> Callable[..., None]:
     for flag in (
-        click.option("--reason", metavar="TEXT", help="Why; users are told."),
-        click.option("--successor", metavar="NAME/VERSION", help="What to use instead; users are told."),
+        click.option("--reason", metavar="TEXT", help="Reason, shown to users."),
+        click.option("--successor", metavar="NAME/VERSION", help="Container to use instead, shown to users."),
         click.option(
             "--until",
             metavar="YYYY-MM-DD",
-            callback=_look_at_day,
-            help="The day (UTC) when it goes; a retired one loads until then.",
+            callback=_check_day,
+            help="Date (UTC) of retirement; until then the container loads.",
         ),
     ):
         command = flag(command)
     return command
 
 
-def _let_go(
+def _change_state(
     container: str,
     decide: Callable[..., Records],
     *,
@@ -113,8 +113,8 @@ def _let_go(
     reason: str | None,
     **flags: Any,
 ) -> None:
-    said = {"until": until, "successor": successor, "reason": reason}
-    _change(container, lambda records, key: decide(records, key, **said), **flags)
+    notice = {"until": until, "successor": successor, "reason": reason}
+    _change(container, lambda records, key: decide(records, key, **notice), **flags)
 
 
 @click.command()
@@ -126,14 +126,14 @@ def deprecate(container: str, **asked: Any) -> None:
 
     The message says when, why, and what to use instead. The container keeps working.
 
-    Of one that is deprecated already only what is said changes; an empty text takes back what was said.
+    If it is already deprecated, only the given options change; an empty value removes one.
 
     \b
     Examples:
       hpcmod deprecate PyTorch/2.5.1-singularity --until 2027-03-01 --successor PyTorch/2.7.1-singularity
-      hpcmod deprecate PyTorch/2.5.1-singularity --until ""     # it stays, for now
+      hpcmod deprecate PyTorch/2.5.1-singularity --until ""     # no date any more
     """
-    _let_go(container, rules.deprecate, verb="deprecate", **asked)
+    _change_state(container, rules.deprecate, verb="deprecate", **asked)
 
 
 @click.command()
@@ -143,9 +143,9 @@ def deprecate(container: str, **asked: Any) -> None:
 def retire(container: str, **asked: Any) -> None:
     """Block loading of a container, now or from a date.
 
-    Loading it then says what to use instead, and how.
+    Loading it then fails with a message that says what to use instead, and how.
 
-    Nothing is removed: jobs that have loaded it go on, and `hpcmod restore` brings it back. Its aliases go to the
+    Nothing is removed: jobs that have it loaded continue, and `hpcmod restore` reverts it. Its aliases move to the
     successor.
 
     \b
@@ -153,7 +153,7 @@ def retire(container: str, **asked: Any) -> None:
       hpcmod retire PyTorch/2.5.1-singularity --successor PyTorch/2.7.1-singularity
       hpcmod retire PyTorch/2.5.1-singularity --until 2027-03-01 --reason "its ROCm is too old for the driver"
     """
-    _let_go(container, rules.retire, verb="retire", **asked)
+    _change_state(container, rules.retire, verb="retire", **asked)
 
 
 @click.command()
@@ -173,7 +173,7 @@ def restore(container: str, **flags: Any) -> None:
 @click.argument("number", metavar="[CHANGE]", type=int, required=False)
 @changing_options
 def undo(number: int | None, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
-    """Undo a change of the catalogue.
+    """Undo a change of the catalogue, by default the latest.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The verb lint: mistakes in batch scripts, and in recipes of containers, ours and other people's."""
+"""The command `hpcmod lint`: find mistakes in batch scripts, easyconfigs and other container recipes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
 
     Files are read, never run. In batch scripts: options that Slurm misreads, ranks that do not find each other, idle
     GPUs, images without their module. In recipes: names that do not load, missing checksums, moving tags. Directories
-    are searched for recipes. Exit code 1 if there are errors; warnings alone are 0.
+    x searched for recipes. Exit code 1 if there are errors; warnings alone are 0.
 
     \b
     Examples:
@@ -48,7 +48,7 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
       hpcmod lint LUMI-EasyBuild-containers/easybuild/easyconfigs --json
       hpcmod lint ~/shpc-registry/quay.io
     """
-    files = [path for named in paths for path in find_recipes(_there(named))]
+    files = [path for named in paths for path in find_recipes(_check_exists(named))]
     wanted = site is not None or any(is_batch_script(path) for path in files)
     profile = machine.load_site(site, {} if site else os.environ) if wanted else Site("")
     found = {path: _lint(path, profile) for path in files}
@@ -66,14 +66,14 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     sys.exit(bool(errors))
 
 
-def _there(path: Path) -> Path:
+def _check_exists(path: Path) -> Path:
     if not path.exists():
-        raise NotFoundError(f"{path}: no such file", "Name batch scripts, easyconfigs, or directories of easyconfigs.")
+        raise NotFoundError(f"{path}: no such file", "Give batch scripts, easyconfigs, or directories of easyconfigs.")
     return path
 
 
 def _lint(path: Path, site: Site) -> tuple[EasyconfigFault, ...]:
-    """Return the mistakes in one file; one that cannot be read is a mistake itself, so that the others are read."""
+    """Return the mistakes in one file; an unreadable file counts as a mistake, so that the others are still read."""
     try:
         if is_batch_script(path):
             faults = lint_job(read_batch_file(path), site)

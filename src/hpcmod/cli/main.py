@@ -1,4 +1,4 @@
-"""The command `hpcmod`: finds the verb, and is the one place where an error becomes a message and an exit code."""
+"""The command `hpcmod`: find the subcommand, and turn errors into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Verbs(click.Group):
-    """The verbs of the table, each imported when it is called: what talks to registries is slow to import."""
+    """The commands of the table, each imported when it is called, because registry clients are slow to import."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name, _, _ in _listed()]
@@ -41,7 +41,7 @@ class _Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb; suggest the closest match for an unknown one."""
+        """Find the command; suggest the closest match for an unknown one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as fault:
@@ -63,7 +63,7 @@ class _Verbs(click.Group):
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
-        """Run a verb; with `--json`, what click finds wrong with the command line is JSON too."""
+        """Run a command; with `--json`, errors that click finds on the command line are JSON too."""
         words = list(sys.argv[1:] if args is None else args)
         if not asks_for_json(self, words):
             return super().main(args, *rest, **options)
@@ -78,7 +78,7 @@ class _Verbs(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
-        """Read the command line; what is wrong with it is told without the control characters that it may hold."""
+        """Parse the command line; control characters are removed from error messages."""
         try:
             return super().make_context(*args, **options)
         except click.ClickException as fault:
@@ -90,7 +90,7 @@ class _Verbs(click.Group):
             return super().invoke(ctx)
         except click.ClickException as fault:
             raise _cleaned(fault) from None
-        except BrokenPipeError:  # `hpcmod ... | head`: click ends in silence, as others do
+        except BrokenPipeError:  # `hpcmod ... | head`: click exits silently, as other programs do
             raise
         except (HpcmodError, OSError) as fault:
             _LOG.debug("exit code %d", _explained(fault).exit_code, exc_info=True)
@@ -119,7 +119,7 @@ JSON_VERSION = 1
 
 
 def asks_for_json(command: click.Command | None, words: Sequence[str]) -> bool:
-    """Return whether `--json` is an option of the verb that is called, and not of a program that it runs."""
+    """Return whether `--json` is an option of the called command rather than of a program that it runs."""
     left = list(words)
     while isinstance(command, click.Group):
         while left and left[0].startswith("-"):
@@ -138,20 +138,20 @@ def _takes_next_word(command: click.Command, word: str) -> bool:
 
 
 def _print_error(code: int, message: str, cure: str) -> None:
-    """Print an error for programs: on stdout, as the data would have been."""
+    """Print an error as JSON to stdout, where the data would have been."""
     error = {"code": code, "message": message, "cure": cure}
     print_data(json.dumps({"version": JSON_VERSION, "error": error}, indent=1))
 
 
 def _listed() -> Iterator[tuple[str, str, str]]:
-    """Yield name, place and help of every verb, in the order of the table."""
+    """Yield name, module and attribute, and help of every command, in the order of the table."""
     for verbs in VERBS.values():
         yield from ((name, place, text) for name, (place, text) in verbs.items())
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-v", "--verbose", count=True, help="Log to stderr what is done; -vv: also requests, programs, locks.")
-@click.option("--log-file", default="", metavar="FILE", help="File to which the full log is added.")
+@click.option("-v", "--verbose", count=True, help="Log actions to stderr; -vv: also requests, programs, locks.")
+@click.option("--log-file", default="", metavar="FILE", help="File to append the full log to.")
 @click.version_option(hpcmod.__version__, prog_name="hpcmod")
 @click.pass_context
 def main(ctx: click.Context, verbose: int, log_file: str) -> None:
@@ -162,7 +162,7 @@ def main(ctx: click.Context, verbose: int, log_file: str) -> None:
       hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
       hpcmod fetch docker://ghcr.io/org/image@sha256:...
       hpcmod inspect image.sif
-      eval "$(hpcmod env)"     # make a site's own eb find our easyblocks and easyconfigs
+      eval "$(hpcmod env)"     # let the site's own eb find hpcmod
 
     Exit codes: 0 ok, 1 a check failed, 2 bad input, 3 not found, 4 verification failed, 5 no space, 6 busy,
     7 the environment lacks something, 8 a remote server failed, 9 not trusted,

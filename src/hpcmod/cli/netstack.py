@@ -1,4 +1,4 @@
-"""The verbs for the host's network libraries: netstack capture, show and check."""
+"""The command `hpcmod netstack`: capture, show and check copies of the host's network libraries."""
 
 from __future__ import annotations
 
@@ -36,19 +36,22 @@ def netstack() -> None:
     Examples:
       hpcmod netstack capture --out /appl/netstack /opt/cray/libfabric/1.22.0/lib64/libfabric.so.1
       hpcmod netstack show
-      hpcmod netstack check     # after an update of the system
+      hpcmod netstack check     # after a system update
     """
 
 
 @netstack.command()
 @click.argument("libraries", nargs=-1, metavar="[LIBRARY...]")
-@click.option("--out", type=click.Path(path_type=Path), help="Where the new directory goes; default: the profile's.")
-@click.option("--name", help="Name of the new directory; default: the time, and the first library's file.")
+@click.option("--out", type=click.Path(path_type=Path), help="Parent of the new directory (default: the profile's).")
+@click.option("--name", help="Name of the new directory (default: time and file name of the first library).")
 @click.option(
-    "--leave-out", multiple=True, metavar="NAME", help="Leave a library to the container; `*` stands for any."
+    "--leave-out",
+    multiple=True,
+    metavar="NAME",
+    help="Library to take from the container instead; `*` matches any text.",
 )
-@click.option("--allow-missing", is_flag=True, help="Capture although a needed library is not found.")
-@click.option("--dry-run", is_flag=True, help="Print what would be copied, and write nothing.")
+@click.option("--allow-missing", is_flag=True, help="Capture even if a needed library is not found.")
+@click.option("--dry-run", is_flag=True, help="Print what would be copied; write nothing.")
 @_as_json
 def capture(
     libraries: tuple[str, ...],
@@ -59,10 +62,10 @@ def capture(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Copy libraries and all they need, but glibc's own, into one new directory, and print its path.
+    """Copy libraries and their dependencies, except glibc's, into a new directory, and print its path.
 
-    LIBRARY: a path, a pattern (the newest that fits), or a name that this machine's loader finds. Default: what the
-    site profile names, else libfabric.so.1. What a library opens by itself later (plugins, say) must be named.
+    LIBRARY is a path, a pattern (the newest match is taken), or a name that this machine's loader finds. The default is
+    the list in the site profile, else libfabric.so.1. Libraries opened at run time, such as plugins, must be listed.
 
     \b
     Examples:
@@ -72,7 +75,7 @@ def capture(
     """
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise BadInputError(
-            f"--name {name!r} is not the name of a new directory", "Use letters, digits and ._+-, e.g. shs-14."
+            f"--name {name!r} is not a valid directory name", "Use letters, digits and ._+-, e.g. shs-14."
         )
     known = load_site(None, os.environ).netstack
     asked = libraries or known.libraries or DEFAULT_LIBRARIES
@@ -94,7 +97,7 @@ def capture(
             progress=progress,
         )
     if not made:
-        print_message(f"nothing to do: {directory} holds the same libraries")
+        print_message(f"nothing to do: {directory} has the same libraries")
     if as_json:
         _print_capture(read_capture(directory), directory, as_json=True)
     else:
@@ -104,20 +107,20 @@ def capture(
 def _incomplete(plan: Capture) -> CheckFailedError:
     wanted = "\n".join(f"  {name}, needed by {by}" for name, by in plan.missing)
     return CheckFailedError(
-        f"this machine's own loader would not find:\n{wanted}",
-        "Load the module that brings them, so that LD_LIBRARY_PATH leads there, or go on with --allow-missing.",
+        f"libraries that this machine's loader cannot find:\n{wanted}",
+        "Load the module that puts them on LD_LIBRARY_PATH, or continue with --allow-missing.",
     )
 
 
 def _default_out(known: Netstack) -> Path:
-    """Where the profile looks for captured directories: the parent of its first pattern."""
+    """Return where the profile looks for captured directories: the parent of its first pattern."""
     for bind in known.directory:
         parent = os.path.dirname(bind.source)  # noqa: PTH120 - it is a pattern
         if bind.pattern and not any(sign in parent for sign in "*?{"):
             return Path(parent)
     raise NotFoundError(
-        "no directory to put the libraries in: the site profile names none that ends in /*",
-        'Name one with --out, and in the profile: [netstack] directory = ["/that/place/*"].',
+        "no directory for the libraries: the site profile has none that ends in /*",
+        'Give one with --out, and set it in the profile: [netstack] directory = ["/that/directory/*"].',
     )
 
 
@@ -125,7 +128,7 @@ def _default_out(known: Netstack) -> Path:
 @_directory
 @_as_json
 def show(directory: Path | None, as_json: bool) -> None:
-    """Show what is in a captured directory, and where it came from; default: the one that modules bind here.
+    """Show the contents and origin of a captured directory (default: the one that modules bind here).
 
     \b
     Examples:
@@ -140,7 +143,7 @@ def show(directory: Path | None, as_json: bool) -> None:
 @_directory
 @_as_json
 def check(directory: Path | None, as_json: bool) -> None:
-    """Return whether the copies are whole, and what of them is stale: after an update of the system, say.
+    """Check that the copies are complete and up to date, for example after a system update.
 
     Exit code 1: something is stale or damaged.
 
@@ -153,15 +156,15 @@ def check(directory: Path | None, as_json: bool) -> None:
 
 
 def _bound_directory() -> Path:
-    """Directory that a module loaded on this node binds."""
+    """Return the captured directory that a module loaded on this node binds."""
     candidates = load_site(None, os.environ).netstack.directory
     kept = [one for one in explain_binds((candidates,), {}) if one.kept]
     if not kept:
         raise NotFoundError(
-            "none of the directories of [netstack] in the site profile is here"
+            "none of the directories in [netstack] of the site profile exists here"
             if candidates
-            else "the site profile names no directory in [netstack]",
-            "Name a captured directory, or make one: hpcmod netstack capture --out DIRECTORY",
+            else "the site profile has no directory in [netstack]",
+            "Give a captured directory, or make one: hpcmod netstack capture --out DIRECTORY",
         )
     return Path(kept[0].bind.source)
 
@@ -174,7 +177,7 @@ def _print_capture(found: Capture, directory: Path | None, *, as_json: bool) -> 
     if directory:
         print_text(f"directory: {directory}")
     print_text(f"host: {', '.join(value for _, value in found.host if value)}")
-    print_text(f"needs of the container: glibc {found.glibc_needed or 'unknown'}; {_listed(found.left_out)}")
+    print_text(f"needed from the container: glibc {found.glibc_needed or 'unknown'}; {_listed(found.left_out)}")
     for one in found.libraries:
         print_text(f"{one.file}\t{one.source}\t{' '.join(one.defines)}")
     for name, by in found.missing:

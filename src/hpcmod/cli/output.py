@@ -1,8 +1,8 @@
-"""The one way to stdout and stderr, and how results are laid out there.
+"""Print to stdout and stderr: text, data, messages and tables.
 
-All text is cleaned of control characters on its way to a terminal; other files of cli/ do not call click.echo.
-On a terminal a table has a header and fits its width; words are never cut. In a pipe or a file it has no header, each
-row is one line of any length, and columns are two blanks or more apart: programs can rely on that, or on `--json`.
+Control characters are removed from all text for a terminal; other files of cli/ do not call click.echo. On a terminal a
+table has a header and fits the width; words are never cut. In a pipe or a file it has no header, each row is one line
+of any length, and columns are separated by at least two spaces: programs can rely on that, or on `--json`.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def print_message(text: object) -> None:
 
 
 def tell(line: str) -> None:
-    """Print one line for people to stderr, as `hpcmod: LINE`, cleaned likewise."""
+    """Print one line for people to stderr as `hpcmod: LINE`; control and bidirectional characters become `?`."""
     print_message(f"hpcmod: {line}")
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal that stdout is, or None if it is none."""
+    """Return the width of the terminal in columns; None if stdout is not a terminal."""
     if not sys.stdout.isatty():
         return None
-    from shutil import get_terminal_size  # imports every kind of compression
+    from shutil import get_terminal_size  # slow: imports all compression modules
 
     return get_terminal_size().columns
 
@@ -60,11 +60,11 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     lines = list(render_table(headers, listed, width=width))
     heads = len(lines) - len(list(render_table((), listed, width=width))) if width else 0
     for number, line in enumerate(lines):
-        click.echo(_bold(line) if number < heads else line)  # cleaned above; a bold header has escapes of ours
+        click.echo(_bold(line) if number < heads else line)  # cleaned above, before _bold adds escapes
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> Iterator[str]:
-    """Yield the lines of a table; without a width its rows alone, one line each."""
+    """Yield the lines of a table; without a width only its rows, one line each."""
     if not rows:
         return
     whole = [*([headers] if width and headers else []), *rows]
@@ -86,7 +86,7 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width
 
 
 def _wrap(text: str, width: int, *, first: str = "", later: str = "") -> list[str]:
-    """Break a text into lines at blanks; words stay whole."""
+    """Break text into lines at spaces, never inside a word."""
     from textwrap import wrap
 
     return wrap(
@@ -99,7 +99,7 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def print_wrapped(text: str, *, indent: int = len(_INDENT)) -> None:
-    """Print one line; on a terminal what does not fit goes on below, indented."""
+    """Print one line; on a terminal, wrap it with an indent if it is too long."""
     width = terminal_width()
     line = terminal(text)
     if width is None or len(line) <= width:
@@ -113,7 +113,7 @@ def _bold(text: str) -> str:
 
 
 def format_size(size: int) -> str:
-    """Write a number of bytes with the unit that fits, e.g. 86.2 MB; `?` if it is not known."""
+    """Return a number of bytes with the unit that fits, e.g. 86.2 MB; `?` if it is 0, which means unknown."""
     if not size:
         return "?"
     for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 1000)):

@@ -1,4 +1,4 @@
-"""The verb publish: an image or an easyconfig becomes a tested module that everybody can load."""
+"""The command `hpcmod publish`: install, test and publish an image or easyconfig as a module for all users."""
 
 from __future__ import annotations
 
@@ -34,37 +34,43 @@ from hpcmod.render.quote import terminal
 
 @click.command("publish")
 @click.argument("what", metavar="IMAGE-OR-EASYCONFIG", shell_complete=complete_file)
-@click.option("--name", default="", help="Name of the module; default: the image's label, or the easyconfig's.")
-@click.option("--version", default="", help="Its version, with the suffix; default: likewise.")
-@click.option("--alias", "aliases", multiple=True, metavar="NAME", help="A name that is to lead to it: stable, latest.")
-@click.option("--check", "checks", multiple=True, metavar="COMMAND", help="Must succeed with the module loaded.")
-@click.option("--job-check", "job_checks", multiple=True, metavar="COMMAND", help="The same, as a job step only.")
+@click.option("--name", default="", help="Name of the module (default: from the image's label or the easyconfig).")
+@click.option("--version", default="", help="Version with suffix (default: from the image's label or the easyconfig).")
+@click.option(
+    "--alias", "aliases", multiple=True, metavar="NAME", help="Alias that points to it, e.g. stable or latest."
+)
+@click.option(
+    "--check", "checks", multiple=True, metavar="COMMAND", help="Command that must succeed with the module loaded."
+)
+@click.option(
+    "--job-check", "job_checks", multiple=True, metavar="COMMAND", help="Command that must succeed as a job step."
+)
 @click.option(
     "--command",
     "commands",
     multiple=True,
     metavar="NAME[=PATH]",
-    help="A command of the image to put on PATH, in place of the well-known ones.",
+    help="Command of the image to put on PATH, instead of the well-known ones.",
 )
-@click.option("--slurm", default="", metavar="OPTIONS", help="Options of srun for checks: account, partition.")
-@click.option("--no-slurm", is_flag=True, help="Run no check as a job step.")
-@click.option("--readers", default="", metavar="GROUP", help="The only group that may read the image.")
+@click.option("--slurm", default="", metavar="OPTIONS", help="srun options for checks: account, partition.")
+@click.option("--no-slurm", is_flag=True, help="Run no checks as job steps.")
+@click.option("--readers", default="", metavar="GROUP", help="Only group that may read the image.")
 @click.option("--licence", default="", metavar="FILE", help="Text that each user must accept once before loading.")
 @click.option("--misfit", is_flag=True, help="Publish even if it does not fit this node.")
-@click.option("--checksum", metavar="SHA256", help="The sha256 that the SIF must have.")
-@click.option("--description", default="", help="One line, for lists.")
-@click.option("--homepage", default="", help="Address of the software's page.")
-@click.option("--allow-http", is_flag=True, help="Ask servers over plain http too, where https does not work.")
+@click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
+@click.option("--description", default="", help="Description in one line.")
+@click.option("--homepage", default="", help="URL of the software.")
+@click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https.")
 @site_option
-@click.option("-y", "--yes", is_flag=True, help="Accept the name and version of the image's labels without asking.")
+@click.option("-y", "--yes", is_flag=True, help="Accept name and version from the image's labels without a question.")
 @changing_options
 def publish_verb(
     what: str, directory: Path | None, why: str, dry_run: bool, as_json: bool, site: str | None, yes: bool, **asked: Any
 ) -> None:
     """Install, test and publish a container for all users.
 
-    Its facts are read without starting it. `eb` installs it, its module unseen by others; then every check is run with
-    the module loaded, here and under Slurm. If anything fails, the catalogue is as it was. If killed, run it again.
+    The image is inspected without starting it. `eb` installs it, hidden from users; then every check runs with the
+    module loaded, here and under Slurm. If anything fails, the catalogue does not change. If interrupted, run it again.
 
     \b
     Examples:
@@ -104,18 +110,18 @@ def publish_verb(
 
 
 def _confirm_names(request: Request, central: Sequence[str], *, dry_run: bool, ask: bool) -> None:
-    """Have a name or version confirmed that only the labels of the image decide: its file may be called otherwise."""
-    told = describe_label_names(request, central=central)
-    if told and dry_run:
-        tell(told)
-    elif told and ask:
-        click.confirm(f"{terminal(told)}. Publish it?", abort=True, err=True)
-    elif told:
-        raise BadInputError(told, "Give --name and --version, or accept those of the labels: --yes")
+    """Ask the user to confirm a name or version that comes from the image's labels alone."""
+    message = describe_label_names(request, central=central)
+    if message and dry_run:
+        tell(message)
+    elif message and ask:
+        click.confirm(f"{terminal(message)}. Publish it?", abort=True, err=True)
+    elif message:
+        raise BadInputError(message, "Give --name and --version, or accept those of the labels with --yes.")
 
 
 def _lines(shown: ExitStack) -> Callable[[str], Progress]:
-    """Return a line of progress for each piece of work, all of which end with the verb."""
+    """Return a function that opens a progress line for each task; all of them close with the command."""
     return lambda label: shown.enter_context(ProgressLine(label))
 
 
@@ -125,7 +131,7 @@ def _show(done: Published, *, as_json: bool) -> None:
         print_data(json.dumps(values, indent=1))
         return
     if done.change:
-        tell(f"change {done.change}; to take it back: hpcmod undo {done.change}")
+        tell(f"change {done.change}; to revert it: hpcmod undo {done.change}")
     print_data(done.record.module)
 
 
@@ -139,7 +145,7 @@ def _show_publish_plan(found: PublishPlan, *, as_json: bool) -> None:
 
 def _render_publish_plan(found: PublishPlan) -> list[str]:
     record, image = found.record, found.image
-    lines = [f"module: {found.module}{' (published already)' * found.published}"]
+    lines = [f"module: {found.module}{' (already published)' * found.published}"]
     lines += [f"image: {image.pinned or image.reference} -> {image.path}", f"policy: {image.policy}"]
     if image.bytes_to_fetch is not None:
         lines.append(f"to fetch: {image.bytes_to_fetch} bytes")

@@ -1,4 +1,4 @@
-"""The end that a batch system or a closed terminal asks for: as after Ctrl-C, nothing is left running or half-made."""
+"""Clean up when a batch system or a closed terminal ends the program, as after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def terminate_cleanly() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block as an exception does; the exit status is 128 and the signal's number.
+    """Make SIGTERM and SIGHUP end the block with SystemExit; the exit status is 128 plus the signal number.
 
-    One that is ignored, as by `nohup`, stays so. After the first no other is heard: tidying up comes to its end.
+    Signals that are ignored, as under `nohup`, stay ignored. After the first signal, further ones are ignored until the
+    cleanup is done.
     """
-    heard = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
+    caught = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
 
-    def end(number: int, _: FrameType | None) -> NoReturn:
-        for one in heard:
-            signal.signal(one, lambda *_: None)  # not SIG_IGN, which programs that tidy up would inherit
-        raise SystemExit(128 + number)
+    def end(received: int, _: FrameType | None) -> NoReturn:
+        for number in caught:
+            signal.signal(number, lambda *_: None)  # not SIG_IGN, which child processes would inherit
+        raise SystemExit(128 + received)
 
-    for one in heard:
-        signal.signal(one, end)
+    for number in caught:
+        signal.signal(number, end)
     try:
         yield
     finally:
-        for one in heard:
-            signal.signal(one, signal.SIG_DFL)
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The verbs about a machine: site list, show, detect and check, and binds."""
+"""The commands about a machine: `hpcmod site` and `hpcmod binds`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _site = click.option(
     "flag",
     metavar="NAME|FILE",
     shell_complete=complete_site,
-    help="The profile, instead of the one of this machine.",
+    help="Name or file of the site profile (default: this machine's).",
 )
 
 
@@ -47,9 +47,9 @@ def site() -> None:
     \b
     Examples:
       hpcmod site show lumi
-      hpcmod site show --origin     # of this machine, each value with the line that sets it
-      hpcmod site check             # what of it is on this very node
-      hpcmod site settings          # the variables that it sets for a run, and why
+      hpcmod site show --origin     # this machine's profile, with the line that sets each value
+      hpcmod site check             # compare it with this node
+      hpcmod site settings          # the variables it sets for a run, and why
     """
 
 
@@ -77,11 +77,11 @@ def site_list(as_json: bool) -> None:
 
 @site.command("show")
 @click.argument("name", required=False, shell_complete=complete_site)
-@click.option("--origin", is_flag=True, help="By key of the profile: its value, and the file and line that set it.")
+@click.option("--origin", is_flag=True, help="Print each key with its value, and the file and line that set it.")
 @_site
 @_as_json
 def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -> None:
-    """Print a profile, or the one of this machine, as TOML: a whole profile that extends no other.
+    """Print a profile (default: this machine's) as complete TOML, with everything it extends merged in.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -
 def _find(asked: str | None) -> machine.Machine:
     found = machine.find_machine(None, os.environ, flag=asked)
     if found.site.trust.also:
-        tell(f"the trust policy of {machine.SYSTEM_PROFILE} holds as well: this profile cannot relax it")
+        tell(f"the trust policy of {machine.SYSTEM_PROFILE} applies too, and this profile cannot relax it")
     return found
 
 
@@ -120,20 +120,20 @@ def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
 
 
 def _rows(found: machine.Machine) -> Iterator[tuple[str, Any, str]]:
-    """Yield key, value and origin of all that is set, in the order of the schema, and of all that has a default."""
+    """Yield key, value and origin of everything that is set or has a default, in the order of the schema."""
     merged = merge_profiles(found.profiles)
     for pattern, known in SCHEMA.items():
         keys = [key for key in merged if pattern_of(key) == pattern]
         for key in keys:
             if pattern in TABLES_THAT_ADD:
-                for name, value in merged[key]:
-                    yield f"{key}.{name}", _plain(value), found.origin(f"{key}.{name}")
+                for entry, value in merged[key]:
+                    yield f"{key}.{entry}", _plain(value), found.origin(f"{key}.{entry}")
             else:
                 yield key, merged[key], found.origin(key)
-        table, _, last = pattern.partition(".")
+        table, _, name = pattern.partition(".")
         owner = {"launcher": Launcher(), "job": JobRules()}.get(table, Site(""))
-        if not keys and hasattr(owner, known.field or last):
-            yield pattern, getattr(owner, known.field or last), BUILT_IN
+        if not keys and hasattr(owner, known.field or name):
+            yield pattern, getattr(owner, known.field or name), BUILT_IN
 
 
 def _plain(value: Any) -> Any:
@@ -152,7 +152,7 @@ def _plain_case(one: Tunable) -> str | dict[str, str]:
 @site.command("detect")
 @_as_json
 def site_detect(as_json: bool) -> None:
-    """Say which profile is used here and why, and which shipped ones fit this machine, the most special first.
+    """Show which profile is used here and why, and which shipped profiles match, the most specific first.
 
     \b
     Example:
@@ -173,9 +173,9 @@ def site_detect(as_json: bool) -> None:
 @_site
 @_as_json
 def site_check(name: str | None, flag: str | None, as_json: bool) -> None:
-    """Compare a profile with this node: what is here, what is missing, and what that means.
+    """Compare a profile with this node: what exists, what is missing, and what that means.
 
-    Exit code 1: a bind that the profile requires is not here.
+    Exit code 1: a bind path that the profile requires is missing.
 
     \b
     Examples:
@@ -186,7 +186,7 @@ def site_check(name: str | None, flag: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--explain", is_flag=True, help="Say of each candidate whether it is kept, why, and who asked for it.")
+@click.option("--explain", is_flag=True, help="Show for each candidate whether it is kept, why, and what asked for it.")
 @_site
 @_as_json
 def binds(explain: bool, flag: str | None, as_json: bool) -> None:
@@ -214,7 +214,7 @@ def _explain(found: Sequence[BindFinding]) -> None:
     if terminal_width():
         print_table(("STATE", "BIND", "WHY", "FROM"), map(_explained, found))
         return
-    for one in found:  # fields may hold blanks, so tabs separate them for programs
+    for one in found:  # fields may contain spaces, so tabs separate them for programs
         print_text("\t".join(_explained(one)))
 
 

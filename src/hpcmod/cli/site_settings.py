@@ -1,4 +1,4 @@
-"""The verb `hpcmod site settings`: which variables a profile sets for a run, and why."""
+"""The command `hpcmod site settings`: which variables a profile sets for a run, and why."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ JSON_VERSION = 1
 
 @click.command("settings")
 @click.argument("name", required=False)
-@click.option("--image", type=click.Path(path_type=Path), help="Image of the run; default: $SIF, without NAME.")
+@click.option(
+    "--image", type=click.Path(path_type=Path), help="Image of the run (default: $SIF, if NAME is not given)."
+)
 @click.option("-N", "--nodes", type=click.IntRange(min=1), help="Nodes of the run.")
 @click.option(
     "--site",
     "flag",
     metavar="NAME|FILE",
     shell_complete=complete_site,
-    help="The profile, instead of the one of this machine.",
+    help="Name or file of the site profile (default: this machine's).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def site_settings(name: str | None, image: Path | None, nodes: int | None, flag: str | None, as_json: bool) -> None:
@@ -46,7 +48,7 @@ def site_settings(name: str | None, image: Path | None, nodes: int | None, flag:
     found = machine.find_machine(None, os.environ, flag=name or flag)
     path = image or (Path(os.environ["SIF"]) if os.environ.get("SIF") and not (name or flag) else None)
     if path and not path.is_file():
-        raise NotFoundError(f"no image: {path}", "Name one: --image FILE, or leave it out.")
+        raise NotFoundError(f"{path}: no such image", "Give one with --image FILE, or leave it out.")
     versions = said_versions(read_facts(path)) if path else None
     settings = tuple(explain_settings(found.site.tunables, versions=versions, nodes=nodes or 0))
     if as_json:
@@ -56,9 +58,9 @@ def site_settings(name: str | None, image: Path | None, nodes: int | None, flag:
         return
     for one in settings:
         print_data(f"{one.name}={one.value}")
-        print_text(f"    {_tell(one)}  [{found.origin(f'environment.{one.name}')}]")
+        print_text(f"    {_describe(one)}  [{found.origin(f'environment.{one.name}')}]")
 
 
-def _tell(one: Setting) -> str:
+def _describe(one: Setting) -> str:
     decided = f"{one.verdict}, {one.because}" if one.because else one.verdict
     return f"{decided}: {one.why}" if one.why else decided

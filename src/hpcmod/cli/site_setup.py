@@ -1,4 +1,4 @@
-"""The verb site setup: writes what a site needs once, so that `module load hpcmod` and plain `eb` do the rest."""
+"""The command `hpcmod site setup`: write the module with which users of a site load hpcmod."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from hpcmod.render.quote import sh_word
     multiple=True,
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="A catalogue that users are to find; may be given several times, the first has priority.",
+    help="Catalogue for users; repeatable, the first has priority.",
 )
 @click.option(
     "--output",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Where the module and its scripts go; default: site/ of the first catalogue.",
+    help="Directory for the module and its scripts (default: site/ of the first catalogue).",
 )
 @click.option(
     "--site",
     metavar="NAME|FILE",
     shell_complete=complete_site,
-    help="The site profile that users get; default: hpcmod chooses.",
+    help="Site profile for users (default: hpcmod chooses).",
 )
-@click.option("--eb", is_flag=True, help="Put the eb beside hpcmod on PATH too: for a machine without one of its own.")
-@click.option("--dry-run", is_flag=True, help="Name the files, write nothing.")
-@click.option("--print", "show", is_flag=True, help="Print the files, write nothing.")
+@click.option("--eb", is_flag=True, help="Also put hpcmod's eb on PATH, for a machine without its own.")
+@click.option("--dry-run", is_flag=True, help="Print the names of the files; write nothing.")
+@click.option("--print", "show", is_flag=True, help="Print the files; write nothing.")
 def site_setup(
     catalogues: Sequence[Path], output: Path | None, site: str | None, eb: bool, dry_run: bool, show: bool
 ) -> None:
-    """Write the module that gives users hpcmod, the containers of a catalogue, and an eb that finds our easyconfigs.
+    """Write the module that gives users hpcmod, the containers of a catalogue, and an eb that finds its easyconfigs.
 
-    In Lua and in Tcl. Prints the directory for MODULEPATH; say it to users, or add it to what all of them have there.
+    The module is written in Lua and Tcl. Prints its directory: add it to the MODULEPATH of all users, or announce it.
 
     \b
     Examples:
@@ -56,31 +56,31 @@ def site_setup(
       hpcmod site setup --output /appl/hpcmod --eb
     """
     if not catalogues and output is None:
-        raise BadInputError("neither a catalogue nor a place is named", "Add --catalogue DIR, or --output DIR.")
+        raise BadInputError("no catalogue and no output directory given", "Add --catalogue DIR or --output DIR.")
     opened = [open_catalogue(one.absolute()) for one in catalogues]
     place = output.absolute() if output else opened[0].directory / "site"
     module = make_site_module(place, Path(sys.executable), opened, version=hpcmod.__version__, site=_checked_site(site))
     files = setup_files(place, module, eb=eb)
     if dry_run or show:
-        _print(files, whole=show)
+        _print(files, contents=show)
         return
     write_setup(files)
     modules = place / "modules"
     print_data(modules)
-    print_message(f"users say: module use {sh_word(str(modules))}; module load hpcmod")
+    print_message(f"users run: module use {sh_word(str(modules))}; module load hpcmod")
 
 
 def _checked_site(asked: str | None) -> str:
-    """Check that a profile can be read; a file is named by its whole path, for users stand elsewhere."""
+    """Check that a profile can be read; return a file's absolute path, because users work in other directories."""
     if not asked:
         return ""
     find_machine(None, {}, flag=asked)
     return str(Path(asked).absolute()) if Path(asked).is_file() else asked
 
 
-def _print(files: Sequence[SetupFile], *, whole: bool) -> None:
+def _print(files: Sequence[SetupFile], *, contents: bool) -> None:
     for file in files:
-        if whole:
+        if contents:
             print_text(f"==> {file.path} <==")
             print_data(file.text)
         else:

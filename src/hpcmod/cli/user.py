@@ -1,4 +1,4 @@
-"""The verbs that look at an image and at this machine: inspect, doctor."""
+"""The commands that inspect an image and this machine: inspect, doctor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JSON_VERSION = 1
 @click.argument("image", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(image: Path, as_json: bool) -> None:
-    """Show what an image holds, without starting it.
+    """Show what an image contains, without starting it.
 
     \b
     Example:
@@ -52,13 +52,13 @@ def inspect(image: Path, as_json: bool) -> None:
     "shared",
     metavar="DIRECTORY",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Shared directory to check for what others can change, instead of this machine.",
+    help="Shared directory to check for unsafe permissions, instead of this machine.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(images: tuple[Path, ...], shared: Path | None, as_json: bool) -> None:
     """Check this machine for problems.
 
-    Also checks that the container modules that are installed are whole, and that IMAGES (by default theirs) fit this
+    Also checks that installed container modules are complete, and that IMAGES (default: those of the modules) fit this
     machine.
 
     \b
@@ -68,7 +68,7 @@ def doctor(images: tuple[Path, ...], shared: Path | None, as_json: bool) -> None
       hpcmod doctor --security /appl/containers
     """
     if shared and images:
-        raise click.UsageError("name images, or a directory with --security")
+        raise click.UsageError("give images, or a directory with --security, not both")
     if shared:
         show_findings(chain(check_directory(shared), check_policy(os.environ)), as_json=as_json)
     machine = check_machine(os.environ, str(resources.easyconfigs_directory()))

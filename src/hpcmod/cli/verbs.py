@@ -1,6 +1,6 @@
-"""The table of verbs: where each one is, and what it is for; a verb's module is imported only when it is called.
+"""The table of commands: where each one is, and its help; a command's module is imported only when it is called.
 
-A new verb is one line here. Its help is the first line of its docstring, which a test holds it to.
+A new command is one line here. A test checks that its help is the first line of its docstring.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "info": (
             "catalogue:info_verb",
-            "Show what a container or SIF holds, without starting it.",
+            "Show what a container or SIF contains, without starting it.",
         ),
         "diff": (
             "catalogue:diff_verb",
@@ -72,7 +72,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "image:verify",
             "Verify an image or a published container.",
         ),
-        "inspect": ("user:inspect", "Show what an image holds, without starting it."),
+        "inspect": ("user:inspect", "Show what an image contains, without starting it."),
         "compat": (
             "compat:compat",
             "Check whether an image fits this machine.",
@@ -96,7 +96,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "Install, test and publish a container for all users.",
         ),
         "alias": ("lifecycle:alias", "Point an alias at a container."),
-        "promote": ("lifecycle:promote", "Make a container the default of its name."),
+        "promote": ("lifecycle:promote", "Make a container the default version of its name."),
         "deprecate": (
             "lifecycle:deprecate",
             "Warn users at load that a container will be retired.",
@@ -108,7 +108,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "restore": ("lifecycle:restore", "Return a deprecated or retired container to normal."),
         "undo": (
             "lifecycle:undo",
-            "Undo a change of the catalogue.",
+            "Undo a change of the catalogue, by default the latest.",
         ),
         "gc": (
             "gc:gc",
@@ -149,4 +149,4 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("completion:completion", "Print the completion script for a shell."),
     },
 }
-"""By heading of the help and by verb: module and attribute in hpcmod.cli, and the help in one sentence."""
+"""By heading of the help and by command: module and attribute in hpcmod.cli, and the help in one sentence."""

@@ -1,4 +1,4 @@
-"""What `hpcmod verify` does with the name of a published container."""
+"""Verify a published container by name, for `hpcmod verify`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from hpcmod.progress import ProgressLine
 
 
 def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool) -> None:
-    """Compare a published container with its record, print what is found, and exit: 4 if its image is another one.
+    """Compare a published container with its record, print the findings, and exit, with 4 if its image differs.
 
-    Where the user's own copy is the one that `module load` takes, that is compared. Where there is neither a catalogue
-    nor such a copy, nothing is done: the text names no container.
+    If `module load` would load the user's own copy, that copy is verified instead. If there is no such copy and no
+    catalogue, return without a result: the text is not the name of a container.
 
     Parameters
     ----------
     repeat
-        Whether its checks are run again.
+        Whether to run its checks again.
     """
     _verify_own(text, site=site, as_json=as_json)
     catalogues = find_catalogues(machine.find_machine(None, os.environ, flag=site).site, os.environ, tell=tell)
@@ -44,7 +44,7 @@ def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool
 
 
 def _verify_own(text: str, *, site: str | None, as_json: bool) -> None:
-    """Verify the user's own copy and exit, if that is the one that is meant."""
+    """Verify the user's own copy and exit, if `module load` would load it."""
     here = look_around(site)
     try:
         module, _ = find_meant(here, text)

@@ -56,7 +56,7 @@ def test_on_a_terminal_it_is_shown_and_asked(
 
 def test_it_is_accepted_once_and_anew_if_the_text_changes(shop: Catalogue, tmp_path: Path) -> None:
     assert accept("Solver", "--yes").exit_code == 0
-    assert "before" in accept("Solver").stderr
+    assert "already accepted" in accept("Solver").stderr
     assert json.loads(accept("Solver", "--json").stdout)["accepted"] is True
     put(shop, replace(shop.read("Solver", "3.1"), licence="5" * 64))
     lost = accept("Solver")

@@ -79,7 +79,7 @@ def test_an_easyconfig_that_names_its_image_by_a_path_is_refused(tmp_path: Path)
     (tmp_path / "X-1.eb").write_text(f"name = 'X'\nversion = '1'\nimage = '{tmp_path}/x.sif'\n")
     done = hpcmod("bundle", "export", "b.tar", "X-1.eb")
     assert done.exit_code == 2
-    assert "names its image by a path" in done.stderr and "sources = ['x.sif']" in done.stderr
+    assert "refers to its image by a path" in done.stderr and "sources = ['x.sif']" in done.stderr
     assert not (tmp_path / "b.tar").exists()
 
 
@@ -167,7 +167,7 @@ def test_a_dry_run_of_an_export_writes_nothing_even_for_a_moment(tmp_path: Path)
     [
         (("export", "b.tar", "none.eb"), 3, "none.eb: no such easyconfig"),
         (("export", "none/b.tar", "x.sif"), 3, "none: no such directory"),
-        (("export", "--force", ".", "x.sif"), 2, "Name the bundle first"),
+        (("export", "--force", ".", "x.sif"), 2, "Give the bundle first"),
         (("import", "none.tar"), 3, "none.tar: no such file"),
         (("import", "--dry-run", "none.tar"), 3, "none.tar: no such file"),
         (("import", "."), 3, ".: no such file"),
@@ -204,5 +204,5 @@ def test_an_image_that_two_easyconfigs_name_goes_in_once(tmp_path: Path) -> None
 def test_two_easyconfigs_that_name_two_sums_for_one_image_are_refused(tmp_path: Path) -> None:
     write_two(tmp_path, "0" * 64, file_sha256(make_sif(tmp_path / "x.sif")))
     done = hpcmod("bundle", "export", "b.tar", "X-0.eb", "X-1.eb")
-    assert (done.exit_code, "another easyconfig 000" in done.stderr) == (4, True), done.output
+    assert (done.exit_code, "another easyconfig has 000" in done.stderr) == (4, True), done.output
     assert not (tmp_path / "b.tar").exists()

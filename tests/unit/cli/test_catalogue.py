@@ -233,5 +233,5 @@ def test_a_catalogue_that_is_away_gives_users_no_advice_for_admins(
     monkeypatch.setenv("HPCMOD_CATALOGUE", f"{tmp_path / 'away'}:{site.directory}")
     done = run("ls")
     assert done.exit_code == 0
-    assert "its containers are left out" in done.stderr
+    assert "its containers are not listed" in done.stderr
     assert "catalogue init" not in done.stderr

@@ -82,7 +82,7 @@ def test_the_profile_names_the_compressor(layout: Path, tmp_path: Path) -> None:
 def test_convert_to_a_directory_asks_for_the_name_of_the_sif(layout: Path) -> None:
     for place in (".", str(layout)):
         result = hpcmod("convert", layout, place)
-        assert (result.exit_code, "Name the SIF" in result.stderr) == (2, True), result.output
+        assert (result.exit_code, "Give a file name for the SIF" in result.stderr) == (2, True), result.output
 
 
 def test_convert_refuses_what_is_a_sif_already(tmp_path: Path) -> None:

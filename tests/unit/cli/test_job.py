@@ -121,10 +121,10 @@ def test_variables_of_sbatch_count_as_given() -> None:
         pytest.param(["job", "PyTorch", *LUMI, "-p", "x\n#SBATCH -A y", "--", "t.py"], "cannot stand", id="line end"),
         pytest.param(["job", "PyTorch", *LUMI, "-N", "0", "--", "t.py"], "counted from 1", id="no nodes"),
         pytest.param(["job", "PyTorch", *LUMI, "-N", "3", "-n", "2", "--", "t.py"], "have none", id="too few ranks"),
-        pytest.param(["job", *LUMI, "--", "t.py"], "t.py stands in its place", id="a program for a module"),
+        pytest.param(["job", *LUMI, "--", "t.py"], "t.py is in its place", id="a program for a module"),
         pytest.param(["job", "PyTorch", *LUMI, "t.py", "--lr", "3"], "arguments after `--`", id="option of a program"),
         pytest.param(["job", "PyTorch", *LUMI, "--launcher", "mpirun", "--", "t.py"], "not one of 'srun'", id="mpirun"),
-        pytest.param(["job", "PyTorch", *LUMI, "-o", "none/x.sh", "--", "t.py"], "no directory none", id="lost"),
+        pytest.param(["job", "PyTorch", *LUMI, "-o", "none/x.sh", "--", "t.py"], "none: no such directory", id="lost"),
         pytest.param(["job", "--lint"], "no batch script", id="lint of nothing"),
         pytest.param(["job", "--lint", "none.sh"], "none.sh", id="lint of what is not there"),
         pytest.param(["launch", "t.py", "--lr", "3"], "arguments after `--`", id="an option of a program to launch"),
@@ -471,7 +471,7 @@ def test_a_launch_inside_a_step_shares_its_resources(tmp_path: Path) -> None:
     for step, shared in (("0", True), ("4294967290", False), ("4294967291", False), ("", False)):
         done = hpcmod("launch", "--site", "generic", "--dry-run", "--", "t.py", **allocation, SLURM_STEP_ID=step)
         assert done.exit_code == 0, done.output
-        found = ("srun --overlap --ntasks=1 " in done.stdout, "inside a step of srun" in done.stderr)
+        found = ("srun --overlap --ntasks=1 " in done.stdout, "inside an srun step" in done.stderr)
         assert found == (shared, shared)
 
 

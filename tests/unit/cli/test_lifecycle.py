@@ -31,12 +31,12 @@ def lines(shop: Catalogue, *words: str) -> list[str]:
 def test_a_change_is_shown_field_by_field_and_how_to_take_it_back(shop: Catalogue) -> None:
     done = call(shop, "promote", "Toy/2.0")
     assert done.stdout == "Toy/2.0: aliases: none -> stable\n"
-    assert done.stderr == "hpcmod: change 3; to take it back: hpcmod undo 3\n"
+    assert done.stderr == "hpcmod: change 3; to revert it: hpcmod undo 3\n"
     assert lines(shop, "undo", "3") == ["Toy/2.0: aliases: stable -> none"]
 
 
 def test_what_is_so_already_is_said(shop: Catalogue) -> None:
-    assert call(shop, "restore", "Toy/1.0").stderr == "hpcmod: already so; nothing was changed\n"
+    assert call(shop, "restore", "Toy/1.0").stderr == "hpcmod: no change needed\n"
 
 
 def test_a_dry_run_shows_the_same_and_changes_nothing(shop: Catalogue) -> None:
@@ -51,13 +51,13 @@ def test_deprecating_again_shows_what_changes_and_keeps_what_is_not_said(shop: C
     assert lines(shop, *later) == ["Toy/1.0: until: 2999-01-01 -> 2999-02-01"]
     assert lines(shop, "deprecate", "Toy/1.0", "--successor", "") == ["Toy/1.0: successor: Toy/2.0 -> none"]
     assert shop.read("Toy", "1.0").reason == "old"
-    assert call(shop, "deprecate", "Toy/1.0").stderr == "hpcmod: already so; nothing was changed\n"
+    assert call(shop, "deprecate", "Toy/1.0").stderr == "hpcmod: no change needed\n"
 
 
 def test_a_day_that_is_over_is_told_and_a_reason_of_many_lines_is_shown_as_one(shop: Catalogue) -> None:
     done = call(shop, "deprecate", "Toy/1.0", "--until", "2020-01-01", "--reason", "old\nand 'slow'")
     assert "reason: none -> old and 'slow'" in done.stdout.splitlines()[0]
-    assert "hpcmod: --until 2020-01-01: that day has passed\n" in done.stderr
+    assert "hpcmod: --until 2020-01-01: this date has passed\n" in done.stderr
     assert "has passed" not in call(shop, "deprecate", "Toy/1.0", "--until", "2999-01-01").stderr
 
 
@@ -65,7 +65,7 @@ def test_a_day_that_is_over_is_told_and_a_reason_of_many_lines_is_shown_as_one(s
 def test_a_day_that_no_calendar_has_is_refused_before_anything_else(shop: Catalogue, day: str) -> None:
     done = call(shop, "deprecate", "Toy/1.0", "--until", day)
     assert done.exit_code == 2
-    assert f"--until {day}: not a day of the calendar" in done.stderr
+    assert f"--until {day}: not a valid date" in done.stderr
 
 
 def test_json_tells_the_whole_change(shop: Catalogue) -> None:
@@ -82,7 +82,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        pytest.param(("retire", "Toy"), 2, "'Toy' names no version", id="no version"),
+        pytest.param(("retire", "Toy"), 2, "'Toy' has no version", id="no version"),
         pytest.param(("retire", "Toy/9"), 3, "no version 9 of Toy", id="unknown version"),
         pytest.param(("promote", "Tory/1.0"), 3, "Did you mean Toy?", id="misspelt"),
         pytest.param(("alias", "--remove", "Toy/1.0", "x"), 2, "does not lead to Toy/1.0", id="not its alias"),
@@ -116,7 +116,7 @@ def test_the_journal_says_who_did_what_when_and_why(shop: Catalogue) -> None:
     assert first.endswith(" publish Toy/1.0, by ada@login1: because")
     assert second.endswith(" publish Toy/2.0, by ada@login1: because")
     assert promoted.endswith(": two weeks without ?[2J a complaint")
-    assert "undo promote Toy/2.0 (takes back 3), by " in undone
+    assert "undo promote Toy/2.0 (reverts 3), by " in undone
     assert lines(shop, "catalogue", "journal", "Toy/1.0") == [first]
     assert len(json.loads(call(shop, "catalogue", "journal", "Toy", "--json").stdout)["changes"]) == 4
 
@@ -142,8 +142,8 @@ def test_undo_without_a_number_brings_back_what_gc_kept_last(shop: Catalogue) ->
     kept = call(shop, "gc", "--days", "0", "--keep")
     assert not (shop.images / "Toy-1.0.sif").exists()
     assert "hpcmod undo 4" in kept.stderr
-    assert call(shop, "undo", "--dry-run").stderr == "hpcmod: would bring back the files that change 4 removed\n"
-    assert call(shop, "undo").stderr == "hpcmod: brought back the files that change 4 removed\n"
+    assert call(shop, "undo", "--dry-run").stderr == "hpcmod: would restore the files that change 4 removed\n"
+    assert call(shop, "undo").stderr == "hpcmod: restored the files that change 4 removed\n"
     assert (shop.images / "Toy-1.0.sif").exists()
     assert "state: retired -> published" in lines(shop, "undo")[0]
 

@@ -94,13 +94,13 @@ def test_what_is_stale_is_exit_code_1(host: Path, site: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (("capture",), 3, "no directory to put the libraries in"),
-        (("show",), 3, "names no directory in [netstack]"),
-        (("check",), 3, "names no directory in [netstack]"),
+        (("capture",), 3, "no directory for the libraries"),
+        (("show",), 3, "has no directory in [netstack]"),
+        (("check",), 3, "has no directory in [netstack]"),
         (("show", "/nonexistent"), 3, "was not made by"),
         (("capture", "libnowhere.so"), 3, "libnowhere.so is not on this machine"),
         *(
-            (("capture", "--name", name, "--dry-run"), 2, "is not the name of a new directory")
+            (("capture", "--name", name, "--dry-run"), 2, "is not a valid directory name")
             for name in ("../x", "a:b", "a\nb", "", ".x", "a,b")
         ),
     ],

@@ -1,1 +1,1 @@
-"""Verbs below `hpcmod catalogue` for those who look after a catalogue over the years."""
+"""Subcommands of `hpcmod catalogue` for the maintenance of a catalogue."""

@@ -1,4 +1,4 @@
-"""Which containers of a catalogue are meant by names on the command line."""
+"""Choose containers of a catalogue by the names on a command line."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hpcmod.model.catalogue.record import CatalogueRecord
 
 
 def choose_records(catalogue: Catalogue, names: Sequence[str]) -> list[CatalogueRecord]:
-    """Return the containers that are meant: all versions of a NAME, one NAME/VERSION, and everything without names.
+    """Return all versions of each NAME and the one version of each NAME/VERSION; all containers if no name is given.
 
-    A retired container is meant only if its version is named.
+    A retired container is included only if its version is named.
 
     Raises
     ------
     NotFoundError
-        If there is no such container.
+        If a container does not exist.
     """
     if not names:
         return [record for record in catalogue.records() if record.state != "retired"]
@@ -25,5 +25,5 @@ def choose_records(catalogue: Catalogue, names: Sequence[str]) -> list[Catalogue
     for text in names:
         container = find_container([catalogue], text)
         named = [container.read()] if "/" in text else catalogue.named(container.name)
-        chosen |= {one.module: one for one in named if "/" in text or one.state != "retired"}
+        chosen |= {record.module: record for record in named if "/" in text or record.state != "retired"}
     return list(chosen.values())

@@ -1,4 +1,4 @@
-"""The verb `hpcmod catalogue move`: let a catalogue work in another directory."""
+"""The command `hpcmod catalogue move`: copy a catalogue to another directory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hpcmod.cli.output import print_data, tell
 @click.argument("target", metavar="DIRECTORY", type=click.Path(path_type=Path))
 @changing_options
 def move(target: Path, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
-    """Copy the catalogue to a directory that does not exist yet, and let its modules load from there.
+    """Copy the catalogue to a new directory, and make its modules load from there.
 
-    Users are not interrupted: modules of the old directory load as before. It takes no more changes, and you remove it
-    when nobody uses it any more.
+    Users are not interrupted: modules in the old directory still load. The old directory accepts no more changes;
+    remove it once it is no longer in use.
 
     \b
     Example:
@@ -35,4 +35,4 @@ def move(target: Path, directory: Path | None, why: str, dry_run: bool, as_json:
         return
     print_data(place)
     if not dry_run:
-        tell(f"now name {place} in `catalogues` of the site profile, and {place / 'modules/all'} on MODULEPATH")
+        tell(f"next: put {place} into `catalogues` of the site profile, and {place / 'modules/all'} on MODULEPATH")

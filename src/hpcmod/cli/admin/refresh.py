@@ -1,4 +1,4 @@
-"""The verb `hpcmod catalogue refresh`: bring published containers up to date with the site profile."""
+"""The command `hpcmod catalogue refresh`: bring published containers up to date with the site profile."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from hpcmod.errors import CheckFailedError
 def refresh(
     names: tuple[str, ...], site: str | None, directory: Path | None, why: str, dry_run: bool, as_json: bool
 ) -> None:
-    """Render modules and scripts again with the current site profile and hpcmod; images stay as they are.
+    """Regenerate modules and scripts with the current site profile and hpcmod; images do not change.
 
-    Users are not interrupted: the old module works until the new one is in place. All of it is one change, which
-    `hpcmod undo` takes back. Retired containers are left alone unless you name their version.
+    Users are not interrupted: the old module works until the new one is in place. Everything is recorded as one change,
+    which `hpcmod undo` reverts. Retired containers are skipped unless you name their version.
 
     \b
     Examples:
@@ -59,28 +59,28 @@ def refresh(
 
 def _show_json(done: Refreshed, *, dry_run: bool) -> None:
     changed: list[dict[str, Any]] = [
-        {"module": one.record.module, "files": list(one.files), "lines": list(one.module_lines)}
-        for one in done.renewals
+        {"module": renewal.record.module, "files": list(renewal.files), "lines": list(renewal.module_lines)}
+        for renewal in done.renewals
     ]
-    faults = [{"message": one.message, "cure": one.cure} for one in done.faults]
+    faults = [{"message": fault.message, "cure": fault.cure} for fault in done.faults]
     values = {"dry_run": dry_run, "change": done.change, "changed": changed, "faults": faults}
     print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
 
 
 def _show(done: Refreshed, *, dry_run: bool) -> None:
-    for one in done.renewals:
-        print_text(f"{one.record.module}: {_count(one.files)}")
-        for line in one.module_lines if dry_run else ():
+    for renewal in done.renewals:
+        print_text(f"{renewal.record.module}: {_count(renewal.files)}")
+        for line in renewal.module_lines if dry_run else ():
             print_text(f"  {line}")
     for fault in done.faults:
-        tell(f"left as it is: {fault.message}. {fault.cure}")
+        tell(f"not changed: {fault.message}. {fault.cure}")
     if done.change:
-        tell(f"change {done.change}; to take it back: hpcmod undo {done.change}")
+        tell(f"change {done.change}; to revert it: hpcmod undo {done.change}")
     elif not done.renewals:
-        tell("modules and scripts are up to date; nothing was changed")
+        tell("modules and scripts are already up to date")
 
 
 def _count(files: tuple[str, ...]) -> str:
-    modules = [one for one in files if one.startswith("module ")]
+    modules = [file for file in files if file.startswith("module ")]
     scripts = len(files) - len(modules)
     return ", ".join([*modules, *([f"{scripts} script{'s' * (scripts > 1)}"] if scripts else [])])

@@ -1,4 +1,4 @@
-"""The verb `hpcmod catalogue usage`: how often modules were loaded, by container, group and month."""
+"""The command `hpcmod catalogue usage`: how often modules were loaded, by container, group and month."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from hpcmod.model.catalogue.usage import Count, add_up
 
 @click.command()
 @click.argument("name", metavar="[NAME[/VERSION]]", default="")
-@click.option("--month", default="", metavar="YYYY-MM", help="Loads of one month only.")
-@click.option("--groups", is_flag=True, help="A line for each group of users.")
-@click.option("--users", is_flag=True, help="A line for each user, where the site profile allows it.")
-@click.option("--fold", "add", is_flag=True, help="First replace the files of single loads by totals.")
+@click.option("--month", default="", metavar="YYYY-MM", help="Month to show (default: all).")
+@click.option("--groups", is_flag=True, help="One line per group of users.")
+@click.option("--users", is_flag=True, help="One line per user, if the site profile allows it.")
+@click.option("--fold", "add", is_flag=True, help="First replace the records of single loads with totals.")
 @catalogue_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object as output.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory: Path | None, as_json: bool) -> None:
-    """Show how often modules were loaded: by container and month, and by group or user if asked for.
+    """Show how often modules were loaded, by container and month, and optionally by group or user.
 
-    Modules count since `hpcmod catalogue init --count-use`. Names of users are shown only if the site profile says
+    Loads are counted from `hpcmod catalogue init --count-use` on. User names are shown only if the site profile sets
     `names = "users"` in `[usage]`.
 
     \b
@@ -46,47 +46,47 @@ def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory
     allowed = load_site(None, os.environ).usage_names == "users"
     if users and not allowed:
         raise BadInputError(
-            "the site profile does not allow names of users",
-            'To allow them: names = "users" in [usage] of the profile.',
+            "the site profile does not allow user names",
+            'To allow them, set names = "users" in [usage] of the profile.',
         )
     if not catalogue.counts_use:
-        tell(f"modules do not count here: hpcmod catalogue init --count-use {catalogue.directory}")
+        tell(f"loads are not counted; to count them: hpcmod catalogue init --count-use {catalogue.directory}")
     if add and catalogue.loads.is_dir():
         with changing(catalogue, make_actor("")):
             fold(catalogue, keep_users=allowed)
 
-    def key(one: Count) -> Count:
-        return replace(one, group=one.group if groups or users else "", user=one.user if users else "")
+    def key(count: Count) -> Count:
+        return replace(count, group=count.group if groups or users else "", user=count.user if users else "")
 
-    found = [
-        one
-        for one in add_up(read_counts(catalogue), key)
-        if f"{one.module}/".startswith(f"{name}/" if name else "") and month in ("", one.month)
+    counts = [
+        count
+        for count in add_up(read_counts(catalogue), key)
+        if f"{count.module}/".startswith(f"{name}/" if name else "") and month in ("", count.month)
     ]
     if as_json:
-        rows = [{"module": one.module, "month": one.month, **_names(one), "loads": one.loads} for one in found]
+        rows = [{"module": one.module, "month": one.month, **_names(one), "loads": one.loads} for one in counts]
         print_data(json.dumps({"version": JSON_VERSION, "usage": rows}, indent=1))
     else:
-        _show(found, groups=groups or users, users=users)
+        _show(counts, groups=groups or users, users=users)
 
 
-def _names(one: Count) -> dict[str, str]:
-    return {"group": _group(one.group), "user": _user(one.user), "last": _day(one.last)}
+def _names(count: Count) -> dict[str, str]:
+    return {"group": _group(count.group), "user": _user(count.user), "last": _day(count.last)}
 
 
-def _show(found: list[Count], *, groups: bool, users: bool) -> None:
+def _show(counts: list[Count], *, groups: bool, users: bool) -> None:
     head = ("CONTAINER", "MONTH", *(["GROUP"] * groups), *(["USER"] * users), "LOADS", "LAST")
     rows = [
         (
-            *(one.module, one.month or "earlier"),
-            *([_group(one.group) or "-"] * groups),
-            *([_user(one.user) or "-"] * users),
-            *(str(one.loads), _day(one.last)),
+            *(count.module, count.month or "earlier"),
+            *([_group(count.group) or "-"] * groups),
+            *([_user(count.user) or "-"] * users),
+            *(str(count.loads), _day(count.last)),
         )
-        for one in found
+        for count in counts
     ]
     if not rows:
-        tell("no loads were counted")
+        tell("no loads counted")
         return
     widths = [max(map(len, column)) for column in zip(head, *rows)]
     for row in (head, *rows):

@@ -1,4 +1,4 @@
-"""The verb `hpcmod catalogue verify`: check all of a catalogue, and repair modes and groups."""
+"""The command `hpcmod catalogue verify`: check a whole catalogue, and repair modes and groups."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hpcmod.cli.catalogue_options import catalogue_option, open_catalogues
 from hpcmod.cli.containers import complete_container
 from hpcmod.cli.findings import show_findings
 
-_SHOWN = 20  # wrong modes listed one by one
+_SHOWN = 20  # wrong modes listed individually
 
 
 @click.command()
 @click.argument("names", metavar="[NAME[/VERSION]]...", nargs=-1, shell_complete=complete_container)
-@click.option("--images", is_flag=True, help="Every byte of every image too, instead of its size.")
-@click.option("--fix-modes", is_flag=True, help="Set modes and groups as the catalogue's own directory has them.")
+@click.option("--images", is_flag=True, help="Also read every byte of every image, not only its size.")
+@click.option("--fix-modes", is_flag=True, help="Set modes and groups to those of the catalogue's directory.")
 @catalogue_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object as output.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def verify(names: tuple[str, ...], images: bool, fix_modes: bool, directory: Path | None, as_json: bool) -> None:
     """Check a catalogue: modes and groups of all files, and each container against its record.
 
@@ -48,18 +48,18 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
         return
     if not fix:
         yield from (
-            _tell(one, "To set modes and groups: hpcmod catalogue verify --fix-modes") for one in wrong[:_SHOWN]
+            _fail(one, "To set modes and groups: hpcmod catalogue verify --fix-modes") for one in wrong[:_SHOWN]
         )
         if len(wrong) > _SHOWN:
             yield Finding(FAIL, "modes", f"{len(wrong) - _SHOWN} more", "")
         return
     left = list(set_modes(catalogue, wrong))
     for one, reason in left[:_SHOWN]:
-        yield _tell(one, _cure(one, reason))
+        yield _fail(one, _cure(one, reason))
     yield Finding(OK, "modes", f"{len(wrong) - len(left)} of {len(wrong)} fixed", "")
 
 
-def _tell(one: WrongMode, cure: str) -> Finding:
+def _fail(one: WrongMode, cure: str) -> Finding:
     return Finding(FAIL, "modes", f"{one.path}: {one.found}, expected {one.wanted}", cure)
 
 
@@ -67,7 +67,7 @@ def _cure(one: WrongMode, reason: str) -> str:
     if one.anchor:
         return f"{reason}: ask {_owner(one.path)} to run: hpcmod catalogue verify --fix-modes"
     setting = f"chmod {one.mode:o} {shlex.quote(str(one.path))}"
-    return f"{reason}, so nobody is given access to it. If it belongs to the catalogue: {setting}; else move it away"
+    return f"{reason}, so its mode is not changed. If it belongs to the catalogue: {setting}; otherwise move it away"
 
 
 def _owner(path: Path) -> str:
@@ -79,5 +79,5 @@ def _owner(path: Path) -> str:
 
 def _check_containers(catalogue: Catalogue, names: tuple[str, ...], *, images: bool) -> Iterator[Finding]:
     for record in choose_records(catalogue, names):
-        for one in verify_container(catalogue, record, images=images):
-            yield Finding(one.verdict, f"{record.module} {one.subject}", one.found, one.cure)
+        for finding in verify_container(catalogue, record, images=images):
+            yield Finding(finding.verdict, f"{record.module} {finding.subject}", finding.found, finding.cure)

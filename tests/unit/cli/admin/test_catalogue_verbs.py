@@ -46,7 +46,7 @@ def test_refresh_tells_what_it_changed_and_how_to_take_it_back(shop: Catalogue, 
 def test_refresh_of_what_cannot_be_rendered_is_a_failed_check(shop: Catalogue) -> None:
     (shop.kept / "Toy/1.0/easyconfig").write_text("import os\nname = 'Toy'\ndescription = os.getcwd()\n")
     done = call(shop.directory, "refresh")
-    assert (done.exit_code, "left as it is: Toy-1.0.eb: description" in done.stderr) == (1, True)
+    assert (done.exit_code, "not changed: Toy-1.0.eb: description" in done.stderr) == (1, True)
 
 
 def test_verify_names_wrong_modes_and_fixes_them(shop: Catalogue) -> None:
