@@ -11,6 +11,7 @@ import click
 import pytest
 
 from hpcmod import errors, resources
+from hpcmod.check.jobs.lint import RULES
 from hpcmod.cli.main import main
 from hpcmod.errors import HpcmodError
 from hpcmod.model.catalogue.advisory_schema import KEYS, parse_advisory
@@ -139,6 +140,16 @@ def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
     assert listed == codes_in(errors.__doc__ or "")
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HpcmodError)]
     assert set(listed) == {0} | {kind.exit_code for kind in kinds}
+
+
+def test_every_rule_of_the_linter_is_described_once() -> None:
+    """Those of easyconfigs are the second argument of each `fault(...)`."""
+    batch, _, easyconfigs = page("docs/reference/lint-rules.md").partition("## Easyconfigs")
+    rules = re.compile(r"^\| `([\w-]+)` \|", re.MULTILINE)
+    assert sorted(rules.findall(batch)) == sorted(RULES)
+    files = (DOCS.parent / "src/hpcmod/check/easyconfigs").glob("*.py")
+    named = {name for file in files for name in re.findall(r'fault\(\s*[^"]+?, "([a-z-]+)"', file.read_text())}
+    assert sorted(rules.findall(easyconfigs)) == sorted(named)
 
 
 def test_the_readme_lists_the_same_exit_codes_as_the_help() -> None:
