@@ -1,1 +1,1 @@
-"""Pure values and decisions: opens no file, reads no environment, asks no clock."""
+"""Pure values and decisions: no file access, no environment access, no clock."""

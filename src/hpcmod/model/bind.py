@@ -1,4 +1,4 @@
-"""A bind path: a place of the host shown inside the container."""
+"""Bind paths: host paths made visible inside the container."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.text import check_plain
 
 KERNEL = "{uname_r}"
-"""In a source: the release of the kernel that runs, as `uname -r` prints it."""
+"""Placeholder in a source for the running kernel's release, as printed by `uname -r`."""
 
 
 @dataclass(frozen=True)
 class Bind:
-    """One bind path, in Apptainer's terms `source[:destination[:options]]`."""
+    """One bind path in Apptainer's syntax, `source[:destination[:options]]`."""
 
     source: str
     destination: str = ""
-    """Path inside the container; empty: the same as the source."""
+    """Path inside the container; empty means the same as the source."""
     options: str = ""
     required: bool = False
-    """A required source that is absent is worth a warning; an optional one is left out in silence."""
+    """Warn if a required source is missing; skip a missing optional source silently."""
     pattern: bool = False
-    """Whether `*`, `?` and KERNEL in the source stand for something else; the newest that exists is taken."""
+    """Whether `*`, `?` and KERNEL in the source are expanded; the newest existing match is used."""
     origin: str = field(default="", compare=False)
-    """Who asked for it, for people: a line of a profile, an easyconfig."""
+    """Where the bind was requested, for messages: a line of a profile, or an easyconfig."""
 
     @classmethod
     def parse(cls, text: str, *, required: bool = False, origin: str = "") -> Bind:
-        r"""Parse `source[:destination[:options]]`; `\:` and `\,` are characters of a path.
+        r"""Parse `source[:destination[:options]]`; write `\:` and `\,` for a literal colon or comma in a path.
 
         Raises
         ------
         BadInputError
-            If the source or the destination is not an absolute path, or a part holds a comma or a control character.
+            If the source or the destination is not an absolute path, or a part contains a comma or a control character.
         """
         if re.search(r"(?<!\\),", check_plain(text, "bind path")):
             raise BadInputError(
@@ -57,11 +57,11 @@ class Bind:
 
     @property
     def glob(self) -> str:
-        """The source as a pattern of bash, in which `*` and `?` alone are special; KERNEL is still to be put in."""
+        """Return the source as a bash glob in which only `*` and `?` are special; KERNEL is not yet substituted."""
         return re.sub(r"[][\\]", r"\\\g<0>", self.source)
 
     def stands_for(self, other: Bind, kernel: str) -> bool:
-        """Return whether another bind is one that this candidate can become: same destination, matching source."""
+        """Return whether this candidate can expand to another bind: same destination, matching source."""
         source = self.source.replace(KERNEL, kernel) if self.pattern else self.source
         parts = (re.escape(part) for part in re.split(r"[*?]", source))
         signs = ["[^/]*" if sign == "*" else "[^/]" for sign in re.findall(r"[*?]", source)]
@@ -69,14 +69,14 @@ class Bind:
         return bool(re.fullmatch(pattern, other.source)) and other.place == (self.destination or other.source)
 
     def __str__(self) -> str:
-        """Return the form that Apptainer reads in its bind variables, where a comma ends a bind unless escaped."""
+        """Return the form that Apptainer reads from its bind variables, where an unescaped comma ends a bind."""
         destination = self.destination or (self.source if self.options else "")
         paths = [re.sub("([:,])", r"\\\1", path) for path in (self.source, destination) if path]
         return ":".join([*paths, *filter(None, [self.options])])
 
 
 def parse_elements(text: str, *, origin: str = "") -> tuple[Bind, ...]:
-    """Parse the value of a bind variable as Apptainer does, whatever stands there; empty elements are skipped."""
+    """Parse the value of a bind variable as Apptainer does, without validating it; empty elements are skipped."""
     found = []
     for element in filter(None, re.split(r"(?<!\\),", text)):
         parts = [re.sub(r"\\([:,])", r"\1", part) for part in re.split(r"(?<!\\):", element, maxsplit=2)]
@@ -86,10 +86,10 @@ def parse_elements(text: str, *, origin: str = "") -> tuple[Bind, ...]:
 
 
 def can_be_bound(path: str) -> bool:
-    """Return whether a bind variable can hold a path: it has no escape for a backslash that stands before one."""
+    """Return whether a bind variable can hold a path: a backslash before another backslash cannot be escaped."""
     return not re.search(r"[\x00-\x1f\x7f]", path) and not re.search(r"\\[:,]", f"{path}:")
 
 
 def version_key(path: str) -> str:
-    """Make a text that sorts as releases do: 1.10 after 1.9, and numbers after words."""
+    """Return a sort key that orders releases naturally: 1.10 after 1.9, numbers after words."""
     return re.sub(r"\d+", lambda found: f"~{found[0]:0>12}", path)

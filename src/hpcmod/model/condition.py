@@ -1,4 +1,4 @@
-"""When a setting of a site profile applies: a small grammar, `multi-node, rocm>=6.2, rocm<7`."""
+"""Conditions for settings of a site profile: a small grammar, `multi-node, rocm>=6.2, rocm<7`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 PRODUCTS = ("rocm", "cuda", "torch", "plugin")
-"""Parts of an image whose version a condition may ask for; plugin: aws-ofi-nccl, for NCCL and RCCL."""
+"""Parts of an image whose version a condition may test; plugin: aws-ofi-nccl, for NCCL and RCCL."""
 
 _COMPARE: Mapping[str, Callable[[list[int], list[int]], bool]] = {
     ">=": lambda found, limit: found >= limit,
@@ -23,14 +23,14 @@ _BOUND = re.compile(r"([a-z]+) *(>=|<=|==|>|<) *(\d+(?:\.\d+)*)")
 
 @dataclass(frozen=True)
 class Bound:
-    """A limit to the version of one of PRODUCTS in the image."""
+    """A bound on the version of one of PRODUCTS in the image."""
 
     product: str
     operator: str
     version: str
 
     def holds_for(self, versions: Mapping[str, str]) -> bool:
-        """Compare with the image's version, number by number; one that is not known holds to nothing."""
+        """Compare with the image's version, number by number; an unknown version satisfies no bound."""
         found = re.match(r"\d+(?:\.\d+)*", versions.get(self.product, ""))
         if not found:
             return False
@@ -38,16 +38,16 @@ class Bound:
         return _COMPARE[self.operator]([int(one) for one, _ in pairs], [int(other) for _, other in pairs])
 
     def __str__(self) -> str:
-        """Return the form of the grammar."""
+        """Return the bound as written in a condition."""
         return f"{self.product}{self.operator}{self.version}"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """All of its parts must hold; with none it always does."""
+    """A conjunction of parts; without any it always holds."""
 
     multi_node: bool = False
-    """Only in job steps on several nodes, which only the run itself knows."""
+    """Only in job steps on several nodes, which is known only at run time."""
     bounds: tuple[Bound, ...] = ()
     single_node: bool = False
     """Only in job steps on one node."""
@@ -59,7 +59,7 @@ class Condition:
         Raises
         ------
         ValueError
-            If a part is none of these, or the parts contradict each other.
+            If a part is invalid, or the parts contradict each other.
         """
         words = [word.strip() for word in text.split(",")]
         if words == ["always"]:
@@ -70,15 +70,15 @@ class Condition:
         return cls(multi_node="multi-node" in words, bounds=bounds, single_node="single-node" in words)
 
     def holds_for(self, versions: Mapping[str, str]) -> bool:
-        """Return whether it may hold for an image with these versions of PRODUCTS, whatever the number of nodes."""
+        """Return whether the condition can hold for an image with these versions of PRODUCTS on any number of nodes."""
         return all(bound.holds_for(versions) for bound in self.bounds)
 
     def holds_on(self, nodes: int) -> bool:
-        """Return whether it may hold in a job step on this number of nodes, whatever the image."""
+        """Return whether the condition can hold in a job step on this number of nodes, ignoring the image."""
         return not (self.multi_node and nodes < 2) and not (self.single_node and nodes > 1)
 
     def __str__(self) -> str:
-        """Return the text that parses to this condition."""
+        """Return a string that parses to this condition."""
         words = ["multi-node"] * self.multi_node + ["single-node"] * self.single_node
         return ", ".join([*words, *(str(bound) for bound in self.bounds)]) or "always"
 

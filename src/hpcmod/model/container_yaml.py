@@ -1,4 +1,4 @@
-"""A recipe of singularity-hpc (container.yaml) as one value: each field of its own kind, whatever was written there.
+"""Recipes of singularity-hpc (container.yaml) as one value, with every field's type checked.
 
 Fields: singularity-hpc 0.1.32, docs "Developer Guide" and shpc/main/schemas.py, read 2026-11.
 """
@@ -12,56 +12,56 @@ from typing import Any
 from hpcmod.errors import BadInputError, LackingError
 
 SOURCES = ("docker", "oras", "gh", "path")
-"""Keys of which a recipe has one: where its image comes from."""
+"""Keys that name the source of the image; a recipe has exactly one of them."""
 
 _SCRIPTS = ("docker_scripts", "singularity_scripts", "test")
 _READ = (*SOURCES, "url", "description", "maintainer", "latest", "tags", "filter", "aliases", "env", "features")
 _LONGEST = 1 << 20  # characters; the longest recipe of the peer's registry, with 310 aliases, has 40,000
-_NOTHING = ("", "~", "null", "Null", "NULL")  # the ways in which YAML writes that there is nothing
+_NOTHING = ("", "~", "null", "Null", "NULL")  # YAML's spellings of null
 
 
 @dataclass(frozen=True)
 class Alias:
-    """A command that the recipe puts on PATH."""
+    """A command that the recipe adds to PATH."""
 
     name: str
     command: str
-    """What it runs in the container: a path, or a line of shell."""
+    """The command to run in the container: a path, or a line of shell."""
     options: tuple[str, ...] = ()
-    """Names of what is said of it besides, e.g. singularity_options."""
+    """Names of the alias's other keys, e.g. singularity_options."""
 
 
 @dataclass(frozen=True)
 class ContainerYaml:
-    """A recipe; all texts are as somebody wrote them."""
+    """A recipe; strings are unchecked input."""
 
     kind: str
     """One of SOURCES."""
     source: str
     tags: tuple[tuple[str, str], ...]
-    """Tag and digest, in the order of the recipe, those of `latest` first; no digest: empty."""
+    """Tags and digests in the order of the recipe, the tag of `latest` first; an empty digest means none."""
     url: str = ""
     description: str = ""
     aliases: tuple[Alias, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     features: tuple[tuple[str, str], ...] = ()
     overrides: tuple[str, ...] = ()
-    """Tags of which another file says more."""
+    """Tags that another file describes further."""
     scripts: tuple[str, ...] = ()
-    """Names of the keys that hold programs of the recipe's own."""
+    """Names of the keys that contain code of the recipe."""
     unknown: tuple[str, ...] = ()
-    """Keys that no recipe of 0.1.32 has."""
+    """Keys unknown to recipes of 0.1.32."""
 
 
 def parse_container_yaml(text: str, where: str) -> ContainerYaml:
-    """Turn the text of a recipe into a value.
+    """Parse the text of a recipe.
 
     Raises
     ------
     BadInputError
-        If it is not YAML, or no recipe.
+        If it is not valid YAML, or not a recipe.
     LackingError
-        If this Python has no PyYAML.
+        If PyYAML is not installed.
     """
     values = _load(text, where)
     if not isinstance(values, dict) or not any(_text(values, key) for key in SOURCES):
@@ -95,7 +95,7 @@ def _load(text: str, where: str) -> Any:
         raise BadInputError(f"{where}: {len(text)} characters, which no recipe has", "")
     try:
         loader = yaml.SafeLoader(text)
-        loader.yaml_implicit_resolvers = {}  # a plain scalar stays a text: the tag 1.10 is not the number 1.1
+        loader.yaml_implicit_resolvers = {}  # keep plain scalars as strings: the tag 1.10 is not the number 1.1
         return loader.get_single_data()
     except (yaml.YAMLError, ValueError, RecursionError) as err:
         problem = " ".join(str(err).split())[:200]
@@ -108,7 +108,7 @@ def _text(values: Mapping[Any, Any], key: str) -> str:
 
 
 def _texts(values: Mapping[Any, Any], key: str) -> dict[str, str]:
-    """Return a table of texts; what is not text in it is to be refused by its name."""
+    """Return a table of strings; other values are replaced by the name of their type, for the error message."""
     table = values.get(key)
     if not isinstance(table, dict):
         return {}
@@ -116,12 +116,12 @@ def _texts(values: Mapping[Any, Any], key: str) -> dict[str, str]:
 
 
 def _shown(value: Any) -> str:
-    """Return a text; of what is none only its kind, for a list may hold another nine times, and that one, and so on."""
+    """Return a string, or the type name of any other value: nested lists may be exponentially large when printed."""
     return value if isinstance(value, str) else f"({type(value).__name__})"
 
 
 def _aliases(given: Any) -> Iterator[Alias]:
-    """Yield the aliases of either form: a table, or a list of tables."""
+    """Yield the aliases from either form: a table, or a list of tables."""
     if isinstance(given, dict):
         yield from (Alias(str(name), _shown(command)) for name, command in given.items())
     for one in given if isinstance(given, list) else ():

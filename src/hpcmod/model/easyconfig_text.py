@@ -1,4 +1,4 @@
-"""Which image an easyconfig names, read from its text without running it: for machines and tools without EasyBuild."""
+"""Read which image an easyconfig uses from its text, without running it: for machines and tools without EasyBuild."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.static_values import read_static_values
 
 CONSTANTS: Mapping[str, Any] = {"SYSTEM": {"name": "system", "version": "system"}}
-"""What EasyBuild puts there before it runs an easyconfig, as far as those of containers use it."""
+"""The constants that EasyBuild defines for easyconfigs, limited to those used for containers."""
 
 _TEMPLATE = re.compile(r"%\((\w+)\)s")
 
 
 @dataclass(frozen=True)
 class NamedImage:
-    """The image of an easyconfig."""
+    """The image that an easyconfig uses."""
 
     software: str
     """Its `name`."""
     reference: str
-    """What it names the image by: `image`, or the first of `sources`."""
+    """The image reference: `image`, or the first of `sources`."""
     source_urls: tuple[str, ...]
     checksum: str | None
-    """The sha256 that it gives; None if it gives none."""
+    """The sha256 from the easyconfig; None if it has none."""
 
 
 def read_named_image(text: str, where: str) -> NamedImage:
-    """Read which image an easyconfig names.
+    """Return the image that an easyconfig uses.
 
     Raises
     ------
     BadInputError
-        If that cannot be seen without running it, or it names none.
+        If the image cannot be determined without running the easyconfig, or there is none.
     """
     values = read_static_values(text, where, constants=CONSTANTS).known
     templates = templates_of(values)
@@ -56,7 +56,7 @@ def read_named_image(text: str, where: str) -> NamedImage:
 
 
 def templates_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the templates of EasyBuild that are known from the text: their names without %( and )s."""
+    """Return the EasyBuild templates whose values are in the text: by name, without %( and )s."""
     name, version, suffix = (str(values.get(key, "")) for key in ("name", "version", "versionsuffix"))
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
@@ -74,7 +74,7 @@ def templates_of(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def fill_templates(text: str, templates: Mapping[str, str]) -> str:
-    """Fill in the templates that are known; others stay as they are."""
+    """Substitute the known templates; others are left unchanged."""
     return _TEMPLATE.sub(lambda match: templates.get(match[1], match[0]), text)
 
 
@@ -84,7 +84,7 @@ def _list(values: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _fill(text: str, templates: Mapping[str, str], where: str) -> str:
-    """Fill in the templates that EasyBuild knows, as far as an image is named with them."""
+    """Substitute the EasyBuild templates that an image reference may use."""
     unknown = [name for name in _TEMPLATE.findall(text) if name not in templates]
     if unknown:
         raise BadInputError(f"{where}: names its image with %({unknown[0]})s", "Name the image itself.")

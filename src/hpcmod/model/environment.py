@@ -1,4 +1,4 @@
-"""The host's environment beside the container's: what differs, variable by variable, and who set it."""
+"""Compare the host's environment with the container's: what differs, variable by variable, and what set it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
-"""Of variables that are for the container only; where both are set, Apptainer takes the first (1.4.5, tried)."""
+"""Prefixes of variables meant only for the container; if both are set, Apptainer uses the first (1.4.5, tested)."""
 
 NOTES = "_HPCMOD_"
-"""Begins the names of the variables in which our modules note what they set."""
+"""Prefix of the variables in which hpcmod's modules record what they set."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One variable on both sides."""
+    """One variable on the host and in the container."""
 
     name: str
     host: str | None
     """None: not set."""
     container: str | None
     set_by: str
-    """Who gave it the value it has in the container, or kept it out."""
+    """What set the value in the container, or removed the variable."""
 
 
 def compare_environments(
     host: Mapping[str, str], container: Mapping[str, str], *, image: Collection[str]
 ) -> tuple[Difference, ...]:
-    """Compare every variable of either side, sorted by name; those for the container only and our notes are left out.
+    """Compare every variable of both sides, sorted by name; container-only variables and our records are left out.
 
     Parameters
     ----------
@@ -44,7 +44,9 @@ def compare_environments(
 def _who(name: str, host: Mapping[str, str], container: Mapping[str, str], image: Collection[str]) -> str:
     given = next((f"{prefix}{name}" for prefix in PREFIXES if f"{prefix}{name}" in host), None)
     value = container.get(name)
-    if given and (value == host[given] or name == "LD_LIBRARY_PATH"):  # which the runtimes put together of several
+    if given and (
+        value == host[given] or name == "LD_LIBRARY_PATH"
+    ):  # which the runtimes assemble from several variables
         return f"{_setter(given, host)}, by {given}"
     if name == "PATH":
         return "the image, after SINGULARITYENV_PREPEND_PATH"
@@ -58,7 +60,7 @@ def _who(name: str, host: Mapping[str, str], container: Mapping[str, str], image
 
 
 def _setter(name: str, host: Mapping[str, str]) -> str:
-    """Tell a module's variable from one of the user's, by the notes of the module."""
+    """Return whether a module or the user set a variable, according to the module's records."""
     module = host.get(f"{NOTES}CONTAINER", "").rpartition(" ")[2]
     notes = [words.split() for note, words in host.items() if note.startswith(NOTES)]
     if any(

@@ -1,4 +1,4 @@
-"""Facts of an image, read from the SIF without starting it."""
+"""Facts about an image, read from the SIF without starting it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Package:
 
 @dataclass(frozen=True)
 class PythonFacts:
-    """The Python an image is made for; all paths are paths inside the image."""
+    """The Python of an image; all paths are paths inside the image."""
 
     executable: str
     """The interpreter, e.g. /opt/miniconda3/envs/pytorch/bin/python3.12."""
@@ -24,12 +24,12 @@ class PythonFacts:
     prefix: str
     """sys.prefix of the interpreter, e.g. /opt/miniconda3/envs/pytorch."""
     activation_scripts: bool = False
-    """Whether conda runs scripts when it activates the environment: then PATH alone does not stand in for that."""
+    """Whether conda runs scripts when it activates the environment: setting PATH alone is then not enough."""
 
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What a SIF says of itself."""
+    """Facts read from a SIF."""
 
     architecture: str
     """GOARCH name from the SIF header: amd64, arm64, ..."""
@@ -39,12 +39,12 @@ class ImageFacts:
     packages: tuple[Package, ...] = ()
     """Sorted by name, case ignored."""
     commands: tuple[str, ...] = ()
-    """Names of the executables beside the Python, sorted."""
+    """Names of the executables next to Python, sorted."""
     tools: tuple[str, ...] = ()
-    """Names of the other executables on PATH, sorted; those in directories of the system (/usr/bin, ...) left out."""
+    """Names of the other executables on PATH, sorted, except those in system directories (/usr/bin, ...)."""
     labels: tuple[tuple[str, str], ...] = ()
-    """From /.singularity.d/labels.json, sorted by key; text from outside, hostile until quoted."""
+    """From /.singularity.d/labels.json, sorted by key; untrusted strings, quote before use."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Plain assignments found in /.singularity.d/env/*.sh, in order, the last of a name wins."""
+    """Plain assignments found in /.singularity.d/env/*.sh, in order; the last assignment of a name wins."""
     assigned: tuple[str, ...] = ()
-    """Sorted names of all that these scripts may assign, plainly or not."""
+    """Sorted names of all variables that these scripts may assign, in any way."""

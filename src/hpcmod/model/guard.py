@@ -1,4 +1,4 @@
-"""What keeps the host's Python out of the container: what to empty or set there, unless the image sets it itself."""
+"""Keep the host's Python out of the container: variables to set there unless the image sets them itself."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ HOST_PYTHON = (
     "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV",
     "CONDA_EXE", "CONDA_PYTHON_EXE", "CONDA_SHLVL", "CONDA_PROMPT_MODIFIER", "_CE_CONDA", "_CE_M",
 )  # fmt: skip
-"""Variables with which a Python of the host changes the container's: Apptainer hands all of them on (1.4.5, tried)."""
+"""Host variables that affect Python in the container: Apptainer passes all of them on (1.4.5, tested)."""
 
 
 def make_guard(facts: ImageFacts | None) -> tuple[tuple[str, str], ...]:
-    """Make the variables of the container, and their values, that an environment of the host cannot get past.
+    """Return the container variables, with values, that shield it from the host's Python environment.
 
-    What the image sets itself is left out: it wins over the host anyway, and a value of ours would win over it.
-    Python, conda and the loader take an empty value for none.
+    Variables that the image sets are left out: the image's value overrides the host's, and ours would override it.
+    Python, conda and the loader treat an empty value as unset.
     """
     own = facts.assigned if facts else ()
     pairs = (*((name, "") for name in HOST_PYTHON), ("PYTHONNOUSERSITE", "1"))

@@ -1,4 +1,4 @@
-"""Manifests, indexes and configurations of OCI images as values, and which image of an index fits a machine."""
+"""Manifests, indexes and configurations of OCI images, and the choice of an index entry for a machine."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
 
 MANIFEST_LIMIT = 4 << 20
-"""Most bytes of a manifest or an index: what the OCI distribution specification asks registries to take at least."""
+"""Maximum size of a manifest or index in bytes, from the OCI distribution specification's limit for registries."""
 CONFIG_LIMIT = 16 << 20
-"""Most bytes of an image's configuration; real ones have some KiB."""
+"""Maximum size of an image's configuration in bytes; real ones have some KiB."""
 
-_MOST_ENTRIES = 1000  # layers, or images of an index; Docker makes at most 127 layers
+_MOST_ENTRIES = 1000  # layers, or entries of an index; Docker creates at most 127 layers
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _WORD = re.compile(r"[A-Za-z0-9._+-]*")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))")
 _CONFIGS = ("application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json")
 _SIF_CONFIG = "application/vnd.sylabs.sif.config.v1+json"
 _VARIANTS = {"arm": ("v7", "", "v6", "v5"), "arm64": ("v8", "")}
-"""Variants of an architecture, the best first; of others, the plainest runs everywhere."""
+"""Architecture variants, best first; for other architectures the plainest is chosen, which runs everywhere."""
 
 
 @dataclass(frozen=True)
 class OciDescriptor:
-    """What is to be fetched: kind, digest and bytes of a blob or a manifest."""
+    """A blob or manifest to fetch: media type, digest and size in bytes."""
 
     media_type: str
     digest: str
@@ -37,13 +37,13 @@ class OciDescriptor:
     """Bytes."""
     annotations: Texts = ()
     architecture: str = ""
-    """Of an index's entry, as Go names it: amd64, arm64, ...; empty where it is not said."""
+    """For an index entry, its GOARCH name: amd64, arm64, ...; empty if not given."""
     os: str = ""
     variant: str = ""
 
     @property
     def platform(self) -> str:
-        """Platform as container tools write it, e.g. linux/arm64/v8."""
+        """Return the platform as container tools write it, e.g. linux/arm64/v8."""
         return "/".join(filter(None, (self.os or "?", self.architecture or "?", self.variant)))
 
 
@@ -53,19 +53,19 @@ class Manifest:
 
     config: OciDescriptor
     layers: tuple[OciDescriptor, ...]
-    """The bottom first."""
+    """Bottom layer first."""
     annotations: Texts = ()
     artifact_type: str = ""
 
 
 @dataclass(frozen=True)
 class ImageConfig:
-    """How an image wants to be run, and what its layers unpack to."""
+    """How to run an image, and the digests of its unpacked layers."""
 
     architecture: str
     os: str
     created: int
-    """Unix seconds; 0 where that is not known."""
+    """Unix seconds; 0 if not known."""
     env: Texts
     entrypoint: tuple[str, ...]
     cmd: tuple[str, ...]
@@ -73,26 +73,26 @@ class ImageConfig:
     user: str
     labels: Texts
     diff_ids: tuple[str, ...]
-    """Digests of the layers' tar streams, the bottom first."""
+    """Digests of the layers' tar streams, bottom layer first."""
 
 
 @dataclass(frozen=True)
 class SavedImage:
-    """One image of an archive that `docker save` made: names of files in it."""
+    """One image in an archive made by `docker save`: names of files in the archive."""
 
     config: str
     tags: tuple[str, ...]
     layers: tuple[str, ...]
-    """The bottom first."""
+    """Bottom layer first."""
 
 
 def parse_manifest(text: bytes) -> Manifest | tuple[OciDescriptor, ...]:
-    """Parse a manifest; of an index give its entries.
+    """Parse a manifest; for an index, return its entries.
 
     Raises
     ------
     BadInputError
-        If it is neither, damaged, or of Docker's first form, which has no digests of its layers' content.
+        If it is neither, is damaged, or uses Docker's schema 1, which has no digests of layer contents.
     """
     found = JsonObject(load_json(text, "manifest", limit=MANIFEST_LIMIT), "manifest")
     if found.number("schemaVersion", 2) != 2:
@@ -108,12 +108,12 @@ def parse_manifest(text: bytes) -> Manifest | tuple[OciDescriptor, ...]:
 
 
 def choose_platform(entries: Sequence[OciDescriptor], architecture: str) -> OciDescriptor:
-    """Choose the image of an index for Linux on an architecture (amd64, arm64, ...).
+    """Choose the entry of an index for Linux on an architecture (amd64, arm64, ...).
 
     Raises
     ------
     LackingError
-        If there is none, with what there is.
+        If there is none; lists the available platforms.
     """
     images = [entry for entry in entries if entry.platform != "unknown/unknown"]  # those are attestations
     fit = [entry for entry in images if entry.architecture == architecture and entry.os in ("linux", "")]
@@ -129,12 +129,12 @@ def choose_platform(entries: Sequence[OciDescriptor], architecture: str) -> OciD
 
 
 def check_platform(config: ImageConfig, architecture: str) -> ImageConfig:
-    """Refuse an image whose configuration says that it is for another platform; take one that says nothing for this.
+    """Check that an image's configuration is for this platform; accept one that does not name a platform.
 
     Raises
     ------
     LackingError
-        With what it is for.
+        Names the image's platform.
     """
     known = replace(config, architecture=config.architecture or architecture)
     choose_platform([OciDescriptor("", "", 0, (), known.architecture, known.os)], architecture)
@@ -171,7 +171,7 @@ def parse_config(text: bytes) -> ImageConfig:
 
 
 def parse_saved(text: bytes) -> tuple[SavedImage, ...]:
-    """Parse the manifest.json of an archive that `docker save` made.
+    """Parse the manifest.json of an archive made by `docker save`.
 
     Raises
     ------
@@ -185,12 +185,12 @@ def parse_saved(text: bytes) -> tuple[SavedImage, ...]:
 
 
 def check_is_image(manifest: Manifest) -> None:
-    """Refuse a manifest that is not a container image.
+    """Check that a manifest is a container image.
 
     Raises
     ------
     BadInputError
-        With what to write instead, if it is a SIF.
+        Says what to write instead if it is a SIF.
     """
     kinds = (manifest.artifact_type, manifest.config.media_type)
     if _SIF_CONFIG in kinds:
@@ -220,7 +220,7 @@ def _check_digest(found: JsonObject, key: str, text: str) -> str:
 
 
 def _word(found: JsonObject, key: str) -> str:
-    """Return the name of an architecture or the like, which ends up in messages and commands."""
+    """Return a word such as an architecture name, checked because it is used in messages and commands."""
     text = found.text(key)
     if not _WORD.fullmatch(text):
         raise found.bad(key, "a name of letters and digits", text)
@@ -228,7 +228,7 @@ def _word(found: JsonObject, key: str) -> str:
 
 
 def _parse_time(text: str) -> int:
-    """Turn a time as RFC 3339 writes it into Unix seconds; 0 where it is none, or before 1970 (Go's zero is year 1)."""
+    """Return an RFC 3339 time as Unix seconds; 0 if invalid or before 1970 (Go's zero time is year 1)."""
     match = _TIME.fullmatch(text)
     if match is None:
         return 0

@@ -1,4 +1,4 @@
-"""The install plan: everything that will exist, decided by one pure function from image, site and spec."""
+"""The install plan: one pure function decides everything that an installation creates, from image, site and spec."""
 
 from __future__ import annotations
 
@@ -22,108 +22,108 @@ WELL_KNOWN_COMMANDS = (
     "python", "python3", "pip", "pip3", "torchrun", "accelerate", "deepspeed", "ray", "huggingface-cli", "hf",
     "tensorboard", "jupyter", "ipython", "vllm",
 )  # fmt: skip
-"""Wrapped when the image has them and the easyconfig names none: LUMI's (PyTorch 2.7.1), and what its users ask for."""
+"""Commands wrapped by default if the image has them: LUMI's (PyTorch 2.7.1), and those its users request."""
 
 
 _PROFILERS = {"amd": ("rocprofv3", "rocprof"), "nvidia": ("nsys",)}
-"""By maker of the GPUs, the best first: AMD ends support of rocprof in 2026 (ROCm documentation, ROCprofiler)."""
+"""By GPU vendor, best first: AMD ends support for rocprof in 2026 (ROCm documentation, ROCprofiler)."""
 
 Defaults = tuple[tuple[tuple[str, ...], str], ...]
-"""Names of one variable, and its value."""
+"""Names of one variable (for different runtimes), and its value."""
 
 
 @dataclass(frozen=True)
 class RunscriptSettings:
-    """What the run scripts of one installation are rendered with."""
+    """Values for rendering the run scripts of one installation."""
 
     module: str
     """Full name of the module, e.g. PyTorch/2.7.1-rocm-6.2.4-singularity; for messages."""
     sif_variable: str
-    """Variable that holds the SIF's path outside the container, e.g. SIFPYTORCH."""
+    """Variable that contains the SIF's path outside the container, e.g. SIFPYTORCH."""
     root: str = ""
     """Directory of the installation."""
     gpu_visibility: tuple[str, ...] = ()
-    """Variables that choose GPUs on this machine, Slurm's own first, e.g. ROCR_VISIBLE_DEVICES; empty: no GPUs."""
+    """Variables that select GPUs on this machine, Slurm's own first, e.g. ROCR_VISIBLE_DEVICES; empty: no GPUs."""
     gpus_per_rank: str = "all"
-    """`all`: a rank sees what Slurm showed it, and LOCAL_RANK is its place; `one`: it sees one GPU, as number 0."""
+    """`all`: a rank sees all GPUs Slurm gave it, and LOCAL_RANK is its index; `one`: it sees one GPU, as number 0."""
     cache_root: str = "/tmp"  # noqa: S108 - a default for node-local caches, keyed by user and job below it
     """Node-local directory for caches."""
     binds: Binds = ()
-    """Candidates of the module, for wrappers to resolve again on the node that runs."""
+    """The module's bind candidates, which wrappers resolve again on the node where they run."""
     tunables: tuple[tuple[str, str], ...] = ()
-    """Defaults (NCCL_*, FI_*, ...), for runs where the module's environment did not reach; a value already set wins."""
+    """Defaults (NCCL_*, FI_*, ...) for runs that did not inherit the module's environment; an existing value wins."""
     tunables_multi_node: tuple[tuple[str, str], ...] = ()
-    """Defaults for runs on several nodes only, which no modulefile can know; a value already set wins."""
+    """Defaults only for runs on several nodes, which modulefiles cannot detect; an existing value wins."""
     tunables_single_node: tuple[tuple[str, str], ...] = ()
-    """Defaults for runs on one node only; a value already set wins."""
+    """Defaults only for runs on one node; an existing value wins."""
     tunable_reasons: tuple[tuple[str, str, str], ...] = ()
-    """Name and value of a default, and why the profile sets it, for --hpcmod-explain."""
+    """Name and value of each default, and why the profile sets it, for --hpcmod-explain."""
     large_caches: str = ""
-    """Where models and data sets are kept instead of in $HOME; may hold variables; empty: left where they are."""
+    """Where models and data sets are stored instead of in $HOME; may contain variables; empty: unchanged."""
     nodes: tuple[NodeType, ...] = ()
-    """Kinds of node, the one to assume first; their cores near each GPU are for ranks that no launcher bound."""
+    """Node types, the default first; the cores near their GPUs are used for ranks that no launcher bound."""
     profilers: tuple[str, ...] = ("py-spy",)
-    """What --profile-rank takes where the user names nothing: the first that the image has."""
+    """Default profilers of --profile-rank: the first one in the image is used."""
     refused: tuple[tuple[str, str], ...] = ()
     """Launchers that must not be used on this machine, each with the reason."""
     guard: tuple[tuple[str, str], ...] = ()
-    """Variables that keep the host's Python out of the container, by their names in there; see hpcmod.model.guard."""
+    """Variables that keep the host's Python out of the container, by their names inside; see hpcmod.model.guard."""
     container_variables: tuple[str, ...] = ()
-    """Others that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
+    """Other variables that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
     python_bin: str = ""
-    """Directory put on the container's PATH instead of activating the image's Python; empty: it must be activated."""
+    """Directory added to the container's PATH instead of activating the image's Python; empty: activation is needed."""
 
 
 @dataclass(frozen=True)
 class UserLayer:
-    """The user's own packages on top of the image: a directory of the host, shown in the container."""
+    """The user's own packages on top of the image: a host directory bound into the container."""
 
     directory: str
-    """On the host; kept by every rebuild."""
+    """On the host; survives every rebuild."""
     squashfs: str
-    """Taken instead of the directory where it exists."""
+    """Image used instead of the directory if it exists."""
     venv: str
     """Path in the container of the virtual environment, e.g. /user-software/venv/pytorch."""
     python: PythonFacts
-    """The Python the virtual environment stands on."""
+    """The Python that the virtual environment is based on."""
 
 
 @dataclass(frozen=True)
 class InstallPlan:
-    """Everything one installation puts on disk and into the environment."""
+    """Everything one installation writes to disk and sets in the environment."""
 
     spec: InstallSpec
     site: Site
     image_mode: str
     """copy, link or central."""
     own_sif: str
-    """Path of the installation's own SIF, whether or not there will be one."""
+    """Path of the installation's own SIF, whether or not one is created."""
     sif_places: tuple[str, ...]
-    """Where the module looks for the SIF, in order."""
+    """Where the module searches for the SIF, in order."""
     binds: Binds
-    """Each group gives at most one bind: its first whose source exists on the node."""
+    """Each group results in at most one bind: its first candidate whose source exists on the node."""
     own: tuple[tuple[str, str], ...]
-    """Variables the module sets whatever the user had; given back at unload. The SIF's own are not among them."""
+    """Variables the module always sets, and restores at unload; excludes the SIF variables."""
     defaults: Defaults
-    """Names and value: set, all of them, only where the user has none of them."""
+    """Names and value: set under all names, but only if the user has set none of them."""
     container_path: tuple[str, ...]
-    """Prepended to PATH in the container."""
+    """Prepended to the container's PATH."""
     commands: tuple[str, ...]
     runscripts: RunscriptSettings
     user_layer: UserLayer | None
     packages: tuple[Package, ...]
     labels: tuple[tuple[str, str], ...] = field(default=())
     notice_places: tuple[str, ...] = ()
-    """Files in which the catalogues say what a user must know of the image; the module looks when it loads."""
+    """Files with notices from the catalogues about the image; the module reads them when it loads."""
 
     @property
     def runscripts_directory(self) -> str:
-        """Directory of the run scripts on the host."""
+        """Return the host directory of the run scripts."""
         return posixpath.join(self.spec.root, "runscripts")
 
     @property
     def listed_packages(self) -> tuple[Package, ...]:
-        """Packages whose names Lmod can list: the others would break its `name/version,...` syntax."""
+        """Return packages whose names Lmod can list: others would break its `name/version,...` syntax."""
         return tuple(p for p in self.packages if _LISTABLE.fullmatch(p.name) and _LISTABLE.fullmatch(p.version))
 
 
@@ -131,7 +131,7 @@ _LISTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
 
 
 def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> InstallPlan:
-    """Decide everything about an installation; facts are None where no image could be read."""
+    """Return the plan of an installation; facts are None if no image could be read."""
     layer = _make_user_layer(facts, spec)
     container = (*_make_layer_variables(layer), *_make_conda_variables(facts), *_make_library_path(facts, site))
     return InstallPlan(
@@ -153,7 +153,7 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
 
 
 def with_notices(plan: InstallPlan, directories: Iterable[str], sha256: str) -> InstallPlan:
-    """Have the module look for notices in these directories: for every image, and for one of this digest."""
+    """Return a plan whose module checks these directories for notices: for every image, and for this digest."""
     names = ("all", sha256) if sha256 else ("all",)
     places = tuple(posixpath.join(directory, name) for directory in directories for name in names)
     return replace(plan, notice_places=places)
@@ -198,9 +198,9 @@ def _make_container_path(facts: ImageFacts | None, layer: UserLayer | None) -> t
 
 
 def _python_bin(facts: ImageFacts | None) -> str:
-    """Directory of the image's Python, if having it first on PATH is all that activating would do.
+    """Return the directory of the image's Python if putting it first on PATH is equivalent to activating it.
 
-    Never the system's own: it would come before what the image has put before it.
+    Never a system directory: it would take precedence over what the image has put in front of it.
     """
     python = facts.python if facts else None
     if python is None or python.activation_scripts or python.prefix in ("/usr", "/usr/local"):
@@ -209,7 +209,7 @@ def _python_bin(facts: ImageFacts | None) -> str:
 
 
 def _make_conda_variables(facts: ImageFacts | None) -> Defaults:
-    """Variables of an activated conda environment, so that `$WITH_CONDA` finds it active and so do programs."""
+    """Return the variables of an activated conda environment, so that `$WITH_CONDA` and programs find it active."""
     python = facts.python if facts else None
     words = dict(facts.environment).get("WITH_CONDA", "").split() if facts else []
     if python is None or not _python_bin(facts) or words[-1:] != [posixpath.basename(python.prefix)]:
@@ -223,7 +223,7 @@ def _make_tunables(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> D
 
 
 def _make_layer_variables(layer: UserLayer | None) -> Defaults:
-    """Variables of the user layer; scripts written for LUMI start with `$WITH_VENV`, which PATH has made a no-op."""
+    """Return the variables of the user layer; scripts for LUMI start with `$WITH_VENV`, which PATH makes a no-op."""
     if layer is None:
         return ()
     return _make_container_variables((("VIRTUAL_ENV", layer.venv), ("WITH_VENV", "true"), ("WITH_CONDA_VENV", "true")))
@@ -236,7 +236,7 @@ def _make_library_path(facts: ImageFacts | None, site: Site) -> Defaults:
 
 
 def _make_container_variables(pairs: tuple[tuple[str, str], ...]) -> Defaults:
-    """Make variables of the container by both runtimes' names; the user wins by either."""
+    """Return container variables under both runtimes' names; the user's value wins under either name."""
     return tuple(((f"SINGULARITYENV_{name}", f"APPTAINERENV_{name}"), value) for name, value in pairs)
 
 
@@ -281,5 +281,5 @@ def _make_runscript_settings(
 
 
 def _sort_nodes(site: Site) -> tuple[NodeType, ...]:
-    """Put the node type that a job gets unless it says otherwise first."""
+    """Return the node types, with the default type for jobs first."""
     return tuple(sorted(site.node_types, key=lambda node: node.name != site.node_type.name))

@@ -1,4 +1,4 @@
-"""Edit Python text by the positions that Python itself reports.
+"""Edit Python source text at the positions that Python reports.
 
 Python ends a line at `\\n`, `\\r\\n` and `\\r` only. `str.splitlines` also does at form feeds, U+2028 and others, so
 that line numbers of `ast` applied to its result cut the text at the wrong places.
@@ -15,15 +15,15 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def source_lines(text: str) -> list[str]:
-    """Return the lines of a Python text as Python counts them, each with its line end."""
+    """Return the lines of Python source as Python counts them, each with its line end."""
     return _LINE.findall(text)
 
 
 def assign_strings(text: str, name: str, values: list[str]) -> str:
-    """Return a Python text in which a name is a list of strings; everything else stays as it is.
+    """Return Python source in which a name is assigned a list of strings; everything else is unchanged.
 
-    Every plain assignment of the name at the top level is rewritten. Where that is not enough (there is none, or `+=`
-    or a condition follows), one is added at the end.
+    Every plain assignment of the name at the top level is rewritten. If that is not enough (there is none, or `+=` or a
+    condition follows), an assignment is appended.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def assign_strings(text: str, name: str, values: list[str]) -> str:
 
 
 def _line_starts(text: str) -> list[int]:
-    """Return the offset of each line in the UTF-8 text: `ast` counts columns in bytes."""
+    """Return the offset of each line in the UTF-8 bytes: `ast` counts columns in bytes."""
     starts = [0]
     for line in source_lines(text):
         starts.append(starts[-1] + len(line.encode("utf-8", "surrogatepass")))

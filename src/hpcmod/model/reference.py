@@ -1,4 +1,4 @@
-"""What a user names an image by: a file, an address, a place in a registry; and which addresses may be fetched from."""
+"""Image references: files, addresses and registry names; and the rules for addresses that may be fetched."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.subject import is_odd_ipv4
 
 OCI_KINDS = ("docker", "docker-archive", "oci-archive", "oci", "docker-daemon")
-"""Kinds that name an OCI image, which is to be converted into a SIF; all others name a SIF, but for `definition`."""
+"""Kinds that refer to an OCI image, which is converted to a SIF; all others refer to a SIF, except `definition`."""
 
 LOCAL_KINDS = ("path", "name")
-"""Kinds that name a SIF on disk."""
+"""Kinds that refer to a SIF on disk."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(docker-archive|docker-daemon|oci-archive|oci|dir|file):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST = 8192  # characters
-_LONGEST_NAME = 255  # characters of registry and repository, which that specification says clients limit so
+_LONGEST_NAME = 255  # maximum length of registry and repository together, according to the specification
 
 # The grammar of the OCI distribution specification 1.1 ("Pulling manifests") and of github.com/distribution/reference.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -30,39 +30,39 @@ _REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PASSWORD = re.compile(r"//[^@]*@(?!sha256:)")
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@,+-]*")  # no dash first: it is an argument of another program
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@,+-]*")  # no leading dash: it becomes an argument of another program
 
 
 @dataclass(frozen=True)
 class ImageReference:
-    """A reference to an image; make one with `parse`. Its text is what the user typed."""
+    """A reference to an image, created with `parse`; keeps the user's spelling."""
 
     kind: str
-    """`path` (has a slash), `name` (a bare file name, to be looked up in several places), `url` (https or http),
+    """`path` (contains a slash), `name` (a bare file name, searched in several directories), `url` (https or http),
     `definition` (a path or name that ends in .def), or the transport: `docker`, `oras`, `library`, `docker-archive`,
     `oci-archive`, `oci`, `docker-daemon`."""
     text: str
     file_name: str = field(compare=False)
-    """Last part of the path or of the address; of other kinds a name for the SIF, the same each time."""
+    """Last part of the path or address; for other kinds a generated SIF name, always the same."""
     registry: str = ""
-    """Of `docker` and `oras`: host, and port if one is given; `docker.io` for all names of Docker Hub."""
+    """For `docker` and `oras`: host, and port if given; always `docker.io` for Docker Hub."""
     repository: str = ""
-    """Of `docker` and `oras`: without registry, with `library/` on Docker Hub; of `library`, `docker-daemon`: all."""
+    """For `docker` and `oras`: without registry, with `library/` on Docker Hub; for `library`, `docker-daemon`: all."""
     tag: str = ""
-    """Of `docker` and `oras`: `latest` if there is neither tag nor digest. Of local layouts: which of their images."""
+    """For `docker` and `oras`: `latest` if neither tag nor digest is given. For local layouts: the image's tag."""
     digest: str = ""
-    """`sha256:` and 64 hexadecimal digits: what comes must have it."""
+    """`sha256:` and 64 hexadecimal digits, which the content must have."""
     path: str = ""
-    """Of kinds that lie on disk: where."""
+    """Path, for kinds that are on disk."""
 
     @classmethod
     def parse(cls, text: str) -> ImageReference:
-        """Turn what a user typed into a reference.
+        """Parse a reference typed by a user.
 
         Raises
         ------
         BadInputError
-            If it names no image, or leaves out the registry.
+            If it does not name an image, or leaves out the registry.
         """
         if not text.strip() or _CONTROL.search(text) or len(text) > _LONGEST:
             raise _bad(text, "expected a file name, a path, an address, or docker://REGISTRY/NAME:TAG")
@@ -76,7 +76,7 @@ class ImageReference:
 
     @property
     def canonical(self) -> str:
-        """The reference with all that was left out, and without password or query: for records, rules and messages."""
+        """Return the complete reference, without password or query: for records, rules and messages."""
         if self.kind == "url":
             return redact(self.text)
         if self.registry:
@@ -88,7 +88,7 @@ class ImageReference:
 
     @property
     def pinned(self) -> bool:
-        """Whether it has a digest, so that it names the same bytes for ever."""
+        """Return whether the reference has a digest, so that it always means the same bytes."""
         return bool(self.digest)
 
     def __str__(self) -> str:
@@ -136,7 +136,7 @@ def _parse_registry(text: str, kind: str, rest: str) -> ImageReference:
 
 
 def _expand_docker_hub(registry: str, repository: str) -> tuple[str, str]:
-    host, colon, port = registry.lower().rpartition(":")  # hosts are the same in any case
+    host, colon, port = registry.lower().rpartition(":")  # host names are case-insensitive
     registry = f"{host}:{int(port)}" if colon and port.isascii() and port.isdigit() else registry.lower()
     if registry not in ("docker.io", "index.docker.io", "registry-1.docker.io"):
         return registry, repository
@@ -167,7 +167,7 @@ def _check_version(text: str, tag: str, digest: str, *, has_tag: bool, has_diges
 
 
 def _short(text: str, kind: str, rest: str) -> BadInputError:
-    """Make the error for a name without a registry: whose image it would be depends on the machine's settings."""
+    """Return the error for a name without a registry: which image it means depends on the machine's settings."""
     if kind == "oras":
         return _bad(text, "names no registry", "Write it as oras://REGISTRY/NAME:TAG.")
     if not rest.strip("/"):
@@ -177,7 +177,7 @@ def _short(text: str, kind: str, rest: str) -> BadInputError:
 
 
 def _parse_layout(text: str, kind: str, rest: str) -> ImageReference:
-    """Parse PATH[:TAG]; as with every tool that knows these kinds, a path holds no colon."""
+    """Parse PATH[:TAG]; as in other tools that support these kinds, a path must not contain a colon."""
     path, colon, tag = (rest[2:] if rest.startswith("//") else rest).partition(":")
     name = _checked_name(text, path.rstrip("/").rpartition("/")[2])
     if colon and not tag:
@@ -187,7 +187,7 @@ def _parse_layout(text: str, kind: str, rest: str) -> ImageReference:
 
 
 def _parse_plain(text: str, kind: str, rest: str) -> ImageReference:
-    """Parse a name that another program takes apart."""
+    """Parse a name that another program will interpret."""
     if not _PLAIN.fullmatch(rest):
         raise _bad(text, "names no image", f"A name of {kind} holds letters, digits and . _ / : @ , + - only.")
     name, _, tag = rest.rstrip("/").rpartition("/")[2].partition(":")
@@ -195,13 +195,13 @@ def _parse_plain(text: str, kind: str, rest: str) -> ImageReference:
 
 
 def _readable(name: str, tag: str) -> str:
-    """Make the readable part of a file name."""
+    """Return the readable part of a file name."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{name}-{tag}" if tag else name).lstrip(".-")[:180] or "image"
 
 
 def _mark(text: str) -> str:
-    """Tell apart the files of two images whose names end alike."""
-    import hashlib  # slow to import, and seldom needed
+    """Return a suffix that distinguishes the files of two images whose names end alike."""
+    import hashlib  # slow to import, and rarely needed
 
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
 
@@ -220,17 +220,17 @@ _PARSERS: Mapping[str, Callable[[str, str, str], ImageReference]] = {
 
 
 def is_tag(text: str) -> bool:
-    """Return whether a text has the form of a tag."""
+    """Return whether a string is a valid tag."""
     return _TAG.fullmatch(text) is not None
 
 
 def is_digest(text: str) -> bool:
-    """Return whether a text has the form of a digest."""
+    """Return whether a string is a valid digest."""
     return _DIGEST.fullmatch(text) is not None
 
 
 def redact(url: str) -> str:
-    """Return an address for a message or a rule: without user, password and query, which may be keys; host in small."""
+    """Return an address for messages and rules: lower-case host; no user, password or query, which may be secret."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -240,14 +240,14 @@ def redact(url: str) -> str:
 
 
 def check_address(url: str, *, allow_http: bool = False) -> SplitResult:
-    """Check that something may be fetched from an address, and split it.
+    """Check that an address may be fetched, and split it.
 
-    Plain http is refused, except from this machine itself or where `allow_http` says so.
+    Plain http is refused, except from this machine itself or if `allow_http` is set.
 
     Raises
     ------
     BadInputError
-        If it is no such address.
+        If the address is invalid or refused.
     """
     try:
         parts = urlsplit(url)
@@ -264,20 +264,20 @@ def check_address(url: str, *, allow_http: bool = False) -> SplitResult:
 
 
 def split_credentials(url: str) -> tuple[str, tuple[str, str] | None]:
-    """Split an address into one without user and password, and these."""
+    """Split an address into the address without credentials, and user and password."""
     parts = urlsplit(url)
     bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     return bare, (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
 
 
 def origin(url: str) -> tuple[str, str | None, int]:
-    """Return scheme, host and port: credentials for one origin are shown to no other."""
+    """Return scheme, host and port: credentials are only sent to their own origin."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address, without a port, is this machine itself."""
+    """Return whether a host name or address, without a port, refers to this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

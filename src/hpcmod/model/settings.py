@@ -1,4 +1,4 @@
-"""The settings of a site profile, explained: which of them a run gets, which it does not, and why."""
+"""Explain the settings of a site profile: which ones apply to a run, which do not, and why."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Setting:
     name: str
     value: str
     verdict: str
-    """SET; NOT_SET; DEPENDS: on the image or the number of nodes, which the caller did not give."""
+    """SET; NOT_SET; DEPENDS: on the image or the number of nodes, which the caller did not specify."""
     because: str
-    """What decides: `on several nodes`, `rocm is 7.0, not rocm<7`, ...; empty for one that is always set."""
+    """The deciding condition: `on several nodes`, `rocm is 7.0, not rocm<7`, ...; empty if always set."""
     why: str
     """What the value is for and who recommends it; empty: the profile does not say."""
 
@@ -28,14 +28,14 @@ class Setting:
 def explain_settings(
     tunables: Iterable[Tunable], *, versions: Mapping[str, str] | None = None, nodes: int = 0
 ) -> Iterator[Setting]:
-    """Explain each setting, in the order of the profile; of several cases that hold, the first is the one that is set.
+    """Explain each setting, in the order of the profile; of several cases that hold, the first is set.
 
     Parameters
     ----------
     versions
-        Of the image; None: no image was given.
+        Versions in the image; None: no image was given.
     nodes
-        Of the run; 0: not given.
+        Number of nodes of the run; 0: not given.
     """
     decided: set[str] = set()
     for one in tunables:

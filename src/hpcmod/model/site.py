@@ -1,4 +1,4 @@
-"""What is true of one machine: node types, places, binds, settings, launcher and rules for jobs."""
+"""Facts about one machine: node types, directories, binds, settings, launcher and job rules."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from hpcmod.model.condition import ALWAYS, Condition
 from hpcmod.model.trust import ANYTHING, TrustPolicy
 
 INSTALL_MODES = ("auto", "copy", "link", "central")
-"""copy: an own copy; link: a hard link; central: the site's file in place; auto: what the profile says, else copy."""
+"""copy: a private copy; link: a hard link; central: the site's file in place; auto: the profile's mode, else copy."""
 
 NETSTACK_MODES = ("auto", "swap", "off")
-"""swap: the host's network libraries before the image's; off: never; auto: the image's label decides."""
+"""swap: the host's network libraries precede the image's; off: never; auto: the image's label decides."""
 
 IN_CONTAINER = "/host/lib"
-"""Where containers have the host's network libraries: HPE's images look for them there by themselves."""
+"""Where containers have the host's network libraries: HPE's images search this directory by default."""
 
 RUNTIMES = ("singularity", "apptainer")
-"""In the order the wrappers try them; Apptainer answers to both names."""
+"""In the order that wrappers try them; Apptainer provides both names."""
 
 LAUNCHERS = ("srun", "torchrun", "deepspeed", "accelerate")
-"""What can start the ranks of a job."""
+"""Programs that can start the ranks of a job."""
 
 STAGE_PLACES = ("nvme", "ram")
-"""What a node-local place can be: a disk of the node, or its memory."""
+"""Kinds of node-local storage: a disk of the node, or its memory."""
 
 Binds = tuple[tuple[Bind, ...], ...]
-"""Groups of candidates; each group gives at most one bind: its first whose source exists on the node."""
+"""Groups of candidates; each group results in at most one bind: its first whose source exists on the node."""
 
 
 @dataclass(frozen=True)
@@ -39,27 +39,27 @@ class NodeType:
     cores: int = 0
     """Physical cores that a job may use; 0: not known."""
     threads_per_core: int = 1
-    """Hardware threads of a core; the second thread of core c is CPU number c + all physical cores of the node."""
+    """Hardware threads per core; the second thread of core c is CPU c + the node's number of physical cores."""
     gpus: int = 0
     """GPUs as the scheduler counts them: on LUMI-G the 8 halves (GCDs) of 4 MI250X."""
     gpu_cores: tuple[tuple[int, ...], ...] = ()
-    """By GPU, in the runtime's order: the physical cores near it that a job may use; empty: not known."""
+    """For each GPU, in the runtime's order: the nearby physical cores that a job may use; empty: not known."""
     reserved_cores: tuple[int, ...] = ()
-    """Physical cores that the system keeps for itself."""
+    """Physical cores reserved for the system."""
     partitions: tuple[str, ...] = ()
-    """Slurm partitions that have such nodes, the one to use by default first."""
+    """Slurm partitions with such nodes, the default first."""
     qos: tuple[str, ...] = ()
-    """Qualities of service that give such nodes; `*` stands for any characters."""
+    """Qualities of service that provide such nodes; `*` matches any characters."""
     memory_gib: int = 0
     """Memory that a job may use, in GiB; 0: not known."""
 
     def has_qos(self, name: str) -> bool:
-        """Return whether a quality of service gives such nodes."""
+        """Return whether a quality of service provides such nodes."""
         return any(re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), name) for pattern in self.qos)
 
     @property
     def all_cores(self) -> int:
-        """Physical cores of the node, those of the system among them."""
+        """Return the number of physical cores of the node, including reserved ones."""
         return self.cores + len(self.reserved_cores)
 
 
@@ -68,30 +68,30 @@ class Launcher:
     """How the ranks of a job are started here: `[launcher]`."""
 
     kind: str = "srun"
-    """One of LAUNCHERS, taken where the user names none."""
+    """One of LAUNCHERS; the default."""
     verb: str = "exec"
-    """Of the container runtime. run: the image's own entry script starts the program; exec: nothing in between."""
+    """Verb of the container runtime. run: the image's entry script starts the program; exec: no entry script."""
     srun: tuple[str, ...] = ()
-    """Flags that every srun of a job needs on this machine, e.g. --mpi=pmi2, --gpu-bind=closest."""
+    """Flags that every srun needs on this machine, e.g. --mpi=pmi2, --gpu-bind=closest."""
     cpu_bind: str = "none"
     """mask: the computed masks; cores, socket: srun's own; none: left to Slurm."""
     distribution: str = ""
     """Value of srun's --distribution; empty: left to Slurm."""
     cpus_per_gpu: int = 0
-    """CPUs that a job must ask for with each GPU; 0: no such rule."""
+    """CPUs that a job must request for each GPU; 0: no such rule."""
     refused: tuple[tuple[str, str], ...] = ()
     """Launchers that must not be used here, each with the reason."""
     discouraged: tuple[tuple[str, str], ...] = ()
-    """Launchers that the site advises against, each with the reason; a job that asks for one says so and has it."""
+    """Launchers that the site advises against, each with the reason; they still work, with a warning."""
     mpi: tuple[str, ...] = ()
-    """Types of MPI that srun offers here, as `srun --mpi=list` names them; empty: not known."""
+    """MPI types that srun supports here, as listed by `srun --mpi=list`; empty: not known."""
     mpi_default: str = ""
-    """Type for images whose MPI is not known, or needs none; empty: srun's own default."""
+    """MPI type for images whose MPI is not known or does not need one; empty: srun's own default."""
 
 
 @dataclass(frozen=True)
 class Tunable:
-    """A default of the environment (NCCL_*, FI_*, MIOPEN_*, ...); a value the user set wins."""
+    """A default environment setting (NCCL_*, FI_*, MIOPEN_*, ...); a value set by the user wins."""
 
     name: str
     value: str
@@ -102,28 +102,28 @@ class Tunable:
 
 @dataclass(frozen=True)
 class StagePlace:
-    """A node-local place that a job may fill: `[stage.NAME]`."""
+    """Node-local storage that a job may fill: `[stage.NAME]`."""
 
     name: str
-    """nvme: a disk of the node; ram: its memory, where each byte is taken from the job's."""
+    """nvme: a disk of the node; ram: its memory, which counts towards the job's memory."""
     directory: str
-    """May hold $USER or $SLURM_JOB_ID, for the job to expand."""
+    """May contain $USER or $SLURM_JOB_ID, expanded by the job."""
     flag: str = ""
-    """Option of sbatch that a job needs to get the place, e.g. `-C nvme`; empty: it is there anyway."""
+    """Option of sbatch that a job needs to get this storage, e.g. `-C nvme`; empty: always available."""
 
 
 @dataclass(frozen=True)
 class JobRules:
-    """What a batch script must have here: `[job]`."""
+    """Required content of batch scripts: `[job]`."""
 
     required: tuple[str, ...] = ()
-    """Long options of sbatch, without dashes, that the user has to give: account, qos, time."""
+    """Long options of sbatch, without dashes, that the user must give: account, qos, time."""
     lines: tuple[str, ...] = ()
-    """Options that every batch script gets, each as it stands behind #SBATCH."""
+    """Options that every batch script gets, as written after #SBATCH."""
     gpus: str = "--gpus-per-node={gpus}"
-    """How GPUs are asked for; {gpus}: as many as each node is to give. Empty: a node comes with all of them."""
+    """Option that requests GPUs; {gpus}: GPUs per node. Empty: a node always comes with all of them."""
     exclusive: tuple[str, ...] = ()
-    """Partitions that give whole nodes only: masks of CPUs are right there, whatever else runs."""
+    """Partitions that allocate only full nodes, where CPU masks are always correct."""
     command: tuple[str, ...] = ()
     """Lines of bash that every batch script needs before the first srun."""
     module_init: str = ""
@@ -133,14 +133,14 @@ class JobRules:
     network_several_nodes: tuple[str, ...] = ()
     """Values of sbatch's --network for jobs on several nodes."""
     network_several_steps: tuple[str, ...] = ()
-    """Values of sbatch's --network for jobs in which several steps run at the same time, e.g. job_vni."""
+    """Values of sbatch's --network for jobs with concurrent steps, e.g. job_vni."""
     slurm: str = ""
-    """Release of Slurm, as 24.11; empty: not known."""
+    """Release of Slurm, e.g. 24.11; empty: not known."""
 
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """A bus bandwidth that somebody measured here, for the benchmark to compare with."""
+    """A bus bandwidth measured on this machine, as a reference for the benchmark."""
 
     collective: str
     """all_reduce, all_gather, ..."""
@@ -148,7 +148,7 @@ class Bandwidth:
     busbw: float
     """GB/s (10^9 bytes a second)."""
     size: int = 0
-    """Size of the messages, in bytes; 0: not known, and the best of all sizes."""
+    """Message size in bytes; 0: not known, the best of all sizes."""
 
 
 @dataclass(frozen=True)
@@ -156,15 +156,15 @@ class Netstack:
     """The host's network libraries in containers: `[netstack]`."""
 
     directory: tuple[Bind, ...] = ()
-    """Candidates, the first that exists is bound; empty: containers keep their own libraries."""
+    """Candidates, of which the first that exists is bound; empty: containers use only their own libraries."""
     mode: str = "auto"
-    """swap: the host's come first; off: never; auto: swap, but for images that bring all they need."""
+    """swap: the host's come first; off: never; auto: swap, except for images that contain all they need."""
     libraries: tuple[str, ...] = ()
-    """What `hpcmod netstack capture` takes; empty: its default."""
+    """Libraries that `hpcmod netstack capture` copies; empty: its default."""
     leave_out: tuple[str, ...] = ()
-    """What it leaves out; `*` stands for any characters."""
+    """Libraries that it leaves out; `*` matches any characters."""
     search_last: tuple[str, ...] = ()
-    """Directories of the container that are searched after the image's own LD_LIBRARY_PATH."""
+    """Container directories that are searched after the image's own LD_LIBRARY_PATH."""
 
 
 @dataclass(frozen=True)
@@ -174,65 +174,65 @@ class Site:
     name: str
     description: str = ""
     detect_paths: tuple[str, ...] = ()
-    """A machine where any of these exists is this one."""
+    """The profile is selected if any of these paths exists."""
     detect_variables: tuple[tuple[str, str], ...] = ()
-    """A machine where any of these variables has this value is this one."""
+    """The profile is selected if any of these variables has this value."""
     central: tuple[str, ...] = ()
-    """Directories with the site's images, the first that has an image wins."""
+    """Directories with the site's images, searched in order."""
     catalogues: tuple[str, ...] = ()
-    """Directories of the site's catalogues, the first has priority."""
+    """Directories of the site's catalogues, highest priority first."""
     usage_names: str = "groups"
-    """Whose loads of modules are told apart: `groups` or `users`."""
+    """Granularity of usage counts: `groups` or `users`."""
     install_mode: str = "copy"
     compression: str = ""
-    """Compressor of the SIFs that are made here, and its level: `zstd`, `gzip:6`, ...; empty: hpcmod's default."""
+    """Compressor for SIFs made here, and its level: `zstd`, `gzip:6`, ...; empty: hpcmod's default."""
     cache: str = ""
-    """Directory of the cache of blobs; may hold variables. Empty: the user's own."""
+    """Directory of the blob cache; may contain variables. Empty: the user's own cache."""
     cache_group: str = ""
-    """Group that shares the cache; empty: the user's own."""
+    """Group that shares the cache; empty: the user's own cache."""
     trust: TrustPolicy = ANYTHING
-    """How an image must be verified."""
+    """How images must be verified."""
     image_places: tuple[str, ...] = ()
-    """Where a user's own images belong, best first; may hold $USER and the like, for people to read."""
+    """Where users' own images belong, best first; may contain $USER and other variables, shown to people."""
     binds: Binds = ()
     """Candidates, in order: only those whose source exists on the node are bound."""
     netstack: Netstack = Netstack()
     tunables: tuple[Tunable, ...] = ()
-    """Environment defaults; a value the user set wins."""
+    """Environment defaults; a value set by the user wins."""
     gpu_vendor: str = ""
     """amd or nvidia; empty: no GPUs."""
     gpu_visibility: tuple[str, ...] = ()
-    """Variables that choose GPUs, Slurm's own first; empty: no GPUs."""
+    """Variables that select GPUs, Slurm's own first; empty: no GPUs."""
     gpus_per_rank: str = "all"
     """Which GPUs a rank sees: `all` of its node, as under torchrun, or `one`."""
     runtime_flags: tuple[str, ...] = ()
-    """Flags that Apptainer and SingularityCE need here to show the GPUs: --nv, --rocm, or none."""
+    """Flags that Apptainer and SingularityCE need here for GPUs: --nv, --rocm, or none."""
     nics: tuple[str, ...] = ()
     """Network interfaces for GPU traffic, in order, e.g. hsn0, hsn1."""
     node_local: str = "/tmp"  # noqa: S108 - every Linux has it; a profile names a better place
     """Node-local directory for caches."""
     cache_root: str = ""
-    """Where large caches (models, data sets) belong instead of $HOME; may hold variables, for bash to expand."""
+    """Where large caches (models, data sets) belong instead of $HOME; may contain variables, expanded by bash."""
     family: str = "ai_container"
-    """Lmod family: no two modules of one family are loaded together."""
+    """Lmod family: only one module of a family can be loaded."""
     node_types: tuple[NodeType, ...] = ()
     default_node_type: str = ""
-    """Name of the node type a job gets unless it says otherwise; empty: the first."""
+    """Default node type for jobs; empty: the first."""
     launcher: Launcher = Launcher()
     job: JobRules = JobRules()
     stage_places: tuple[StagePlace, ...] = ()
     proxies: tuple[tuple[str, str], ...] = ()
-    """Variables that lead to the internet from a compute node; set only where a user asks for them."""
+    """Proxy variables for internet access from compute nodes; set only on request."""
     bandwidths: tuple[Bandwidth, ...] = ()
 
     @property
     def all_binds(self) -> Binds:
-        """Binds of this machine's modules, the host's network libraries among them, where an image wants those."""
+        """Return the binds of this machine's modules, with the host's network libraries for images that use them."""
         wanted = self.netstack.directory and self.netstack.mode != "off"
         return (self.netstack.directory, *self.binds) if wanted else self.binds
 
     @property
     def node_type(self) -> NodeType:
-        """The node type a job gets unless it says otherwise; one of nothing known where the profile names none."""
+        """Return the default node type for jobs, or one without known facts if the profile has none."""
         named = [node for node in self.node_types if node.name == self.default_node_type]
         return (*named, *self.node_types, NodeType("node"))[0]

@@ -1,4 +1,4 @@
-"""What an easyconfig asks for, as one value, checked whole."""
+"""What an easyconfig requests, validated as one value."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hpcmod.model.site import INSTALL_MODES
 from hpcmod.model.text import check_plain
 
 COMMAND_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
-"""A name safe as a file in bin/: no slash, no leading dot or dash."""
+"""A name that is safe as a file in bin/: no slash, no leading dot or dash."""
 
 _PROGRAM = re.compile(rf"{COMMAND_NAME.pattern}|/[^\x00-\x1f\x7f]+")
 
 HOST_COMMANDS = frozenset(
     {"module", "ml", "sh", "bash", "env", "eb", "hpcmod", "singularity", "apptainer", "start-shell", "srun", "sbatch"}
 )
-"""Commands that a module must not put in front of the host's: scripts, and the wrappers themselves, start with them."""
+"""Host commands that a module must not shadow: scripts, and the wrappers themselves, start with them."""
 
 OWNED_VARIABLES = frozenset(
     {
@@ -28,23 +28,23 @@ OWNED_VARIABLES = frozenset(
         "PATH", "PREPEND_PATH", "APPEND_PATH",
     }
 )  # fmt: skip
-"""Variables of the container that the module or the runtime makes."""
+"""Container variables that are set by the module or the runtime."""
 
 _OWNED = re.compile(r"(?:SINGULARITY|APPTAINER|_?HPCMOD|SIF|RUNSCRIPTS|CONTAINERROOT)\w*")
 
 Commands = tuple[tuple[str, tuple[str, ...]], ...]
-"""Name of each wrapper, and the words that it runs: a program of the image by name or path, and its first arguments."""
+"""For each wrapper its name and command line: a program of the image by name or path, and its first arguments."""
 
 
 @dataclass(frozen=True)
 class InstallSpec:
-    """One installation, as asked for."""
+    """One requested installation."""
 
     name: str
     module: str
     """Short module name, e.g. PyTorch/2.7.1-rocm-6.2.4-singularity."""
     variable: str
-    """Name as it ends variables, e.g. PYTORCH of SIFPYTORCH; EasyBuild's rule: upper case, `-` becomes `MIN`."""
+    """Name as used in variables, e.g. PYTORCH in SIFPYTORCH; EasyBuild's rule: upper case, `-` becomes `MIN`."""
     root: str
     """Root of the installation, an absolute path."""
     image: str
@@ -52,19 +52,19 @@ class InstallSpec:
     easyconfig: str
     """File name of the easyconfig, for the cure in messages."""
     found_at: str = ""
-    """Where the image was found, if it was: the last place the module looks, for a site may keep images there."""
+    """Where the image was found, if it was: the module's last resort, because a site may keep images there."""
     description: str = ""
     homepage: str = ""
     install_mode: str = "auto"
     binds: tuple[Bind, ...] = ()
-    """Added to the site's."""
+    """Added to the site's bind paths."""
     commands: Commands = ()
-    """Commands to wrap; empty: the well-known ones that the image has."""
+    """Commands to wrap; empty: the default ones that the image has."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables of the container; the user's own win."""
+    """Variables of the container; the user's own values win."""
 
     def __post_init__(self) -> None:
-        """Refuse what would be run or split where it is used: these texts become values of the user's environment."""
+        """Check for characters that are special where these strings are used in the user's environment."""
         for what in ("name", "module", "root", "image", "easyconfig", "found_at"):
             check_plain(getattr(self, what), what)
         if ":" in self.root:
@@ -75,12 +75,12 @@ class InstallSpec:
 
 
 def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]]) -> Commands:
-    """Check the commands to wrap, names or a table of name and words; all faults at once.
+    """Check the commands to wrap, names or a table of names and words; report all errors together.
 
     Raises
     ------
     BadInputError
-        If a name is not a command's, or is that of a command of the host; or if there is nothing to run.
+        If a name is not a valid command name or hides a host command, or there is nothing to run.
     """
     table = given if isinstance(given, Mapping) else {name: [name] for name in _listed(given)}
     faults = [fault for name, words in table.items() for fault in _command_faults(name, words)]
@@ -100,7 +100,7 @@ def _listed(given: object) -> Sequence[str]:
 
 
 def _command_faults(name: object, words: object) -> Iterator[str]:
-    """Yield what is wrong with a wrapper."""
+    """Yield the errors of a wrapper."""
     if not isinstance(name, str) or not COMMAND_NAME.fullmatch(name):
         yield f"{name!r} is not the name of a command"
     elif name in HOST_COMMANDS:
@@ -114,17 +114,17 @@ def _command_faults(name: object, words: object) -> Iterator[str]:
 
 
 def is_program(word: str) -> bool:
-    """Return whether a word names a program of an image: by its name, or by its whole path."""
+    """Return whether a word names a program of an image, by name or by absolute path."""
     return _PROGRAM.fullmatch(word) is not None
 
 
 def parse_environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Check the variables of the container; all faults at once.
+    """Check the variables of the container; report all errors together.
 
     Raises
     ------
     BadInputError
-        If a name is not a variable's or one that the module makes, or a value is one that the runtime would change.
+        If a name is invalid or reserved for the module, or the runtime would alter a value.
     """
     if not isinstance(given, Mapping):
         raise BadInputError(f"environment: {given!r} is not a table", "Write {'NAME': 'value'}.")
@@ -137,12 +137,12 @@ def parse_environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def why_no_variable(name: object, value: object) -> str:
-    """Return why an easyconfig cannot set a variable of the container; empty if it can.
+    """Return why an easyconfig cannot set a container variable; empty if it can.
 
     Notes
     -----
-    Apptainer and SingularityCE evaluate the values of APPTAINERENV_NAME as a shell does within double quotes, unless
-    the user says --no-eval: so no text with `$`, a backtick or a backslash means the same for all users.
+    Apptainer and SingularityCE evaluate the values of APPTAINERENV_NAME like a shell within double quotes, unless the
+    user sets --no-eval: so a string with `$`, a backtick or a backslash does not mean the same for all users.
     """
     if not isinstance(name, str) or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
         return f"{name!r} is not the name of a variable"
@@ -156,7 +156,7 @@ def why_no_variable(name: object, value: object) -> str:
 
 
 def parse_install_mode(word: str) -> str:
-    """Check the way an image is to be installed."""
+    """Return the installation mode if it is valid."""
     if word not in INSTALL_MODES:
         raise BadInputError(f"install_mode: {word!r} is none of {', '.join(INSTALL_MODES)}", "Use one of these.")
     return word

@@ -1,7 +1,7 @@
-"""What the assignments at the top of a Python text give, worked out without running any of it.
+"""Evaluate the top-level assignments of a Python file without running any of it.
 
-Easyconfigs are Python that EasyBuild runs. Those that others wrote are only looked at here: strings, f-strings, lists,
-`+`, `%` and a few methods of strings, which is what they are made of. All else stays unknown, and is named so.
+Easyconfigs are Python that EasyBuild runs. Those from other people are only parsed here: strings, f-strings, lists,
+`+`, `%` and a few string methods, which cover most easyconfigs. Everything else stays unknown, and is reported so.
 """
 
 from __future__ import annotations
@@ -15,45 +15,43 @@ from typing import Any
 
 from hpcmod.errors import BadInputError
 
-_LONGEST = 1 << 18  # characters of a text: doubling it forty times must not fill the memory
-_MOST = (
-    1 << 14
-)  # elements of a list, with those of the lists in it: one that holds another twice, forty times over, has 2**40
+_LONGEST = 1 << 18  # characters in a string: doubling it forty times must not fill the memory
+_MOST = 1 << 14  # elements including nested ones: lists that contain another twice, nested forty times, have 2**40
 _METHODS = ("format", "join", "lower", "replace", "split", "strip", "upper")
 
 
 @dataclass(frozen=True)
 class StaticValues:
-    """The names that a text assigns at its top, the last assignment of each."""
+    """The names assigned at top level, with their last values."""
 
     known: Mapping[str, Any]
     """Strings, numbers, booleans, None, and lists, tuples and dictionaries of them."""
     unknown: Mapping[str, str]
-    """Names whose value only running the text would tell, each with what stands in the way."""
+    """Names whose value would require running the code, each with the reason."""
 
 
 class _UnknownError(Exception):
-    """A value that is not seen; its text says why."""
+    """A value that cannot be evaluated; the message says why."""
 
 
 def read_static_values(text: str, where: str, *, constants: Mapping[str, Any] | None = None) -> StaticValues:
-    """Work out what a Python text assigns at its top.
+    """Evaluate the top-level assignments of a Python file.
 
     Parameters
     ----------
     where
-        What messages call the text.
+        File name for messages.
     constants
-        Names that whoever runs the text would put there beforehand.
+        Names that the program running the file would predefine.
 
     Raises
     ------
     BadInputError
-        If it is not Python.
+        If it is not valid Python.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes that Python does not know: there are many in shell scripts
+            warnings.simplefilter("ignore")  # invalid escape sequences are common in embedded shell scripts
             tree = ast.parse(text, "an easyconfig")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
         raise BadInputError(f"{where}: is not an easyconfig: {err}") from err
@@ -87,7 +85,7 @@ def _assigned(node: ast.stmt, names: Mapping[str, Any]) -> Iterator[tuple[str, A
 
 
 def _names_set(node: ast.AST) -> set[str]:
-    """Return the names that a statement may set."""
+    """Return the names that a statement may assign."""
     stored = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)}
     imported = {(one.asname or one.name).partition(".")[0] for one in ast.walk(node) if isinstance(one, ast.alias)}
     defined = {one.name for one in ast.walk(node) if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
@@ -111,7 +109,7 @@ def _bounded(value: Any) -> Any:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """Yield all that a list, a tuple or a dictionary holds, and what that holds in its turn."""
+    """Yield all elements of a list, tuple or dictionary, including nested ones."""
     for one in (
         (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     ):
@@ -156,7 +154,7 @@ def _joined(node: ast.JoinedStr, names: Mapping[str, Any]) -> str:
 
 
 def _concatenated(parts: Iterable[str]) -> str:
-    """Put a text together, unless it gets too long: the parts may be a thousand times the same large one."""
+    """Concatenate strings unless the result gets too long: the parts may be a thousand times the same large string."""
     kept, length = [], 0
     for part in parts:
         length += len(part)
@@ -171,7 +169,7 @@ def _shown(value: Any) -> str:
         raise _UnknownError(f"a {type(value).__name__} stands within a text")
     try:
         return str(value)
-    except ValueError as err:  # more digits than Python writes, for it takes long
+    except ValueError as err:  # more digits than Python converts to a string
         raise _UnknownError(str(err)) from err
 
 
@@ -191,7 +189,7 @@ def _sum(left: Any, right: Any) -> Any:
 
 
 def _percent(text: str, right: Any) -> str:
-    """Fill in %s, %d and %(name)s, without the widths that would make a text as long as one likes."""
+    """Substitute %s, %d and %(name)s, but not field widths, which could make a string arbitrarily long."""
     if isinstance(right, dict):
         return _filled(r"%(?:\((\w+)\)s|(%)|)", text, lambda found: found[2] or _shown(_item(right, found[1])))
     values = iter(right if isinstance(right, tuple) else (right,))
@@ -199,7 +197,7 @@ def _percent(text: str, right: Any) -> str:
 
 
 def _filled(pattern: str, text: str, fill: Callable[[re.Match[str]], str]) -> str:
-    """Put something in the place of each match."""
+    """Replace each match by the result of a function."""
 
     def parts() -> Iterator[str]:
         end = 0
@@ -228,7 +226,7 @@ def _item(container: Any, key: Any) -> Any:
 
 
 def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
-    """Call one of the methods of strings that can do no harm."""
+    """Call one of the harmless string methods."""
     method = node.func
     if not isinstance(method, ast.Attribute) or method.attr not in _METHODS:
         raise _UnknownError(f"line {node.lineno} would have to be run: {ast.unparse(node)[:60]}")
@@ -248,7 +246,7 @@ def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
 
 
 def _length_after(method: str, text: str, arguments: list[Any]) -> int:
-    """Say how long a method's result can be at most, in characters."""
+    """Return the maximum length of a method's result, in characters."""
     if method == "replace" and [type(one) for one in arguments] == [str, str]:
         return len(text) + text.count(arguments[0]) * len(arguments[1])
     if method == "join" and [type(one) for one in arguments] in ([list], [tuple]):
@@ -259,7 +257,7 @@ def _length_after(method: str, text: str, arguments: list[Any]) -> int:
 
 
 def _format(text: str, arguments: list[Any], named: Mapping[str, Any]) -> str:
-    """Fill in {}, {0} and {name}; what is within braces besides would reach into the objects of this program."""
+    """Substitute {}, {0} and {name}; other replacement fields could access this program's objects."""
     values = iter(arguments)
 
     def fill(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Checked values out of JSON that a stranger may have written: each of its own kind, or an error that names its key."""
+"""Type-checked access to JSON from untrusted sources: values of the expected type, or an error that names the key."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from typing import Any
 from hpcmod.errors import BadInputError
 
 Texts = tuple[tuple[str, str], ...]
-"""Names and texts, in the order of the document."""
+"""Pairs of strings, in the order of the document."""
 
 _MOST_TEXTS = 10_000  # variables, labels, annotations, arguments
 _LARGEST = 1 << 62
 
 
 class JsonObject:
-    """A JSON object and where it stands; every method raises BadInputError for a value of another kind.
+    """A JSON object and its location; every method raises BadInputError for a value of the wrong type.
 
     Parameters
     ----------
     values
-        What was read.
+        The parsed JSON.
     where
-        For messages.
+        File or address, for messages.
     """
 
     def __init__(self, values: Any, where: str) -> None:
         if not isinstance(values, dict):
             raise BadInputError(f"{where}: expected an object, found {show_value(values)}")
         self.values: Mapping[str, Any] = values
-        """As they were read, not checked."""
+        """The unchecked values."""
         self.where = where
 
     def text(self, key: str) -> str:
-        """Return a text; empty where there is none."""
+        """Return a string; empty if missing."""
         return self._text(self._get(key, ""), key)
 
     def number(self, key: str, default: int = -1) -> int:
-        """Return a number that is not negative; without a default there must be one."""
+        """Return a non-negative number; required unless there is a default."""
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
             raise self.bad(key, "a number that is not negative", value)
         return value
 
     def object(self, key: str) -> JsonObject:
-        """Return an object; one without values where there is none."""
+        """Return an object; an empty one if missing."""
         return JsonObject(self._get(key, {}), f"{self.where}: {key}")
 
     def objects(self, key: str, most: int) -> list[JsonObject]:
-        """Return a list of objects, at most so many; empty where there is none."""
+        """Return a list of at most `most` objects; empty if missing."""
         return [JsonObject(value, f"{self.where}: {key}") for value in self._list(key, most)]
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts; empty where there is none."""
+        """Return a list of strings; empty if missing."""
         return tuple(self._text(value, key) for value in self._list(key, _MOST_TEXTS))
 
     def table(self, key: str) -> Texts:
-        """Return an object of texts; null among them is an empty one."""
+        """Return an object with string values; null counts as an empty string."""
         found = self.object(key).values
         self._check_count(key, found, _MOST_TEXTS)
         return tuple(
@@ -65,7 +65,7 @@ class JsonObject:
         )
 
     def bad(self, key: str, expected: str, found: Any) -> BadInputError:
-        """Make the error for a value that is not as it must be."""
+        """Return the error for an invalid value."""
         return BadInputError(f"{self.where}: {key}: expected {expected}, found {show_value(found)}")
 
     def _get(self, key: str, default: Any) -> Any:
@@ -92,12 +92,12 @@ class JsonObject:
 
 
 def load_json(text: bytes, where: str, *, limit: int) -> Any:
-    """Read JSON in UTF-8 of at most so many bytes.
+    """Parse JSON in UTF-8 of at most `limit` bytes.
 
     Raises
     ------
     BadInputError
-        If it is none, or larger.
+        If it is invalid, or too large.
     """
     if len(text) > limit:
         raise BadInputError(f"{where}: more than {limit} bytes")
@@ -108,6 +108,6 @@ def load_json(text: bytes, where: str, *, limit: int) -> Any:
 
 
 def show_value(value: Any) -> str:
-    """Show a value in a message: short, and without characters that would move a terminal's cursor."""
+    """Return a short form of a value for messages, without terminal control characters."""
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:80]}..."

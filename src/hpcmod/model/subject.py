@@ -1,4 +1,4 @@
-"""One spelling for each image source, so that trust rules match what a reference means and not how it is typed."""
+"""Normalize image sources, so that trust rules match what a reference means and not how it is typed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hpcmod.errors import UntrustedError
 _DEFAULT_PORTS = {"docker": 443, "oras": 443, "https": 443, "http": 80}
 _DOCKER_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 _LOCAL = re.compile(r"(docker-archive|oci-archive|oci):(?://(?=/))?(.*)", re.DOTALL)
-_AMBIGUOUS = re.compile(r"[/\\\x00]")  # in a decoded segment: some servers take these for the end of the segment
+_AMBIGUOUS = re.compile(r"[/\\\x00]")  # in a decoded segment: some servers treat these as the end of the segment
 
 
 def normalize(text: str) -> str:
-    """Return the spelling that all texts of the same meaning share: of a canonical reference, an address or a path.
+    """Return the normalized form of a canonical reference, an address or a path.
 
     Scheme and host are in lower case, the default port is left out, other ports have no leading zeros, percent escapes
     are decoded, dots and double slashes of paths are resolved, and user, password and query are dropped. The result is
-    for comparing only. Patterns of trust rules are normalized likewise; `*` stands for itself.
+    for comparison only. Patterns of trust rules are normalized in the same way; `*` is kept.
 
     Raises
     ------
     UntrustedError
-        If servers differ in what an address means, so that no rule can tell.
+        If servers interpret an address differently, so that no rule can decide.
     """
     if text.startswith("/"):
         return clean_path(text)
@@ -42,7 +42,7 @@ def normalize(text: str) -> str:
 
 
 def clean_path(path: str) -> str:
-    """Return an absolute path without dots and double slashes; links are not looked at."""
+    """Return an absolute path without dots and double slashes; links are not resolved."""
     return posixpath.normpath("/" + path.lstrip("/")) + ("/" if path.endswith("/") and path.strip("/") else "")
 
 
@@ -65,13 +65,13 @@ def _address(scheme: str, rest: str) -> str:
 
 
 def _with_tag(name: str) -> str:
-    """Add the tag that a name without one stands for; a pattern stays as it is."""
+    """Add the default tag to a name without one; leave a pattern unchanged."""
     last = name.rpartition("/")[2]
     return name if not last or any(mark in last for mark in ":@*") else f"{name}:latest"
 
 
 def _authority(scheme: str, text: str) -> str:
-    if "\\" in text:  # for some programs the host ends here, for others it is what follows the last @
+    if "\\" in text:  # some programs end the host here, others use what follows the last @
         raise _ambiguous(text, "a backslash in the name of a host")
     host, port = _split_port(text.rpartition("@")[2])
     if "%" in host:
@@ -106,7 +106,7 @@ def _host(text: str) -> str:
 
 
 def is_odd_ipv4(host: str) -> bool:
-    """Return whether a host is an IPv4 address in another spelling (127.1, 0x7f000001, 127.0.0.01), as C takes it."""
+    """Return whether a host is an IPv4 address in an unusual form (127.1, 0x7f000001, 127.0.0.01), as C accepts it."""
     if not re.fullmatch(r"0x[0-9a-f]*|[0-9]+", host.lower().removesuffix(".").rpartition(".")[2]):
         return False
     try:
@@ -117,7 +117,7 @@ def is_odd_ipv4(host: str) -> bool:
 
 
 def _url_path(text: str) -> str:
-    """Return the decoded, resolved path of an address; empty for one without a path."""
+    """Return the decoded, resolved path of an address; empty if it has no path."""
     path = re.split(r"[?#]", text, maxsplit=1)[0]
     segments: list[str] = []
     for raw in path.split("/")[1:]:

@@ -1,4 +1,4 @@
-"""Text without control characters: for an environment, and for a terminal."""
+"""Check strings for control characters: for the environment and the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_plain(text: str, what: str) -> str:
-    r"""Check that a text holds no control character, and give it back.
+    r"""Return the string if it contains no control character.
 
     Raises
     ------
@@ -19,7 +19,7 @@ def check_plain(text: str, what: str) -> str:
 
     Notes
     -----
-    Lmod 8.6 and Environment Modules 5 print a value with a line end as it is, and the shell runs what follows it.
+    Lmod 8.6 and Environment Modules 5 print a line end in a value unchanged, and the shell runs what follows it.
     """
     if _CONTROL.search(text):
         raise BadInputError(f"{what} {text!r} holds a control character", "Take it out: no line ends, no tabs.")
@@ -27,13 +27,13 @@ def check_plain(text: str, what: str) -> str:
 
 
 def terminal(text: str) -> str:
-    """Make text fit for a terminal: control characters become `?`, except line ends and tabs.
+    """Make a string safe for a terminal: control characters become `?`, except line ends and tabs.
 
-    So do the characters that change the direction of the text after them: they make words read as others.
+    Characters that change the text direction are replaced too: they can make words read differently.
     """
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]", "?", text)
 
 
 def terminal_line(text: str) -> str:
-    """Make text fit for one line of a terminal: line ends become `?` too."""
+    """Make a string safe for one line of a terminal: line ends become `?` too."""
     return terminal(text).replace("\n", "?")

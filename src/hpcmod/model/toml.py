@@ -1,4 +1,4 @@
-"""Read TOML that anybody may have written: a table, or one error with the line at fault."""
+"""Parse untrusted TOML: a table, or one error that names the line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load_toml(text: str, what: str) -> dict[str, Any]:
     Parameters
     ----------
     what
-        What the text is and which file it comes from, for the message.
+        Kind of document and its file, for the message.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def load_toml(text: str, what: str) -> dict[str, Any]:
     """
     try:
         tree: dict[str, Any] = tomllib.loads(text)
-    except ValueError as err:  # a TOMLDecodeError, or that of a number with too many digits
+    except ValueError as err:  # a TOMLDecodeError, or a number with too many digits
         raise BadInputError(f"{what} is not valid TOML: {err}", "Fix that line.") from err
     except RecursionError:
         raise BadInputError(f"{what} is nested too deeply", "Write it without nested lists and tables.") from None

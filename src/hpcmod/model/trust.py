@@ -1,4 +1,4 @@
-"""Which images a site trusts, as data: rules, by reference, for how an image's bytes must be verified."""
+"""The images a site trusts: rules that say how images from a source must be verified."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Resolve = Callable[[str], str]
 
 NEEDS = ("digest", "checksum", "signature")
 """digest: the reference has one, or a checksum is given; checksum: the sha256 of the SIF is given; signature: the SIF
-or the OCI image is signed by one of the keys."""
+or the OCI image is signed with one of the keys."""
 
 
 @dataclass(frozen=True)
@@ -22,30 +22,30 @@ class TrustRule:
     """How images from some sources must be verified."""
 
     source: str
-    """Pattern of canonical references, addresses or absolute paths. `*` stands for any characters, also for `/`, but
+    """Pattern of canonical references, addresses or absolute paths. `*` matches any characters, including `/`, but
     not in the host of an address."""
     needs: tuple[str, ...] = ()
-    """Of NEEDS; empty: nothing."""
+    """Subset of NEEDS; empty: nothing."""
     keys: tuple[str, ...] = ()
-    """Files of public keys, any of which may have signed; empty: the policy's."""
+    """Files of public keys, any of which may have signed; empty: the policy's keys."""
     identities: tuple[str, ...] = ()
-    """Patterns of REGISTRY/REPOSITORY[:TAG] that a signature may name instead of the image's own: those of a mirror."""
+    """Patterns of REGISTRY/REPOSITORY[:TAG] that a signature may contain instead of the image's own (for mirrors)."""
 
     def fits(self, subject: str, resolve: Resolve = str) -> bool:
-        """Return whether a reference, or the path of a file, is one of these sources.
+        """Return whether the rule applies to a reference or a file's path.
 
         Parameters
         ----------
         subject
-            As `normalize` returns it.
+            Normalized with `normalize`.
         resolve
-            Follows the links of a path: a rule for a directory also holds under the directory's other names.
+            Resolves the links of a path: a rule for a directory also applies under its other names.
         """
         return re.fullmatch(_regex(normalize(_resolved(self.source, resolve))), subject, re.DOTALL) is not None
 
 
 def _resolved(source: str, resolve: Resolve) -> str:
-    """Follow the links of a pattern of paths, up to the directory before its first `*`."""
+    """Resolve the links in a path pattern, up to the directory before its first `*`."""
     if not source.startswith("/"):
         return source
     fixed = source.partition("*")[0]
@@ -54,7 +54,7 @@ def _resolved(source: str, resolve: Resolve) -> str:
 
 
 def check_identity(rule: TrustRule, reference: ImageReference, signed: str) -> str:
-    """Return why a signature that names an image is not one for a reference; empty if it is.
+    """Return why a signature does not belong to a reference; empty if it does.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def check_identity(rule: TrustRule, reference: ImageReference, signed: str) -> s
 
 
 def _regex(pattern: str) -> str:
-    """Return the regular expression for a pattern: `*` before the path of an address ends at its first slash."""
+    """Return the regular expression for a pattern: in the host of an address, `*` does not match a slash."""
     head = re.match(r"[^/]*://[^/]*(?=/)", pattern)
     end = head.end() if head else 0
     return _stars(pattern[:end], "[^/]*") + _stars(pattern[end:], ".*")
@@ -86,19 +86,19 @@ def _stars(text: str, any_of: str) -> str:
 
 @dataclass(frozen=True)
 class TrustPolicy:
-    """How an image must be verified before it is used."""
+    """How images must be verified before use."""
 
     needs: tuple[str, ...] = ()
-    """For sources that no rule names."""
+    """Rule for sources that no other rule matches."""
     keys: tuple[str, ...] = ()
     """Files of public keys: PEM (SIF and cosign) or PGP (SIF)."""
     rules: tuple[TrustRule, ...] = ()
-    """The first that fits counts."""
+    """The first rule that matches applies."""
     also: TrustPolicy | None = None
-    """A policy that holds as well: the system profile's, which another profile can tighten but not relax."""
+    """Another policy that must also hold: the system profile's, which other profiles can tighten but not relax."""
 
     def find(self, subject: str, resolve: Resolve = str) -> TrustRule | None:
-        """Return the rule of this policy that names a reference or a file; None if none does.
+        """Return the rule of this policy that matches a reference or a file; None if there is none.
 
         Raises
         ------
@@ -111,26 +111,26 @@ class TrustPolicy:
         return next((rule for rule in self.rules if rule.fits(spelled, resolve)), None)
 
     def rule_for(self, subject: str, resolve: Resolve = str) -> TrustRule:
-        """Return the rule for a reference or a path, the default one if none names it, with the keys that count."""
+        """Return the rule for a reference or a path, else the default rule, with its keys filled in."""
         found = self.find(subject, resolve) or TrustRule("*", self.needs)
         own = TrustRule(found.source, found.needs, found.keys or self.keys, found.identities)
         return stricter(own, self.also.rule_for(subject, resolve)) if self.also else own
 
 
 def stricter(own: TrustRule, site: TrustRule) -> TrustRule:
-    """Return a rule that needs what both need; where the site's rule needs a signature, only the site's keys count."""
+    """Return a rule with the needs of both; if the site's rule needs a signature, only the site's keys are accepted."""
     needs = tuple(need for need in NEEDS if need in (*own.needs, *site.needs))
     signed = site if "signature" in site.needs else own
     return TrustRule(site.source if site.needs else own.source, needs, signed.keys, signed.identities)
 
 
 ANYTHING = TrustPolicy()
-"""The policy of a site that has none."""
+"""The policy of a site without rules."""
 
 
 @dataclass(frozen=True)
 class TrustEvidence:
-    """How an image satisfied its rule: each of the rule's needs, and what met it."""
+    """How an image satisfied its rule: each need, and how it was met."""
 
     needs: tuple[tuple[str, str], ...] = ()
 
@@ -139,17 +139,17 @@ class TrustEvidence:
 
 
 def check_pinned(reference: ImageReference, rule: TrustRule, checksum: str | None) -> TrustEvidence:
-    """Check what can be checked before anything is fetched.
+    """Check everything that can be checked before fetching.
 
     Parameters
     ----------
     checksum
-        The sha256 that the SIF must have; None if none is known.
+        Expected sha256 of the SIF; None if not known.
 
     Raises
     ------
     UntrustedError
-        If the rule wants a digest or a checksum, and there is none.
+        If the rule requires a digest or a checksum, and there is none.
     """
     by = {"checksum": f"sha256:{checksum}" if checksum else "", "digest": reference.digest}
     by["digest"] = by["digest"] or by["checksum"]
@@ -169,12 +169,12 @@ _CURES = {
 
 
 def parse_rules(tables: Sequence[dict[str, object]]) -> tuple[TrustRule, ...]:
-    """Parse the rules of a site profile, tables with `source`, `needs`, `keys` and `identities`.
+    """Parse the rules of a site profile: tables with `source`, `needs`, `keys` and `identities`.
 
     Raises
     ------
     BadInputError
-        If one is not of this form.
+        If a rule is invalid.
     """
     return tuple(_parse_rule(table) for table in tables)
 

@@ -1,4 +1,4 @@
-"""Versions in an image of what the settings of a machine depend on: ROCm, CUDA, torch, the network plugin."""
+"""Find versions of components in an image that machine settings depend on: ROCm, CUDA, torch, the network plugin."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def find_versions(facts: ImageFacts | None, spec: InstallSpec) -> dict[str, str]:
-    """Find versions by product: what the image itself says comes before what its name promises."""
+    """Find versions by product: facts from the image take precedence over its name."""
     named = _in_names(spec)
     return named if facts is None else {**named, **said_versions(facts)}
 
 
 def said_versions(facts: ImageFacts) -> dict[str, str]:
-    """Find versions by product as the image itself says them."""
+    """Find versions by product in the image's own data."""
     environment = dict(facts.environment)
     said = {product: environment.get(f"{product.upper()}_VERSION", "") for product in ("rocm", "cuda")}
     said["plugin"] = _plugin_version(facts, environment)
@@ -29,7 +29,7 @@ def said_versions(facts: ImageFacts) -> dict[str, str]:
 
 
 def _in_names(spec: InstallSpec) -> dict[str, str]:
-    """Read versions from `-rocm-6.2.4-` in the name of the image, and before it in that of the module."""
+    """Read versions from names such as `-rocm-6.2.4-`: the module's name takes precedence over the image's."""
     found: dict[str, str] = {}
     for name in (spec.image, spec.module):
         found.update(
@@ -39,7 +39,7 @@ def _in_names(spec: InstallSpec) -> dict[str, str]:
 
 
 def _in_torch(version: str) -> dict[str, str]:
-    """Read versions from that of a torch package, e.g. 2.7.1+rocm6.2.4 or 2.6.0+cu124."""
+    """Read versions from a torch version, e.g. 2.7.1+rocm6.2.4 or 2.6.0+cu124."""
     public, _, local = version.partition("+")
     rocm = re.fullmatch(r"rocm(\d[\d.]*)(?:\D.*)?", local)
     cuda = re.fullmatch(r"cu(\d{2,})(\d)", local)
@@ -48,7 +48,7 @@ def _in_torch(version: str) -> dict[str, str]:
 
 
 def _plugin_version(facts: ImageFacts, environment: Mapping[str, str]) -> str:
-    """Return the version of aws-ofi-nccl: NVIDIA's images name it in a variable, images of our recipes in a label."""
+    """Return the version of aws-ofi-nccl: NVIDIA's images set it in a variable, images from our recipes in a label."""
     options = dict(facts.labels).get("org.hpcmod.options", "")
     built = re.search(r"(?:^| )aws-ofi-nccl=(\d[\d.]*)", options)
     named = re.match(r"v?(\d[\d.]*)", environment.get("AWS_OFI_NCCL_VERSION", ""))
@@ -58,17 +58,17 @@ def _plugin_version(facts: ImageFacts, environment: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class ChosenTunables:
-    """The settings of a machine that fit an image, by the runs they are for."""
+    """Settings of a machine that fit an image, grouped by the kind of run."""
 
     always: Pairs
     multi_node: Pairs
     single_node: Pairs
     reasons: tuple[tuple[str, str, str], ...]
-    """Name, value and reason, for those whose profile gives a reason."""
+    """Name, value and reason, for settings whose profile gives a reason."""
 
 
 def choose_tunables(tunables: Iterable[Tunable], versions: Mapping[str, str]) -> ChosenTunables:
-    """Choose the settings that fit an image; of several cases of one variable the first that holds counts."""
+    """Choose the settings that fit an image; if several cases of a variable hold, the first is used."""
     fitting = [one for one in tunables if one.condition.holds_for(versions)]
     multi = [one for one in fitting if one.condition.multi_node]
     single = [one for one in fitting if one.condition.single_node]

@@ -1,1 +1,1 @@
-"""What a catalogue knows of containers, and how that may change."""
+"""Catalogue records of containers, and the changes allowed on them."""

@@ -1,4 +1,4 @@
-"""An advisory: a dated, known problem; which images, hosts and environments it is about, and what helps."""
+"""Advisories: dated, known problems, the images, hosts and environments they affect, and how to work around them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hpcmod.model.condition import Bound
 from hpcmod.model.facts import Package
 
 VERSION = "{version}"
-"""Stands in a path for the version of what lies there."""
+"""Placeholder in a path for the version in a file's name."""
 
 MOST_STARS = 3
-"""`*` in a pattern, lest a module take its time to load."""
+"""Maximum number of `*` in a pattern, so that matching stays fast when a module loads."""
 
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _SECONDS_OF_A_DAY = 86400
@@ -23,20 +23,20 @@ _SECONDS_OF_A_DAY = 86400
 
 @dataclass(frozen=True)
 class HostFact:
-    """Something on the host that an advisory is about, e.g. a release of libfabric."""
+    """Something on the host that an advisory depends on, e.g. a release of libfabric."""
 
     path: str
-    """Absolute; `*` and `?` stand for what there is, VERSION for its version. The newest that exists counts."""
+    """Absolute path; `*` and `?` are wildcards, VERSION matches the version. The newest match is used."""
     bounds: tuple[Bound, ...] = ()
-    """All must hold for its version; none: it must exist."""
+    """Bounds that the version must all satisfy; if empty, the path only has to exist."""
 
     @property
     def pattern(self) -> str:
-        """The path with a wildcard for the version."""
+        """Return the path with a wildcard in place of the version."""
         return self.path.replace(VERSION, "*")
 
     def holds_for(self, found: str) -> bool:
-        """Return whether it holds, given the newest path that fits the pattern; empty: there is none."""
+        """Return whether the fact holds, given the newest path that matches the pattern (empty if none does)."""
         if not found or not self.bounds:
             return bool(found)
         place = next(i for i, part in enumerate(self.path.split("/")) if VERSION in part)
@@ -48,55 +48,55 @@ class HostFact:
 
 @dataclass(frozen=True)
 class Advisory:
-    """One known problem. Its texts are shown only through a quoting function."""
+    """One known problem. Quote its text before showing it."""
 
     name: str
-    """Of its file, without `.toml`."""
+    """The file's name without `.toml`."""
     title: str
     text: str
     source: str
-    """Where it is discussed: an https address."""
+    """Where the problem is discussed: an https address."""
     issued: str
     """Day, YYYY-MM-DD."""
     expires: str
-    """Last day on which it is shown, YYYY-MM-DD, UTC."""
+    """Last day on which the advisory is shown, YYYY-MM-DD, UTC."""
     digests: tuple[str, ...] = ()
-    """sha256 of the SIFs it is about, 64 hexadecimal digits each; with `modules` empty as well: all."""
+    """sha256 of the affected SIFs, 64 hexadecimal digits each; if this and `modules` are empty, all images."""
     modules: tuple[str, ...] = ()
-    """Module names it is about, with `*` and `?`."""
+    """Names of the affected modules; `*` and `?` are wildcards."""
     packages: tuple[PackageRange, ...] = ()
-    """Python packages in the images it is about, with their versions."""
+    """Affected Python packages in images, with their versions."""
     host: tuple[HostFact, ...] = ()
-    """All must hold on the node where the module is loaded."""
+    """Facts that must all hold on the node where the module is loaded."""
     environment: tuple[tuple[str, str | None], ...] = ()
-    """Variables, and what each must be, with `*` and `?`; None: it must not be set."""
+    """Variables and the value each must have (`*` and `?` are wildcards); None: it must not be set."""
     unset: tuple[str, ...] = ()
-    """Variables to take away: the cure."""
+    """Variables to unset as a workaround."""
     set: tuple[tuple[str, str], ...] = ()
-    """Variables to give a value."""
+    """Variables to set as a workaround, with their values."""
 
     @property
     def until(self) -> int:
-        """Seconds since 1970 from which on it is silent."""
+        """Return the time after which the advisory is no longer shown, in seconds since 1970."""
         return seconds_of(self.expires) + _SECONDS_OF_A_DAY
 
     @property
     def for_all(self) -> bool:
-        """Whether it is about every image."""
+        """Return whether every image is affected."""
         return not self.digests and not self.modules and not self.packages
 
     def concerns(self, module: str, sha256: str, packages: Sequence[Package] = ()) -> bool:
-        """Return whether it is about an image: by its digest, its module, or a package in it."""
+        """Return whether an image is affected: by its digest, its module name, or a package in it."""
         named = sha256 in self.digests or any(fits(module, pattern) for pattern in self.modules)
         return self.for_all or named or has_any(packages, self.packages)
 
     def holds_in(self, environ: Mapping[str, str], newest: Callable[[str], str], *, now: float) -> bool:
-        """Return whether it holds here and now.
+        """Return whether the advisory applies on this host, in this environment and at this time.
 
         Parameters
         ----------
         newest
-            Gives the newest path that fits a pattern, or an empty text.
+            Returns the newest path that matches a pattern, or an empty string.
         now
             Seconds since 1970.
         """
@@ -112,13 +112,13 @@ def _is(value: str | None, wanted: str | None) -> bool:
 
 
 def fits(text: str, pattern: str) -> bool:
-    """Return whether a text is what a pattern says, in which `*` and `?` alone are special."""
+    """Return whether a string matches a pattern in which only `*` and `?` are special."""
     parts = ("".join({"*": ".*", "?": "."}.get(char, re.escape(char))) for char in pattern)
     return bool(re.fullmatch("".join(parts), text, re.DOTALL))
 
 
 def seconds_of(day: str) -> int:
-    """Seconds from 1970 to the beginning of a day, UTC."""
+    """Return the start of a day (UTC) in seconds since 1970."""
     found = _DAY.fullmatch(day)
     numbers = tuple(map(int, found.groups())) if found else (0, 0, 0)
     year, month, date = numbers

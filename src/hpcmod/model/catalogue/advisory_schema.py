@@ -1,4 +1,4 @@
-"""The schema of advisories: every key of their files, how it is checked, and the parser that checks a file whole."""
+"""The schema of advisory files: every key, how it is checked, and the parser that reports all errors of a file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def parse_advisory(text: str, source: str, name: str) -> Advisory:
     source
         The file, for messages.
     name
-        What the advisory is called: the file's name without `.toml`.
+        Name of the advisory: the file's name without `.toml`.
 
     Raises
     ------
     BadInputError
-        With every fault of the file, each with its key and, for an unknown key, the nearest valid one.
+        Lists every error in the file with its key and, for an unknown key, the nearest valid one.
     """
     tree = load_toml(text, f"advisory {source}")
     values: dict[str, Any] = {}
@@ -52,7 +52,7 @@ def _flatten(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
-    """Put the checked value into values; return the faults."""
+    """Store the checked value in `values`; return the errors."""
     if key not in KEYS:
         return [f"{key}: {_tell_unknown(key)}"]
     field, read = KEYS[key]
@@ -76,7 +76,7 @@ def _tell_unknown(key: str) -> str:
 
 
 def _check_whole(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with values that are right each for itself."""
+    """Yield errors that involve more than one value."""
     if values.get("expires", "9999") < values.get("issued", ""):
         yield f"expires: {values['expires']} is before the day it was issued, {values['issued']}"
     for name in sorted({name for name, _ in values.get("set", ())} & set(values.get("unset", ()))):
@@ -92,7 +92,7 @@ def _lines(value: Any) -> str:
 
 
 def _day(value: Any) -> str:
-    seconds_of(str(value))  # TOML has days of its own; a text will do as well
+    seconds_of(str(value))  # accept TOML dates and strings
     return str(value)
 
 
@@ -111,7 +111,7 @@ def _digests(value: Any) -> tuple[str, ...]:
 
 
 def _some(value: Any) -> tuple[str, ...]:
-    """Take a list of texts that is not empty: without any, an advisory would be about every image."""
+    """Validate a non-empty list of strings: an advisory with an empty list would apply to every image."""
     found = check.texts(value)
     if not found:
         raise ValueError("must not be empty; leave digests and modules out for what is about every image")
@@ -127,7 +127,7 @@ def _packages(value: Any) -> tuple[PackageRange, ...]:
 
 
 def _each(value: Any, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
-    """Read each name and value of a table; a fault begins with the name."""
+    """Check each name and value of a table; prefix errors with the name."""
     if not isinstance(value, dict):
         raise ValueError("must be a table of names and values")
     found = []
@@ -193,6 +193,6 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "cure.unset": ("unset", _unset),
     "cure.set": ("set", lambda value: _each(value, _set)),
 }
-"""By key of the file: field of Advisory, and what checks the value."""
+"""For each key of the file: the field of Advisory and the check of its value."""
 
 _REQUIRED = ("title", "text", "source", "issued", "expires")

@@ -1,4 +1,4 @@
-"""What a page of the documentation says about one container, decided from its record."""
+"""Content of a container's documentation page, derived from its record."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hpcmod.model.catalogue.advisory import VERSION, Advisory
 from hpcmod.model.catalogue.record import CatalogueRecord
 
 STATES = (("published", "ready"), ("deprecated", "deprecated"), ("retired", "retired"))
-"""State of a record, and the word for it on a page."""
+"""Record state, and the word for it on a page."""
 
 _PRODUCTS = {"rocm": "ROCm", "cuda": "CUDA", "mpi": "MPI", "nccl": "NCCL", "rccl": "RCCL"}
 
 
 @dataclass(frozen=True)
 class Example:
-    """Something to copy and run."""
+    """A command to copy and run."""
 
     title: str
     text: str
@@ -25,17 +25,17 @@ class Example:
 
 @dataclass(frozen=True)
 class PageRow:
-    """One thing that is different from the version before."""
+    """One difference from the previous version."""
 
     what: str
     before: str
-    """Empty: it was not there."""
+    """Empty if the previous version did not have it."""
     after: str
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What is different from the version before."""
+    """Differences from the previous version."""
 
     version: str
     rows: tuple[PageRow, ...]
@@ -43,61 +43,61 @@ class Changes:
 
 @dataclass(frozen=True)
 class Problem:
-    """An advisory as a page tells it."""
+    """An advisory as shown on a page."""
 
     title: str
     text: str
     source: str
     expires: str
     where: tuple[str, ...]
-    """On which hosts and in which environments; empty: everywhere."""
+    """Affected hosts and environments; empty means all."""
     cure: tuple[str, ...]
-    """Commands of a shell."""
+    """Shell commands."""
 
 
 @dataclass(frozen=True)
 class ContainerPage:
-    """The page of one container. Its texts may be hostile: data until quoted."""
+    """The page of one container. Its strings may be hostile: treat them as data until quoted."""
 
     record: CatalogueRecord
     examples: tuple[Example, ...] = ()
     help: str = ""
-    """What `module help` says."""
+    """The text of `module help`."""
     advisories: tuple[Problem, ...] = ()
     changes: Changes | None = None
-    """Since the version before; None: there is none."""
+    """Changes since the previous version; None if there is no previous version."""
     successor: str = ""
-    """Address of the successor's page, from the top; empty: it has none."""
+    """URL path of the successor's page, relative to the site root; empty if there is no successor."""
 
     @property
     def path(self) -> str:
-        """Path of the page below the directory of its kind, without suffix."""
+        """Return the page's path below the directory of its kind, without suffix."""
         return f"{self.record.name}/{self.record.version}"
 
     @property
     def address(self) -> str:
-        """Address of the HTML page from the top."""
+        """Return the URL path of the HTML page, relative to the site root."""
         return page_address(self.record.module)
 
     @property
     def markdown_address(self) -> str:
-        """Address of the Markdown page from the index of these."""
+        """Return the path of the Markdown page, relative to the Markdown index."""
         return f"{urllib.parse.quote(self.path)}.md"
 
     @property
     def state(self) -> str:
-        """Word for the state."""
+        """Return the word for the record's state."""
         return dict(STATES).get(self.record.state, self.record.state)
 
     @property
     def summary(self) -> str:
-        """The description on one line."""
+        """Return the description on one line."""
         text = " ".join(self.record.description.split())
         return text if len(text) <= 240 else f"{text[:239]}…"
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What a list says of it in a few words each."""
+        """Return short facts for lists of containers."""
         record = self.record
         built_on = [f"{_PRODUCTS.get(name, name)} {version}" for name, version in record.stack]
         python = [f"Python {record.python}"] if record.python else []
@@ -108,14 +108,14 @@ class ContainerPage:
 
     @property
     def words(self) -> str:
-        """What a search looks at besides the packages."""
+        """Return the text to search, besides the package names."""
         record = self.record
         texts = (record.module, self.summary, *record.aliases, *self.facts, self.state)
         return " ".join(" ".join(texts).split())
 
     @property
     def table(self) -> tuple[tuple[str, str], ...]:
-        """Facts by name, those that are known."""
+        """Return the known facts as pairs of label and value."""
         record = self.record
         rows = (
             ("Machine", record.site),
@@ -137,14 +137,14 @@ class ContainerPage:
 
     @property
     def pairs(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-        """Longer lists of names and values, each with its heading."""
+        """Return the longer tables of names and values, each with its heading."""
         record = self.record
         found = (("Variables of the image", record.environment), ("Labels of the image", record.labels))
         return tuple((heading, pairs) for heading, pairs in found if pairs)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What a user must know of its state."""
+        """Return what users must know about the container's state."""
         record = self.record
         if record.state == "published":
             return ()
@@ -157,12 +157,12 @@ class ContainerPage:
 
 
 def page_address(module: str) -> str:
-    """Address of the HTML page of a module, from the top."""
+    """Return the URL path of a module's HTML page, relative to the site root."""
     return f"containers/{urllib.parse.quote(module)}.html"
 
 
 def write_size(size: int) -> str:
-    """Write a number of bytes for people: 12.3 GB is 12.3 * 10^9 bytes."""
+    """Return a number of bytes in readable form: 12.3 GB is 12.3 * 10^9 bytes."""
     for unit, bytes_of in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= bytes_of:
             return f"{size / bytes_of:.1f} {unit}"
@@ -170,7 +170,7 @@ def write_size(size: int) -> str:
 
 
 def make_problem(advisory: Advisory, cure: Iterable[str]) -> Problem:
-    """Make of an advisory what a page tells of it."""
+    """Return an advisory in the form shown on a page."""
     host = (
         f"{fact.path.replace(VERSION, '…')} {', '.join(f'{bound.operator} {bound.version}' for bound in fact.bounds)}"
         for fact in advisory.host
@@ -185,7 +185,7 @@ def _tell_variable(name: str, wanted: str | None) -> str:
 
 
 def find_previous(records: Iterable[CatalogueRecord]) -> Mapping[str, CatalogueRecord]:
-    """By module, the record of the version before it; records of a name must come with rising versions."""
+    """Map each module to the record of its previous version; records of a name must be in rising version order."""
     found: dict[str, CatalogueRecord] = {}
     last: dict[str, CatalogueRecord] = {}
     for record in records:

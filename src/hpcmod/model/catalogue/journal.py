@@ -1,4 +1,4 @@
-"""A change of a catalogue as one line of its journal: what it did to which records, and what undoes it."""
+"""Catalogue changes as lines of a journal: the records each one changed, and how to undo it."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ Key = tuple[str, str]
 """Name and version of a container."""
 
 Records = Mapping[Key, "CatalogueRecord | None"]
-"""What records are to be; None: not there."""
+"""Target state of records; None: no record."""
 
 Fields = Mapping[str, Any]
 
 _TELLING = ("sha256", "state", "aliases")
-_LIMIT = 64 << 20  # bytes of a line; one that removes a record holds all of it
+_LIMIT = 64 << 20  # bytes per line; a line that removes a record contains the complete record
 
 
 @dataclass(frozen=True)
 class Edit:
-    """What a change did to one record."""
+    """The effect of a change on one record."""
 
     name: str
     version: str
     before: Fields | None
-    """The fields that changed, as they were; all of a record that was removed; None: there was none."""
+    """Previous values of the changed fields; the complete record if it was removed; None if there was no record."""
     after: Fields | None
-    """The same fields as they are now; of a new record those that tell whether it changed; None: it was removed."""
+    """New values of the same fields; for a new record, the fields that detect later changes; None if it was removed."""
 
     @property
     def key(self) -> Key:
-        """Name and version."""
+        """Return name and version."""
         return self.name, self.version
 
 
@@ -45,7 +45,7 @@ class Change:
     """One line of the journal."""
 
     id: int
-    """Counts from 1."""
+    """Numbered from 1."""
     when: str
     """ISO 8601, UTC."""
     who: str
@@ -53,18 +53,18 @@ class Change:
     why: str
     edits: tuple[Edit, ...]
     undoes: int = 0
-    """The id of the change that this one took back; 0: it is not an undo."""
+    """The id of the change that this one undoes; 0 if it is not an undo."""
     removed: tuple[str, ...] = ()
-    """Paths below the catalogue's directory that `gc` took out of it."""
+    """Paths relative to the catalogue's directory that `gc` removed."""
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The containers that it is about."""
+        """Return the affected containers."""
         return tuple(f"{edit.name}/{edit.version}" for edit in self.edits)
 
 
 def make_edits(old: Records, new: Records) -> tuple[Edit, ...]:
-    """Compare records; those that stay as they are give no edit."""
+    """Compare records and return an edit for each one that differs."""
     edits = (_make_edit(key, old.get(key), record) for key, record in sorted(new.items()) if record != old.get(key))
     return tuple(edits)
 
@@ -80,7 +80,7 @@ def _make_edit(key: Key, old: CatalogueRecord | None, new: CatalogueRecord | Non
 
 
 def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[Key, CatalogueRecord | None]:
-    """Return the records that take a change back.
+    """Return the records that undo a change.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
     Raises
     ------
     BadInputError
-        If the change is undone already, or a later change edited the same fields of one of the records.
+        If the change is already undone, or a later change edited the same fields of one of the records.
     """
     _check_standing(change, journal)
     new: dict[Key, CatalogueRecord | None] = {}
@@ -107,9 +107,9 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
 
 
 def find_undone(journal: Iterable[Change]) -> dict[int, int]:
-    """Map the id of each change that is undone to the id of the change that undid it.
+    """Map the id of each undone change to the id of the change that undid it.
 
-    An undo that was itself undone counts for nothing: what it took back is in effect again.
+    An undo that was itself undone is ignored: the change it undid is in effect again.
     """
     undone: dict[int, int] = {}
     for change in sorted(journal, key=lambda one: one.id, reverse=True):
@@ -119,9 +119,9 @@ def find_undone(journal: Iterable[Change]) -> dict[int, int]:
 
 
 def _check_standing(change: Change, journal: Iterable[Change]) -> None:
-    """Check that a change is in effect, and that no later one builds on it.
+    """Check that a change is in effect and that no later change builds on it.
 
-    The values alone cannot tell: the same image published again makes an equal record.
+    Comparing values is not enough: publishing the same image again makes an equal record.
     """
     listed = tuple(journal)
     undone = find_undone(listed)
@@ -130,7 +130,7 @@ def _check_standing(change: Change, journal: Iterable[Change]) -> None:
             f"change {change.id} ({change.verb}) is already undone, by change {undone[change.id]}",
             f"To bring it back: hpcmod undo {undone[change.id]}. All changes: hpcmod catalogue journal",
         )
-    # an undo cancels the change that it took back, so of each pair neither stands in the way
+    # an undo cancels the change it undid, so neither of the pair blocks this undo
     later = [one for one in listed if one.id > change.id and not one.undoes and one.id not in undone]
     for one in later:
         for edit in change.edits:
@@ -139,7 +139,7 @@ def _check_standing(change: Change, journal: Iterable[Change]) -> None:
 
 
 def _overlaps(edit: Edit, later: Edit) -> bool:
-    """Return whether a later edit is about the same record, and one of the fields that undoing would change."""
+    """Return whether a later edit affects the same record and a field that this undo would change."""
     if edit.key != later.key:
         return False
     if edit.after is None or later.after is None or later.before is None:
@@ -162,7 +162,7 @@ def _check_unchanged(change: Change, edit: Edit, current: CatalogueRecord | None
 
 
 def _values(record: CatalogueRecord | None) -> dict[str, Any]:
-    """Return the fields as JSON has them, so that what was read equals what was written."""
+    """Return the fields as JSON represents them, so that values read and values written compare equal."""
     values: dict[str, Any] = json.loads(record_json(record)) if record else {}
     return values
 
@@ -172,17 +172,17 @@ def _parse(values: Fields) -> CatalogueRecord:
 
 
 def render_change(change: Change) -> str:
-    """Render a line of the journal, with its end."""
+    """Render a line of the journal, including its line end."""
     return json.dumps(asdict(change), sort_keys=True) + "\n"
 
 
 def parse_change(line: bytes, where: str) -> Change:
-    """Read a line of the journal.
+    """Parse a line of the journal.
 
     Raises
     ------
     BadInputError
-        If it is none.
+        If it is not a valid line.
     """
     found = JsonObject(load_json(line, where, limit=_LIMIT), where)
     edits = found.objects("edits", 100_000)
@@ -205,17 +205,17 @@ def _fields(found: JsonObject, key: str) -> Fields | None:
 
 
 def find_undoable(journal: Iterable[Change], kept: Collection[int] = ()) -> Change:
-    """Return the last change of a record or of files that is neither an undo nor undone.
+    """Return the last change to a record or to files that is neither an undo nor undone.
 
     Parameters
     ----------
     kept
-        Ids of the changes whose removed files can still be brought back.
+        Ids of the changes whose removed files can still be restored.
 
     Raises
     ------
     BadInputError
-        If there is none.
+        If there is no such change.
     """
     listed = sorted(journal, key=lambda one: one.id, reverse=True)
     undone = find_undone(listed)

@@ -1,4 +1,4 @@
-"""What becomes of published containers, decided from records: aliases move, one is deprecated, retired, restored."""
+"""Lifecycle of published containers: moving aliases, deprecating, retiring and restoring."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from hpcmod.model.catalogue.record import CatalogueRecord, is_file_name
 
 STABLE = "stable"
 _LEADING = (STABLE, "latest")
-"""The aliases that `module load NAME` follows, the first that there is."""
+"""The aliases that `module load NAME` follows, in order of preference."""
 
 _RESERVED = ("default", "modulerc", "version")
-"""Names that the module tools give a meaning of their own."""
+"""Names that the module tools reserve."""
 
 
 def key_of(record: CatalogueRecord) -> Key:
-    """Name and version of a record."""
+    """Return name and version of a record."""
     return record.name, record.version
 
 
 def choose_default(records: Iterable[CatalogueRecord], *, order: Callable[[str], Any]) -> CatalogueRecord | None:
-    """Return the version of one name that `module load NAME` means: the stable one, else the latest, else the highest.
+    """Return the version that `module load NAME` loads: the stable one, else the latest, else the highest.
 
-    A deprecated one only where there is no other; a retired one never: None where all are.
+    A deprecated version is chosen only if there is no other, a retired one never. None if all are retired.
 
     Parameters
     ----------
     order
-        Makes of a version what it is compared by.
+        Returns the sort key of a version.
     """
     return max(
         (record for record in records if record.state != "retired"),
@@ -42,12 +42,12 @@ def choose_default(records: Iterable[CatalogueRecord], *, order: Callable[[str],
 
 
 def check_alias(alias: str, records: Sequence[CatalogueRecord]) -> str:
-    """Check that a word can be an alias beside the versions of a name, and give it back.
+    """Return the alias if it is valid and differs from all versions of the name.
 
     Raises
     ------
     BadInputError
-        If it cannot.
+        If it is not.
     """
     if not is_file_name(alias) or alias in _RESERVED:
         raise BadInputError(f"{alias!r} cannot be an alias", "Take letters, digits, `-` and `_`: stable, latest, 2.7.")
@@ -57,17 +57,17 @@ def check_alias(alias: str, records: Sequence[CatalogueRecord]) -> str:
 
 
 def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Records:
-    """Let an alias lead to a version, and no longer to another.
+    """Point an alias at a version, and remove it from any other.
 
     Parameters
     ----------
     records
-        All of the name.
+        All records of the name.
 
     Raises
     ------
     BadInputError
-        If it cannot be an alias, or the version is retired.
+        If the alias is not valid, or the version is retired.
     """
     check_alias(alias, records)
     target = find(records, key)
@@ -78,17 +78,17 @@ def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Reco
 
 
 def drop_alias(record: CatalogueRecord, alias: str) -> CatalogueRecord:
-    """Take an alias from a record."""
+    """Return the record without an alias."""
     return replace(record, aliases=tuple(one for one in record.aliases if one != alias))
 
 
 def remove_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Records:
-    """Let an alias lead nowhere.
+    """Remove an alias.
 
     Raises
     ------
     BadInputError
-        If it does not lead to the version.
+        If the alias does not point to the version.
     """
     record = find(records, key)
     if alias not in record.aliases:
@@ -106,17 +106,17 @@ def deprecate(
     successor: str | None = None,
     reason: str | None = None,
 ) -> Records:
-    """Let a container say at each load that it will go, when, and what to use instead.
+    """Mark a container as deprecated: each load prints when it will be retired, and what to use instead.
 
     Parameters
     ----------
     until, successor, reason
-        None: as it was said before, if it was; empty: no longer said.
+        None keeps the current value; an empty string clears it.
 
     Raises
     ------
     BadInputError
-        If it is retired, the day is none, or the successor cannot be loaded.
+        If it is retired, the date is invalid, or the successor cannot be loaded.
     """
     record = find(records, key)
     if record.state == "retired":
@@ -141,21 +141,21 @@ def retire(
     successor: str | None = None,
     reason: str | None = None,
 ) -> Records:
-    """Block loading of a container, at once or from a day on. What its deprecation said is kept unless replaced.
+    """Block loading of a container, now or from a given day. Deprecation notes are kept unless replaced.
 
-    Its aliases go to the successor, where that is a version of the same name.
+    Its aliases move to the successor if that is a version of the same name.
 
     Parameters
     ----------
     until
-        None, or empty: it loads no more from now on, whatever day was said before.
+        None or empty: the container stops loading now, whatever date was set before.
     successor, reason
-        None: as it was said before, if it was; empty: no longer said.
+        None keeps the current value; an empty string clears it.
 
     Raises
     ------
     BadInputError
-        If the day is none, the successor cannot be loaded, or aliases would lead nowhere.
+        If the date is invalid, the successor cannot be loaded, or an alias would point to nothing.
     """
     record = find(records, key)
     successor = record.successor if successor is None else successor
@@ -174,18 +174,18 @@ def retire(
 
 
 def restore(records: Sequence[CatalogueRecord], key: Key) -> Records:
-    """Return a deprecated or retired container to normal; its aliases stay where they went."""
+    """Return a deprecated or retired container to normal; moved aliases stay where they are."""
     record = find(records, key)
     return {key: replace(record, state="published", until="", successor="", reason="")}
 
 
 def check_leads(records: Iterable[CatalogueRecord]) -> None:
-    """Check that each alias of a name leads to one version, which can be loaded: undoing might bring back others.
+    """Check that each alias of a name points to exactly one loadable version; an undo might violate this.
 
     Raises
     ------
     BadInputError
-        If one does not.
+        If an alias does not.
     """
     holders: dict[str, CatalogueRecord] = {}
     for record, alias in ((one, alias) for one in records for alias in one.aliases):
@@ -199,14 +199,14 @@ _LATER = "Undo the later changes first: hpcmod catalogue journal"
 
 
 def find(records: Iterable[CatalogueRecord], key: Key) -> CatalogueRecord:
-    """Return the record of a key, which must be among them."""
+    """Return the record for a key, which must exist."""
     return next(record for record in records if key_of(record) == key)
 
 
 def _check_successor(
     records: Sequence[CatalogueRecord], record: CatalogueRecord, successor: str
 ) -> CatalogueRecord | None:
-    """Return the successor if it is a version of the same name in this catalogue, else None: it is text for users."""
+    """Return the successor if it is a version of the same name in this catalogue, else None: it is then only text."""
     name, _, version = successor.partition("/")
     if name != record.name or not version:
         return None

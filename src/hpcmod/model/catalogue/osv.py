@@ -1,4 +1,4 @@
-"""Turn an entry of the Open Source Vulnerability format (OSV, https://ossf.github.io/osv-schema/) into an advisory."""
+"""Convert entries of the Open Source Vulnerability format (OSV, https://ossf.github.io/osv-schema/) to advisories."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from hpcmod.errors import BadInputError
 from hpcmod.model.strict_json import JsonObject, load_json
 
-_LIMIT = 4 << 20  # bytes of an entry
+_LIMIT = 4 << 20  # bytes per entry
 _MOST = 10_000  # packages, ranges, events
-_TEXT = 3000  # characters of what modules say
+_TEXT = 3000  # characters shown by modules
 
 
 def name_of_entry(text: bytes, where: str) -> str:
-    """Return the id of an entry, e.g. GHSA-53q9-r3pm-6pq6: a name that a file can have.
+    """Return the id of an entry, e.g. GHSA-53q9-r3pm-6pq6, checked to be a safe file name.
 
     Raises
     ------
     BadInputError
-        If it has none.
+        If it has no such id.
     """
     name = JsonObject(load_json(text, where, limit=_LIMIT), where).text("id")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
@@ -30,7 +30,7 @@ def name_of_entry(text: bytes, where: str) -> str:
 
 
 def render_entry(text: bytes, where: str, *, until: str) -> str:
-    """Render the advisory that tells what an entry says of Python packages.
+    """Render an advisory from an entry about Python packages.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def render_entry(text: bytes, where: str, *, until: str) -> str:
     Raises
     ------
     BadInputError
-        If it is not an entry, is withdrawn, or is about no Python package.
+        If it is not an OSV entry, is withdrawn, or does not concern a Python package.
     """
     found = JsonObject(load_json(text, where, limit=_LIMIT), where)
     name = name_of_entry(text, where)
@@ -78,7 +78,7 @@ def _ranges(affected: JsonObject) -> Iterator[str]:
 
 
 def _events(found: JsonObject) -> Iterator[str]:
-    """Yield the bounds of each stretch of versions: from where it was introduced to where it was fixed."""
+    """Yield the bounds of each version range: from the introducing version to the fixed version."""
     begins: str | None = None
     for event in found.objects("events", _MOST):
         if event.text("introduced"):

@@ -1,4 +1,4 @@
-"""A Python package in some of its versions, as an advisory names it: `torch<2.6`, `numpy>=1.20,<1.22`."""
+"""Version ranges of a Python package, as written in an advisory: `torch<2.6`, `numpy>=1.20,<1.22`."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _BEFORE = {"a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "c": -1, "pre": 
 
 @dataclass(frozen=True)
 class PackageRange:
-    """Versions of one package; without bounds all of them."""
+    """A range of versions of one package; without bounds, all versions."""
 
     name: str
-    """As package indexes compare names (PEP 503)."""
+    """Normalized name, as package indexes compare names (PEP 503)."""
     bounds: tuple[tuple[str, str], ...] = ()
-    """Operator and version; all must hold."""
+    """Operators and versions; all must hold."""
 
     def has(self, package: Package) -> bool:
-        """Return whether a package is one of these."""
+        """Return whether a package is in the range."""
         return comparable_name(package.name) == self.name and all(
             _holds(package.version, operator, limit) for operator, limit in self.bounds
         )
 
 
 def parse_range(text: str) -> PackageRange:
-    """Parse a package and its versions.
+    """Parse a package name with its version bounds.
 
     Raises
     ------
     ValueError
-        If it is not of that form.
+        If the text does not have that form.
     """
     found = _RANGE.fullmatch(text)
     words = found[2].split(",") if found and found[2] else []
@@ -47,13 +47,13 @@ def parse_range(text: str) -> PackageRange:
 
 
 def has_any(packages: Iterable[Package], ranges: Iterable[PackageRange]) -> bool:
-    """Return whether one of the packages is in one of the ranges."""
+    """Return whether any of the packages is in any of the ranges."""
     wanted = tuple(ranges)
     return bool(wanted) and any(one.has(package) for package in packages for one in wanted)
 
 
 def comparable_name(name: str) -> str:
-    """Return the name of a package as package indexes compare names (PEP 503)."""
+    """Return the normalized name of a package, as package indexes compare names (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -69,7 +69,7 @@ def _holds(version: str, operator: str, limit: str) -> bool:
 
 
 def _key(version: str) -> tuple[int, tuple[int, ...], int, int, int]:
-    """Return what versions are compared by: PEP 440, without what follows a `+`, which is the builder's."""
+    """Return a PEP 440 sort key of a version; the local part after `+`, set by the builder, is ignored."""
     found = _VERSION.fullmatch(version.strip().lower().partition("+")[0])
     if found is None:
         return 0, (), 0, 0, 0

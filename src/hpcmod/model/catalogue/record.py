@@ -1,4 +1,4 @@
-"""What a catalogue knows of one published container: the record, as a value and as the JSON that is kept of it."""
+"""The record of a published container: a value, and the JSON that stores it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ RECORD_VERSION = 1
 STATES = ("published", "deprecated", "retired")
 
 RECORD_LIMIT = 16 << 20
-"""Bytes of a record; one of 10,000 packages has 1 MB."""
+"""Maximum size of a record in bytes; a record with 10,000 packages takes 1 MB."""
 _MOST = 100_000  # packages, commands, checks
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}")  # 255 is what Linux takes; we put more around it
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}")  # Linux allows 255; prefixes and suffixes are added
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)?")
 
 
@@ -27,90 +27,90 @@ class Check:
     """A check that was run on a container."""
 
     name: str
-    """What was run, as a user would type it after `module load`."""
+    """The command, as a user would type it after `module load`."""
     passed: bool
     when: str
     """ISO 8601, UTC."""
     sha256: str
-    """Of the SIF that it was run on: the result is worth nothing for another."""
+    """sha256 of the SIF that was checked: the result does not apply to any other."""
     under: str = ""
-    """slurm: run as a job step; empty: run on the machine that published."""
+    """slurm: run as a job step; empty: run on the machine that published the container."""
 
 
 @dataclass(frozen=True)
 class CatalogueRecord:
-    """One published container. All texts but those of `check_record` may be hostile: data until quoted."""
+    """One published container. Strings not checked by `check_record` may be hostile: treat as data until quoted."""
 
     name: str
     version: str
-    """With the suffix, as in the module's name."""
+    """Including the suffix, as in the module's name."""
     module: str
     """Short module name, e.g. PyTorch/2.7.1-rocm-6.2.4-singularity."""
     sif: str
-    """File name below images/."""
+    """File name relative to images/."""
     sha256: str
-    """Of the SIF, 64 hexadecimal digits."""
+    """sha256 of the SIF, 64 hexadecimal digits."""
     size: int
-    """Bytes of the SIF."""
+    """Size of the SIF in bytes."""
     state: str = "published"
     """One of STATES."""
     site: str = ""
-    """Name of the profile it was published with."""
+    """Name of the site profile it was published with."""
     architecture: str = ""
     """GOARCH name."""
     reference: str = ""
-    """Where the image came from, with the digest where there is one."""
+    """Where the image came from, with its digest if it has one."""
     signature: str = ""
-    """How it was verified, in a few words; empty: it was not."""
+    """How the image was verified, in a few words; empty: not verified."""
     easyconfig: str = ""
-    """File name below easyconfigs/."""
+    """File name relative to easyconfigs/."""
     description: str = ""
     homepage: str = ""
     labels: Texts = ()
     environment: Texts = ()
     packages: tuple[Package, ...] = ()
-    """Python packages inside, sorted by name, case ignored."""
+    """Python packages in the image, sorted by name, ignoring case."""
     python: str = ""
-    """Version of the Python inside; empty: none was found."""
+    """Version of Python in the image; empty if none was found."""
     commands: tuple[str, ...] = ()
     stack: Texts = ()
-    """What it is built on (mpi, libfabric, plugin, cuda, rocm, ...), and in which version."""
+    """Components it is built on (mpi, libfabric, plugin, cuda, rocm, ...), with their versions."""
     sbom: str = ""
-    """Path inside the image of its list of software; empty: it has none."""
+    """Path of the software list (SBOM) inside the image; empty if there is none."""
     aliases: tuple[str, ...] = ()
-    """Names that lead here (stable, latest), sorted; one alias leads to one version of a name."""
+    """Aliases of this version (stable, latest), sorted; each alias points to one version of a name."""
     checks: tuple[Check, ...] = ()
     published: str = ""
-    """When, as ISO 8601 in UTC."""
+    """Time of publishing, ISO 8601, UTC."""
     publisher: str = ""
     until: str = ""
-    """Day (YYYY-MM-DD) from which a deprecated one may go, and a retired one does not load; empty: not said."""
+    """Date (YYYY-MM-DD) from which a deprecated container may be retired, or a retired one does not load; or empty."""
     successor: str = ""
-    """Short module name, or any text, of what to use instead."""
+    """Short module name of the replacement, or any text."""
     reason: str = ""
     """Why it is deprecated or retired."""
     readers: str = ""
-    """The group that may read the image; empty: everybody."""
+    """Group that may read the image; empty: everyone."""
     licence: str = ""
-    """The sha256 of a licence text that users must accept before they load it; empty: none."""
+    """sha256 of a licence text that users must accept before loading; empty: none."""
     rendering: str = ""
-    """The change that rendered its module and scripts last; empty: publishing did."""
+    """Id of the change that last rendered its module and scripts; empty: publishing did."""
     compat: str = ""
-    """Word of the verdict on host and image: ok, warn, refuse; empty: not judged."""
+    """Compatibility verdict for host and image: ok, warn, refuse; empty: not checked."""
 
     @property
     def tested(self) -> bool:
-        """Whether there are checks, and all of them passed on this very image."""
+        """Return whether there are checks and all of them passed on this image."""
         return bool(self.checks) and all(check.passed and check.sha256 == self.sha256 for check in self.checks)
 
 
 def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
-    """Read a record that may have been damaged, or written by a stranger.
+    """Parse a record, which may be damaged or come from an untrusted source.
 
     Raises
     ------
     BadInputError
-        If it is not one, or names files outside the catalogue.
+        If it is not a record, or refers to files outside the catalogue.
     """
     found = JsonObject(load_json(text, where, limit=RECORD_LIMIT), where)
     if found.number("record", 0) != RECORD_VERSION:
@@ -149,17 +149,17 @@ _READER_OF_TYPE: dict[str, Callable[[JsonObject, str], Any]] = {
     "tuple[Check, ...]": _read_checks,
 }
 _READERS = {field.name: _READER_OF_TYPE[str(field.type)] for field in fields(CatalogueRecord)}
-"""How each field is read from JSON, chosen by its type, so that a new field cannot be forgotten."""
+"""JSON reader for each field, chosen by the field's type so that new fields cannot be forgotten."""
 _TABLES = tuple(field.name for field in fields(CatalogueRecord) if field.type == "Texts")
 
 
 def check_record(record: CatalogueRecord, where: str = "record") -> None:
-    """Refuse a record whose names would lead out of the catalogue, or whose words are none of ours.
+    """Check that names stay inside the catalogue and that all words are known.
 
     Raises
     ------
     BadInputError
-        With all faults.
+        Lists all errors.
     """
     faults = [
         f"{key}: not fit for the name of a file: {show_value(value)}"
@@ -189,7 +189,7 @@ def check_record(record: CatalogueRecord, where: str = "record") -> None:
 
 
 def is_file_name(text: str) -> bool:
-    """Return whether a text can be the name, version or alias of a container: one that is safe as a file name."""
+    """Return whether a string is safe as a file name, and so valid as the name, version or alias of a container."""
     return bool(_FILE_NAME.fullmatch(text))
 
 
@@ -198,10 +198,10 @@ def _is_sha256(text: str) -> bool:
 
 
 def record_json(record: CatalogueRecord) -> str:
-    """Render a record as it is kept: versioned, keys sorted, one change a line."""
+    """Return the stored JSON of a record: versioned, keys sorted, one value per line for readable diffs."""
     return json.dumps({"record": RECORD_VERSION, **record_values(record)}, indent=1, sort_keys=True) + "\n"
 
 
 def record_values(record: CatalogueRecord) -> dict[str, Any]:
-    """Return a record as JSON values, tables as objects: what `parse_record` reads."""
+    """Return a record as JSON values, tables as objects, in the form that `parse_record` reads."""
     return {**asdict(record), **{key: dict(getattr(record, key)) for key in _TABLES}}

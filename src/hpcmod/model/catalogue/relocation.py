@@ -1,4 +1,4 @@
-"""Move the paths in texts that were rendered for one directory to another, without knowing their language."""
+"""Replace one directory by another in generated text (Lua, Tcl, bash, JSON) without parsing it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import re
 from hpcmod.errors import BadInputError
 
 _PLAIN = re.compile(r"[A-Za-z0-9/._+@-]+")
-"""Paths that look the same in Lua, Tcl, bash and JSON, however they are quoted."""
+"""Paths that are written alike in Lua, Tcl, bash and JSON, quoted or not."""
 
-_PART = r"[A-Za-z0-9._+@-]"  # of a path: next to it a longer path begins or goes on
+_PART = r"[A-Za-z0-9._+@-]"  # path characters: an adjacent one means that the match is part of a longer path
 
 
 def relocate(text: str, old: str, new: str) -> str:
-    """Return a text in which every path at or below one directory is below another.
+    """Return the text with every path at or below one directory moved below another.
 
     Raises
     ------
     BadInputError
-        If one of the directories has a name that the languages write in different ways.
+        If either directory contains characters that these languages quote differently.
     """
     if old == new:
         return text

@@ -1,4 +1,4 @@
-"""How often containers were loaded: counts by container, group, user and month, and how they are added up."""
+"""Counts of module loads by container, group, user and month, and their totals."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _LIMIT = 256 << 20  # bytes
 
 @dataclass(frozen=True)
 class Count:
-    """Loads of a module by somebody in one month."""
+    """Loads of a module by one user or group in one month."""
 
     module: str
     """Short module name."""
     month: str
-    """YYYY-MM; empty: counted by an older hpcmod, which kept no months."""
+    """YYYY-MM; empty: counted by an older hpcmod, which did not record months."""
     group: str
-    """Number of the group that users loaded it with; empty: not known."""
+    """Primary group id of the loads; empty: not known."""
     user: str
-    """Number of the user; empty: not kept."""
+    """User id; empty: not recorded."""
     loads: int
     last: float
     """Time of the last load, in seconds since 1970."""
@@ -32,20 +32,20 @@ class Count:
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts that files of loads were added to, and the files that are about to be removed."""
+    """Counts that load files were added to, and the names of the files about to be removed."""
 
     counts: tuple[Count, ...] = ()
     folded: frozenset[str] = frozenset()
-    """Names of files that the counts have in them already: an interrupted run has not removed them."""
+    """Names of files that are already included in the counts but not yet removed by an interrupted run."""
 
 
 def add_up(counts: Iterable[Count], key: Callable[[Count], Count]) -> tuple[Count, ...]:
-    """Add up the counts that are equal by a key, sorted.
+    """Sum counts that are equal under a key; the result is sorted.
 
     Parameters
     ----------
     key
-        Returns a count in which the fields that do not matter are empty; its numbers are not looked at.
+        Returns a count with the irrelevant fields emptied; its numbers are ignored.
     """
     loads: dict[Count, int] = defaultdict(int)
     last: dict[Count, float] = {}
@@ -61,7 +61,7 @@ def _order(one: Count) -> tuple[str, str, str, str]:
 
 
 def render_totals(totals: Totals) -> str:
-    """Render the file of totals."""
+    """Render the totals file."""
     rows = [
         {"module": one.module, "month": one.month, "group": one.group, "user": one.user, "loads": one.loads}
         | {"last": int(one.last)}
@@ -71,7 +71,7 @@ def render_totals(totals: Totals) -> str:
 
 
 def parse_totals(text: bytes, where: str) -> Totals:
-    """Read the file of totals.
+    """Parse the totals file.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Whether an image fits a machine: what both have, and the rules."""
+"""Compatibility of images with machines: facts of both, and the rules."""

@@ -8,12 +8,12 @@ from hpcmod.model.compat.stack import DRIVER, numbers
 from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, CompatFinding, CompatRule
 
 CUDA_DRIVERS = {11: 450, 12: 525, 13: 580}
-"""By major release of CUDA: the oldest branch of the driver that runs all its minor releases."""
+"""For each major release of CUDA: the oldest driver branch that runs all its minor releases."""
 
 ROCM_DRIVERS: dict[tuple[int, ...], tuple[tuple[int, int], ...]] = {
     (30, 30): ((6, 3), (6, 4), (7, 0), (7, 1), (7, 2)),
 }
-"""By amdgpu's version: the releases of ROCm that it is said to be compatible with."""
+"""For each amdgpu version: the releases of ROCm documented as compatible with it."""
 
 _INJECTED = "/.singularity.d/libs/"
 

@@ -34,7 +34,7 @@ def _family(case: Case) -> Iterator[CompatFinding]:
 
 
 def _stands_in(own: Mpi, host: tuple[Mpi, ...]) -> CompatFinding:
-    """Return whether one of the host's can stand in for the image's."""
+    """Return the finding on whether one of the host's MPI libraries can replace the image's."""
     fitting = [one for one in host if (one.family, one.soname) == (own.family, own.soname)]
     if fitting:
         return CompatFinding(
@@ -52,7 +52,7 @@ def _mpi_age(case: Case) -> Iterator[CompatFinding]:
         if own is None or one.mpi is None or one.mpi.path not in one.from_host or one.mpi.family != own.family:
             return
         image, host = numbers(own.version), numbers(one.mpi.version)
-        if len(image) < 2 or len(host) < 2 or not host[1]:  # 12.0: what every partner of MPICH's ABI began with
+        if len(image) < 2 or len(host) < 2 or not host[1]:  # 12.0 is the baseline of MPICH's ABI initiative
             found = f"{one.mpi.path}: the file's name does not tell how new its interface is"
             yield CompatFinding(UNKNOWN, "mpi-age", found)
         elif image[:2] > host[:2]:
@@ -101,14 +101,14 @@ def _slingshot(case: Case) -> Iterator[CompatFinding]:
 
 
 def _plugins(case: Case) -> tuple[Loaded, ...]:
-    """Return the plugins that NCCL finds by itself; all if it finds none."""
+    """Return the plugins that NCCL finds by default, or all plugins if it finds none."""
     plugins = case.of(PLUGIN)
     return tuple(one for one in plugins if one.by_name) or plugins
 
 
 def _reaches(one: Loaded, who: str) -> Iterator[CompatFinding]:
     if one.missing or one.unmet:
-        return  # other rules say so
+        return  # other rules report this
     if one.fabric is None:
         cure = "See what it was built for; `hpcmod doctor` on a compute node tells which interfaces there are."
         found = f"{one.path} loads no libfabric that is known here: it may not reach Slingshot"

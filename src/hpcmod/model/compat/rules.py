@@ -1,4 +1,4 @@
-"""The rules about images on machines, as a table: each a question, what it can say, and where that comes from."""
+"""The compatibility rules as a table: for each a question, its possible findings, and the source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hpcmod.model.compat.verdict import (
 )
 
 _OF_THE_DRIVER = re.compile(r"lib(?:cuda|nvidia-[\w-]+|nvcuvid|nvoptix)\.so(?:\..*)?")
-"""Libraries that the driver brings, and --nv with it (nvliblist.conf of Apptainer 1.4.5)."""
+"""Libraries that the driver provides and --nv adds (nvliblist.conf of Apptainer 1.4.5)."""
 
 
 def _architecture(case: Case) -> Iterator[CompatFinding]:
@@ -118,12 +118,12 @@ def _libc(case: Case) -> Iterator[CompatFinding]:
 
 
 def _level(case: Case, one: Loaded) -> str:
-    """Say how much it matters that a file cannot be loaded: refuse where what the image is there for fails without it.
+    """Return the level of a file that cannot be loaded: refuse if the image cannot do its work without it.
 
-    That is not known of what nobody finds by its name, where another of its kind can be loaded, and where the image
-    computes LD_LIBRARY_PATH. Without its plugin NCCL goes on, over InfiniBand or sockets: that matters where the
-    machine has Slingshot, or lends its own libraries for the plugin. The driver's libraries are brought into every
-    image, and matter to those that compute on GPUs.
+    This is uncertain for a file that is not found by name alone, if another of its kind can be loaded, and if the
+    image computes LD_LIBRARY_PATH. Without its plugin, NCCL continues over InfiniBand or sockets: that matters if the
+    machine has Slingshot or lends its own libraries to the plugin. Driver libraries are added to every image, and
+    matter to images that compute on GPUs.
     """
     if one.what == DRIVER:
         is_cuda = one.path.rpartition("/")[2].startswith("libcuda.so")

@@ -1,6 +1,6 @@
-"""What a file says of itself that is an MPI, a libfabric or a plugin of NCCL, and what an image holds of these.
+"""Facts about MPI libraries, libfabric and NCCL plugins, from their ELF files, and the set of them in an image.
 
-Pure: names and ELF facts in, values out. Empty text means: not known.
+Pure: file names and ELF facts in, values out. An empty string means not known.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from hpcmod.model.libraries.elf import ElfFile
 
 MPICH, OPEN_MPI, STANDARD = "MPICH", "Open MPI", "MPI ABI"
-"""Families, within which a library may stand in for another: MPICH's (Cray MPICH, Intel MPI, MVAPICH), Open MPI's, and
-the one of MPI 5.0's standard ABI."""
+"""Families within which one library can replace another: MPICH (Cray MPICH, Intel MPI, MVAPICH), Open MPI, and
+the standard ABI of MPI 5.0."""
 
 CUDA, ROCM = "CUDA", "ROCm"
 
@@ -21,13 +21,13 @@ MPI, MPI4PY, PLUGIN, FABRIC, PART, DRIVER, COLLECTIVES = (
     *("MPI", "mpi4py", "network plugin", "libfabric", "Open MPI's part for libfabric"),
     *("driver's library", "collectives library"),
 )
-"""Kinds of files that are looked at."""
+"""Kinds of files that are inspected."""
 
 _FABRIC_RELEASES = {
     **dict(zip(range(18, 26), ("1.15", "1.16", "1.17", "1.18", "1.19", "1.20", "1.21", "1.22"))),
     **dict(zip(range(26, 33), ("2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6"))),
 }
-"""By the first number behind libfabric.so.1: release. From the libtool numbers of all tags of ofiwg/libfabric, 1.15 to
+"""Release by the first number after libfabric.so.1. From the libtool numbers of all tags of ofiwg/libfabric, 1.15 to
 2.6 (found in November 2026)."""
 
 UCX, VERBS = "UCX", "InfiniBand verbs"
@@ -46,9 +46,9 @@ class Mpi:
     family: str
     """One of the three families above."""
     version: str = ""
-    """libtool's, from the name of the file: 12.3.1 for libmpi.so.12.3.1; not that of the MPI."""
+    """libtool's version, from the file name: 12.3.1 for libmpi.so.12.3.1; not the MPI's own version."""
     has_orte: bool = False
-    """Of Open MPI: whether it needs libopen-rte, as releases before 5.0 do."""
+    """For Open MPI: whether it needs libopen-rte, as releases before 5.0 do."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Fabric:
 
     path: str
     file: str = ""
-    """Name of the file behind the links, e.g. libfabric.so.1.25.0."""
+    """File name with links resolved, e.g. libfabric.so.1.25.0."""
     release: str = ""
     newest: str = ""
-    """The newest version of its symbols, e.g. FABRIC_1.7."""
+    """The newest of its symbol versions, e.g. FABRIC_1.7."""
     cxi: bool = False
-    """Whether the provider for Slingshot is in it, or beside it."""
+    """Whether it contains the Slingshot provider, or has it in its provider directory."""
 
 
 @dataclass(frozen=True)
@@ -71,25 +71,25 @@ class Plugin:
 
     path: str
     transport: str = ""
-    """What it talks through: libfabric, UCX, InfiniBand verbs."""
+    """Transport: libfabric, UCX, InfiniBand verbs."""
     gpu: str = ""
-    """CUDA or ROCm, where it is linked with either."""
+    """CUDA or ROCm, if linked with either."""
     needs: str = ""
-    """The newest version of libfabric's symbols it needs, e.g. FABRIC_1.8."""
+    """The newest libfabric symbol version it needs, e.g. FABRIC_1.8."""
 
 
 @dataclass(frozen=True)
 class StackFacts:
-    """What an image holds of all that has to fit the machine. Places are in the loader's order, the first is used."""
+    """Everything in an image that has to fit the machine. Lists are in the loader's order: the first entry is used."""
 
     architecture: str = ""
-    """GOARCH name, as the image's header has it."""
+    """GOARCH name from the image's header."""
     machine: str = ""
-    """GOARCH name of what its glibc is made for."""
+    """GOARCH name that its glibc is built for."""
     libc: str = ""
     """glibc or musl."""
     glibc: str = ""
-    """Release, from the newest version of its symbols, e.g. 2.36."""
+    """Release, from its newest symbol version, e.g. 2.36."""
     glibc_needed: str = ""
     """The release that its MPI, libfabric and plugins need."""
     mpis: tuple[Mpi, ...] = ()
@@ -98,34 +98,34 @@ class StackFacts:
     cxi_library: str = ""
     """libtool's version of libcxi, e.g. 1.5.0."""
     collectives: str = ""
-    """NCCL or RCCL, where one is there."""
+    """NCCL or RCCL, if present."""
     cuda: str = ""
-    """Release of the CUDA runtime, e.g. 12.4; 12 where no more is known."""
+    """Release of the CUDA runtime, e.g. 12.4; 12 if only the major release is known."""
     cuda_compat: str = ""
-    """Path of a libcuda of NVIDIA's forward compatibility package."""
+    """Path of a libcuda from NVIDIA's forward compatibility package."""
     rocm: str = ""
     library_path: tuple[str, ...] = ()
-    """LD_LIBRARY_PATH as the image's own scripts make it."""
+    """LD_LIBRARY_PATH as set by the image's own scripts."""
     library_path_known: bool = True
     """False where a script computes it when the container starts."""
     others: tuple[tuple[str, str], ...] = ()
-    """More files that use MPI or libfabric: what they are, and path."""
+    """Other files that use MPI or libfabric: kind and path."""
     broken: tuple[tuple[str, str], ...] = ()
-    """Of the files looked at those that begin as ELF and cannot be read: path, and what is wrong."""
+    """Inspected files that start like ELF but cannot be read: path and error."""
 
     @property
     def mpi(self) -> Mpi | None:
-        """The one that programs get."""
+        """Return the MPI that programs get."""
         return next(iter(self.mpis), None)
 
     @property
     def fabric(self) -> Fabric | None:
-        """The one that is found first."""
+        """Return the libfabric that is found first."""
         return next(iter(self.fabrics), None)
 
 
 def make_mpi(path: str, file: str, elf: ElfFile) -> Mpi | None:
-    """Make the facts of an MPI library from its path, the name of the file behind the links, and what it says."""
+    """Return the facts of an MPI library from its path, its file name with links resolved, and its ELF data."""
     soname = elf.soname or path.rpartition("/")[2]
     needs = " ".join(elf.needed)
     if soname.startswith("libmpi_abi.so."):
@@ -138,26 +138,26 @@ def make_mpi(path: str, file: str, elf: ElfFile) -> Mpi | None:
 
 
 def make_fabric(path: str, file: str, elf: ElfFile, beside: Iterable[str] = ()) -> Fabric:
-    """Make the facts of a libfabric; `beside` are the names in the directory from which it loads more providers."""
+    """Return the facts of a libfabric; `beside` lists the names in the directory from which it loads providers."""
     cxi = any(name.startswith("libcxi.so") for name in elf.needed) or "libcxi-fi.so" in set(beside)
     return Fabric(path, file, _fabric_release(file), newest_version(elf.versions_defined, "FABRIC_"), cxi)
 
 
 def make_plugin(path: str, elf: ElfFile) -> Plugin:
-    """Make the facts of a plugin from the libraries it needs."""
+    """Return the facts of a plugin, from the libraries it needs."""
     stems = [name.partition(".so")[0] for name in elf.needed]
     needs = newest_version((version for _, version in elf.versions_needed), "FABRIC_")
     return Plugin(path, _first(_TRANSPORT_OF, stems), _first(_GPU_OF, stems), needs)
 
 
 def newest_version(versions: Iterable[str], prefix: str) -> str:
-    """Return the newest of the versions that are a prefix and numbers; empty if there is none."""
+    """Return the newest version that consists of a prefix and numbers; empty if there is none."""
     fitting = [version for version in versions if re.fullmatch(re.escape(prefix) + r"\d+(\.\d+)*", version)]
     return max(fitting, key=lambda version: numbers(version[len(prefix) :]), default="")
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers a version begins with, to compare it by: 6.2.4-66 is (6, 2, 4)."""
+    """Return the leading numbers of a version, for comparison: 6.2.4-66 is (6, 2, 4)."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(number) for number in found[0].split(".")) if found else ()
 

@@ -1,1 +1,1 @@
-"""What a job is: who runs where, on which cores, started by what."""
+"""Jobs: node layout, ranks, CPU masks and launchers."""

@@ -1,4 +1,4 @@
-"""A job as one plan for a batch script, decided from what the user asks for and what the machine wants."""
+"""Plan a job for a batch script from the user's request and the machine's rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hpcmod.model.site import Site, StagePlace
 
 @dataclass(frozen=True)
 class Directive:
-    """One option of sbatch, as it stands behind #SBATCH, and why it is there."""
+    """One #SBATCH option, and why it is there."""
 
     option: str
     why: str = ""
@@ -29,42 +29,42 @@ class Directive:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """Everything a batch script says."""
+    """The complete content of a batch script."""
 
     module: str
     loading: JobModule
     name: str
-    """Of the job, fit for a file."""
+    """Job name, safe as part of a file name."""
     site: str
     title: str
     directives: tuple[Directive, ...]
     commands: tuple[str, ...]
-    """Lines of bash that the site wants before the first srun."""
+    """Lines of bash that the site requires before the first srun."""
     exports: tuple[tuple[str, str], ...]
     variables: tuple[tuple[str, str], ...]
-    """Variables that the user sets for the ranks; they win over those of the module and the image."""
+    """Variables that the user sets for the ranks; they override those of the module and the image."""
     stage_image: str
-    """Directory to stage the image to, which may hold variables; empty: it is not staged."""
+    """Directory to stage the image to, may contain variables; empty: no staging."""
     stage_data: tuple[tuple[str, str], ...]
-    """Directory and file."""
+    """Pairs of directory and file."""
     before: tuple[Step, ...]
-    """Steps before the first with ranks; the job ends with one that fails."""
+    """Steps that run before the main step; if one fails, the job ends."""
     step: Step
     then: tuple[Step, ...]
-    """Steps after it, on the same ranks; the job ends with one that fails."""
+    """Steps that run after the main step, on the same ranks; if one fails, the job ends."""
     requeue: Requeue | None
     """What the script does shortly before its time limit; None: nothing."""
     notes: tuple[str, ...]
-    """What the user should know."""
+    """Notes for the user."""
 
 
 def make_job(request: JobRequest, site: Site) -> JobPlan:
-    """Decide a job.
+    """Return the plan of a job.
 
     Raises
     ------
     BadInputError
-        If the request does not fit the machine; all options that are missing are named together.
+        If the request does not fit the machine; all missing options are listed together.
     """
     check_request(request)
     layout = make_layout(request, site)
@@ -127,7 +127,7 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
     asked = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     flag = place.flag if place else ""
     feature = _feature_of(flag)
-    if feature and asked.get("constraint"):  # of two, sbatch takes the last, and would forget the user's
+    if feature and asked.get("constraint"):  # given two, sbatch uses only the last, which would drop the user's
         known = feature in re.split(r"\W+", asked["constraint"])
         asked["constraint"], flag = asked["constraint"] + f"&{feature}" * (not known), ""
     for name, value in asked.items():
@@ -161,7 +161,7 @@ def _make_output(request: JobRequest) -> Directive:
 
 
 def _feature_of(flag: str) -> str:
-    """Name the feature that an option of sbatch asks for; empty: it asks for something else."""
+    """Return the feature that an sbatch option requests; empty if it requests none."""
     found = re.fullmatch(r"(?:-C ?|--constraint[= ])(\S+)", flag)
     return found[1] if found else ""
 

@@ -1,4 +1,4 @@
-"""Who runs where in a job: the node type, the launcher, and the tasks, GPUs and CPUs of each node."""
+"""Placement of a job: node type, launcher, and the tasks, GPUs and CPUs of each node."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from hpcmod.model.site import LAUNCHERS, NodeType, Site
 
 @dataclass(frozen=True)
 class Layout:
-    """Who runs where."""
+    """Placement of tasks on nodes."""
 
     node: NodeType
     launcher: str
     gpus: int
     tasks: int
-    """A node; of unequal shares the most that one gets."""
+    """Tasks per node; if uneven, the largest number."""
     cpus: int
-    """A task; 0: not known."""
+    """CPUs per task; 0: not known."""
     memory_gib: int
-    """A node; 0: not known."""
+    """GPUs per node; 0: not known."""
     whole: bool
-    """The job has all GPUs and all cores of its nodes."""
+    """Whether the job gets all GPUs and all cores of its nodes."""
 
 
 def make_layout(request: JobRequest, site: Site) -> Layout:
-    """Decide who runs where.
+    """Return the placement of a job.
 
     Raises
     ------
     BadInputError
-        If the machine has no such nodes, not as many GPUs, or the launcher must not be used.
+        If the machine lacks such nodes or has too few GPUs per node, or the launcher must not be used.
     """
     node = _find_node(request, site)
     gpus = node.gpus if request.gpus < 0 else request.gpus
@@ -60,24 +60,24 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
     _check_torchrun(request, launcher)
     _check_profiled(request, request.ranks or tasks * request.nodes)
     cpus = request.cpus
-    if cpus < 0:  # of unequal shares nobody knows the tasks of a node, but each has its GPU
+    if cpus < 0:  # with uneven shares the tasks per node are unknown, but each task has its GPU
         cpus = _count_cpus(node, gpus, max(gpus, tasks) if request.ranks else tasks, site.launcher.cpus_per_gpu)
     whole = gpus == node.gpus and (
         choose_partition(request, site, node) in site.job.exclusive
         or "--exclusive" in (*site.job.lines, *request.more)
-        or 0 < node.cores <= cpus * tasks  # on a shared node, too: all cores that a job may use are of this one
+        or 0 < node.cores <= cpus * tasks  # also on a shared node: this job has all cores that jobs may use
     )
     memory_gib = node.memory_gib * gpus // node.gpus if node.gpus else node.memory_gib
     return Layout(node, launcher, gpus, tasks, cpus, memory_gib, whole)
 
 
 def _find_node(request: JobRequest, site: Site) -> NodeType:
-    """Find the node type of a request: the one it names, that of its partition or qos, or the usual one.
+    """Return the node type of a request: the one it names, that of its partition or qos, or the site's default.
 
     Raises
     ------
     BadInputError
-        If the site has none of that name.
+        If the site has no node type of that name.
     """
     if request.node_type:
         named = [node for node in site.node_types if node.name == request.node_type]
@@ -130,7 +130,7 @@ def _check_profiled(request: JobRequest, ranks: int) -> None:
 
 
 def _count_cpus(node: NodeType, gpus: int, tasks: int, ratio: int) -> int:
-    """CPUs of a task: by the site's rule, else the cores near its GPUs, else an equal share."""
+    """Return the CPUs per task: by the site's rule, else the cores near its GPUs, else an equal share."""
     if not tasks:
         return 0
     if ratio and gpus:
@@ -141,9 +141,9 @@ def _count_cpus(node: NodeType, gpus: int, tasks: int, ratio: int) -> int:
 
 
 def choose_partition(request: JobRequest, site: Site, node: NodeType) -> str:
-    """Choose the partition: the one asked for, else the first that has such nodes; empty: none is known.
+    """Return the partition: the requested one, else the first with such nodes; empty if none is known.
 
-    For a part of a node, one that gives parts comes first: elsewhere the whole node is paid for.
+    For part of a node, prefer a shared partition: elsewhere the full node is charged.
     """
     shared = [name for name in node.partitions if name not in site.job.exclusive and 0 < request.gpus < node.gpus]
     return request.option("partition") or next(iter([*shared, *node.partitions]), "")

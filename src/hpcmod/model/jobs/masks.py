@@ -1,4 +1,4 @@
-"""CPU masks: which hardware threads of a node each of its ranks gets, so that it computes near its GPU."""
+"""CPU masks: the hardware threads for each rank of a node, near the rank's GPU."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from hpcmod.model.site import NodeType
 
 
 def cpu_masks(node: NodeType, ranks: int, *, threads_per_core: int = 1, gpus_per_rank: int = 1) -> tuple[str, ...]:
-    """Compute the masks of a full node for `srun --cpu-bind=mask_cpu:`, one a rank, in the order of local ranks.
+    """Return the masks of a full node for `srun --cpu-bind=mask_cpu:`, one per rank, in the order of local ranks.
 
     Parameters
     ----------
     ranks
-        Ranks of a node.
+        Ranks per node.
     threads_per_core
         1: the first hardware thread of each core; 2: both.
     gpus_per_rank
-        With 1, rank r works with GPU r and gets the cores near it. 0: the ranks share all GPUs of the node out among
-        each other, in order, and each gets the cores near its GPUs.
+        With 1, rank r works with GPU r and gets the cores near it. With 0, the ranks divide all GPUs of the node among
+        themselves, in order, and each gets the cores near its GPUs.
 
     Returns
     -------
-    Hexadecimal numbers as `0xfe00`: bit n stands for CPU n as Linux counts, without leading zeros.
+    Hexadecimal numbers such as `0xfe00` without leading zeros: bit n is CPU n in Linux's numbering.
 
     Raises
     ------
     BadInputError
-        If the profile does not know the cores, or they cannot be shared out so.
+        If the profile does not list the cores, or they cannot be divided that way.
     """
     if threads_per_core not in range(1, node.threads_per_core + 1):
         raise BadInputError(
@@ -40,12 +40,12 @@ def cpu_masks(node: NodeType, ranks: int, *, threads_per_core: int = 1, gpus_per
 
 
 def cores_by_rank(node: NodeType, ranks: int, *, gpus_per_rank: int = 1) -> tuple[tuple[int, ...], ...]:
-    """Share the physical cores of a node out: by local rank, the cores near its GPUs, else an equal part of all.
+    """Divide a node's physical cores: for each local rank, the cores near its GPUs, else an equal part of all.
 
     Raises
     ------
     BadInputError
-        If the profile does not know the cores, or they cannot be shared out so.
+        If the profile does not list the cores, or they cannot be divided that way.
     """
     if not node.gpus:
         return _share(_usable_cores(node), ranks, f"cores of node type {node.name}")
@@ -77,7 +77,7 @@ def _usable_cores(node: NodeType) -> tuple[int, ...]:
 
 
 def _share(things: tuple[int, ...], ranks: int, what: str) -> tuple[tuple[int, ...], ...]:
-    """Deal out in order, the same number to each; what is left over is used by nobody."""
+    """Divide items in order, the same number for each rank; leftovers stay unused."""
     if ranks < 1 or ranks > len(things):
         raise BadInputError(f"{ranks} ranks cannot share {len(things)} {what}", f"Ask for 1 to {len(things)} ranks.")
     each = len(things) // ranks

@@ -1,4 +1,4 @@
-"""How a batch script loads the module of its job, whatever shell it starts in."""
+"""How a batch script loads the job's module, whatever shell it starts in."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ class JobModule:
     """A module as a batch script loads it."""
 
     name: str
-    """As `module load` takes it: the full name where it is known; empty: none is loaded."""
+    """Argument of `module load`: the full name if known; empty: no module is loaded."""
     trees: tuple[str, ...] = ()
     """Directories for `module use`."""
     unused: tuple[str, ...] = ()
-    """Directories for `module unuse`: their copy of the module would be loaded instead."""
+    """Directories for `module unuse`: their copy of the module would otherwise be loaded."""
     sha256: str = ""
-    """Of the image; empty: not known."""
+    """sha256 of the image; empty: not known."""
     source: str = ""
-    """What the image was made of, with its digest; empty: not known."""
+    """Source of the image, with its digest; empty: not known."""
     init: str = ""
-    """File that defines the `module` command where there is none; empty: not known."""
+    """File that defines the `module` command if the shell lacks it; empty: not known."""
     modulecmd: str = ""
-    """Program of Environment Modules behind that command, where there is no such file."""
+    """Program of Environment Modules behind the `module` command, if there is no such file."""
     path: str = ""
-    """Directory of the container runtime, where it is not one of the system's."""
+    """Directory of the container runtime, if it is not a system directory."""

@@ -1,4 +1,4 @@
-"""How srun and the image's MPI find each other: which type of MPI a step asks srun for."""
+"""How srun and the image's MPI connect: the MPI type that a step requests from srun."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.site import Launcher
 
 OPEN_MPI_5, OPEN_MPI_4, MPICH, HOST = "Open MPI 5", "Open MPI before 5", "MPICH", "the host's MPI"
-"""What an image's programs get for MPI; HOST: the host's stands in for the image's, as Cray MPICH does for MPICH."""
+"""The MPI that an image's programs use; HOST: the host's replaces the image's, as Cray MPICH does for MPICH."""
 
 _NEEDS = {
-    # open-mpi/ompi issue 13523: Open MPI 5 has PMIx alone, and with another type each rank is rank 0 of 1.
+    # open-mpi/ompi issue 13523: Open MPI 5 supports only PMIx; with any other type each rank is rank 0 of 1.
     OPEN_MPI_5: ("pmix",),
-    # Open MPI 4 has PMIx, too, and pmi2 where it was built for it: HPE's images of 2024 (crickett-hpe/hpc-ai-envs).
+    # Open MPI 4 supports PMIx, and pmi2 if built with it: HPE's images of 2024 (crickett-hpe/hpc-ai-envs).
     OPEN_MPI_4: ("pmix", "pmi2"),
     # MPICH documentation, "Using the Hydra Process Manager" with Slurm: --mpi=pmi2.
     MPICH: ("pmi2",),
@@ -20,19 +20,19 @@ _NEEDS = {
 
 
 def choose_mpi(image: str, launcher: Launcher, asked: str = "") -> str:
-    """Choose the value of srun's --mpi; empty: the flag is left out, and Slurm's own default counts.
+    """Return the value of srun's --mpi; empty: leave the flag out and use Slurm's default.
 
     Parameters
     ----------
     image
-        One of the four above; empty: not known, or no MPI at all.
+        One of the four above; empty: not known, or no MPI.
     asked
-        What the user wants; `none` is a type as well.
+        The user's choice; `none` is a valid type.
 
     Raises
     ------
     BadInputError
-        If the user asks for a type with which each rank of the image would be alone.
+        If the requested type would make each rank of the image run on its own.
     """
     fitting = _NEEDS.get(image, ())
     if asked:
@@ -46,13 +46,13 @@ def choose_mpi(image: str, launcher: Launcher, asked: str = "") -> str:
     offered = [kind for kind in fitting if any(_is_kind(one, kind) for one in launcher.mpi)]
     if offered:
         return next(one for one in launcher.mpi if _is_kind(one, offered[0]))
-    if image == OPEN_MPI_5:  # anything else is wrong in any case; srun says so where it has no PMIx
+    if image == OPEN_MPI_5:  # no other type can work; srun reports an error if it lacks PMIx
         return "pmix"
     return launcher.mpi_default
 
 
 def explain_mpi(image: str, launcher: Launcher, chosen: str) -> str:
-    """Say what may be wrong with the type chosen for an image; empty if nothing is."""
+    """Explain what may be wrong with the type chosen for an image; empty if nothing is."""
     fitting = _NEEDS.get(image, ())
     if not fitting or not launcher.mpi or any(_is_kind(one, kind) for one in launcher.mpi for kind in fitting):
         return ""
@@ -65,5 +65,5 @@ def explain_mpi(image: str, launcher: Launcher, chosen: str) -> str:
 
 
 def _is_kind(offered: str, kind: str) -> bool:
-    """Return whether a type that srun lists is of a kind: pmix_v4 is of pmix."""
+    """Return whether a type listed by srun is of a kind: pmix_v4 is a kind of pmix."""
     return offered == kind or offered.startswith(f"{kind}_")

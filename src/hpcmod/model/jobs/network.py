@@ -1,4 +1,4 @@
-"""What a job asks of the network between its nodes: the value of sbatch's --network."""
+"""Network options of a job: the value of sbatch's --network."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from hpcmod.model.site import Site
 
 
 def choose_network(request: JobRequest, site: Site, layout: Layout) -> str:
-    """Choose the value of --network for a job; empty: the option is left out.
+    """Return the value of --network for a job; empty: leave the option out.
 
-    What the user asks for replaces all that the profile says; `none` leaves the option out.
+    The user's value replaces everything from the profile; `none` leaves the option out.
     """
     asked = request.option("network")
     if asked:
         return "" if asked == "none" else asked
     words = site.job.network_one_node if request.nodes == 1 else ()
-    if request.nodes > 1 and layout.gpus:  # these values are for NCCL and RCCL, and may slow MPI down
+    if request.nodes > 1 and layout.gpus:  # these values are for NCCL and RCCL and may slow down MPI
         words = site.job.network_several_nodes
-    if request.nodes > 1 and (request.stage or request.stage_data):  # staging keeps a step of its own beside the ranks
+    if request.nodes > 1 and (request.stage or request.stage_data):  # staging runs a separate step next to the ranks
         words = (*words, *site.job.network_several_steps)
     return ",".join(dict.fromkeys(words))
 
 
 def explain_network(value: str) -> str:
-    """Say what the values of --network do, for people."""
+    """Explain what the values of --network do, for people."""
     known = [_MEANINGS[word] for word in value.split(",") if word in _MEANINGS]
     return "; ".join(known)
 

@@ -1,4 +1,4 @@
-"""What a user asks of a job: nodes, ranks, options of sbatch, what to stage and what to run."""
+"""A user's job request: nodes, ranks, sbatch options, files to stage and the program."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ SBATCH_VARIABLES = {
     "constraint": "SBATCH_CONSTRAINT",
     "reservation": "SBATCH_RESERVATION",
 }
-"""Options of sbatch that a request can hold, and the variable from which sbatch takes each (sbatch(1), Slurm 22.05)."""
+"""Options of sbatch that a request can set, and the environment variable of each (sbatch(1), Slurm 22.05)."""
 
 DIRECTIVES = (
     *("job-name", "output", "error", "chdir", "array", "dependency", "network", "sockets-per-node"),
     *SBATCH_VARIABLES,
 )
-"""All options of sbatch that a request can hold, by long name."""
+"""All options of sbatch that a request can set, by long name."""
 
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|-1|UNLIMITED|INFINITE", re.IGNORECASE)
-"""What sbatch takes for a time limit (sbatch(1), Slurm 22.05)."""
+"""Time limits that sbatch accepts (sbatch(1), Slurm 22.05)."""
 
 _STAGED = re.compile(r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|squashfs|sqsh|sqfs)")
 
 _DEBUGS = ("rccl", "nccl", "hip", "miopen", "torch", "mpi")
-"""Libraries whose logs the run script knows how to ask for."""
+"""Libraries whose debug logs the run script can switch on."""
 
 _ANY_VALUE = re.compile(r"[A-Za-z0-9_.,:=@%+*/?\[\]()|&-]+")
 
@@ -45,70 +45,70 @@ _LAUNCHER_MODULES = {
     "deepspeed.launcher.runner": "deepspeed",
     "deepspeed": "deepspeed",
 }
-"""Python modules that are launchers, each with the name of its launcher."""
+"""Python modules that are launchers, with the launcher's name."""
 
 
 @dataclass(frozen=True)
 class JobRequest:
-    """What the user asks for; 0 and empty stand for what fits the machine."""
+    """A user's request; 0 and empty values mean what fits the machine."""
 
     program: tuple[str, ...]
-    """A Python file and its arguments, options of Python first; or a command of the image."""
+    """A Python file and its arguments, after any options of Python; or a command in the image."""
     module: str = ""
     loading: JobModule | None = None
-    """How the job gets its module; None: by `module load` of that name, and nothing else is known."""
+    """How the job gets its module; None: by `module load` of that name, without further knowledge."""
     nodes: int = 1
     ranks_per_node: int = 0
     ranks: int = 0
-    """In all, where the nodes get unequal shares; dealt out by Slurm."""
+    """Total number, for uneven distribution by Slurm."""
     gpus: int = -1
-    """A node; -1: all that the node type has."""
+    """GPUs per node; -1: all that the node type has."""
     cpus: int = -1
-    """A task; -1: an equal share of what a job may use; 0: left to Slurm."""
+    """CPUs per task; -1: an equal share of the usable cores; 0: left to Slurm."""
     node_type: str = ""
     launcher: str = ""
     options: tuple[tuple[str, str], ...] = ()
     """Options of sbatch by long name, each one of DIRECTIVES."""
     more: tuple[str, ...] = ()
-    """Further options of sbatch, as they are."""
+    """Further options of sbatch, passed unchanged."""
     stage: str = ""
-    """Place to stage the image to: nvme or ram."""
+    """Where to stage the image: nvme or ram."""
     stage_data: tuple[str, ...] = ()
-    """Archives and squashfs files to put on every node."""
+    """Archives and squashfs files to copy to every node."""
     script_options: tuple[str, ...] = ()
     """Options of the run script, e.g. --profile-rank 14."""
     binds: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     """Variables that the user sets for the ranks."""
     mpi: str = ""
-    """Value of srun's --mpi; empty: what the image's MPI needs."""
+    """Value of srun's --mpi; empty: whatever the image's MPI needs."""
     image_mpi: str = ""
-    """What the image's programs get for MPI, as hpcmod.model.jobs.mpi names it; empty: not known, or none."""
+    """The MPI of the image's programs, as named in hpcmod.model.jobs.mpi; empty: not known, or none."""
     proxy: bool = False
     runtime: str = "singularity"
     before: tuple[tuple[str, ...], ...] = ()
-    """Programs to run first, one after the other, each as one task of its own on the first node."""
+    """Programs to run first, one after the other, each as a single task on the first node."""
     requeue: Requeue | None = None
     """What to do shortly before the time limit; None: nothing."""
     then: tuple[tuple[str, ...], ...] = ()
     """Programs to run after `program`, one after the other, on the same ranks."""
 
     def option(self, name: str) -> str:
-        """Value of an option of sbatch; empty: not given."""
+        """Return the value of an sbatch option; empty if not given."""
         return dict(self.options).get(name, "")
 
     def script_option(self, name: str) -> str:
-        """Value of an option of the run script; empty: not given."""
+        """Return the value of a run script option; empty if not given."""
         return dict(zip(self.script_options[::2], self.script_options[1::2])).get(f"--{name}", "")
 
 
 def check_request(request: JobRequest) -> None:
-    """Refuse what cannot be written into a batch script, and a request for nothing.
+    """Check that a request can be written into a batch script and asks for something.
 
     Raises
     ------
     BadInputError
-        With the first fault.
+        For the first error found.
     """
     values = [*(value for _, value in request.options), *request.more, request.module, request.mpi]
     bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]
@@ -139,7 +139,7 @@ def check_request(request: JobRequest) -> None:
 
 
 def _find_launcher(program: tuple[str, ...]) -> str:
-    """Name the launcher that a program is, by its own name or as a module of Python; empty if it is none."""
+    """Return the name of the launcher that a program is, run directly or with `python -m`; empty if it is none."""
     first = program[0].rpartition("/")[2]
     if first in (*LAUNCHERS, "srun"):
         return first
@@ -147,7 +147,7 @@ def _find_launcher(program: tuple[str, ...]) -> str:
         return ""
     options = [number for number, word in enumerate(program) if word == "-m" and number + 1 < len(program)]
     scripts = [number for number, word in enumerate(program) if word.endswith(".py")]
-    if not options or (scripts and scripts[0] < options[0]):  # -m after the program's file is an argument of it
+    if not options or (scripts and scripts[0] < options[0]):  # -m after the program's file is one of its arguments
         return ""
     return _LAUNCHER_MODULES.get(program[options[0] + 1], "")
 
@@ -160,7 +160,7 @@ def _check_variables(request: JobRequest) -> None:
 
 
 def _check_options(request: JobRequest) -> None:
-    """Refuse now what Slurm or the run script would refuse when the job begins."""
+    """Check for values that Slurm or the run script would refuse when the job starts."""
     time = request.option("time")
     if time and not _TIME.fullmatch(time):
         raise BadInputError(
@@ -180,17 +180,17 @@ def _check_options(request: JobRequest) -> None:
 
 
 def is_command(request: JobRequest) -> bool:
-    """Return whether the program is a command of the image rather than something for its Python."""
+    """Return whether the program is a command in the image rather than an argument for its Python."""
     return is_command_line(request.program)
 
 
 def is_command_line(program: tuple[str, ...]) -> bool:
-    """Return whether the first word is a command of the image rather than a file or an option for its Python."""
+    """Return whether the first word is a command in the image rather than a file or an option for its Python."""
     first = program[0]
     return not (first.startswith("-") or first.endswith(".py") or first in ("python", "python3"))
 
 
 def with_options(request: JobRequest, options: Mapping[str, str]) -> JobRequest:
-    """Give a request options of sbatch that it does not have yet."""
+    """Add sbatch options that a request does not have yet."""
     named = {**{name: value for name, value in options.items() if value}, **dict(request.options)}
     return replace(request, options=tuple(named.items()))

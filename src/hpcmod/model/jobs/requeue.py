@@ -1,4 +1,4 @@
-"""A job that is put back into the queue when its time is nearly over, so that it goes on from its checkpoint."""
+"""Jobs that are requeued shortly before their time limit, to resume from a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from hpcmod.errors import BadInputError
 
 MOST_REQUEUES = 10
-"""How often a job is requeued unless the user says otherwise."""
+"""Default for the maximum number of requeues."""
 
 _LONGEST = 65535
-"""Seconds before the end that sbatch takes (sbatch(1), --signal)."""
+"""Range of seconds before the time limit that sbatch accepts (sbatch(1), --signal)."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,15 @@ class Requeue:
     """What a batch script does shortly before its time limit."""
 
     signal: str
-    """USR1 or USR2, which the ranks get to write a checkpoint and end."""
+    """USR1 or USR2, sent to the ranks so that they write a checkpoint and exit."""
     seconds: int
-    """Before the time limit."""
+    """Seconds before the time limit."""
     limit: int
-    """How often at most."""
+    """Maximum number of requeues."""
 
     @property
     def directives(self) -> tuple[tuple[str, str], ...]:
-        """Options of sbatch, and why they are there."""
+        """Return the sbatch options, and why they are there."""
         return (
             (f"--signal=B:{self.signal}@{self.seconds}", "to this script alone, which tells the ranks"),
             ("--requeue", ""),
@@ -42,7 +42,7 @@ def parse_requeue(text: str, limit: int = MOST_REQUEUES) -> Requeue:
     Raises
     ------
     BadInputError
-        If it is of another form, or the signal is not one that a program can take for a checkpoint.
+        If it has another form, or programs cannot use the signal for a checkpoint.
     """
     found = re.fullmatch(r"(?:SIG)?([A-Z0-9]+)@(\d+)", text.upper())
     if not found or not 0 < int(found[2]) <= _LONGEST:
@@ -60,12 +60,12 @@ def parse_requeue(text: str, limit: int = MOST_REQUEUES) -> Requeue:
 
 
 def check_signals(options: Sequence[str], requeue: Requeue | None) -> None:
-    """Refuse an option of sbatch that sends a signal to a batch script which does not expect it.
+    """Check that no sbatch option sends a signal to a batch script that does not expect it.
 
     Raises
     ------
     BadInputError
-        Naming the option that does what is meant.
+        Names the option to use instead.
     """
     for option in options:
         if requeue and option.startswith("--signal"):

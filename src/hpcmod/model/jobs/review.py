@@ -1,4 +1,4 @@
-"""What is odd about a job that Slurm would run: GPUs without work, trainings that do not know of each other."""
+"""Warnings about jobs that Slurm would run but that look wrong: idle GPUs, ranks that do not know of each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHELLS = ("bash", "sh", "zsh")
 
 
 def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]:
-    """Yield what the user should know before the job waits in the queue, a sentence or two each."""
+    """Yield warnings that the user should see before the job waits in the queue, a sentence or two each."""
     ranks = request.ranks or layout.tasks * request.nodes
     yield from _idle_gpus(request, layout)
     yield from _shared_gpus(request, site, layout)
@@ -46,7 +46,7 @@ def _shared_gpus(request: JobRequest, site: Site, layout: Layout) -> Iterator[st
 
 
 def _ranks_apart(request: JobRequest, ranks: int) -> Iterator[str]:
-    """Find Python that a shell starts in each rank, past the run script that tells it its rank."""
+    """Yield a warning if a shell starts Python in each rank, bypassing the run script that sets its rank."""
     for program in (request.program, *request.then):
         script = program[2] if len(program) > 2 and program[0] in _SHELLS and program[1] == "-c" else ""
         if re.search(r"(?:^|[\s;&|(])(?:python3?|torchrun|accelerate|deepspeed)\s", script):

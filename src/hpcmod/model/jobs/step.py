@@ -1,4 +1,4 @@
-"""One srun of a job: its flags, the container and the run script in it, and the cores each rank gets."""
+"""One srun of a job: its flags, the container and run script, and the cores of each rank."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hpcmod.model.site import Site
 
 PYTHON = "conda-python-distributed"
 COMMAND = "run-in-env"
-"""The run scripts that start a Python program, and any other command."""
+"""The run scripts that start a Python program and any other command."""
 
 _GPUS_OF_TASK = "--gpus-per-task="
 _OF_RANKS = (_GPUS_OF_TASK, "--gpu-bind")
-"""Flags of srun for ranks that Slurm starts; wrong for one task a node."""
+"""Flags of srun for ranks that Slurm starts; wrong with one task per node."""
 _OF_EQUALS = "--ntasks-per-socket"
-"""Flag of srun for one task a GPU; wrong for any other number of tasks."""
+"""Flag of srun for one task per GPU; wrong for any other number of tasks."""
 
 _ALL_CORES = ", with all its cores"
 _FEW_CORES = ", and how many cores it has is not known: name them with --cpus-per-task=N, here and above"
@@ -28,18 +28,18 @@ _FEW_CORES = ", and how many cores it has is not known: name them with --cpus-pe
 
 @dataclass(frozen=True)
 class Step:
-    """One srun: its flags, the container, and what runs in it."""
+    """One srun: its flags, the container, and the command."""
 
     srun: tuple[str, ...]
     container: tuple[str, ...]
     """Runtime, verb and flags; the image comes after them."""
     program: tuple[str, ...]
     why: str
-    """What the flags do, for people."""
+    """Explanation of the flags, for people."""
 
 
 def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
-    """Decide one srun of a job whose layout is decided."""
+    """Return one srun of a job with a given layout."""
     bind, why = _choose_binding(request, site, layout)
     shares = f"--ntasks={request.ranks}" if request.ranks else f"--ntasks-per-node={layout.tasks}"
     mpi = choose_mpi(request.image_mpi, site.launcher, request.mpi)
@@ -63,7 +63,7 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
 
 
 def make_single_step(program: tuple[str, ...], request: JobRequest, site: Site, layout: Layout) -> Step:
-    """Decide the srun of a program that runs once, with the cores and GPUs that the job has on its first node."""
+    """Return the srun of a program that runs once, with the job's cores and GPUs on the first node."""
     cpus = layout.cpus * layout.tasks
     gpus = [f"--gpus-per-node={layout.gpus}"] if layout.gpus and site.job.gpus else []
     script, words = (COMMAND, program) if is_command_line(program) else (PYTHON, _without_python(program))
@@ -85,13 +85,13 @@ def _without_python(program: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _choose_flags(site: Site, layout: Layout) -> Iterator[str]:
-    """Choose those of the site's flags that fit the tasks; one task a node gets all GPUs that its ranks are to have."""
+    """Return the site's flags that fit the tasks; a single task per node gets the GPUs of all its ranks."""
     for flag in site.launcher.srun:
         if layout.launcher != "srun" and flag.startswith(_OF_RANKS):
             if layout.gpus and flag.startswith(_GPUS_OF_TASK):
                 yield f"{_GPUS_OF_TASK}{layout.gpus}"
         elif layout.gpus and flag.startswith(_GPUS_OF_TASK) and layout.tasks > layout.gpus:
-            yield f"--gpus-per-node={layout.gpus}"  # they share: there are not so many GPUs as tasks
+            yield f"--gpus-per-node={layout.gpus}"  # tasks share GPUs: there are fewer GPUs than tasks
         elif layout.gpus and flag.startswith(_GPUS_OF_TASK) and layout.tasks == 1:
             yield f"{_GPUS_OF_TASK}{layout.gpus}"
         elif not flag.startswith(_OF_EQUALS) or (layout.launcher == "srun" and layout.tasks == layout.gpus):
@@ -99,7 +99,7 @@ def _choose_flags(site: Site, layout: Layout) -> Iterator[str]:
 
 
 def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[tuple[str, ...], str]:
-    """Choose the flag that binds ranks to cores, and say why."""
+    """Return the flag that binds ranks to cores, and the reason."""
     kind = site.launcher.cpu_bind
     if layout.tasks == 1:
         return (), f"One task a node{_ALL_CORES if layout.cpus else _FEW_CORES}."
@@ -121,12 +121,12 @@ def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[tu
 
 
 def _make_masks(layout: Layout) -> tuple[str, ...]:
-    """Make the masks of equal shares; where ranks are fewer than GPUs, the cores near the others are shared out too.
+    """Return the masks for equal shares; with fewer ranks than GPUs, the remaining GPUs' cores are divided too.
 
     Raises
     ------
     HpcmodError
-        If the cores cannot be shared out so.
+        If the cores cannot be divided that way.
     """
     gpus, tasks = layout.gpus, layout.tasks
     if tasks >= gpus:
@@ -148,6 +148,8 @@ def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
                 yield from ("--ranks-per-node", str(request.ranks_per_node))
         yield from request.script_options
         ours = layout.launcher != "srun" or request.script_options
-        if ours and request.program[0].startswith("--"):  # an option of Python's: `--` ends ours, where there are any
+        if ours and request.program[0].startswith(
+            "--"
+        ):  # an option for Python: `--` ends the options of the run script
             yield "--"
     yield from _without_python(request.program)

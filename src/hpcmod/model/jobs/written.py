@@ -1,4 +1,4 @@
-"""What a batch script that `hpcmod job` wrote says of its job, read from the text."""
+"""Facts about a job, read from a batch script that `hpcmod job` wrote."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _NAME = re.compile(r"^#SBATCH --job-name=(\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class WrittenJob:
-    """A job as its script has it; empty is what the script does not say."""
+    """A job as described by its script; a field is empty if the script does not mention it."""
 
     name: str
     module: str
     trees: tuple[str, ...]
-    """Directories of modulefiles that it uses, the first has priority."""
+    """Directories of modulefiles that it uses, highest priority first."""
     sha256: str
-    """Of the image it was written for."""
+    """sha256 of the image it was written for."""
 
 
 def read_written_job(script: str) -> WrittenJob:
-    """Read name, module and image of a job from its script."""
+    """Return the name, module and image of a job from its script."""
     commands = list(_module_commands(script))
     loads = [words[1] for words in commands if words[0] == "load" and len(words) > 1]
     uses = [words[1] for words in commands if words[0] == "use" and len(words) > 1]
@@ -32,13 +32,13 @@ def read_written_job(script: str) -> WrittenJob:
     return WrittenJob(
         name=name[1] if name else "",
         module=loads[0] if loads else "",
-        trees=tuple(reversed(uses)),  # the last one comes first on MODULEPATH
+        trees=tuple(reversed(uses)),  # the last `module use` comes first on MODULEPATH
         sha256=image[1] if image else "",
     )
 
 
 def _module_commands(script: str) -> Iterator[list[str]]:
-    """Yield the words of each line that begins with `module`, up to what a shell does next."""
+    """Yield the words of each line that begins with `module`, up to the next shell operator."""
     for line in script.splitlines():
         if line.startswith("module "):
             try:

@@ -1,1 +1,1 @@
-"""Shared libraries: what a file needs, and where the dynamic loader finds it."""
+"""Shared libraries: their dependencies, and where the dynamic loader finds them."""

@@ -1,7 +1,7 @@
-"""Read ELF files: what a program or a library needs of others, which versions of symbols, and what it offers itself.
+"""Read ELF files: libraries and symbol versions that a program or library needs, and those it defines.
 
 Only what the dynamic loader reads is read: program headers, the dynamic segment and the tables that it points to.
-Sections are not looked at, for a stripped file may have none. The format is that of the generic ABI (System V ABI,
+Section headers are ignored because a stripped file may have none. The format is that of the generic ABI (System V ABI,
 chapters 4 and 5) with the version tables of the Linux Standard Base, Core, 10.7.
 """
 
@@ -17,12 +17,12 @@ from hpcmod.errors import BadInputError
 MAGIC = b"\x7fELF"
 
 Read = Callable[[int, int], bytes]
-"""Gives the bytes at an offset, as many as asked for; fewer only at the file's end."""
+"""Returns the requested number of bytes at an offset; fewer only at the end of the file."""
 
 _PAGE = 4096
 _LARGEST_HEADERS = 1 << 16  # as the kernel's own limit
 _LARGEST_DYNAMIC = 1 << 20
-_LONGEST_NAME = 1 << 16  # a search path of a hundred directories is long; a damaged offset must not read a gigabyte
+_LONGEST_NAME = 1 << 16  # long enough for a search path; a damaged offset must not read a gigabyte
 _MOST_VERSIONS = 1 << 14  # libstdc++ defines about 60
 
 _MACHINES = {3: "386", 8: "mips", 20: "ppc", 22: "s390x", 40: "arm", 62: "amd64", 183: "arm64", 258: "loong64"}
@@ -36,27 +36,27 @@ _BASE, _WEAK = 1, 2  # flags of a version: the file itself; may be missing
 
 @dataclass(frozen=True)
 class ElfFile:
-    """What the dynamic loader knows of a file before it loads it."""
+    """ELF data that the dynamic loader uses before it loads the file."""
 
     machine: str
-    """GOARCH name: amd64, arm64, ...; empty for a machine that has none here."""
+    """GOARCH name: amd64, arm64, ...; empty for other machines."""
     bits: int
     """32 or 64."""
     soname: str = ""
-    """The name by which others need it."""
+    """DT_SONAME, the name under which others need it."""
     needed: tuple[str, ...] = ()
     """Names of the libraries it needs, in the order the loader looks for them."""
     rpath: tuple[str, ...] = ()
-    """Directories of DT_RPATH as written, `$ORIGIN` and all; the loader ignores them where there is a runpath."""
+    """Directories of DT_RPATH as written, including `$ORIGIN`; the loader ignores them if there is a runpath."""
     runpath: tuple[str, ...] = ()
     interpreter: str = ""
-    """Path of the dynamic loader that a program asks for; libraries have none, but for a few."""
+    """Path of the dynamic loader that a program requests; most libraries have none."""
     versions_needed: tuple[tuple[str, str], ...] = ()
-    """Name of a library and version of a symbol in it; weak ones, which the loader lets be missing, are left out."""
+    """Library names and needed symbol versions; weak ones, which may be missing, are left out."""
     versions_defined: tuple[str, ...] = ()
-    """Versions of its symbols, without the one that names the file itself; empty: the loader takes any version."""
+    """Its symbol versions, without the one that names the file itself; empty: the loader accepts any version."""
     has_dynamic: bool = False
-    """Whether there is anything for the loader to do: False for what is linked statically."""
+    """Whether the file is dynamically linked."""
 
 
 def parse_elf(read: Read, size: int) -> ElfFile | None:
@@ -65,7 +65,7 @@ def parse_elf(read: Read, size: int) -> ElfFile | None:
     Raises
     ------
     BadInputError
-        If it begins as an ELF file and is none: cut off, damaged or of an unknown class.
+        If it starts like an ELF file but is truncated, damaged or of an unknown class.
     """
     if size < len(MAGIC) or read(0, len(MAGIC)) != MAGIC:
         return None
@@ -99,7 +99,7 @@ def _parse(data: _Bytes) -> ElfFile:
 
 @dataclass(frozen=True)
 class _Form:
-    """How numbers are written."""
+    """Number format: byte order and word size."""
 
     bits: int
     order: str
@@ -115,19 +115,19 @@ class _Segment:
     offset: int
     address: int
     size: int
-    """Bytes in the file."""
+    """Size in the file, in bytes."""
 
 
 @dataclass
 class _Bytes:
-    """A file's bytes, a page at a time, each page read once."""
+    """A file's bytes, read page by page, each page once."""
 
     read: Read
     size: int
     pages: dict[int, bytes] = field(default_factory=dict)
 
     def take(self, offset: int, length: int) -> bytes:
-        """Return exactly these bytes."""
+        """Return exactly `length` bytes."""
         if offset < 0 or length < 0 or offset + length > self.size:
             raise BadInputError(f"the ELF file of {self.size} bytes ends before byte {offset + length}")
         first, last = offset // _PAGE, (offset + max(length, 1) - 1) // _PAGE
@@ -135,7 +135,7 @@ class _Bytes:
         return found[offset - first * _PAGE :][:length]
 
     def name(self, offset: int, end: int) -> str:
-        """Return the text that ends with a zero byte before `end`."""
+        """Return the string at `offset` that ends with a zero byte before `end`."""
         found = b""
         for at in range(offset, min(end, offset + _LONGEST_NAME, self.size), 256):
             found += self.take(at, min(256, end - at, self.size - at))
@@ -153,7 +153,7 @@ class _Bytes:
 
 
 def _segments(data: _Bytes, form: _Form) -> tuple[int, list[_Segment]]:
-    """Return the number of the machine, and the program headers."""
+    """Return the machine number and the program headers."""
     start, layout = 16, f"{form.order}HHI{form.word * 3}IHHH"
     _, machine, _, _, at, _, _, _, entry, count = struct.unpack(layout, data.take(start, struct.calcsize(layout)))
     shape = struct.Struct(form.order + ("IIQQQQQQ" if form.bits == 64 else "IIIIIIII"))
@@ -185,7 +185,7 @@ def _directories(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class _Tables:
-    """The dynamic segment and what it points to."""
+    """The dynamic segment and the tables it points to."""
 
     def __init__(self, data: _Bytes, form: _Form, loads: list[_Segment], dynamic: _Segment) -> None:
         self._data, self._form, self._loads = data, form, loads
@@ -196,11 +196,11 @@ class _Tables:
         return [value for name, value in self._entries if name == tag]
 
     def names(self, tag: int) -> tuple[str, ...]:
-        """Return the texts that the entries of a kind stand for."""
+        """Return the strings of all entries with a tag."""
         return tuple(self._name(value) for value in self.values(tag))
 
     def versions_needed(self) -> Iterator[tuple[str, str]]:
-        """Return library and version, in the order of the file."""
+        """Yield pairs of library and version, in file order."""
         for at, (_, count, name, first, _) in self._chain(_VERNEED, _VERNEED_COUNT, "HHIII"):
             library = self._name(name)
             for _, (_, flags, _, version, _) in self._links(at + first, count, "IHHII"):
@@ -208,7 +208,7 @@ class _Tables:
                     yield library, self._name(version)
 
     def versions_defined(self) -> Iterator[str]:
-        """Return the versions, in the order of the file."""
+        """Yield the versions, in file order."""
         for at, (_, flags, _, count, _, first, _) in self._chain(_VERDEF, _VERDEF_COUNT, "HHHHIII"):
             if not flags & _BASE:
                 yield from (self._name(name) for _, (name, _) in self._links(at + first, min(count, 1), "II"))
@@ -224,15 +224,15 @@ class _Tables:
             yield tag, value
 
     def _chain(self, start: int, count: int, layout: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Return the records of a table of versions, of which the dynamic segment tells where it is and how long."""
+        """Yield the records of a version table whose address and length are in the dynamic segment."""
         for address in self.values(start)[:1]:
             yield from self._links(self._offset(address), sum(self.values(count)[:1]), layout)
 
     def _links(self, at: int, count: int, layout: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Return records, each of which ends with the distance to the next: 0 in the last."""
+        """Yield records that each end with the distance to the next (0 in the last)."""
         record = struct.Struct(self._form.order + layout)
         for _ in range(count):
-            self._left -= 1  # over all tables: records may lie over each other, and each point to thousands
+            self._left -= 1  # over all tables: records may overlap, and each may point to thousands
             if self._left < 0:
                 raise BadInputError(f"an ELF file with more than {_MOST_VERSIONS} versions of symbols")
             fields = record.unpack(self._data.take(at, record.size))
@@ -243,7 +243,7 @@ class _Tables:
 
     @cached_property
     def _strings(self) -> tuple[int, int]:
-        """Place and end of the table of names."""
+        """Return the offset and end of the string table."""
         tables = self.values(_STRINGS)
         if not tables:
             raise BadInputError("an ELF file that has names and no table of names")
@@ -257,7 +257,7 @@ class _Tables:
         return self._data.name(start + offset, end)
 
     def _offset(self, address: int) -> int:
-        """Return the place in the file of what is loaded at an address."""
+        """Return the file offset for a loaded address."""
         for segment in self._loads:
             if segment.address <= address < segment.address + segment.size:
                 return segment.offset + address - segment.address

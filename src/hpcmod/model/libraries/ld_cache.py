@@ -1,6 +1,6 @@
-"""What ldconfig knows of a machine: its cache of libraries (/etc/ld.so.cache), which the dynamic loader searches.
+"""Read ldconfig's cache of libraries (/etc/ld.so.cache), which the dynamic loader searches.
 
-The file, as written since glibc 2.2, numbers in the machine's byte order (sysdeps/generic/dl-cache.h):
+File format since glibc 2.2, numbers in the machine's byte order (sysdeps/generic/dl-cache.h):
 
     ["ld.so-1.7.0" and 12 bytes an entry, for older loaders: skipped]
     "glibc-ld.so.cache1.1"  entries:4  bytes of texts:4  flags:1  3  extensions at:4  12
@@ -18,24 +18,24 @@ from hpcmod.errors import BadInputError
 
 _OLD, _NEW = b"ld.so-1.7.0", b"glibc-ld.so.cache1.1"
 _OLD_HEADER, _OLD_ENTRY, _HEADER, _ENTRY = 16, 12, 48, 24
-_EXTENSIONS, _LEVELS = 0xEAA42174, 1  # the magic of the extensions; the section that names levels of processors
+_EXTENSIONS, _LEVELS = 0xEAA42174, 1  # magic of the extensions; section with the names of processor levels
 _HAS_LEVEL = 1 << 62
 
 _ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def parse_ld_cache(data: bytes, levels: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
-    """Parse the cache: soname and path of each library, the one to be preferred of a name first.
+    """Return the soname and path of each library in the cache, the preferred one of a name first.
 
     Parameters
     ----------
     levels
-        Levels of the processor, as named below glibc-hwcaps, the best first; libraries for others are left out.
+        Processor levels, as named below glibc-hwcaps, best first; libraries for other levels are left out.
 
     Raises
     ------
     BadInputError
-        If it is not a cache, or cut off.
+        If it is not a cache, or truncated.
     """
     start = _start(data)
     try:
@@ -45,7 +45,7 @@ def parse_ld_cache(data: bytes, levels: Sequence[str] = ()) -> tuple[tuple[str, 
 
 
 def _start(data: bytes) -> int:
-    """Return the place where the newer form begins."""
+    """Return the offset at which the newer format begins."""
     start = 0
     if data.startswith(_OLD) and len(data) >= _OLD_HEADER:
         (count,) = struct.unpack_from(f"{_ORDER}I", data, _OLD_HEADER - 4)
@@ -69,7 +69,7 @@ def _entries(data: bytes, levels: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _levels(data: bytes, at: int) -> list[str]:
-    """Read the names of the levels that entries have by number."""
+    """Return the names of the processor levels that entries refer to by number."""
     magic, count = struct.unpack_from(f"{_ORDER}II", data, at)
     for number in range(count if magic == _EXTENSIONS else 0):
         tag, _, place, size = struct.unpack_from(f"{_ORDER}IIII", data, at + 8 + number * 16)

@@ -1,7 +1,7 @@
-"""The dynamic loader's rules: which file each needed library is, decided over any set of files without running one.
+"""The dynamic loader's rules: the file for each needed library, decided for any set of files without running one.
 
 The rules are glibc's, from ld.so(8), and from what `ldd` shows where the manual is silent. A name with a slash is a
-path. What is loaded already is not searched for. Then come DT_RPATH of the file and of those that asked for it, unless
+path. A library that is already loaded is not searched for. Then come DT_RPATH of the file and its requesters, unless
 the file has a DT_RUNPATH; LD_LIBRARY_PATH; DT_RUNPATH; the cache; the default directories.
 """
 
@@ -33,66 +33,66 @@ GLIBC = frozenset(
         *("SegFault.so", *(f"nss_{service}.so.2" for service in ("compat", "db", "dns", "files", "hesiod"))),
     )
 )
-"""Names of glibc's own libraries (packages libc6 of Debian 11 and 12): they fit each other and one loader only."""
+"""Names of glibc's own libraries (package libc6 of Debian 11 and 12): they only work together, with one loader."""
 
 _LOADER = re.compile(r"ld(-linux.*|64)\.so\.\d")
 
 
 class Files(Protocol):
-    """What the loader sees of a file system."""
+    """File system as seen by the loader."""
 
     def elf(self, path: str) -> ElfFile | None:
-        """Return what an ELF file says, its links followed; None if there is no such file, or it is none."""
+        """Return the data of an ELF file, following links; None if it does not exist or is not ELF."""
 
     def real(self, path: str) -> str:
-        """Return a path with all links followed."""
+        """Return a path with all links resolved."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Where the loader of one machine looks, besides what the files say themselves."""
+    """Where one machine's loader searches, besides the paths in the files."""
 
     library_path: tuple[str, ...] = ()
-    """LD_LIBRARY_PATH; may hold $ORIGIN and its like."""
+    """LD_LIBRARY_PATH; may contain $ORIGIN, $LIB and $PLATFORM."""
     cache: tuple[tuple[str, str], ...] = ()
-    """/etc/ld.so.cache: soname and path, the preferred of a name first."""
+    """/etc/ld.so.cache: soname and path, the preferred one of a name first."""
     defaults: tuple[str, ...] = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
     hwcaps: tuple[str, ...] = ()
-    """Subdirectories of glibc-hwcaps that this processor may use, the best first; empty: what runs on any."""
+    """Subdirectories of glibc-hwcaps that this processor may use, best first; empty: only generic libraries."""
     lib: str = "lib64"
-    """What $LIB stands for."""
+    """Value of $LIB."""
     platform: str = "x86_64"
-    """What $PLATFORM stands for."""
+    """Value of $PLATFORM."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """One file that is loaded."""
+    """One loaded file."""
 
     name: str
-    """As it was asked for."""
+    """Name under which it was requested."""
     path: str
-    """Where the loader finds it, links not followed."""
+    """Path where the loader finds it, links not resolved."""
     real: str
     elf: ElfFile = field(compare=False)
     wanted_by: str = ""
-    """Path of the file that asked for it first; empty: it was named."""
+    """Path of the file that first requested it; empty: it was a root."""
     names: tuple[str, ...] = ()
-    """All by which it is known once it is loaded: those it was asked for by, its soname among them."""
+    """All names by which it is known once loaded: its soname, and those it was requested under."""
 
 
 @dataclass(frozen=True)
 class Closure:
-    """All that loading some files brings with it."""
+    """Everything that gets loaded with some files."""
 
     libraries: tuple[Library, ...]
-    """In the order of loading, the named ones first."""
+    """In loading order, roots first."""
     missing: tuple[tuple[str, str], ...]
-    """Name of a library that is found nowhere, and the file that needs it."""
+    """Libraries that are not found: name, and the file that needs it."""
 
     @property
     def own(self) -> tuple[Library, ...]:
-        """All but glibc's."""
+        """Return all libraries except glibc's."""
         return tuple(one for one in self.libraries if not is_glibc(one))
 
 
@@ -103,11 +103,11 @@ def is_glibc(library: Library) -> bool:
 
 
 def find_closure(roots: Iterable[str], files: Files, search: Search) -> Closure:
-    """Find what the loader loads with files of these paths, breadth first, as one process would.
+    """Find everything that the loader loads with these files, breadth first, as in one process.
 
     Notes
     -----
-    What a program opens by itself later (dlopen) no file says; such files have to be among the roots.
+    Libraries that a program opens later with dlopen are not recorded in any file; add them to the roots.
     """
     walk = _Walk(files, search)
     for root in roots:
@@ -117,21 +117,21 @@ def find_closure(roots: Iterable[str], files: Files, search: Search) -> Closure:
 
 
 def find_library(name: str, files: Files, search: Search) -> str:
-    """Find the file that dlopen(name) of a program without search paths of its own opens; empty if there is none."""
+    """Return the file that dlopen(name) opens in a program without its own search paths; empty if there is none."""
     found = _Walk(files, search).find(name, None)
     return found.path if found else ""
 
 
 def is_executable_name(elf: ElfFile) -> bool:
-    """Return whether a file is one to run, rather than a library."""
-    return bool(elf.interpreter) and not elf.soname  # libc.so.6 can be run as well, and is a library
+    """Return whether a file is a program rather than a library."""
+    return bool(elf.interpreter) and not elf.soname  # libc.so.6 can be run too, but is a library
 
 
 @dataclass(frozen=True)
 class _Loaded:
     library: Library
     origin: str
-    """What $ORIGIN stands for."""
+    """Value of $ORIGIN."""
     by: _Loaded | None
 
 
@@ -151,7 +151,7 @@ class _Walk:
         if elf is None:
             self.missing.append((path, ""))
             return
-        # The kernel tells a program its real place; a library has the path by which it was opened.
+        # The kernel tells a program its real path; a library keeps the path by which it was opened.
         place = self.files.real(path) if is_executable_name(elf) else path
         self._machine = self._machine or (elf.machine, elf.bits)
         self._add(Library(path, place, self.files.real(path), elf), None)
@@ -187,7 +187,7 @@ class _Walk:
                 self._by_name.setdefault(name, one)
 
     def find(self, name: str, by: _Loaded | None) -> Library | None:
-        """Find the file for a name that another file needs."""
+        """Return the file for a name that another file needs; None if there is none."""
         wanted_by = by.library.path if by else ""
         for path in self._candidates(name, by):
             elf = self.files.elf(path)
@@ -209,7 +209,7 @@ class _Walk:
         yield from self._below(self.search.defaults, name)
 
     def _rpath(self, by: _Loaded | None, main: _Loaded | None) -> Iterator[str]:
-        """Return the directories of DT_RPATH: of the file, of who asked for it, and so on, and of the program."""
+        """Yield the directories of DT_RPATH: of the file, of its chain of requesters, and of the program."""
         chain: list[_Loaded] = []
         while by is not None:
             chain.append(by)
@@ -221,7 +221,7 @@ class _Walk:
                 yield from self._expanded(one.library.elf.rpath, one)
 
     def _expanded(self, directories: Iterable[str], owner: _Loaded | None) -> Iterator[str]:
-        """Put in what $ORIGIN, $LIB and $PLATFORM stand for; without an owner $ORIGIN has no meaning."""
+        """Substitute $ORIGIN, $LIB and $PLATFORM; without an owner, $ORIGIN has no meaning."""
         meaning = {"LIB": self.search.lib, "PLATFORM": self.search.platform, "ORIGIN": owner.origin if owner else ""}
         for directory in directories:
             if owner is None and "ORIGIN" in directory:

@@ -1,4 +1,4 @@
-"""Network libraries captured from a host: what is to be copied, under which names, and the record of it."""
+"""Network libraries captured from a host: the files to copy, their names, and the record."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from hpcmod.model.strict_json import JsonObject, load_json
 RECORD = "record.json"
 RECORD_VERSION = 1
 _LARGEST_RECORD = 16 << 20  # bytes
-_MOST = 10_000  # libraries, or versions that one needs
+_MOST = 10_000  # libraries, or needed versions per library
 
 ON_HOST = ".on-host"
-"""A link in a captured directory to the library it was made for, at its place on the host.
+"""Name of the link in a captured directory to the original library on the host.
 
-On a node with another release of it the link leads nowhere, so modules and run scripts take another directory there.
+On a node with another release of that library the link is broken, so modules and run scripts use another directory.
 """
 
-_SAME_AS = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36"}  # which defines it first: commit 57292f57 of April 2022
+_SAME_AS = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36"}  # the release that introduced it: commit 57292f57 of April 2022
 
 DEFAULT_LIBRARIES = ("libfabric.so.1",)
-"""What is captured where neither the user nor the site says."""
+"""Libraries to capture if neither the user nor the site names any."""
 
 
 @dataclass(frozen=True)
 class Root:
-    """A library, or a program, that was asked for."""
+    """A requested library or program."""
 
     asked: str
-    """As the user or the profile names it: a path, a pattern, or a name that the loader finds."""
+    """As named by the user or the profile: a path, a pattern, or a name that the loader finds."""
     path: str
 
 
@@ -45,66 +45,66 @@ class CapturedLibrary:
     """One library of a captured directory."""
 
     file: str
-    """Its name in the directory."""
+    """Its file name in the directory."""
     links: tuple[str, ...]
-    """Other names of it in there."""
+    """Other names for it in the directory."""
     source: str
-    """Path on the host, links followed."""
+    """Path on the host, links resolved."""
     wanted_by: str
-    """Path of the file that needs it; empty: it was asked for."""
+    """Path of the file that needs it; empty: it was requested."""
     soname: str = ""
-    """The name by which others need it; empty if it has none."""
+    """The name under which others need it; empty if it has none."""
     needs: tuple[tuple[str, str], ...] = ()
-    """Name of a library, and the newest version of its symbols that is needed of a kind, e.g. libc.so.6, GLIBC_2.34."""
+    """For each kind of symbol version, library name and newest needed version, e.g. libc.so.6, GLIBC_2.34."""
     defines: tuple[str, ...] = ()
-    """The newest version of its own symbols of each kind, e.g. FABRIC_1.7."""
+    """For each kind, the newest of its own symbol versions, e.g. FABRIC_1.7."""
     size: int = 0
     """Bytes."""
     sha256: str = ""
     build_id: str = ""
-    """Hexadecimal, as the linker wrote it; empty if it wrote none."""
+    """Build ID from the linker in hexadecimal; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class Capture:
-    """Everything that one captured directory holds."""
+    """The contents of one captured directory."""
 
     roots: tuple[Root, ...]
     libraries: tuple[CapturedLibrary, ...]
     left_out: tuple[str, ...]
-    """Names of libraries that the container has to have: glibc's, and those left out by choice."""
+    """Names of libraries that the container must provide: glibc's, and those left out on request."""
     missing: tuple[tuple[str, str], ...]
-    """Name of a library that is not found, and the file that needs it."""
+    """Libraries that are not found: name, and the file that needs it."""
     warnings: tuple[str, ...]
     library_path: tuple[str, ...] = ()
-    """LD_LIBRARY_PATH that was searched."""
+    """The LD_LIBRARY_PATH that was searched."""
     leave_out: tuple[str, ...] = ()
-    """Names and patterns of the libraries that were left out by choice."""
+    """Names and patterns of libraries left out on request."""
     host: tuple[tuple[str, str], ...] = ()
-    """What the host was: os, kernel, machine."""
+    """Description of the host: os, kernel, machine."""
 
     @property
     def glibc_needed(self) -> str:
-        """The glibc that a container must have at least, e.g. 2.34; empty if that is not known."""
+        """Return the oldest glibc release that works, e.g. 2.34; empty if not known."""
         versions = (version for one in self.libraries for _, version in one.needs)
         found = (re.fullmatch(r"GLIBC_(\d[\d.]*)", _SAME_AS.get(version, version)) for version in versions)
         return max((one[1] for one in found if one), key=version_key, default="")
 
 
 def original(capture: Capture) -> str:
-    """Return the path on the host of the library that tells nodes apart: libfabric, else the first one asked for."""
+    """Return the host path of the library that identifies the release: libfabric, else the first one requested."""
     asked = [one for one in capture.libraries if not one.wanted_by] or capture.libraries
     fabric = (one for one in capture.libraries if one.soname.startswith("libfabric.so"))
     return next(fabric, asked[0]).source
 
 
 def make_capture(roots: Sequence[Root], closure: Closure, *, leave_out: Sequence[str] = ()) -> Capture:
-    """Decide what is copied of a closure: all but glibc's own libraries, and programs that were only asked for.
+    """Choose what to copy from a closure: everything except glibc's libraries and programs that were only roots.
 
     Raises
     ------
     BadInputError
-        If two of the libraries that were asked for have one name, or none is left to copy.
+        If two requested libraries have the same name, or nothing is left to copy.
     """
     names = {RECORD: RECORD, ON_HOST: ON_HOST}
     stays = {one.real for one in closure.libraries if is_glibc(one) or _is_one_of(one, leave_out)}
@@ -130,10 +130,10 @@ def _is_one_of(library: Library, patterns: Sequence[str]) -> bool:
 
 
 def _make_library(library: Library, names: dict[str, str]) -> CapturedLibrary:
-    """Name a library, and note in `names` what is taken: name and source."""
+    """Choose a library's file name, and record it in `names` with its source."""
     soname, asked = _file_name(library.elf.soname), posixpath.basename(library.name)
     wanted = dict.fromkeys([posixpath.basename(library.real), soname, *map(_file_name, library.names)])
-    if not library.wanted_by:  # what opens a library by name, as entry scripts and plugins do, asks for the bare one
+    if not library.wanted_by:  # entry scripts and plugins open a library by its bare name
         wanted[re.sub(r"(\.so)\..*", r"\1", asked)] = None
     same = names.get(soname or asked, library.real)
     if same != library.real:
@@ -151,13 +151,13 @@ def _make_library(library: Library, names: dict[str, str]) -> CapturedLibrary:
 
 
 def _file_name(name: str) -> str:
-    """Return the last part of a name, which may be a path; empty if no file can be called so."""
+    """Return the last part of a name, which may be a path; empty if it is not a valid file name."""
     last = posixpath.basename(name)
     return "" if last in (".", "..") else last
 
 
 def _newest(versions: Iterable[str]) -> tuple[str, ...]:
-    """Keep the newest of each kind: GLIBC_2.34 of GLIBC_2.2.5, GLIBC_2.34 and so on."""
+    """Return the newest of each kind: GLIBC_2.34 of GLIBC_2.2.5, GLIBC_2.34 and so on."""
     newest: dict[str, str] = {}
     for version in versions:
         kind = re.split(r"_?\d", version, maxsplit=1)[0]
@@ -173,7 +173,7 @@ def _newest_needs(needs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ..
 
 
 def _warnings(library: Library) -> Iterable[str]:
-    """Yield what in a library keeps the loader from looking for the others where they are going to be."""
+    """Yield warnings about library settings that keep the loader from finding its captured dependencies."""
     for name in library.elf.needed:
         if "/" in name:
             yield f"{library.real} needs {name} by its path, which no container has"
@@ -184,7 +184,7 @@ def _warnings(library: Library) -> Iterable[str]:
 
 
 def netstack_values(capture: Capture) -> dict[str, Any]:
-    """Make the values of a record, for JSON."""
+    """Return the values of a record, for JSON."""
     libraries = [
         {**asdict(one), "needs": [{"library": name, "version": version} for name, version in one.needs]}
         for one in capture.libraries
@@ -195,7 +195,7 @@ def netstack_values(capture: Capture) -> dict[str, Any]:
 
 
 def render_record(capture: Capture, *, version: str, time: str) -> str:
-    """Render the record, a JSON object."""
+    """Render the record as a JSON object."""
     values = {"record": RECORD_VERSION, "hpcmod": version, "time": time, **netstack_values(capture)}
     return json.dumps(values, indent=1) + "\n"
 
@@ -206,7 +206,7 @@ def parse_netstack(text: bytes, where: str) -> Capture:
     Raises
     ------
     BadInputError
-        If it is none, or of a later release of hpcmod.
+        If it is not a record, or was written by a later release of hpcmod.
     """
     record = JsonObject(load_json(text, where, limit=_LARGEST_RECORD), where)
     if record.number("record") != RECORD_VERSION:

@@ -1,1 +1,1 @@
-"""From the text of a site profile to a Site, all its faults told together."""
+"""Site profiles: from text to a Site, reporting all errors together."""

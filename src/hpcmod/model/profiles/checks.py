@@ -1,4 +1,4 @@
-"""Checks of single values in a site profile: each takes what TOML gives, and returns what a Site holds."""
+"""Checks of single values in a site profile: each takes a TOML value and returns the value for a Site."""
 
 from __future__ import annotations
 
@@ -18,76 +18,76 @@ Check = Callable[[Any], Any]
 
 
 def check_text(value: Any) -> str:
-    """Take a text of one line that is not empty."""
+    """Validate a non-empty string of one line."""
     if not isinstance(value, str) or not value:
         raise ValueError("must be a text that is not empty")
     return check_plain(value, "the text")
 
 
 def text_or_nothing(value: Any) -> str:
-    """Take a text of one line that may be empty."""
+    """Validate a string of one line, which may be empty."""
     return "" if value == "" else check_text(value)
 
 
 def slurm_release(value: Any) -> str:
-    """Take a release of Slurm: year and month."""
+    """Validate a release of Slurm: year and month."""
     if not re.fullmatch(r"\d\d\.\d\d", check_text(value)):
         raise ValueError(f"must be a release such as 24.11, found {value!r}")
     return check_text(value)
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """Take a list of texts."""
+    """Validate a list of strings."""
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise ValueError("must be a list of texts")
     return tuple(check_text(item) for item in value)
 
 
 def option(value: Any) -> str:
-    """Take an option of a command."""
+    """Validate a command-line option."""
     if not check_text(value).startswith("-"):
         raise ValueError(f"must be an option, which begins with -, found {value!r}")
     return str(value)
 
 
 def options(value: Any) -> tuple[str, ...]:
-    """Take a list of options."""
+    """Validate a list of options."""
     return tuple(option(item) for item in texts(value))
 
 
 def path(value: Any) -> str:
-    """Take an absolute path."""
+    """Validate an absolute path."""
     if not check_text(value).startswith("/"):
         raise ValueError(f"must be an absolute path, found {value!r}")
     return str(value)
 
 
 def paths(value: Any) -> tuple[str, ...]:
-    """Take a list of absolute paths."""
+    """Validate a list of absolute paths."""
     return tuple(path(item) for item in texts(value))
 
 
 def place(value: Any) -> str:
-    """Take an absolute path that may begin with a variable, as $HOME/x does."""
+    """Validate an absolute path that may begin with a variable, such as $HOME/x."""
     if not re.match(r"/|\$\{?[A-Za-z_]", check_text(value)):
         raise ValueError(f"must be an absolute path or begin with a variable, found {value!r}")
     return str(value)
 
 
 def places(value: Any) -> tuple[str, ...]:
-    """Take a list of such paths."""
+    """Validate a list of absolute paths that may begin with a variable."""
     return tuple(place(item) for item in texts(value))
 
 
 def count(value: Any) -> int:
-    """Take a whole number, 0 or more."""
+    """Validate a non-negative integer."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"must be a whole number, found {value!r}")
     return value
 
 
 def cores(value: Any) -> tuple[int, ...]:
-    """Take numbers of cores as Linux writes them: `0-6` or `0,8,16-17`."""
+    """Validate core numbers in Linux notation: `0-6` or `0,8,16-17`."""
     found: list[int] = []
     for part in check_text(value).split(","):
         ends = re.fullmatch(r" *(\d{1,5})(?:-(\d{1,5}))? *", part)
@@ -98,12 +98,12 @@ def cores(value: Any) -> tuple[int, ...]:
 
 
 def cores_by_gpu(value: Any) -> tuple[tuple[int, ...], ...]:
-    """Take a list with the cores of each GPU."""
+    """Validate a list with the cores of each GPU."""
     return tuple(cores(item) for item in texts(value))
 
 
 def one_of(*words: str) -> Check:
-    """Make the check of a word that must be one of these."""
+    """Return a check for one of these words."""
 
     def check(value: Any) -> str:
         if value not in words:
@@ -114,7 +114,7 @@ def one_of(*words: str) -> Check:
 
 
 def some_of(*words: str) -> Check:
-    """Make the check of a list of such words."""
+    """Return a check for a list of these words."""
 
     def check(value: Any) -> tuple[str, ...]:
         return tuple(one_of(*words)(item) for item in texts(value))
@@ -123,7 +123,7 @@ def some_of(*words: str) -> Check:
 
 
 def variable_names(value: Any) -> tuple[str, ...]:
-    """Take a list of names of environment variables."""
+    """Validate a list of names of environment variables."""
     for name in texts(value):
         _check_variable_name(name)
     return texts(value)
@@ -135,7 +135,7 @@ def _check_variable_name(name: str) -> None:
 
 
 def binds(*, required: bool) -> Check:
-    """Make the check of a list of bind paths; a list among them holds alternatives."""
+    """Return a check for a list of bind paths; a nested list contains alternatives."""
 
     def check(value: Any) -> Binds:
         if not isinstance(value, list):
@@ -147,7 +147,7 @@ def binds(*, required: bool) -> Check:
 
 
 def library_directories(value: Any) -> tuple[Bind, ...]:
-    """Take a list of directories with libraries, or patterns of them, which are to be bound to one place."""
+    """Validate a list of library directories, or glob patterns, to be bound to one path."""
     for item in paths(value):
         if re.search(r"[:,]", item):
             raise ValueError(f"must be paths without colons and commas, found {item!r}")
@@ -155,7 +155,7 @@ def library_directories(value: Any) -> tuple[Bind, ...]:
 
 
 def library_places(value: Any) -> tuple[str, ...]:
-    """Take a list of directories of the container; their names become a part of what a shell in there evaluates."""
+    """Validate a list of container directories; their names become part of a string that a shell there evaluates."""
     for item in paths(value):
         if not re.fullmatch(r"[A-Za-z0-9/._+-]+", item):
             raise ValueError(f"must be paths of letters, digits and /._+-, found {item!r}")
@@ -169,7 +169,7 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def variables(value: Any) -> tuple[tuple[str, str], ...]:
-    """Take a table of environment variables."""
+    """Validate a table of environment variables."""
     for name, item in _table(value).items():
         _check_variable_name(name)
         with _naming(name):
@@ -179,7 +179,7 @@ def variables(value: Any) -> tuple[tuple[str, str], ...]:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Put the name of a variable in front of what is wrong with its value."""
+    """Add the name of a variable to the error about its value."""
     try:
         yield
     except ValueError as err:
@@ -187,7 +187,7 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def tunables(value: Any) -> tuple[tuple[str, tuple[Tunable, ...]], ...]:
-    """Take a table of environment variables: a text, a table with a condition, a list of these, or false for none."""
+    """Validate a table of variables: a string, a table with a condition, a list of these, or false to unset."""
     found = []
     for name, item in _table(value).items():
         _check_variable_name(name)
@@ -197,12 +197,12 @@ def tunables(value: Any) -> tuple[tuple[str, tuple[Tunable, ...]], ...]:
 
 
 def _cases(name: str, item: Any) -> tuple[Tunable, ...]:
-    """Take the cases of one variable, of which the first that holds counts."""
+    """Validate the cases of one variable, of which the first that holds is used."""
     if item is False:
         return ()
     cases = tuple(_tunable(name, one) for one in (item if isinstance(item, list) else [item]))
     by_nodes = {one.condition.multi_node or one.condition.single_node for one in cases}
-    if not cases or len(by_nodes) > 1:  # a module sets what does not depend on the nodes, before any run can choose
+    if not cases or len(by_nodes) > 1:  # at load, modules set cases without a node condition
         raise ValueError("either every case of a list says multi-node or single-node, or none does")
     return cases
 
@@ -217,7 +217,7 @@ def _tunable(name: str, item: Any) -> Tunable:
 
 
 def reasons(value: Any) -> tuple[tuple[str, str], ...]:
-    """Take a table of launchers, each with the reason why it is refused."""
+    """Validate a table of launchers, each with the reason why it is refused."""
     for name, reason in _table(value).items():
         one_of(*LAUNCHERS)(name)
         with _naming(name):
@@ -226,7 +226,7 @@ def reasons(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
-    """Take a table of numbers of nodes, each with GB/s, or with GB/s and the bytes of a message."""
+    """Validate a table of node counts, each with GB/s, or with GB/s and the message size in bytes."""
     found = []
     for nodes, item in _table(value).items():
         rate, size = (item.get("busbw"), item.get("bytes")) if isinstance(item, dict) else (item, 0)
@@ -242,14 +242,14 @@ def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
 
 
 def compression(value: Any) -> str:
-    """Take the name of a compressor, and its level behind a colon."""
+    """Validate the name of a compressor, optionally followed by a colon and a level."""
     if not re.fullmatch(r"(zstd|gzip|lz4|none)(:\d{1,2})?", check_text(value)):
         raise ValueError(f"must be zstd, gzip, lz4 or none, and a level behind a colon, found {value!r}")
     return str(value)
 
 
 def rules(value: Any) -> tuple[TrustRule, ...]:
-    """Take a list of tables, each a rule of trust."""
+    """Validate a list of tables, each a trust rule."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ValueError("must be a list of tables")
     return parse_rules(value)

@@ -1,4 +1,4 @@
-"""A site profile: TOML text parsed and checked as a whole, and several of them made into one site."""
+"""Site profiles: parse and validate TOML files, and merge several into one site."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from hpcmod.model.toml import load_toml
 from hpcmod.model.trust import TrustPolicy
 
 BUILT_IN = "built-in"
-"""Origin of a value that no profile sets."""
+"""Origin of a value that is not set in any profile."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One TOML file, validated: a name and the values it sets, by dotted key."""
+    """One validated TOML file: a name and the values it sets, by dotted key."""
 
     name: str
     source: str
-    """The file the values come from, for messages."""
+    """The file with the values, for messages."""
     extends: str
-    """Name of the profile it adds to; empty if none."""
+    """Name of the profile it extends; empty if none."""
     values: Mapping[str, Any]
     origins: Mapping[str, str]
-    """By dotted key, the place where it is set: file and line, e.g. lumi.toml:27."""
+    """For each dotted key, where it is set: file and line, e.g. lumi.toml:27."""
     written: Mapping[str, Any] = field(default_factory=dict)
-    """By dotted key, the value as TOML has it."""
+    """For each dotted key, the TOML value."""
 
 
 def parse_profile(text: str, source: str) -> Profile:
-    """Parse one profile and check all of it.
+    """Parse and validate one profile.
 
     Raises
     ------
     BadInputError
-        With every fault of the file, each with its key and, for an unknown key, the nearest valid one.
+        Lists every error in the file with its key and, for an unknown key, the nearest valid one.
     """
     tree = load_toml(text, f"site profile {source}")
     values: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def parse_profile(text: str, source: str) -> Profile:
 
 
 def pattern_of(key: str) -> str:
-    """Return the key of the schema that a dotted key is one of, e.g. nodes.*.cores; empty if there is none."""
+    """Return the schema key that a dotted key matches, e.g. nodes.*.cores; empty if there is none."""
     if key in SCHEMA:
         return key
     table, *names = key.split(".")
@@ -95,7 +95,7 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
-    """Put the checked value into values; return the faults."""
+    """Store the checked value in `values`; return the errors."""
     pattern = pattern_of(key)
     if not pattern:
         name = key.split(".")[1] if "." in key else "NAME"
@@ -113,7 +113,7 @@ def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
 
 
 def _check_whole(tree: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with values that are right each by itself."""
+    """Yield errors that involve more than one value."""
     if "name" not in tree:
         yield "name: is missing"
     for name, node in _named(values, "nodes").items():
@@ -131,7 +131,7 @@ def _check_whole(tree: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator
 
 
 class _Lines:
-    """The lines of a profile by what they set; TOML's own parser does not tell."""
+    """The lines of a profile that set each key, which the TOML parser does not report."""
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
@@ -148,7 +148,7 @@ class _Lines:
                 self._numbers.setdefault(f"{table}.{name[1]}".lstrip(".").translate(_NO_QUOTES), number)
 
     def origin(self, key: str, word: str = "") -> str:
-        """Say where a key is set, or a text within its value: source and line; empty if it is not found."""
+        """Return where a key, or a string within its value, is set: source and line; empty if not found."""
         first = self._numbers.get(key)
         if not first:
             return ""
@@ -162,19 +162,19 @@ _NO_QUOTES = str.maketrans("", "", "\"'")
 
 
 def _with_origins(groups: Binds, key: str, lines: _Lines, *, word: Callable[[Bind], str] = str) -> Binds:
-    """Note where each bind path stands, of which `word` gives the text that is there."""
+    """Add to each bind path where it is set; `word` returns the text to search for."""
     return tuple(
         tuple(replace(bind, origin=lines.origin(key, word(bind)) or lines.source) for bind in group) for group in groups
     )
 
 
 def make_site(profiles: Sequence[Profile]) -> Site:
-    """Make a site from profiles, the most general first; a later one's values replace, its tables add.
+    """Merge profiles into a site, the most general first; later values replace earlier ones, tables are merged.
 
     Raises
     ------
     BadInputError
-        If the default node type is none of them: one may be in the profile that is extended.
+        If the default node type is not defined; it may be defined in the extended profile.
     """
     merged = merge_profiles(profiles)
     usual, known = merged.get("nodes.default"), list(_named(merged, "nodes"))
@@ -204,7 +204,7 @@ def make_site(profiles: Sequence[Profile]) -> Site:
 
 
 def merge_profiles(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Merge the values of profiles by dotted key, the most general first; what one is detected by is its own alone."""
+    """Merge the values of profiles by dotted key, the most general first; detection keys are not inherited."""
     merged: dict[str, Any] = {}
     for profile in profiles:
         for key, value in profile.values.items():
@@ -216,7 +216,7 @@ def merge_profiles(profiles: Sequence[Profile]) -> dict[str, Any]:
 
 
 def merge_written(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Merge profiles as `merge_profiles` does, into the nested values of one TOML file that extends no other."""
+    """Merge profiles like `merge_profiles`, into the nested values of a single TOML file without `extends`."""
     merged: dict[str, Any] = {}
     for profile in profiles:
         for key, value in profile.written.items():
@@ -239,7 +239,7 @@ def _below(merged: Mapping[str, Any], table: str) -> dict[str, Any]:
 
 
 def _named(merged: Mapping[str, Any], table: str) -> dict[str, dict[str, Any]]:
-    """Values of the sub-tables of a table, by name."""
+    """Return the values of a table's sub-tables, by name."""
     named: dict[str, dict[str, Any]] = {}
     for key, value in _below(merged, table).items():
         name, dot, field = key.partition(".")

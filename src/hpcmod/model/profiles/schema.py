@@ -1,4 +1,4 @@
-"""The one schema of site profiles: every key, how it is checked, and what it means."""
+"""The schema of site profiles: every key, how it is checked, and what it means."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Key:
 
     check: check.Check
     form: str
-    """What may stand there, for the reference page."""
+    """Type of the value, for the reference page."""
     meaning: str
     field: str = ""
-    """Field of Site that takes the value as it is; empty where more is to be done."""
+    """Field of Site that takes the checked value unchanged; empty if it needs further processing."""
 
 
 SCHEMA: Mapping[str, Key] = {
@@ -270,7 +270,7 @@ SCHEMA: Mapping[str, Key] = {
         "messages; `NAME` is the collective, e.g. `all_reduce`",
     ),
 }
-"""Every key a profile may have; `*` stands for a name of the profile's choice."""
+"""Every key a profile may have; `*` is a name chosen by the profile."""
 
 TABLES_THAT_ADD = ("environment", "proxies", "detect.variables", "launcher.refused", "launcher.discouraged")
-"""Their entries add to those of the extended profile; every other value replaces."""
+"""Tables that are merged with those of the extended profile; every other value replaces."""

@@ -1,1 +1,1 @@
-"""From a recipe and what the user asks for to all that goes into an image."""
+"""Image recipes: from a recipe and the user's options to a build plan."""

@@ -1,4 +1,4 @@
-"""All that will go into an image that is built, decided: steps, downloads, labels and a fingerprint."""
+"""The plan of an image build: steps, downloads, labels and a fingerprint."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import json
 from dataclasses import asdict, dataclass, replace
 
 BUILD_ROOT = "/opt/hpcmod/build"
-"""Directory of the image with the components' scripts, and while it is built with what they take their sources from."""
+"""Directory in the image with the components' scripts and, during the build, their sources."""
 
 
 @dataclass(frozen=True)
 class BuildStep:
-    """One component, run with bash: the same text for a Dockerfile and for a definition file."""
+    """One component, run with bash: the same commands in a Dockerfile and in a definition file."""
 
     component: str
     script: str
     environment: tuple[tuple[str, str], ...]
-    """What the script is told, by variable; values hold no quotes, no `$` and no control characters."""
+    """Variables of the script; values contain no quotes, no `$` and no control characters."""
 
 
 @dataclass(frozen=True)
 class Download:
-    """A file that a component is made from: fetched before the build, or taken from the offline sources."""
+    """A source file of a component: fetched before the build, or taken from the offline sources."""
 
     name: str
     version: str
     url: str
     sha256: str
-    """64 hexadecimal digits; empty where the lock file does not know it yet."""
+    """64 hexadecimal digits; empty if not yet in the lock file."""
 
     @property
     def file_name(self) -> str:
-        """Name of the file in the build context, and in a directory of offline sources."""
+        """Return the file's name in the build context, and in a directory of offline sources."""
         suffix = next((end for end in _SUFFIXES if self.url.endswith(end)), "")
         return f"{self.name}-{self.version}{suffix}".replace("/", "-")
 
@@ -42,54 +42,54 @@ _SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".zip", ".whl")
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """What an image is built from."""
+    """Everything an image is built from."""
 
     recipe: str
-    """Name of the recipe; of a user's own Dockerfile the name of its directory."""
+    """Name of the recipe, or of the directory of a user's own Dockerfile."""
     base: str
-    """Reference of the base image, as `hpcmod fetch` takes it; empty for a user's own Dockerfile."""
+    """Reference of the base image, in the syntax of `hpcmod fetch`; empty for a user's own Dockerfile."""
     architecture: str
-    """In Go's names: amd64, arm64."""
+    """GOARCH name: amd64, arm64."""
     steps: tuple[BuildStep, ...]
     options: tuple[tuple[str, str], ...]
-    """What was chosen, defaults too: mpi, ofi, with, and each KEY of --set."""
+    """The chosen options, including defaults: mpi, ofi, with, and each KEY of --set."""
     labels: tuple[tuple[str, str], ...]
-    """Of the image; `org.hpcmod.fingerprint` is among them."""
+    """Labels of the image, including `org.hpcmod.fingerprint`."""
     environment: tuple[tuple[str, str], ...]
-    """Baked into the image: values as they are."""
+    """Set in the image, unchanged."""
     search_paths: tuple[tuple[str, str], ...]
-    """Baked into the image: by variable (PATH, LD_LIBRARY_PATH) the directories, with colons, that come first."""
+    """Set in the image: for each variable (PATH, LD_LIBRARY_PATH) the directories to prepend, separated by colons."""
     inputs: tuple[tuple[str, str], ...]
-    """Path on this machine, and path in the build context: files, or directories with all that is below them."""
+    """Local path and path in the build context: files, or directories with everything below them."""
     sources: tuple[Download, ...]
     lock: str
-    """Lines of the lock file that concern this build; the file `hpcmod/lock` of the build context."""
+    """The relevant lines of the lock file; the file `hpcmod/lock` of the build context."""
     library: str
-    """Functions that the components share; the file `hpcmod/common.sh` of the build context."""
+    """Functions shared by the components; the file `hpcmod/common.sh` of the build context."""
     fingerprint: str
-    """sha256 of all that decides what the image holds, in hexadecimal digits. Where inputs lie is no part of it."""
+    """sha256 of everything that determines the image's content, in hexadecimal; input paths are not included."""
     own_context: str = ""
-    """Build context of a user's own Dockerfile, as a path of this machine; empty for recipes."""
+    """Build context of a user's own Dockerfile, a local path; empty for recipes."""
     own_dockerfile: str = ""
-    """Text of a user's own Dockerfile; there is no definition file then."""
+    """Text of a user's own Dockerfile; there is no definition file in that case."""
 
     def script_path(self, number: int) -> str:
-        """Path of a step's script in the build context, by its number from 1."""
+        """Return the path of a step's script in the build context; steps are numbered from 1."""
         return f"hpcmod/{number:02}-{self.steps[number - 1].component}.sh"
 
 
 def with_fingerprint(plan: BuildPlan, *, contents: str) -> BuildPlan:
-    """Give a plan its fingerprint, and the label that says it.
+    """Return the plan with its fingerprint, and the label that contains it.
 
     Parameters
     ----------
     contents
-        What stands for the content of the inputs, so that other wheels make another fingerprint.
+        Digest of the inputs' content, so that different wheels result in a different fingerprint.
 
     Notes
     -----
-    The checksums of wheels are no part of it: they become known while the first image is built, and its fingerprint is
-    to be that of the next plan. What a package index holds under a name and a version stays the same.
+    The checksums of wheels are not included: they become known while the first image is built, and the next plan must
+    have the same fingerprint. A package index does not change the file of a given name and version.
     """
     sources = "".join(line for line in plan.lock.splitlines(keepends=True) if not line.startswith("wheel "))
     values = asdict(replace(plan, fingerprint="", inputs=(), own_context="", lock=sources))

@@ -1,4 +1,4 @@
-"""Decide what is built: a recipe and what the user asks for, made into a build plan."""
+"""Make a build plan from a recipe and the user's options."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ _CHOSEN = ("mpi", "ofi", "with", "arch")
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """What a user asks for, besides the recipe."""
+    """The user's options for a build."""
 
     architecture: str
-    """In Go's names: amd64, arm64."""
+    """GOARCH name: amd64, arm64."""
     mpi: str = ""
-    """ompi, mpich or none; empty for the recipe's default."""
+    """ompi, mpich or none; empty: the recipe's default."""
     ofi: str = ""
-    """builtin, swap or none; empty for the recipe's default."""
+    """builtin, swap or none; empty: the recipe's default."""
     extras: tuple[str, ...] = ()
-    """What --with names."""
+    """Values of --with."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """What --set changes."""
+    """Values of --set."""
     base: str = ""
-    """Another base image than the recipe's; empty for the recipe's."""
+    """Base image to use instead of the recipe's; empty: the recipe's."""
     host_libs: str = ""
-    """Directory of libraries to be copied in; empty for none."""
+    """Directory of host libraries to copy into the image; empty: none."""
     wheels: str = ""
-    """Directory of wheels, which pip is to take and nothing else; empty for pip's own index."""
+    """Directory of wheels, the only source for pip; empty: pip's own index."""
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """What recipes are made of, besides themselves."""
+    """The files shared by all recipes."""
 
     components: Mapping[str, str]
-    """Text of each script by name, with `common`, the functions they share."""
+    """Text of each script by name, including `common`, the shared functions."""
     addresses: Mapping[str, str]
-    """Address of each source by name; `{version}` stands for its version."""
+    """Address of each source by name; `{version}` is replaced by its version."""
     pins: tuple[Pin, ...]
     """The lock file."""
 
@@ -56,19 +56,19 @@ def make_build_plan(
     source_files: Sequence[tuple[str, str]] = (),
     contents: str = "",
 ) -> BuildPlan:
-    """Make the plan.
+    """Return the build plan.
 
     Parameters
     ----------
     source_files
-        Name in the build context (as `Download.file_name`) and path on this machine, of sources that are at hand.
+        Local sources: name in the build context (as `Download.file_name`) and local path.
     contents
-        What stands for the content of the wheels and the host's libraries.
+        Digest of the wheels and the host's libraries.
 
     Raises
     ------
     BadInputError
-        If the recipe does not have what is asked for.
+        If the recipe does not support the requested options.
     """
     values = _chosen(recipe, request)
     given = {**values, "host_libs": "yes" if request.host_libs else "no"}
@@ -97,14 +97,14 @@ def make_build_plan(
 
 
 def make_own_plan(context: str, dockerfile: str, *, architecture: str, contents: str) -> BuildPlan:
-    """Make the plan of a user's own Dockerfile.
+    """Return the plan for a user's own Dockerfile.
 
     Parameters
     ----------
     context
-        The build context, as a path of this machine.
+        The build context, a local path.
     contents
-        What stands for the content of the build context.
+        Digest of the build context.
     """
     name = re.sub(r"[^a-z0-9._-]", "-", context.rstrip("/").rpartition("/")[2].lower()) or "image"
     plan = BuildPlan(
@@ -128,7 +128,7 @@ def make_own_plan(context: str, dockerfile: str, *, architecture: str, contents:
 
 
 def _chosen(recipe: Recipe, request: BuildRequest) -> dict[str, str]:
-    """Return all values that steps and the base can name."""
+    """Return all values that steps and the base may refer to."""
     settings = {**dict(recipe.settings), **{key: "" for key, _ in recipe.needs}}
     for key, value in request.settings.items():
         if key not in settings:
@@ -194,7 +194,7 @@ def _check_extras_are_made(recipe: Recipe, values: Mapping[str, str], steps: Seq
 def _options(
     recipe: Recipe, request: BuildRequest, steps: Iterable[RecipeStep], values: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """Return what was chosen, and of the settings those that something is made from."""
+    """Return the chosen options, limited to the settings that affect the image."""
     texts = [text for step in steps for _, text in (*step.sources, *step.environment)]
     base = dict(recipe.bases).get(request.architecture, "")
     named = set(_CHOSEN).union(*map(placeholders, texts if request.base else [*texts, base]))
@@ -234,7 +234,7 @@ def _versions(step: RecipeStep, values: Mapping[str, str]) -> list[tuple[str, st
 
 
 def _variable(name: str) -> str:
-    """Return the beginning of the variables by which a component is told of a source: AWS_OFI_NCCL."""
+    """Return the prefix of a source's variables in component scripts, e.g. AWS_OFI_NCCL."""
     return re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
@@ -251,7 +251,7 @@ def _downloads(steps: Iterable[RecipeStep], values: Mapping[str, str], shipped: 
 
 
 def _base(recipe: Recipe, request: BuildRequest, values: Mapping[str, str], pins: Sequence[Pin]) -> str:
-    """Return the reference of the base image, with the digest that the lock has for it."""
+    """Return the reference of the base image, with its digest from the lock file."""
     bases = dict(recipe.bases)
     if not request.base and request.architecture not in bases:
         raise BadInputError(
@@ -288,7 +288,7 @@ def _inputs(request: BuildRequest, source_files: Sequence[tuple[str, str]]) -> t
 
 
 def _lock_lines(pins: Sequence[Pin], sources: Sequence[Download]) -> str:
-    """Return the lines of the lock that the scripts need: those of its sources, and all of pip's."""
+    """Return the lock lines that the scripts need: those of its sources, and all of pip's."""
     wanted = {(source.name, source.version) for source in sources}
     taken = [pin for pin in pins if pin.kind == "wheel" or (pin.kind == "source" and (pin.name, pin.version) in wanted)]
     return "".join(f"{pin}\n" for pin in sorted(taken, key=str))

@@ -1,4 +1,4 @@
-"""The images that a Dockerfile is built from."""
+"""Base images used by a Dockerfile."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _COPIED = re.compile(r"(?:--from=|[=,]from=)([^\s,]+)")
 
 
 def images_of(text: str) -> tuple[str, ...]:
-    """Return what a Dockerfile names as images, in order: stages of its own and `scratch` are not among them.
+    """Return the images that a Dockerfile refers to, in order, without its own stages and `scratch`.
 
-    Variables are not expanded: a name may hold `$`.
+    Variables are not expanded: a name may contain `$`.
     """
     text = _CONTINUED.sub(" ", text)
     found, stages = [], {"scratch"}

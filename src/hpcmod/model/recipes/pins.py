@@ -1,4 +1,4 @@
-"""The lock file of recipes: which checksum a file of a name and version has, one line a file."""
+"""The lock file of recipes: the checksum of each file by name and version, one file per line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from hpcmod.errors import BadInputError
 
 KINDS = ("source", "wheel", "base")
-"""source: an archive of an upstream release; wheel: what pip takes, wheels and archives alike; base: an image."""
+"""source: an upstream release archive; wheel: files that pip installs, including source archives; base: an image."""
 
 _LINE = re.compile(r"(?P<kind>\S+) (?P<name>\S+) (?P<version>\S+) (?P<sha256>[0-9a-f]{64}) (?P<origin>\S+)")
 
 
 @dataclass(frozen=True)
 class Pin:
-    """One line: what a file must be."""
+    """One line: the checksum of a file."""
 
     kind: str
     """One of KINDS."""
@@ -25,24 +25,24 @@ class Pin:
     sha256: str
     """64 hexadecimal digits."""
     origin: str
-    """Address of a source, file name of a wheel, `tag` of a base: what tells several files of a version apart."""
+    """Address of a source, file name of a wheel, `tag` for a base: distinguishes several files of one version."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} {self.version} {self.sha256} {self.origin}"
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What names the file: a lock has one line for each."""
+        """Return the file's identity: a lock has one line for each."""
         return self.kind, self.name, self.version, self.origin if self.kind == "wheel" else ""
 
 
 def parse_lock(text: str, source: str) -> tuple[Pin, ...]:
-    """Parse a lock file; lines that begin with # and empty lines count for nothing.
+    """Parse a lock file; empty lines and lines that begin with # are ignored.
 
     Raises
     ------
     BadInputError
-        With every line that is none, and every file that has two checksums.
+        Lists every invalid line, and every file with two checksums.
     """
     pins: dict[tuple[str, str, str, str], Pin] = {}
     faults = []
@@ -60,7 +60,7 @@ def parse_lock(text: str, source: str) -> tuple[Pin, ...]:
 
 
 def merge_pins(first: Iterable[Pin], then: Iterable[Pin]) -> tuple[Pin, ...]:
-    """Put two locks together; what the first one says counts."""
+    """Merge two locks; where they disagree, the first wins."""
     merged: dict[tuple[str, str, str, str], Pin] = {}
     for pin in (*first, *then):
         merged.setdefault(pin.key, pin)
@@ -68,13 +68,13 @@ def merge_pins(first: Iterable[Pin], then: Iterable[Pin]) -> tuple[Pin, ...]:
 
 
 def find_checksum(pins: Iterable[Pin], kind: str, name: str, version: str) -> str:
-    """Return the sha256 of a source or a base; empty if the lock does not know it."""
+    """Return the sha256 of a source or a base; empty if not in the lock."""
     found = (pin.sha256 for pin in pins if (pin.kind, pin.name, pin.version) == (kind, name, version))
     return next(found, "")
 
 
 def new_pins(used: Iterable[Pin], known: Iterable[Pin]) -> tuple[Pin, ...]:
-    """Return what a build used and the lock does not know: the lines to be added, sorted."""
+    """Return the pins that a build used and the lock lacks: the lines to add, sorted."""
     keys = {pin.key for pin in known}
     return tuple(sorted({pin for pin in used if pin.key not in keys}, key=str))
 

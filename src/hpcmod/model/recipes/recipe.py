@@ -1,4 +1,4 @@
-"""A recipe for building an image, as data: TOML text parsed and checked as a whole."""
+"""Image recipes as data: TOML parsed and validated."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hpcmod.model.reference import ImageReference
 from hpcmod.model.toml import load_toml
 
 CHOICES = {"mpi": ("ompi", "mpich", "none"), "ofi": ("builtin", "swap", "none")}
-"""What --mpi and --ofi can be; a recipe names those it has, its default first."""
+"""Valid values of --mpi and --ofi; a recipe lists those it supports, its default first."""
 
 CONDITIONS = (*CHOICES, "with", "host_libs")
-"""What a step can be taken by: the choices, what --with names, and whether --host-libs is given (yes, no)."""
+"""Conditions of a step: the choices, values of --with, and whether --host-libs is given (yes, no)."""
 
 GPUS = ("none", "cuda", "rocm")
 ARCHITECTURES = ("amd64", "arm64")
@@ -30,20 +30,20 @@ _PLACEHOLDER = re.compile(r"\{[a-z][a-z0-9_-]*\}")
 
 @dataclass(frozen=True)
 class RecipeStep:
-    """One component of a recipe, and when it is taken."""
+    """One component of a recipe, and when it is included."""
 
     component: str
     when: tuple[tuple[str, tuple[str, ...]], ...]
-    """By one of CONDITIONS the values that fit; all of them must hold."""
+    """For each of CONDITIONS the matching values; all must hold."""
     sources: tuple[tuple[str, str], ...]
-    """By name of what it is made from the version; `{KEY}` stands for a KEY of `set`."""
+    """Versions of its sources by name; `{KEY}` refers to a KEY of `set`."""
     environment: tuple[tuple[str, str], ...]
-    """What its script is told; `{KEY}` stands for a KEY of `set`, or for what was chosen."""
+    """Variables of its script; `{KEY}` refers to a KEY of `set`, or to a choice."""
 
 
 @dataclass(frozen=True)
 class SearchPath:
-    """Directories that come first in a variable, and when."""
+    """Directories to prepend to a variable, and when."""
 
     variable: str
     """PATH or LD_LIBRARY_PATH."""
@@ -54,36 +54,36 @@ class SearchPath:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe, as its file says it."""
+    """A recipe, as written in its file."""
 
     name: str
     summary: str
     gpu: str
     """none, cuda or rocm."""
     bases: tuple[tuple[str, str], ...]
-    """Image reference of the base by architecture; `{KEY}` stands for a KEY of `set`."""
+    """Base image reference by architecture; `{KEY}` refers to a KEY of `set`."""
     choices: tuple[tuple[str, tuple[str, ...]], ...]
-    """By name (mpi, ofi) what can be chosen, the default first."""
+    """Options (mpi, ofi) and their values, the default first."""
     extras: tuple[str, ...]
-    """What --with can name."""
+    """Values of --with."""
     settings: tuple[tuple[str, str], ...]
-    """What --set can change, and the defaults."""
+    """Settings for --set, with their defaults."""
     needs: tuple[tuple[str, str], ...]
-    """By KEY of --set what it is: an index that pip is to look into, without a default; --wheel-dir takes its place."""
+    """Settings without a default, with their meaning: package indexes for pip; --wheel-dir replaces them."""
     environment: tuple[tuple[str, str], ...]
-    """Baked into the image; no tunables, which belong into the module."""
+    """Set in the image; tunables do not belong here but in the module."""
     search_paths: tuple[SearchPath, ...]
-    """Baked into the image."""
+    """Prepended in the image."""
     steps: tuple[RecipeStep, ...]
 
 
 def parse_recipe(text: str, name: str) -> Recipe:
-    """Parse a recipe and check all of it.
+    """Parse and validate a recipe.
 
     Raises
     ------
     BadInputError
-        With every fault of the file.
+        Lists every error in the file.
     """
     tree = load_toml(text, f"recipe {name}")
     faults = list(_faults(tree))
@@ -108,17 +108,17 @@ def parse_recipe(text: str, name: str) -> Recipe:
 
 
 def parse_addresses(text: str) -> dict[str, str]:
-    """Parse components/sources.toml: address by name of the source."""
+    """Parse components/sources.toml: address of each source by name."""
     return {name: table["url"] for name, table in load_toml(text, "sources.toml").items()}
 
 
 def choose_recipe(name: str, recipes: Iterable[str]) -> str:
-    """Check that there is a recipe of this name, and give it back.
+    """Return the name if there is such a recipe.
 
     Raises
     ------
     BadInputError
-        If there is none, with the nearest name.
+        If there is none; suggests the nearest name.
     """
     known = sorted(recipes)
     if name not in known:
@@ -127,18 +127,18 @@ def choose_recipe(name: str, recipes: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `, did you mean X?` for the known name that is nearest; empty if none is near."""
+    """Return `, did you mean X?` for the nearest known name; empty if none is close."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f", did you mean {near[0]}?" if near else ""
 
 
 def parse_base(text: str) -> ImageReference:
-    """Parse the reference of an image that engines can build upon.
+    """Parse the reference of a base image that engines support.
 
     Raises
     ------
     BadInputError
-        If it is none.
+        If it is not supported.
     """
     reference = ImageReference.parse(text)
     if reference.kind not in ("docker", "oci", "oci-archive", "docker-archive", "path"):
@@ -152,12 +152,12 @@ def parse_base(text: str) -> ImageReference:
 
 
 def check_value(value: str, what: str) -> str:
-    """Check that a value can stand in a Dockerfile, a definition file and a script alike, and give it back.
+    """Return the value if it is safe in a Dockerfile, a definition file and a script.
 
     Raises
     ------
     BadInputError
-        If it holds a character that one of them would take for its own.
+        If it contains a character that is special in one of them.
     """
     if not _VALUE.fullmatch(value):
         raise BadInputError(
@@ -276,12 +276,12 @@ def _faults_of_when(place: str, when: Any) -> Iterator[str]:
 
 
 def fill_in(text: str, values: Mapping[str, str]) -> str:
-    """Put values in for each `{KEY}` of a text.
+    """Substitute each `{KEY}` in a text by its value.
 
     Raises
     ------
     BadInputError
-        If there is no such key.
+        If a key is unknown.
     """
     cure = "Name a key of [set], mpi, ofi or arch."
     if set("{}") & set(_PLACEHOLDER.sub("", text)):
@@ -293,7 +293,7 @@ def fill_in(text: str, values: Mapping[str, str]) -> str:
 
 
 def placeholders(text: str) -> set[str]:
-    """Return each KEY that a text has as `{KEY}`."""
+    """Return each KEY that occurs in a text as `{KEY}`."""
     return {found[1:-1] for found in _PLACEHOLDER.findall(text)}
 
 
