@@ -1,1 +1,1 @@
-"""Change a disk, so that nothing half-made is ever visible."""
+"""Install, change and remove container modules on disk without ever exposing an incomplete state."""

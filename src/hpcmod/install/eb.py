@@ -1,4 +1,4 @@
-"""Run EasyBuild so that nothing in the working directory is executed, and so that it ends when hpcmod does."""
+"""Run EasyBuild so that it executes nothing from the working directory and ends when hpcmod does."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from hpcmod.machine import is_profile_file
 from hpcmod.process import Completed, call, run, which, without_relative_entries
 
 _NEUTRAL = Path("/")
-"""Where `eb` runs: it is `python -m`, and looks for modules and easyconfigs in its working directory."""
+"""Working directory of `eb`: it runs as `python -m`, which searches there for modules and easyconfigs."""
 
 _FILES = ("HPCMOD_CACHE", "HPCMOD_LOCK", "HPCMOD_LOG_FILE")
 
 
 _REPORT = "HPCMOD_EXIT_CODE_FILE"
-"""Variable of our runs of `eb`: the file in which the easyblock leaves the exit code of the error it raised."""
+"""Environment variable with the file in which the easyblock stores the exit code of its error."""
 
-_SIGNALLED = 128  # a shell's exit statuses above this: ended by a signal
+_SIGNALLED = 128  # shell exit statuses above this mean: ended by a signal
 
 _EB_MISSING_EASYCONFIG = 4  # EasyBuildExit.MISSING_EASYCONFIG
 
 
 def call_eb(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool = False) -> int:
-    """Run `eb` on our own terminal and return an exit code of hpcmod; paths among the arguments must be absolute.
+    """Run `eb` on this terminal and return an exit code of hpcmod; paths in the arguments must be absolute.
 
     Parameters
     ----------
     to_stderr
-        Whether all that it prints goes to stderr.
+        Whether to send all its output to stderr.
 
     Raises
     ------
     LackingError
-        If there is no `eb`.
+        If `eb` is missing.
     """
     with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
         report = Path(directory, "exit-code")
@@ -48,7 +48,7 @@ def call_eb(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: 
 
 
 def _translate(status: int, report: Path) -> int:
-    """Return the exit code of hpcmod for an exit status of `eb`, whose codes mean other things."""
+    """Return hpcmod's exit code for an exit status of `eb`, whose codes have other meanings."""
     if status <= 0 or status > _SIGNALLED:
         return status
     with suppress(OSError, ValueError):
@@ -57,24 +57,24 @@ def _translate(status: int, report: Path) -> int:
 
 
 def report_exit_code(code: int, environ: Mapping[str, str]) -> None:
-    """Leave an error's exit code where the hpcmod that started `eb` looks for it; nothing without one."""
+    """Store an error's exit code for the hpcmod that started `eb`; do nothing if `eb` was started otherwise."""
     if environ.get(_REPORT):
         with suppress(OSError):
             Path(environ[_REPORT]).write_text(str(code))
 
 
 def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:
-    """Run `eb` to its end and return what it did, as `call_eb`."""
+    """Run `eb` to its end and return its result; otherwise like `call_eb`."""
     return run([find_eb(environ), *arguments], env=isolated(environ), cwd=_NEUTRAL, tied=True)
 
 
 def find_eb(environ: Mapping[str, str]) -> str:
-    """Return the path of EasyBuild's command: on PATH, or installed with hpcmod.
+    """Return the path of the `eb` command: on PATH, or installed with hpcmod.
 
     Raises
     ------
     LackingError
-        If there is none.
+        If it is missing.
     """
     found = which("eb", environ)
     beside = Path(sys.executable).with_name("eb")
@@ -86,17 +86,17 @@ def find_eb(environ: Mapping[str, str]) -> str:
 
 
 def isolated(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which no program and no Python module comes from the working directory.
+    """Return an environment in which no program or Python module is loaded from the working directory.
 
-    What hpcmod's own variables name relative to it is named absolutely: `eb` runs elsewhere.
+    Relative paths in hpcmod's own variables are made absolute, because `eb` runs in another directory.
     """
     paths = [one for one in environ.get("PYTHONPATH", "").split(":") if one.startswith("/")]
     found = {
         **environ,
-        **current_settings().variables(),  # our easyblocks log as we do
+        **current_settings().variables(),  # the easyblocks use the same log settings
         "PATH": without_relative_entries(environ.get("PATH", "")),
         "PYTHONPATH": ":".join(paths),
-        "PYTHONSAFEPATH": "1",  # Python 3.11; older ones are kept from it by the neutral directory
+        "PYTHONSAFEPATH": "1",  # Python 3.11; older versions are protected by the neutral directory
     }
     for name in _FILES:
         if found.get(name):

@@ -1,4 +1,4 @@
-"""The host's libraries as its dynamic loader finds them: files read as ELF, its cache and its default directories."""
+"""The host's libraries as seen by its dynamic loader: ELF files, the loader cache and the default directories."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class HostFiles:
 
     def __init__(self) -> None:
         self.faults: dict[str, str] = {}
-        """What is wrong with files that the loader would stop at (`invalid ELF header`, `file too short`), by path."""
+        """Errors in files that would stop the loader (`invalid ELF header`, `file too short`), by path."""
         self._known: dict[str, ElfFile | None] = {}
 
     def elf(self, path: str) -> ElfFile | None:
-        """Return what an ELF file says; None if there is none, or it may not be read, or is noted in `faults`."""
+        """Return the data of an ELF file; None if it does not exist, is not readable, or is recorded in `faults`."""
         if path not in self._known:
             try:
                 self._known[path] = _read_elf(path)
@@ -34,7 +34,7 @@ class HostFiles:
         return self._known[path]
 
     def real(self, path: str) -> str:
-        """Return a path with all links followed."""
+        """Return a path with all links resolved."""
         return os.path.realpath(path)
 
 
@@ -45,7 +45,7 @@ def _read_elf(path: str) -> ElfFile | None:
         with Path(path).open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             found = parse_elf(lambda offset, length: os.pread(file.fileno(), length, offset), size)
-    except PermissionError:  # of the file or of a directory: the loader goes on looking
+    except PermissionError:  # on the file or a directory: the loader continues searching
         return None
     if found is None:
         raise BadInputError("no ELF file")
@@ -53,19 +53,19 @@ def _read_elf(path: str) -> ElfFile | None:
 
 
 def read_search(environ: Mapping[str, str], *, hwcaps: tuple[str, ...] = ()) -> Search:
-    """Read where this machine's loader looks.
+    """Return where this machine's loader searches.
 
     Parameters
     ----------
     environ
-        LD_LIBRARY_PATH is read from it.
+        LD_LIBRARY_PATH is taken from it.
     hwcaps
-        Levels of the processor to look for libraries of, the best first. None: libraries that run on every node.
+        Processor levels whose libraries to include, best first. None: libraries that run on every node.
 
     Notes
     -----
-    The default directories are compiled into the loader: in Debian and Ubuntu named after the architecture, elsewhere
-    lib64. A file of another architecture found there is passed over.
+    The default directories are compiled into the loader: on Debian and Ubuntu they are named after the architecture,
+    elsewhere lib64. A file of another architecture found there is skipped.
     """
     triplet = f"{platform.machine()}-linux-gnu"
     is_multiarch = Path("/usr/lib", triplet).is_dir()
@@ -81,7 +81,7 @@ def read_search(environ: Mapping[str, str], *, hwcaps: tuple[str, ...] = ()) -> 
 
 
 def _split(value: str) -> tuple[str, ...]:
-    """Split LD_LIBRARY_PATH: an empty entry would be the directory where somebody stands, and is left out."""
+    """Split LD_LIBRARY_PATH, dropping empty entries, which would mean the current directory."""
     return tuple(entry for entry in re.split("[:;]", value) if entry)
 
 

@@ -1,4 +1,4 @@
-"""Find installed container modules without a module tool: modulefiles of hpcmod, and the records of what they load."""
+"""Find installed container modules without a module tool: hpcmod's modulefiles and installation records."""
 
 from __future__ import annotations
 
@@ -15,65 +15,65 @@ from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.model.facts import Package
 
 RECORD = "record.json"
-"""Says what an installation consists of: its last file before the modulefile."""
+"""Record of an installation's content: the last file written before the modulefile."""
 
 PROGRAM = "in-environment"
-"""Runs the image of an installation with all that its module sets."""
+"""Program that runs the image of an installation with the environment of its module."""
 
 _MARK = b"Written by hpcmod."
-_LIMIT = 4 << 20  # bytes of a modulefile that are read; the list of packages of a large image takes 0.1 MB
+_LIMIT = 4 << 20  # bytes read from a modulefile; the package list of a large image takes 0.1 MB
 _ROOT = re.compile(rb'^(?:local root =|set root) "((?:[^"\\]|\\.)*)"$', re.MULTILINE)
 _EASYBUILD = (("EASYBUILD_INSTALLPATH_MODULES", "all"), ("EASYBUILD_INSTALLPATH", "modules/all"))
 
 
 @dataclass(frozen=True)
 class Installed:
-    """A module that can be loaded, and what it stands on."""
+    """A module that can be loaded, and its installation."""
 
     module: str
-    """Short module name, as a module tool shows it."""
+    """Short module name, as shown by a module tool."""
     modulefile: Path
     root: Path
-    """Directory of the installation."""
+    """Root directory of the installation."""
     record: Mapping[str, Any]
-    """What its record says, not checked; empty if there is none."""
+    """Content of its record, unchecked; empty if there is none."""
 
     @property
     def name(self) -> str:
-        """Name without the version."""
+        """Return the name without the version."""
         return self.module.rpartition("/")[0]
 
     @property
     def version(self) -> str:
-        """Version with its suffix."""
+        """Return the version with its suffix."""
         return self.module.rpartition("/")[2]
 
     @property
     def program(self) -> Path:
-        """Runs the image with all that the module sets; see PROGRAM."""
+        """Return the program that runs the image with the module's environment; see PROGRAM."""
         return self.root / PROGRAM
 
     def of_image(self, key: str) -> str:
-        """Return what the record says of the image: path, sha256, size, ...; empty if it says nothing."""
+        """Return an entry about the image from the record: path, sha256, size, ...; empty if missing."""
         image = self.record.get("image")
         return str(image.get(key, "")) if isinstance(image, dict) else ""
 
     @property
     def packages(self) -> tuple[Package, ...]:
-        """Python packages that the record lists, in its order."""
+        """Return the Python packages listed in the record, in the same order."""
         listed = self.record.get("packages")
         found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         return tuple(Package(str(one.get("name", "")), str(one.get("version", ""))) for one in found)
 
     @property
     def size(self) -> int:
-        """Bytes of the image; 0 if that is not known."""
+        """Return the image size in bytes; 0 if not known."""
         size = self.of_image("size")
         return int(size) if size.isdigit() else 0
 
 
 def read_record(root: Path) -> dict[str, Any]:
-    """Read what was installed; empty if nothing was."""
+    """Read the record of an installation; empty if there is none."""
     try:
         return parse_install_record(read_file(root / RECORD, _LIMIT))
     except OSError:
@@ -81,7 +81,7 @@ def read_record(root: Path) -> dict[str, Any]:
 
 
 def parse_install_record(text: str | bytes) -> dict[str, Any]:
-    """Parse the record of an installation; empty if the text is not a JSON object."""
+    """Parse the record of an installation; empty if it is not a JSON object."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ def parse_install_record(text: str | bytes) -> dict[str, Any]:
 def module_trees(
     environ: Mapping[str, str], *, more: Iterable[Path] = (), without: Iterable[Path] = ()
 ) -> tuple[Path, ...]:
-    """Directories of modulefiles, first one first: $MODULEPATH, where this user's EasyBuild installs, and more."""
+    """Return directories of modulefiles, in order: $MODULEPATH, this user's EasyBuild prefix, and more."""
     named = [Path(place) for place in environ.get("MODULEPATH", "").split(":") if place.startswith("/")]
     found = [Path(environ[name], below) for name, below in _EASYBUILD if environ.get(name)]
     prefix = environ.get("EASYBUILD_PREFIX") or (f"{environ['HOME']}/.local/easybuild" if environ.get("HOME") else "")
@@ -102,7 +102,7 @@ def module_trees(
 
 
 def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[Installed]:
-    """Yield the container modules of module trees, of one name if it is given; a module hides a later one."""
+    """Yield the container modules in module trees, optionally of one name; the first of a name hides others."""
     seen = set()
     for tree in trees:
         names = [name] if name else _directories(tree)
@@ -114,7 +114,7 @@ def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[I
 
 
 def own_trees(trees: Iterable[Path]) -> tuple[Path, ...]:
-    """Those of the trees that this user may write to."""
+    """Return the trees that this user may write to."""
     return tuple(tree for tree in trees if os.access(tree, os.W_OK))
 
 
@@ -132,27 +132,27 @@ def _modulefiles(tree: Path, name: str) -> Iterator[tuple[str, Path]]:
 
 
 def find_in_tree(tree: Path, module: str) -> Installed | None:
-    """Find a module in one tree, by its full name."""
+    """Find a module in one tree by its full name."""
     found = (read_installed(tree / f"{module}{end}", module) for end in (".lua", ""))
     return next((one for one in found if one), None)
 
 
 def read_installed(modulefile: Path, module: str) -> Installed | None:
-    """Read a modulefile; None if it is none that loads a container of hpcmod."""
+    """Read a modulefile; None if it does not load a container installed by hpcmod."""
     try:
         with open_regular(modulefile) as file:
             text = file.read(_LIMIT)
     except OSError:
         return None
-    is_module = modulefile.suffix == ".lua" or text.startswith(b"#%Module")  # else EasyBuild's copy of a former one
+    is_module = modulefile.suffix == ".lua" or text.startswith(b"#%Module")  # else EasyBuild's backup of an earlier one
     root = find_root(text) if is_module else None
     return Installed(module, modulefile, root, read_record(root)) if root else None
 
 
 def find_root(modulefile: bytes) -> Path | None:
-    """Return the directory of the installation that the text of a modulefile loads; None if hpcmod did not write it."""
+    """Return the installation directory that a modulefile loads; None if hpcmod did not write the modulefile."""
     found = _ROOT.search(modulefile)
     if _MARK not in modulefile or found is None:
         return None
-    # the path of an installation has no control character, so a backslash only escapes the character after it
+    # an installation path has no control characters, so a backslash only escapes the next character
     return Path(os.fsdecode(re.sub(rb"\\(.)", rb"\1", found[1])))

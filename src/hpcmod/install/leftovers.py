@@ -1,4 +1,4 @@
-"""What is left after an installation was removed: packages that its user added, and empty directories."""
+"""Files left behind when an installation is removed: packages added by its user, and empty directories."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from hpcmod.install.installed import RECORD
 from hpcmod.model.catalogue.record import is_file_name
 
 USER_LAYER = "user-software"
-"""Begin of the names of what a user adds to an installation, in its directory."""
+"""Prefix of the names of packages that a user adds to an installation, in its directory."""
 
 _MODULES = ("modules", "all")
 _EMPTY = ("modules/*", "modules", "build", "ebfiles_repo/*", "ebfiles_repo", "sources/*", "sources")
-"""Directories that EasyBuild makes below a prefix, the deepest first."""
+"""Directories that EasyBuild creates below a prefix, deepest first."""
 _LOCKS = ("software/.locks", "software")
 
 
 def software_directories(trees: Iterable[Path]) -> list[Path]:
-    """Return the directories of installations that belong to directories of modulefiles."""
+    """Return the installation directories that belong to directories of modulefiles."""
     prefixes = (tree.parents[1] for tree in trees if tree.parts[-2:] == _MODULES)
     return list(dict.fromkeys(prefix / "software" for prefix in prefixes))
 
 
 def find_left_packages(software: Iterable[Path], module: str) -> list[Path]:
-    """Find the packages that a user added to an installation that is gone, by NAME/VERSION or NAME.
+    """Find packages that a user added to an installation that has been removed, by NAME/VERSION or NAME.
 
     Parameters
     ----------
     software
-        Directories of installations.
+        Directories that contain installations.
     """
     name, _, version = module.partition("/")
     if not all(map(is_file_name, module.split("/"))):
@@ -41,17 +41,17 @@ def find_left_packages(software: Iterable[Path], module: str) -> list[Path]:
 
 
 def _is_removed(root: Path) -> bool:
-    """Return whether a directory of this user holds no installation any more."""
+    """Return whether a directory of this user no longer contains an installation."""
     return root.is_dir() and root.stat().st_uid == os.geteuid() and not (root / RECORD).exists()
 
 
 def is_user_packages(path: Path) -> bool:
-    """Return whether a path in the directory of an installation is for packages that its user adds."""
+    """Return whether a path in an installation directory is for packages added by the user."""
     return path.name.startswith(USER_LAYER)
 
 
 def remove_left_packages(path: Path) -> None:
-    """Remove packages that `find_left_packages` found, and the directories that are empty then."""
+    """Remove packages found by `find_left_packages`, and directories that become empty."""
     remove_path(path)
     for directory in path.parents[:2]:
         prune(directory)
@@ -59,9 +59,9 @@ def remove_left_packages(path: Path) -> None:
 
 
 def prune_prefix(software: Path) -> None:
-    """Remove what an installation by EasyBuild left empty beside the directory of installations.
+    """Remove empty directories that an EasyBuild installation left next to the software directory.
 
-    A prefix itself is removed only if it has the name that EasyBuild and hpcmod give it.
+    The prefix itself is removed only if it has the name that EasyBuild and hpcmod give to prefixes.
     """
     prefix = software.parent
     if software.name != "software" or any(_names(software) - {".locks"}):

@@ -1,4 +1,4 @@
-"""Find the module tool of this shell, Lmod or Environment Modules, and ask it which file `module load` would read."""
+"""Find this shell's module tool, Lmod or Environment Modules, and the file that `module load` would read."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 
 from hpcmod.errors import LackingError
 
-_TIMEOUT = 30.0  # seconds; a file system that hangs must not hang us
+_TIMEOUT = 30.0  # seconds; hpcmod must not hang with a file system
 _TCL_PATH = re.compile(r"^echo '(/.*)';?$", re.MULTILINE)
 
 
 LMOD, ENVIRONMENT_MODULES = "Lmod", "EnvironmentModules"
-"""The module tools, by the names that EasyBuild's option `modules-tool` has for them."""
+"""The module tools, by their names in EasyBuild's option `modules-tool`."""
 COMMANDS = {LMOD: "LMOD_CMD", ENVIRONMENT_MODULES: "MODULES_CMD"}
-"""The variable in which each tool leaves the path of its program."""
+"""The variable in which each tool stores the path of its program."""
 EB_TOOL, EB_SYNTAX = "EASYBUILD_MODULES_TOOL", "EASYBUILD_MODULE_SYNTAX"
-"""EasyBuild's settings for the module tool, and for the language of modulefiles."""
+"""EasyBuild's settings for the module tool and the syntax of modulefiles."""
 
 
 def find_module_tool(environ: Mapping[str, str]) -> str:
     """Return the module tool of this shell, LMOD or ENVIRONMENT_MODULES; empty if there is none.
 
     A shell that switched from one tool to the other has the variables of both. The exported function `module`, else
-    MODULESHOME, is then the later one's.
+    MODULESHOME, then belongs to the tool in use.
     """
     named = [tool for tool, variable in COMMANDS.items() if environ.get(variable)]
     if len(named) < 2:
@@ -38,21 +38,21 @@ def find_module_tool(environ: Mapping[str, str]) -> str:
 
 
 def with_one_tool(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without the command of a module tool that this shell used before."""
+    """Return an environment without the `module` command of a tool that this shell used earlier."""
     tool = find_module_tool(environ)
     former = {variable for name, variable in COMMANDS.items() if name != tool}
     return {name: value for name, value in environ.items() if name not in former}
 
 
 def has_module_tool(environ: Mapping[str, str]) -> bool:
-    """Return whether this environment names a module tool."""
+    """Return whether the environment has a module tool."""
     return bool(find_module_tool(environ))
 
 
 def eb_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with which `eb` uses the module tool of this shell; empty where its defaults are right.
+    """Return the variables that make `eb` use this shell's module tool; empty if its defaults are right.
 
-    EasyBuild's defaults are Lmod and Lua. What the user has set stays.
+    EasyBuild's defaults are Lmod and Lua. Settings made by the user are kept.
     """
     tool = environ.get(EB_TOOL) or find_module_tool(environ)
     if tool in ("", LMOD):
@@ -61,36 +61,36 @@ def eb_settings(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_init(environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the file that defines the `module` command in bash, and the program behind the command.
+    """Return the file that defines the `module` command in bash, and the program behind that command.
 
-    Either is empty where it is not found; the program is given for Environment Modules only.
+    Either is empty if not found; the program is returned only for Environment Modules.
     """
     lmod = environ.get("LMOD_CMD", "")
     homes = [environ.get("LMOD_PKG", ""), str(Path(lmod).parents[1])] if lmod else [environ.get("MODULESHOME", "")]
     files = [Path(home, "init", "bash") for home in homes if home]
-    if environ.get("BASH_ENV", "").endswith("/init/bash"):  # both tools set it for scripts
+    if environ.get("BASH_ENV", "").endswith("/init/bash"):  # set for scripts by both tools
         files.append(Path(environ["BASH_ENV"]))
     init = next((str(path) for path in files if path.is_file()), "")
     return init, "" if lmod else environ.get("MODULES_CMD", "")
 
 
 def find_modulefile(module: str, environ: Mapping[str, str], *, first: Path | None = None) -> Path | None:
-    """Return the file that `module load MODULE` would read; None if it finds none, or if there is no module tool.
+    """Return the file that `module load MODULE` would read; None if there is none, or no module tool.
 
-    Only the tool knows: Lmod prefers a version that is marked as the default in any directory of MODULEPATH, and
-    a user may have defaults of their own.
+    Only the tool knows: Lmod prefers a version marked as default in any directory of MODULEPATH, and users may have
+    their own defaults.
 
     Parameters
     ----------
     first
-        A directory to put before the others of MODULEPATH, as `module use DIRECTORY` does.
+        Directory to prepend to MODULEPATH, as `module use DIRECTORY` does.
     """
     if not module or module.startswith("-"):
         return None
     if first:
         others = [place for place in environ.get("MODULEPATH", "").split(":") if place and place != str(first)]
         environ = {**environ, "MODULEPATH": ":".join([str(first), *others])}
-        # Lmod keeps MODULEPATH in a table of its own, which would win
+        # Lmod keeps MODULEPATH in its own table, which would take precedence
         environ = {name: value for name, value in environ.items() if not name.startswith("_ModuleTable")}
     tool = find_module_tool(environ)
     if not tool:
@@ -104,13 +104,13 @@ def find_modulefile(module: str, environ: Mapping[str, str], *, first: Path | No
         else:
             said = run([environ["MODULES_CMD"], "bash", "path", module], env=environ, timeout=_TIMEOUT)
             paths = _TCL_PATH.findall(said.stdout)
-    except LackingError:  # a tool that is gone, or hangs
+    except LackingError:  # the tool is missing, or hangs
         return None
     return next((Path(path) for path in paths if Path(path).is_file()), None)
 
 
 def module_name(modulefile: Path, environ: Mapping[str, str]) -> str:
-    """Return the name by which a module tool loads a file; empty if it is in no directory of MODULEPATH."""
+    """Return the name by which a module tool loads a file; empty if the file is not on MODULEPATH."""
     for place in environ.get("MODULEPATH", "").split(":"):
         if place and Path(place) in modulefile.parents:
             return str(modulefile.relative_to(place)).removesuffix(".lua")

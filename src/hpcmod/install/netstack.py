@@ -1,4 +1,4 @@
-"""Capture the host's network libraries: find them and all they need, and copy that into one directory of its own."""
+"""Capture the host's network libraries: find them with their dependencies, and copy all into one directory."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ from hpcmod.model.libraries.netstack import (
 )
 from hpcmod.render.quote import sh_word
 
-_BUILD_ID = re.compile(rb"\x04\0\0\0[\x08-\x40]\0\0\0\x03\0\0\0GNU\0")  # the head of the note, in little-endian order
-_LIMIT = 16 << 20  # bytes of the record of a capture
-_NOTES_WITHIN = 8192  # linkers put notes right behind the program headers
+_BUILD_ID = re.compile(rb"\x04\0\0\0[\x08-\x40]\0\0\0\x03\0\0\0GNU\0")  # header of the note, little-endian
+_LIMIT = 16 << 20  # bytes; size limit of a capture's record
+_NOTES_WITHIN = 8192  # linkers put notes right after the program headers
 
 
 def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out: Sequence[str] = ()) -> Capture:
-    """Find libraries as this machine's loader does, with all they need; nothing is run, and nothing is written.
+    """Find libraries and their dependencies as this machine's loader does; nothing is run or written.
 
     Parameters
     ----------
     asked
-        Paths, patterns (the newest that fits), or names that the loader finds.
+        Paths, patterns (the newest match is used), or names that the loader finds.
     environ
-        LD_LIBRARY_PATH is read from it.
+        LD_LIBRARY_PATH is taken from it.
     leave_out
-        Names of libraries that the container is to take from elsewhere, as glibc's; `*` stands for any characters.
+        Names of libraries that the container gets elsewhere, like glibc's; `*` matches any characters.
 
     Raises
     ------
     NotFoundError
-        If one of them is not here.
+        If a library is not on this machine.
     BadInputError
-        If it is not an ELF file with a dynamic segment, or the loader would stop at a damaged one.
+        If a file is not a dynamic ELF file, or a damaged one would stop the loader.
     """
     files, search = HostFiles(), read_search(environ)
     named = [os.path.abspath(each) if "/" in each else each for each in asked]  # noqa: PTH100 - its links are to stay
@@ -77,15 +77,15 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
 
 
 def _find_root(asked: str, files: HostFiles, search: Search) -> str:
-    """Find what somebody asks for.
+    """Find a requested library or program.
 
     Raises
     ------
     NotFoundError
-        If it is not here.
+        If it is not on this machine.
     """
     if "/" in asked:
-        pattern = asked.replace("[", "[[]")  # as in a profile, `*` and `?` alone are special
+        pattern = asked.replace("[", "[[]")  # as in a profile, only `*` and `?` are special
         fits = [path for path in glob.glob(pattern) if Path(path).is_file()]  # noqa: PTH207 - it is absolute
         found = max(fits, key=version_key, default="")
     else:
@@ -140,17 +140,17 @@ def write_capture(
     tell: Callable[[str], None],
     progress: Progress | None = None,
 ) -> tuple[Path, bool]:
-    """Copy what a plan says into a new directory below `out`; give its path, and whether it had to be made.
+    """Copy the planned libraries into a new directory below `out`; return its path, and whether it is new.
 
-    Where the newest directory there holds the same bytes already, it is given instead. The new one is made under a
-    temporary name, and what a killed capture left is cleared.
+    If the newest directory there already has the same content, it is returned instead. A new directory is created
+    under a temporary name; leftovers of interrupted captures are removed.
 
     Raises
     ------
     HpcmodError
-        If a library changes while it is read, does not fit on the disk, or the directory may not be written.
+        If a library changes while it is read, does not fit on the disk, or the directory is not writable.
     BadInputError
-        If a name is not Unicode: no record could hold it.
+        If a name is not valid Unicode and so cannot be recorded.
     """
     parse_netstack(render_record(capture, version=version, time="").encode(), "the capture")
     with _own_cure(out):
@@ -169,7 +169,7 @@ def write_capture(
 
 @contextmanager
 def _own_cure(out: Path) -> Iterator[None]:
-    """Give errors of the disk the cure that fits: there is no installation here."""
+    """Replace the cure of disk errors: here, no installation is involved."""
     try:
         yield
     except (OSError, NoSpaceError) as fault:
@@ -184,7 +184,7 @@ def _with_sums(libraries: Iterable[CapturedLibrary]) -> Iterator[CapturedLibrary
 
 
 def captured_directories(out: Path) -> list[Path]:
-    """List the captured directories below one, the newest first."""
+    """Return the captured directories below a directory, newest first."""
     found = [path.parent for path in out.glob(f"[!.]*/{RECORD}")]
     return sorted(found, key=lambda path: version_key(str(path)), reverse=True)
 
@@ -198,7 +198,7 @@ def _holds(directory: Path, capture: Capture) -> bool:
 
 
 def is_whole(directory: Path, library: CapturedLibrary) -> bool:
-    """Return whether a captured directory has a library as it was captured, and all of its names lead to it."""
+    """Return whether a captured directory has a library unchanged, with all its names pointing to it."""
     file = directory / library.file
     names = (directory / name for name in (library.file, *library.links))
     return all(name.is_file() and name.samefile(file) for name in names) and file_sha256(file) == library.sha256
@@ -227,11 +227,11 @@ def _fill(directory: Path, capture: Capture, version: str, progress: Progress | 
     (directory / ON_HOST).symlink_to(original(capture))
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     write_file(directory / RECORD, render_record(capture, version=version, time=now))
-    directory.chmod(0o755)  # whatever the umask: it is for whoever loads the module
+    directory.chmod(0o755)  # regardless of the umask: users of the module need it
 
 
 def default_name(capture: Capture) -> str:
-    """Name a captured directory so that the newest one sorts last: when it was made, and what of."""
+    """Return a directory name that sorts by time of capture: timestamp and first library."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     return f"{stamp}-{re.sub(r'[^A-Za-z0-9._+-]', '_', capture.libraries[0].file)}"
 
@@ -242,11 +242,11 @@ def read_capture(directory: Path) -> Capture:
     Raises
     ------
     NotFoundError
-        If it has none.
+        If there is none.
     BadInputError
-        If that is not a record.
+        If it is invalid.
     LackingError
-        If it may not be read.
+        If it is not readable.
     """
     path = directory / RECORD
     try:

@@ -1,7 +1,7 @@
-"""Mark a user's own copy as the default version of its name, as the site's copy is marked.
+"""Mark a user's private copy as the default version of its name, like the site's copy.
 
-Lmod prefers a marked default in any directory of MODULEPATH to the order of these, also where the whole name is given.
-Without a mark of its own, a private copy of the site's default version could not be loaded beside it.
+Lmod prefers a marked default in any directory of MODULEPATH over the order of directories, even for a full name.
+Without a mark, a private copy of the site's default version could not be loaded.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from hpcmod.render.modulefile import render_template
 from hpcmod.render.published import MODULERC
 from hpcmod.resources import module_templates
 
-_LIMIT = 1 << 20  # bytes of a file that is looked at
+_LIMIT = 1 << 20  # bytes read from a file
 
 
 def mark_default(copy: Installed) -> None:
-    """Mark a copy as the default of its name, unless somebody else wrote the file that says so.
+    """Mark a copy as the default of its name, unless the default file was not written by hpcmod.
 
-    Environment Modules takes the first directory of MODULEPATH and needs no mark: it does not read this file.
+    Environment Modules uses the first directory of MODULEPATH and needs no mark: it does not read this file.
     """
     path = _file(copy)
     if not path.exists() or _is_ours(path):
@@ -29,7 +29,7 @@ def mark_default(copy: Installed) -> None:
 
 
 def unmark_default(copy: Installed) -> None:
-    """Remove the mark of a copy that is removed."""
+    """Remove the mark of a copy that is being removed."""
     path = _file(copy)
     if path.is_file() and read_text(path, _LIMIT, errors="replace") == _render(copy.module):
         path.unlink(missing_ok=True)
@@ -45,6 +45,6 @@ def _render(module: str) -> str:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether this module wrote a file: all but the name of the module is as it would write it."""
+    """Return whether hpcmod wrote a file: its content matches except for the module's name."""
     lines, expected = read_text(path, _LIMIT, errors="replace").splitlines(), _render("x/y").splitlines()
     return len(lines) == len(expected) and lines[0] == expected[0]

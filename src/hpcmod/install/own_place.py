@@ -1,4 +1,4 @@
-"""Where a user's own copies of containers belong: a prefix of EasyBuild below the places of the site profile."""
+"""Where a user's private copies of containers go: an EasyBuild prefix below a directory from the site profile."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from hpcmod.model.site import Site
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _CHOSEN_BY = ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "EASYBUILD_INSTALLPATH_SOFTWARE")
-"""With one of these the user has chosen a place already."""
+"""If one of these is set, the user has already chosen a prefix."""
 
 MODULES = "modules/all"
 """Directory of modulefiles below a prefix."""
 
-_LIMIT = 1 << 20  # bytes of a file that is looked at
+_LIMIT = 1 << 20  # bytes read from a file
 
 
 def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None = None) -> Path | None:
-    """Choose the prefix to give to `eb`; None leaves the choice to EasyBuild, which takes $HOME by default.
+    """Choose the prefix for `eb`; None leaves the choice to EasyBuild, whose default is in $HOME.
 
     Parameters
     ----------
     asked
-        The prefix that the user names.
+        The prefix requested by the user.
 
     Raises
     ------
     BadInputError
-        If the site's places leave open which of several directories is meant.
+        If the site's directories leave several prefixes to choose from.
     LackingError
-        If the prefix that the user names can neither be written to nor created.
+        If the requested prefix cannot be written to or created.
     """
     if asked:
         _check_writable(asked.absolute())
@@ -55,7 +55,7 @@ def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None 
 
 
 def _check_writable(prefix: Path) -> None:
-    """Check that a directory can be written to, or that the nearest one above it that exists can."""
+    """Check that a directory, or its nearest existing parent, is writable."""
     nearest = next(path for path in (prefix, *prefix.parents) if path.exists())
     if _is_writable(nearest):
         return
@@ -65,9 +65,9 @@ def _check_writable(prefix: Path) -> None:
 
 
 def own_prefixes(site: Site, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the prefixes that the places of the site profile give this user, best first: those that can be written to.
+    """Yield the writable prefixes that the site profile's directories give this user, best first.
 
-    A place that is not writable itself may hold a directory per project, named after the project's group, such as
+    A directory that is not writable itself may contain one per project, named after the project's group, e.g.
     /project/project_465000001.
     """
     user = environ.get("USER") or _user()
@@ -81,13 +81,13 @@ def own_prefixes(site: Site, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def own_module_trees(site: Site, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the directories of modulefiles below those prefixes that exist."""
+    """Return the existing directories of modulefiles below those prefixes."""
     trees = (prefix / MODULES for prefix in own_prefixes(site, environ))
     return tuple(tree for tree in trees if tree.is_dir())
 
 
 def _expand(text: str, environ: Mapping[str, str]) -> Path | None:
-    """Fill in the variables of a place; None where one of them is not set."""
+    """Substitute the variables in a path; None if one is not set."""
     names = [one or other for one, other in _VARIABLE.findall(text)]
     if not all(environ.get(name) for name in names):
         return None
@@ -95,9 +95,9 @@ def _expand(text: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def _of_projects(place: Path) -> Iterator[Path]:
-    """Yield the directories below a place that are named after a group of this user and can be written to.
+    """Yield the writable directories below a directory that are named after one of this user's groups.
 
-    Listing the place instead could mean thousands of directories of other projects.
+    Listing the directory instead could return thousands of directories of other projects.
     """
     for number in os.getgroups():
         with suppress(KeyError):
@@ -111,7 +111,7 @@ def _is_writable(directory: Path) -> bool:
 
 
 def _is_configured(environ: Mapping[str, str]) -> bool:
-    """Return whether a configuration file of EasyBuild says where to install."""
+    """Return whether an EasyBuild configuration file sets the installation directory."""
     home = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
     named = environ.get("EASYBUILD_CONFIGFILES", "").split(",")
     for name in [*named, f"{home}/easybuild/config.cfg"]:
@@ -122,6 +122,6 @@ def _is_configured(environ: Mapping[str, str]) -> bool:
 
 
 def _user() -> str:
-    from getpass import getuser  # slow to import, and seldom needed
+    from getpass import getuser  # slow to import, and rarely needed
 
     return getuser()

@@ -1,7 +1,7 @@
-"""Remove an installation: its module first, so that nobody loads half of one; what others put there stays.
+"""Remove an installation, its module first, so that no one loads a partial one; files added by others are kept.
 
-The modulefile is renamed to a hidden name before anything else, and deleted last: a removal that was interrupted is
-found by that name, and finished when it is run again.
+The modulefile is first renamed to a hidden name, and deleted last: an interrupted removal is found by that name and
+completed by the next run.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _UNFINISHED = ".hpcmod-removing"
 
 @dataclass(frozen=True)
 class Removal:
-    """What removing an installation takes away."""
+    """What removing an installation deletes."""
 
     modulefiles: tuple[Path, ...]
-    """The module, and links to it, which EasyBuild makes in a directory of each class of modules."""
+    """The module, and links to it that EasyBuild creates in a directory for each module class."""
     root: Path
     removed: tuple[Path, ...]
-    """What goes of the root, sorted: what installing put there."""
+    """Paths in the root to delete, sorted: those created by the installation."""
     kept: tuple[Path, ...]
-    """What somebody else put there, the user's own packages above all, sorted."""
+    """Paths to keep, sorted: files that others added, above all the user's own packages."""
 
 
 def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
-    """Look what there is to remove.
+    """Decide what to remove.
 
     Raises
     ------
     BadInputError
-        If it is somebody else's, or the directory has no record of it: then it may be anything.
+        If it belongs to another user, or its directory has no record and may contain anything.
     """
     root, modulefile = installed.root, installed.modulefile.resolve()
-    if _is_unfinished(modulefile) and not (root / RECORD).is_file():  # the record goes last
+    if _is_unfinished(modulefile) and not (root / RECORD).is_file():  # the record is deleted last
         return Removal((modulefile,), root, (), tuple(sorted(root.iterdir())) if root.is_dir() else ())
     if installed.record.get("module") != installed.module:
         raise BadInputError(
@@ -62,7 +62,7 @@ def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
 
 
 def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Tell what installing put into the root from what anybody else did."""
+    """Return the paths in the root that the installation created, and those that others added."""
     ours = _paths_of(installed)
     removed: list[Path] = []
     kept: list[Path] = []
@@ -82,7 +82,7 @@ def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, .
 
 
 def _paths_of(installed: Installed) -> set[Path]:
-    """Return what the record names, and the directory of EasyBuild's logs."""
+    """Return the paths in the record, and the directory of EasyBuild's logs."""
     files = installed.record.get("files")
     names = [name for name in files if isinstance(name, str)] if isinstance(files, list) else []
     image = Path(installed.of_image("path"))
@@ -90,7 +90,7 @@ def _paths_of(installed: Installed) -> set[Path]:
 
 
 def _has_files(path: Path) -> bool:
-    """Return whether there is more than the empty directories that were made for packages."""
+    """Return whether a directory contains more than the empty directories created for packages."""
     return not path.is_dir() or any(names for _, _, names in os.walk(path))
 
 
@@ -101,7 +101,7 @@ def _links_to(modulefile: Path, name: str) -> Iterator[Path]:
 
 
 def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None]) -> None:
-    """Remove an installation; killed at any point it leaves the whole module, or none, and can be run again.
+    """Remove an installation; if interrupted, the module is either intact or gone, and a new run completes the removal.
 
     Raises
     ------
@@ -123,13 +123,13 @@ def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None
             remove_path(path)
         prune(removal.root)
         prune(removal.root.parent)
-    unfinished.unlink(missing_ok=True)  # after the lock: nothing is left when this name is gone
+    unfinished.unlink(missing_ok=True)  # after releasing the lock: once this name is gone, nothing is left
     prune(unfinished.parent)
     prune_prefix(removal.root.parents[1])
 
 
 def find_unfinished(trees: Iterable[Path], module: str) -> Installed | None:
-    """Find an installation whose removal was interrupted, by its full name; None if there is none."""
+    """Find an installation with an interrupted removal by its full name; None if there is none."""
     if not all(map(is_file_name, module.split("/"))):
         return None
     for tree in trees:
@@ -141,7 +141,7 @@ def find_unfinished(trees: Iterable[Path], module: str) -> Installed | None:
 
 
 def _unfinished_name(modulefile: Path) -> Path:
-    """Return the name of a modulefile while its installation is removed: no module tool sees it."""
+    """Return a modulefile's name during removal, which no module tool sees."""
     suffix = ".lua" if modulefile.suffix == ".lua" else ""
     return modulefile.with_name(f".{modulefile.name.removesuffix('.lua')}{_UNFINISHED}{suffix}")
 
@@ -152,7 +152,7 @@ def _is_unfinished(modulefile: Path) -> bool:
 
 @contextmanager
 def _alone(installed: Installed, tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock that installing holds, where the directories are those of EasyBuild's own scheme."""
+    """Hold the installation lock, if the directories follow EasyBuild's own scheme."""
     software = installed.root.parents[1]
     lock = software / ".locks" / f"{lock_name(str(installed.root))}.lock"
     with ExitStack() as held:

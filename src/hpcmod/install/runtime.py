@@ -1,4 +1,4 @@
-"""The container runtime of this machine: which one, and does it start an image."""
+"""Find this machine's container runtime, and check that it starts an image."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from hpcmod.render.quote import sh_word
 
 
 def find_runtime(environ: Mapping[str, str]) -> str | None:
-    """Find the runtime on PATH; None if this machine has none."""
+    """Return the runtime on PATH; None if there is none."""
     return next((path for name in RUNTIMES if (path := which(name, environ))), None)
 
 
 def check_starts(image: Path, runtime: str, environ: Mapping[str, str]) -> None:
-    """Start an image and run `true` in it, without the binds and variables of the caller's own environment.
+    """Start an image and run `true` in it, without the binds and variables of the caller's environment.
 
     Raises
     ------
     CheckFailedError
-        With what the runtime said.
+        With the runtime's output.
     """
     clean = {name: value for name, value in environ.items() if not name.startswith(("SINGULARITY", "APPTAINER"))}
     done = run([runtime, "exec", os.fspath(image), "true"], env=clean)
@@ -36,7 +36,7 @@ def check_starts(image: Path, runtime: str, environ: Mapping[str, str]) -> None:
 
 
 def start_commands(environ: Mapping[str, str], *, warn: Callable[[str], None]) -> list[str]:
-    """Make the shell commands that start the image of a loaded module; none, but a word, where there is no runtime."""
+    """Return shell commands that start the image of a loaded module; warn and return none without a runtime."""
     found = find_runtime(environ)
     if not found:
         warn("No container runtime on this machine, so the image was not started")
@@ -44,6 +44,6 @@ def start_commands(environ: Mapping[str, str], *, warn: Callable[[str], None]) -
 
 
 def prover(environ: Mapping[str, str]) -> Callable[[Path], None]:
-    """Make the check that an image starts; where this machine has no runtime, one that lets every image pass."""
+    """Return a check that an image starts; without a runtime, a check that accepts every image."""
     found = find_runtime(environ)
     return (lambda image: check_starts(image, found, environ)) if found else (lambda image: None)

@@ -1,6 +1,6 @@
-"""Carry out an install plan on disk: every file under a temporary name, then renamed; the record last.
+"""Carry out an install plan: every file is written under a temporary name, then renamed; the record comes last.
 
-A killed installation leaves temporary files and nothing else, and the next one, which holds the lock, clears them.
+An interrupted installation leaves only temporary files, which the next one removes while it holds the lock.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ RECORD_VERSION = 1
 
 @dataclass(frozen=True)
 class InstalledImage:
-    """The image an installation uses, and how it came there."""
+    """The image that an installation uses, and how it was put in place."""
 
     path: str
     sha256: str
     size: int
     source: str
     method: str
-    """`kept` (same digest as before), `central`, or how it was copied: reflink, hardlink, copy_file_range, stream."""
+    """`kept` (same digest as before), `central`, or the copy method: reflink, hardlink, copy_file_range, stream."""
     bytes_written: int
     modified: int = 0
-    """When the image was last changed, in nanoseconds since 1970."""
+    """Modification time of the image, in nanoseconds since 1970."""
 
 
 @dataclass(frozen=True)
 class VerifiedSif:
-    """An image to install: a verified local file to take it from, and what it must be."""
+    """An image to install: a verified local file, and its expected properties."""
 
     path: Path
     checksum: str | None
     architecture: str = field(default_factory=lambda: architecture_name(platform.machine()))
     """GOARCH name; default: this machine's."""
     provenance: Provenance | None = None
-    """Where it came from, for the record."""
+    """Source of the image, for the record."""
     believe_record: bool = False
-    """Whether an image that is as large and as old as the record says is taken for the recorded one, unread."""
+    """Whether an image with the recorded size and time is accepted as the recorded one without reading it."""
     ours: bool = False
-    """Whether hpcmod has fetched it for this user: a copy may then be a hard link, where nothing else is asked for."""
+    """Whether hpcmod fetched it for this user: a copy may then be a hard link, unless another method is requested."""
     verify: Callable[[Path], object] = lambda _: None
-    """Called with the very file that is to be used, before it gets its name; raises to refuse it."""
+    """Called with the file to be used, before it gets its final name; raises to reject it."""
 
 
 def install(
@@ -81,14 +81,14 @@ def install(
     prove: Callable[[Path], None],
     progress: Progress | None = None,
 ) -> InstalledImage:
-    """Put the image, the run scripts and the wrappers in place, the record last; only the holder of the lock may.
+    """Install the image, the run scripts and the wrappers, then the record; the caller must hold the lock.
 
     Parameters
     ----------
     version
-        Of hpcmod, for the record.
+        Version of hpcmod, for the record.
     prove
-        As for `install_image`, which also tells what is raised.
+        See `install_image`, which also lists the exceptions.
     """
     for directory in ("", "bin", "libexec", "runscripts"):
         clear_leftovers(Path(plan.spec.root, directory), alone=True)
@@ -105,17 +105,17 @@ def install_image(
     prove: Callable[[Path], None],
     progress: Progress | None = None,
 ) -> InstalledImage:
-    """Check an image and put it where the plan wants it; what stood there works until the new one is whole.
+    """Check an image and put it in place; the previous image works until the new one is complete.
 
     Parameters
     ----------
     prove
-        Called with the new image under its temporary name when it is to replace another; raises to refuse it.
+        Called with the new image under its temporary name if it will replace another; raises to reject it.
 
     Raises
     ------
     HpcmodError
-        If the image is not a SIF for this machine, its checksum is another one, or it does not fit on the disk.
+        If the image is not a SIF for this machine, its checksum does not match, or it does not fit on the disk.
     """
     check_sif(read_sif(source.path), architecture=source.architecture)
     own = Path(plan.own_sif)
@@ -130,7 +130,7 @@ def install_image(
 
 
 def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
-    """Return whether the module looks where the image is; an image used in place must be there."""
+    """Return whether the module searches the image's directory, which is required for an image used in place."""
     asked = plan.spec.install_mode == "central"
     places = plan.sif_places[1 : None if asked else 1 + len(plan.site.central)]
     found = any(image.samefile(place) for place in places if Path(place).exists())
@@ -145,7 +145,7 @@ def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
 def _use_central(
     own: Path, source: VerifiedSif, prove: Callable[[Path], None], progress: Progress | None
 ) -> InstalledImage:
-    """Use the site's file in place; an existing private copy is kept until the new module is there."""
+    """Use the site's file in place; an existing private copy is kept until the new module is in place."""
     found = _recorded(own.parent, source.path, source) or file_sha256(source.path, progress)
     check_sha256(source.path, expected=source.checksum, found=found)
     source.verify(source.path)
@@ -160,7 +160,7 @@ def _make_installed(path: Path, sha256: str, source: VerifiedSif, method: str, w
 
 
 def _recorded(root: Path, image: Path, source: VerifiedSif) -> str | None:
-    """Digest of an image by the record, if that is to be believed, is of this very file, and is the one wanted."""
+    """Return an image's digest from the record, if it is trusted, matches this file, and has the right digest."""
     known = read_record(root).get("image")
     if not source.believe_record or not isinstance(known, dict) or not image.is_file():
         return None
@@ -171,12 +171,12 @@ def _recorded(root: Path, image: Path, source: VerifiedSif) -> str | None:
 
 
 def remove_own_copy(plan: InstallPlan) -> None:
-    """Remove the own copy of a module that uses the site's image, for the module would prefer it."""
+    """Remove the private copy of a module that uses the site's image, because the module would prefer the copy."""
     Path(plan.own_sif).unlink(missing_ok=True)
 
 
 def _find_unchanged(own: Path, source: VerifiedSif, progress: Progress | None) -> str | None:
-    """Digest of the own image if it is the one wanted, else None."""
+    """Return the digest of the existing private image if it is the right one, else None."""
     if not own.is_file() or own.stat().st_size != source.path.stat().st_size:
         return None
     known = _recorded(own.parent, own, source)
@@ -198,7 +198,7 @@ def _copy(
 
 
 def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> tuple[str, ...]:
-    """Write run scripts and wrappers, make the user layer if there is none; return the files, relative to the root."""
+    """Write run scripts and wrappers, and the user layer if missing; return the files, relative to the root."""
     root = Path(plan.spec.root)
     tree = Tree(root)
     written = []
@@ -213,7 +213,7 @@ def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> tuple[str,
 
 
 def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Make every script of the plan: its path relative to the root, and its text."""
+    """Yield every script of the plan: its path relative to the root, and its text."""
     settings = plan.runscripts
     for name in RUNSCRIPTS:
         yield f"runscripts/{name}", render_runscript(name, settings, templates=templates)
@@ -229,7 +229,7 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
 
 
 def _remove_disowned(root: Path, owned: set[str]) -> None:
-    """Remove files that an earlier installation wrote and this one does not; nothing that a user put there."""
+    """Remove files that an earlier installation wrote and this one does not; keep the user's files."""
     for name in set(read_record(root).get("files", ())) - owned:
         directory, _, file = name.partition("/")
         if directory in ("bin", "libexec", "runscripts") and file not in ("", "..") and "/" not in file:
@@ -237,7 +237,7 @@ def _remove_disowned(root: Path, owned: set[str]) -> None:
 
 
 def recorded_source(root: Path) -> str:
-    """Return the path that the installed image was taken from; empty if nothing is installed."""
+    """Return the path from which the installed image was taken; empty if nothing is installed."""
     return str(read_record(root).get("image", {}).get("source", ""))
 
 
@@ -254,7 +254,7 @@ def write_record(
     *,
     provenance: Provenance | None = None,
 ) -> None:
-    """Say on disk what was installed: the last file of an installation before its modulefile."""
+    """Write the record of the installation: its last file before the modulefile."""
     record = {
         "record": RECORD_VERSION,
         "hpcmod": version,

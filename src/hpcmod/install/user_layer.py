@@ -1,7 +1,7 @@
-"""The user's own packages on top of an image: a virtual environment made of files alone, without starting the image.
+"""The user's own packages on top of an image: a virtual environment created from files, without starting the image.
 
-It is what `python -m venv --system-site-packages` makes, with one addition: a .pth file that names the image's own
-packages, for a virtual environment on top of another one does not see them.
+It equals the result of `python -m venv --system-site-packages`, plus a .pth file that adds the image's own packages,
+because a virtual environment based on another one does not see them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ sys.exit(main())
 
 
 def make(layer: UserLayer) -> None:
-    """Make the virtual environment, unless the user has one already, packed or not."""
+    """Create the virtual environment, unless the user already has one, packed or not."""
     directory = Path(layer.directory)
     venv = directory / Path(layer.venv).relative_to(USER_LAYER_IN_CONTAINER)
     if venv.exists() or Path(layer.squashfs).exists():
@@ -56,7 +56,7 @@ def _write_venv(layer: UserLayer, venv: Path) -> None:
 
 
 def read_packages(root: Path) -> tuple[Package, ...]:
-    """Return the Python packages that the user added to an installation, sorted by name; those of a squashfs if packed.
+    """Return the Python packages that the user added to an installation, sorted by name; from the squashfs if packed.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def read_packages(root: Path) -> tuple[Package, ...]:
 
 
 def _find_packages(top: str, names_in: Callable[[str], list[str]], read: Callable[[str], str]) -> Iterator[Package]:
-    """Find the packages of all virtual environments below a directory."""
+    """Yield the packages of all virtual environments below a directory."""
     for venv in names_in(f"{top}/venv"):
         for python in names_in(f"{top}/venv/{venv}/lib"):
             directory = f"{top}/venv/{venv}/lib/{python}/site-packages"

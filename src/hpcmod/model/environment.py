@@ -44,9 +44,7 @@ def compare_environments(
 def _who(name: str, host: Mapping[str, str], container: Mapping[str, str], image: Collection[str]) -> str:
     given = next((f"{prefix}{name}" for prefix in PREFIXES if f"{prefix}{name}" in host), None)
     value = container.get(name)
-    if given and (
-        value == host[given] or name == "LD_LIBRARY_PATH"
-    ):  # which the runtimes assemble from several variables
+    if given and (value == host[given] or name == "LD_LIBRARY_PATH"):  # assembled by the runtimes
         return f"{_setter(given, host)}, by {given}"
     if name == "PATH":
         return "the image, after SINGULARITYENV_PREPEND_PATH"

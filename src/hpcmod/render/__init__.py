@@ -1,1 +1,1 @@
-"""A plan as text: run scripts, wrappers, modulefiles; every value from outside goes through hpcmod.render.quote."""
+"""Render plans as text: run scripts, wrappers, modulefiles; all outside values pass through hpcmod.render.quote."""

@@ -1,15 +1,15 @@
-"""A check of a container as a bash script: a module of any module tool loaded, then the command that was declared."""
+"""Render a container check as a bash script: load a module with any module tool, then run the declared command."""
 
 from __future__ import annotations
 
 from hpcmod.render.quote import sh
 
 NO_MODULE_TOOL = "no module tool: neither LMOD_CMD nor MODULES_CMD is set"
-"""What the script says, and nothing else, where it cannot load a module; it ends with 127 then."""
+"""The script's only output if it cannot load a module; its exit status is then 127."""
 
 
 def render_check(command: str, *, module: str, modulepath: str) -> str:
-    """Render a script that ends as the command does, or fails where the module does not load.
+    """Render a script that exits with the command's status, or fails if the module does not load.
 
     Parameters
     ----------
@@ -18,9 +18,9 @@ def render_check(command: str, *, module: str, modulepath: str) -> str:
 
     Notes
     -----
-    A script that is not started by a login shell has no `module`. The variables are those by which EasyBuild finds its
-    modules tool. The last `exit` keeps bash from replacing itself with the command: a wrapper would then see hpcmod as
-    its caller, and run the host's Python instead of the container's.
+    A script not started by a login shell has no `module` command. The variables are those from which EasyBuild finds
+    its modules tool. The final `exit` keeps bash from replacing itself with the command: a wrapper would then see
+    hpcmod as its caller, and run the host's Python instead of the container's.
     """
     return f"""\
 if [ -n "${{LMOD_CMD:-}}" ]; then module() {{ eval "$("$LMOD_CMD" bash "$@")"; }}

@@ -1,7 +1,7 @@
-"""A published modulefile in three files: what every `module avail` reads, what describes it, and what loading it does.
+"""Split a published modulefile into three: the part read by every `module avail`, its description, its load code.
 
-Without a cache Lmod compiles all modulefiles there are for each `avail`, and of ours most is the packages of the image
-and what happens at load. With each of these in a file of its own, 2,000 of them take half of the time.
+Without a cache, Lmod compiles every modulefile for each `avail`, and most of hpcmod's modulefiles is the package list
+and the load code. With these in separate files, `avail` over 2,000 modules takes half the time.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from hpcmod.render.quote import lua
 
 _BEGINNING = "\n-- Written by hpcmod."
-"""Begins what is done at load, and no text from outside can hold it: in a literal there are no line ends."""
+"""Start of the load code, which no outside text can contain: literals have no line ends."""
 
 _DESCRIPTION = ("\nif is_description_wanted() then\n", "\nend -- is_description_wanted\n")
-"""Stand before and behind what describes the module."""
+"""Text in front of and after the module's description."""
 
 _VISIBLE = """
 -- Written by hpcmod. What loading does is in another file, for `avail` and `spider` compile all of this one each time.
@@ -32,21 +32,21 @@ if setfenv then setfenv(1, getfenv(2)) end -- Lua 5.1: the environment of module
 
 @dataclass(frozen=True)
 class Deferred:
-    """A modulefile in several files."""
+    """A modulefile split into several files."""
 
     visible: str
-    """What the module tool reads."""
+    """The part that the module tool reads."""
     files: tuple[tuple[str, str], ...]
-    """Path and text of what it runs, which must lie there before; the name of each tells what is in it."""
+    """Path and text of the files it loads, which must exist first; each file's name is derived from its content."""
 
 
 def defer(text: str, *, module: str, directory: str) -> Deferred:
-    """Take out of a modulefile in Lua what not every `avail` needs; one that is not hpcmod's stays as it is.
+    """Move the parts of a Lua modulefile that `avail` does not need to other files; leave foreign files unchanged.
 
     Parameters
     ----------
     directory
-        Where the code is to lie, where no module tool looks for modules.
+        Directory for the code, which no module tool searches.
     """
     head, beginning, body = text.partition(_BEGINNING)
     if not beginning:
@@ -67,5 +67,5 @@ def defer(text: str, *, module: str, directory: str) -> Deferred:
 
 
 def _load(path: str) -> str:
-    """Write what gives the code of a file as a function; called as such, it finds the environment of modulefiles."""
+    """Return Lua code that loads a file as a function; when called, it uses the environment of modulefiles."""
     return f'assert(loadfile({lua(path)}, "t", _ENV))'

@@ -1,4 +1,4 @@
-"""An easyconfig of ours as text: values in, at most 25 lines out unless the texts themselves are long."""
+"""Render easyconfigs for container modules: at most 25 lines unless the values themselves are long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Value = Union[str, Sequence["_Value"], Mapping[str, "_Value"]]
 
 _COLUMNS = 120  # EasyBuild's style check: MAX_LINE_LENGTH of framework/easyconfig/style.py, 5.4.1
 _INDENT = "    "
-_LONGEST_NAME = 200  # of a file, in characters: file systems take 255, and a temporary name is longer
+_LONGEST_NAME = 200  # characters in a file name: file systems allow 255, and temporary names are longer
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _TEMPLATE = re.compile(r"%(?=%*\(\w+\)s)")
 _UNPINNED = "the checksum is not known before the image is there; `eb --inject-checksums` adds it"
@@ -25,7 +25,7 @@ _BY_DIGEST = "the digest in the name of the image stands in for a checksum"
 
 @dataclass(frozen=True)
 class EasyconfigText:
-    """What an easyconfig of ours says; all texts may be hostile, for they are written as data."""
+    """Content of an easyconfig; all strings may be hostile, because they are written as data."""
 
     name: str
     version: str
@@ -33,26 +33,26 @@ class EasyconfigText:
     """A reference (`docker://...@sha256:...`, an https address, a path), or the file name of the SIF."""
     description: str
     versionsuffix: str = ""
-    """With its dash, e.g. -rocm-6.2.4-singularity."""
+    """Including its dash, e.g. -rocm-6.2.4-singularity."""
     homepage: str = ""
     source_urls: tuple[str, ...] = ()
-    """Where a SIF that is named by its file name can be got."""
+    """Where to get a SIF that is given by file name."""
     download_instructions: str = ""
-    """What to do where the image is nowhere to be found."""
+    """What to do if the image is not found."""
     checksum: str = ""
-    """The sha256 of the SIF; empty if it is not known."""
+    """The sha256 of the SIF; empty if not known."""
     wrapped_commands: tuple[str, ...] = ()
-    """Empty: the well-known ones that the image has."""
+    """Empty: the default commands that the image has."""
     command_words: Commands = ()
-    """What those of them run that do not run the command of their name."""
+    """Command lines of wrappers that do not run the command of the same name."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of the container."""
     moduleclass: str = "ai"
     comments: tuple[str, ...] = ()
-    """Said at the top, a line each, cut where a line ends."""
+    """Comment lines at the top, truncated at a line end."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be the name of a file and of a module."""
+        """Check values that become part of file and module names."""
         for what, text in (("name", self.name), ("version", self.version)):
             if not _PLAIN.fullmatch(text):
                 raise _bad(what, text)
@@ -65,28 +65,28 @@ class EasyconfigText:
 
     @property
     def file_name(self) -> str:
-        """Name of the file, by EasyBuild's rule for the toolchain SYSTEM."""
+        """Return the file name, by EasyBuild's rule for the SYSTEM toolchain."""
         return f"{self.name}-{self.version}{self.versionsuffix}.eb"
 
     @property
     def path(self) -> str:
-        """Where it lies below a robot path, e.g. p/PyTorch/PyTorch-2.7.1.eb."""
+        """Return the path below a robot path, e.g. p/PyTorch/PyTorch-2.7.1.eb."""
         letter = self.name[0].lower()
         return f"{letter if letter.isalpha() else '0'}/{self.name}/{self.file_name}"
 
     @property
     def module(self) -> str:
-        """Name of the module that it makes."""
+        """Return the name of the module that it installs."""
         return f"{self.name}/{self.version}{self.versionsuffix}"
 
 
 def render_easyconfig(wanted: EasyconfigText) -> str:
-    """Render an easyconfig that passes `eb --check-contrib`, and that EasyBuild reads back to the same values.
+    """Render an easyconfig that passes `eb --check-contrib` and that EasyBuild parses to the same values.
 
     Raises
     ------
     BadInputError
-        If a text holds a NUL or is not Unicode, or the image is not a reference.
+        If a string contains a NUL or is not Unicode, or the image is not a valid reference.
     """
     blocks = (
         [*map(_comment, wanted.comments), "easyblock = 'ContainerModule'"],
@@ -101,7 +101,7 @@ def render_easyconfig(wanted: EasyconfigText) -> str:
             "sanity_check_paths = {'files': ['runscripts/conda-python-simple'], 'dirs': ['bin']}",
             "enhance_sanity_check = True",
         ],
-        _texts(wanted, "moduleclass"),  # last, for `eb --inject-checksums` loses sources when that comes last
+        _texts(wanted, "moduleclass"),  # last, because `eb --inject-checksums` loses sources if they come last
     )
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
@@ -128,7 +128,7 @@ def _commands(wanted: EasyconfigText) -> list[str]:
 
 
 def _texts(wanted: EasyconfigText, *names: str) -> list[str]:
-    """Assign those of the texts that are not empty."""
+    """Return assignments of the non-empty strings."""
     return [line for name in names if getattr(wanted, name) for line in _assign(name, getattr(wanted, name))]
 
 
@@ -137,12 +137,12 @@ def _assign(name: str, value: _Value) -> list[str]:
 
 
 def _assign_some(name: str, value: _Value) -> list[str]:
-    """Assign a value that holds anything."""
+    """Return the assignment of a non-empty value."""
     return _assign(name, value) if value else []
 
 
 def _render(before: str, value: _Value, after: str, *, indent: str) -> list[str]:
-    """Render a value in one line, or, where that would be too long, its parts in lines of their own."""
+    """Render a value on one line or, if that is too long, with its parts on separate lines."""
     line = f"{indent}{before}{_flat(value)}{after}"
     if len(line) <= _COLUMNS:
         return [line]
@@ -162,7 +162,7 @@ def _render_pair(key: str, value: _Value, *, indent: str) -> list[str]:
 
 
 def _rows(items: Iterable[list[str]]) -> list[str]:
-    """Put items of one line beside each other, as many as fit; the others stay as they are."""
+    """Put as many one-line items next to each other as fit; leave the others unchanged."""
     rows: list[str] = []
     open_ = False
     for item in items:
@@ -184,12 +184,12 @@ def _flat(value: _Value) -> str:
 
 
 def _plain(text: str) -> str:
-    """Write %(name)s, which is a template for EasyBuild, as %%(name)s, which is that text."""
+    """Escape %(name)s, an EasyBuild template, as %%(name)s, so that it is taken literally."""
     return _TEMPLATE.sub("%%", text)
 
 
 def _pieces(text: str, indent: str) -> Iterable[str]:
-    """Cut a long text into pieces that fit on a line each: between words, and before the digest of a reference."""
+    """Cut a long string into pieces that fit on a line: between words, and in front of a reference's digest."""
     piece = ""
     for word in re.findall(r"@?[^\s@]+\s*|@|\s+", text):
         for part in [word] if _fits(word, indent) else re.findall(r"(?s).{1,10}", word):

@@ -1,4 +1,4 @@
-"""Take a modulefile of ours apart, so that its own parts can be rendered again and EasyBuild's stay as they are."""
+"""Split a modulefile so that hpcmod's parts can be rendered again while EasyBuild's stay unchanged."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _VARIABLE = re.compile(r'memory(?: =)? "_HPCMOD_([A-Z0-9_]+)"')
 
 @dataclass(frozen=True)
 class ExistingModule:
-    """A modulefile that `eb` wrote with our easyblock."""
+    """A modulefile that `eb` wrote with hpcmod's easyblock."""
 
     head: str
-    """The line that every modulefile of the syntax begins with."""
+    """The first line, the same for every modulefile of the syntax."""
     between: str
-    """What EasyBuild wrote after our description: EBROOT, PATH, and what hooks and easyconfigs add."""
+    """EasyBuild's text after hpcmod's description: EBROOT, PATH, and additions from hooks and easyconfigs."""
     tail: str
-    """What EasyBuild wrote at the end."""
+    """EasyBuild's text at the end."""
     variable: str
-    """What ends the names of the module's variables, e.g. PYTORCH of SIFPYTORCH."""
+    """Suffix of the module's variables, e.g. PYTORCH of SIFPYTORCH."""
 
     def with_parts(self, description: str, body: str) -> str:
         """Return the modulefile with another description and body."""
@@ -39,19 +39,19 @@ class ExistingModule:
 
 
 def parse_module(text: str, syntax: str, where: str) -> ExistingModule:
-    """Take a modulefile apart.
+    """Parse a modulefile into its parts.
 
     Parameters
     ----------
     syntax
         One of `hpcmod.render.modulefile.SYNTAXES`.
     where
-        For messages.
+        File name for messages.
 
     Raises
     ------
     BadInputError
-        If it is not one that our easyblock made.
+        If hpcmod's easyblock did not write it.
     """
     described = _DESCRIPTION[syntax].search(text)
     beginning = text.find(_BEGINNING[syntax], described.end()) if described else -1

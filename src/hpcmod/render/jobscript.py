@@ -1,4 +1,4 @@
-"""A job plan as text: the batch script, or one line of srun, salloc or sbatch."""
+"""Render a job plan: the batch script, or one srun, salloc or sbatch command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEMPLATE = "jobscript.sh.j2"
 _WIDTH = 110
 
 IMAGE_MARK = "Image: sha256 "
-"""Begins the comment that says which image a job was written for."""
+"""Prefix of the comment that records the image of a job."""
 
 
 def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
@@ -27,7 +27,7 @@ def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
     Parameters
     ----------
     templates
-        Text of each template of this room, by file name.
+        Text of each template of this package, by file name.
     """
     steps = (*plan.before, plan.step, *plan.then)
     text = _template(templates[_TEMPLATE]).render(
@@ -40,7 +40,7 @@ def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
-@functools.lru_cache(maxsize=1)  # the documentation of a catalogue renders one for each container
+@functools.lru_cache(maxsize=1)  # a catalogue's documentation renders one for each container
 def _template(text: str) -> jinja2.Template:
     environment = jinja2.Environment(  # noqa: S701 - the quoting filters are our escaping
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
@@ -52,7 +52,7 @@ def _template(text: str) -> jinja2.Template:
 
 
 def _render_loading(module: JobModule) -> Iterator[str]:
-    """Render the lines that load a module in any shell, and the comment that says which image it has."""
+    """Yield the lines that load a module in any shell, and the comment with its image."""
     if module.sha256:
         made_of = f", made of {module.source}" if module.source else ""
         yield "# " + quote.sh_comment(f"{IMAGE_MARK}{module.sha256}{made_of}")
@@ -72,7 +72,7 @@ def _render_loading(module: JobModule) -> Iterator[str]:
 
 
 def render_step(step: Step) -> str:
-    """Render one srun as a command of bash, in lines that can be read."""
+    """Render one srun as a readable, multi-line bash command."""
     srun = ["srun", *map(quote.sh_word, step.srun)]
     container = [*map(quote.sh_word, step.container), '"$SIF"']
     return " \\\n    ".join([*_wrap(srun), *_wrap(container), *_wrap([quote.sh_word(word) for word in step.program])])
@@ -83,33 +83,33 @@ def _has_shell_words(step: Step) -> bool:
 
 
 _CONTAINER_ONLY = frozenset({"PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "HOME"})
-"""Variables that would break programs of the host: these are set in the container alone."""
+"""Variables that would break host programs: they are set only in the container."""
 
 
 def _export(name: str, value: str) -> str:
-    """Write a variable for the ranks: an image's own value would win over the plain name."""
+    """Return a line that sets a variable for the ranks: under its plain name, the image's own value would win."""
     prefixes = ("APPTAINERENV_", "SINGULARITYENV_")
     names = [*([] if name in _CONTAINER_ONLY else [name]), *(f"{prefix}{name}" for prefix in prefixes)]
     return "export " + " ".join(f"{one}={quote.sh_word(value)}" for one in names)
 
 
 def make_argv(step: Step, *, image: str) -> tuple[str, ...]:
-    """Make the words of one srun, to be run as they are."""
+    """Return the arguments of one srun, ready to be executed."""
     return ("srun", *step.srun, *step.container, image, *step.program)
 
 
 _OF_SCRIPTS = ("--output=", "--error=", "--job-name=", "--array=")
-"""Options of sbatch that salloc has not, or that an allocation does not need."""
+"""Options of sbatch that salloc lacks, or that an allocation does not need."""
 
 
 def make_salloc(plan: JobPlan) -> tuple[str, ...]:
-    """Make the words of the salloc that gives what a batch script would ask for."""
+    """Return the arguments of the salloc that requests the same resources as the batch script."""
     options = [each.option for each in plan.directives if not each.option.startswith(_OF_SCRIPTS)]
     return ("salloc", *(word for option in options for word in option.split()))
 
 
 def _wrap(words: Sequence[str]) -> Iterator[str]:
-    """Fill lines with words; a word that is too long has a line of its own."""
+    """Fill lines with words; a word that is too long gets its own line."""
     line = ""
     for word in words:
         if line and len(line) + 1 + len(word) > _WIDTH:
@@ -121,12 +121,12 @@ def _wrap(words: Sequence[str]) -> Iterator[str]:
 
 
 def _place(directory: str) -> str:
-    """Quote a directory that may hold variables, which the job's shell is to put in.
+    """Quote a directory whose variables the job's shell must expand.
 
     Raises
     ------
     BadInputError
-        If it holds anything else that a shell would run.
+        If it contains anything else that a shell would expand.
     """
     if not re.fullmatch(r"(?:[^\"\\`$]|\$\w+|\$\{\w+\})+", directory):
         raise BadInputError(f"{directory!r} is not a valid directory to stage to", "It may hold variables, e.g. $USER.")

@@ -1,4 +1,4 @@
-"""The modulefile's text, in Lua and in Tcl: description, and the part that sets SIF, binds and variables."""
+"""Render modulefiles in Lua and Tcl: the description, and the part that sets SIF, binds and variables."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from hpcmod.render.notice import HEAD, LIMIT
 from hpcmod.render.quote import lua, tcl, unquote_lua
 
 SYNTAXES = ("Lua", "Tcl")
-"""EasyBuild's names of the two."""
+"""EasyBuild's names for the two syntaxes."""
 
 _COLUMNS = 80
 
 MANY_MODULES = 40
-"""So many modules tell their packages to `module avail`; the packages of 2,000 would take it four seconds more."""
+"""Up to this number of modules list their packages for `module avail`; for 2,000 it would take four more seconds."""
 
 Templates = Mapping[str, str]
 """Template texts by file name; see hpcmod.resources."""
 
 
 def render_template(name: str, syntax: str, templates: Templates, values: Mapping[str, Any]) -> str:
-    """Render a template in one of SYNTAXES; in it `lua` and `tcl` quote, `line` makes one line of a text."""
+    """Render a template in one of SYNTAXES; `lua` and `tcl` quote, `line` joins a string into one line."""
     return _environment(tuple(templates.items())).get_template(f"{name}.{syntax.lower()}.j2").render(values)
 
 
@@ -47,7 +47,7 @@ def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
 
 
 def _shown_by_lmod(text: str) -> str:
-    """Break `]===]` by a space of no width: Lmod copies a Tcl file's texts into Lua, where that would end them."""
+    """Break `]===]` with a zero-width space: Lmod copies strings from Tcl into Lua, where it would end them."""
     return text.replace("]===]", "]=\u200b==]")
 
 
@@ -56,12 +56,12 @@ def _one_line(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Make control characters, and what is no character, a `?`: an image's labels are not to talk to a terminal."""
+    """Replace control and invalid characters by `?`: an image's labels must not control a terminal."""
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "?", text)
 
 
 def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
-    """Render what a modulefile does, in one of SYNTAXES: SIF, binds and variables, all undone at unload."""
+    """Render a modulefile's actions in one of SYNTAXES: SIF, binds and variables, all undone at unload."""
     spec = plan.spec
     values = {
         "memory": f"_HPCMOD_{spec.variable}",
@@ -86,7 +86,7 @@ def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
 
 
 def no_sif_message(plan: InstallPlan) -> str:
-    """Say where the image was looked for, and what gets it back."""
+    """Return a message that lists where the image was searched, and how to get it back."""
     places = "\n".join(f"  {place}" for place in plan.sif_places)
     return (
         f"{plan.spec.module}: its image is in none of these places:\n{places}\n"
@@ -95,9 +95,9 @@ def no_sif_message(plan: InstallPlan) -> str:
 
 
 def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, conflict: str) -> str:
-    """Render help, whatis, the installation's root, the conflict and the list of packages, in one of SYNTAXES.
+    """Render help, whatis, installation root, conflict and package list, in one of SYNTAXES.
 
-    The text is shown as written, whatever it holds; EasyBuild's own would end at a `]==]` or at an odd brace.
+    Any text is shown literally; EasyBuild's own rendering would end at a `]==]` or at an unbalanced brace.
     """
     values = {
         "help": render_help(plan),
@@ -138,13 +138,13 @@ def render_help(plan: InstallPlan) -> str:
 
 
 def read_help(modulefile: str) -> str:
-    """Return the text of `module help` from a modulefile in Lua that `render_description` made; empty: it has none."""
+    """Return the `module help` text from a Lua modulefile made by `render_description`; empty if there is none."""
     found = re.search(r'^ *help\("((?:[^"\\]|\\.)*)"\)$', modulefile, re.MULTILINE)
     return unquote_lua(found[1]) if found else ""
 
 
 def _wrap(text: str) -> str:
-    """Wrap the lines that are longer than a terminal of _COLUMNS; words, e.g. paths, are never cut."""
+    """Wrap lines that are longer than _COLUMNS; words such as paths are never cut."""
     return "\n".join(
         textwrap.fill(line, width=_COLUMNS, break_long_words=False, break_on_hyphens=False)
         if len(line) > _COLUMNS
@@ -154,7 +154,7 @@ def _wrap(text: str) -> str:
 
 
 def _usage(plan: InstallPlan) -> str:
-    """Render what to type, each with its meaning on a line of its own: commands leave no room for columns."""
+    """Render the commands, each with its meaning on a separate line: the commands are too long for columns."""
     variable = plan.spec.variable
     python = {
         "singularity exec $SIF conda-python-simple ARGS": "one process with the image's Python",

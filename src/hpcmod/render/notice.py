@@ -23,14 +23,14 @@ from hpcmod.render.quote import sh_word
 
 HEAD = "hpcmod-notices 1"
 LIMIT = 65536
-"""Bytes of a file of notices; a module does not read one that is larger."""
+"""Maximum size of a notice file in bytes; modules ignore larger files."""
 
 ALL = "all"
-"""Name of the file for every image; the others have the sha256 of a SIF as their name."""
+"""Name of the file that applies to every image; other files are named by the sha256 of a SIF."""
 
 
 def choose_notices(notices: Iterable[str]) -> list[str]:
-    """Choose those for which a file has room, each once, the first first."""
+    """Return the notices that fit into a file, without duplicates, in order."""
     chosen, size = [], len(f"{HEAD}\n")
     for notice in dict.fromkeys(notices):
         more = len(_named(notice).encode())
@@ -41,18 +41,18 @@ def choose_notices(notices: Iterable[str]) -> list[str]:
 
 
 def render_notices(notices: Iterable[str]) -> str:
-    """Render a file of notices; those for which it has no room are left out."""
+    """Render a file of notices, leaving out those that do not fit."""
     return f"{HEAD}\n{''.join(map(_named, choose_notices(notices)))}"
 
 
 def _named(notice: str) -> str:
-    import hashlib  # slow to import, and seldom needed
+    import hashlib  # slow to import, and rarely needed
 
     return f"notice {hashlib.sha256(notice.encode()).hexdigest()[:12]}\n{notice}"
 
 
 def render_advisory_notice(advisory: Advisory) -> str:
-    """Render what a module says of an advisory, and when."""
+    """Render an advisory for modules, with its conditions."""
     return _block([*_conditions(advisory), *_said(f"{advisory.title}\n{render_advisory(advisory)}")])
 
 
@@ -66,7 +66,7 @@ def _conditions(advisory: Advisory) -> Iterator[str]:
 
 
 def render_advisory(advisory: Advisory) -> str:
-    """Render text, cure and source of an advisory, for a terminal."""
+    """Render an advisory's text, cure and source for a terminal."""
     return "\n".join([_visible(advisory.text), *_cures(advisory), f"See {advisory.source} (until {advisory.expires})"])
 
 
@@ -78,7 +78,7 @@ def _cures(advisory: Advisory) -> Iterator[str]:
 
 
 def render_cure(advisory: Advisory) -> list[str]:
-    """Render the cure as commands of a POSIX shell, one a line."""
+    """Render the cure as POSIX shell commands, one per line."""
     return [
         *(f"unset {name}" for name in advisory.unset),
         *(f"export {name}={sh_word(value)}" for name, value in advisory.set),
@@ -86,12 +86,12 @@ def render_cure(advisory: Advisory) -> list[str]:
 
 
 def render_state_notice(record: CatalogueRecord, *, named: bool) -> str:
-    """Render what a module of a deprecated or a retired container says.
+    """Render the notice of a deprecated or retired container.
 
     Parameters
     ----------
     named
-        Whether it is for the module of the record's name only: another one may have the same image.
+        Whether it applies only to the module with the record's name: another module may have the same image.
     """
     only = [f"module {record.module}"] if named else []
     return _block([*only, *_said("\n".join(_tell_state(record)))])
@@ -119,5 +119,5 @@ def _block(lines: Iterable[str]) -> str:
 
 
 def _visible(text: str) -> str:
-    """Make what would move a terminal's cursor, and other ends of lines than `\\n`, a `?`."""
+    """Replace characters that move a terminal's cursor, and line ends other than `\\n`, by `?`."""
     return re.sub("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", "?", text)

@@ -1,7 +1,7 @@
-"""What a SIF holds besides the layers of an OCI image: the scripts, labels and metadata by which a runtime starts it.
+"""Render what a SIF contains besides OCI layers: the scripts, labels and metadata that a runtime starts it with.
 
-The texts are ours; what they do is what Apptainer's own conversion makes an image do, where values of the image are
-literal: nothing in them is expanded by a shell.
+The scripts are hpcmod's own, and behave like those of Apptainer's conversion for images whose values are literal:
+nothing in the values is expanded by a shell.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ DIRECTORIES = (
     *(".singularity.d/actions", ".singularity.d/env", ".singularity.d/libs"),
     *("dev", "proc", "root", "var/tmp", "tmp", "etc", "sys", "home"),
 )
-"""Directories that a runtime needs, to mount there or to find its scripts."""
+"""Directories that a runtime needs for mounts or scripts."""
 
 EMPTY_FILES = ("etc/hosts", "etc/resolv.conf")
-"""Files that a runtime puts the machine's own upon."""
+"""Files on which a runtime mounts the machine's own."""
 
 LINKS = (
     *((f".{action}", f".singularity.d/actions/{action}") for action in ("exec", "run", "shell", "test")),
     ("singularity", ".singularity.d/runscript"),
     ("environment", ".singularity.d/env/90-environment.sh"),
 )
-"""Links of the root directory and their targets."""
+"""Links in the root directory and their targets."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEPT_ENVIRONMENT = re.compile(r"\.singularity\.d/env/(10-docker|9[0-9]-environment)")  # what `inspect -e` shows
+_KEPT_ENVIRONMENT = re.compile(r"\.singularity\.d/env/(10-docker|9[0-9]-environment)")  # shown by `inspect -e`
 
 _SOURCE_ENVIRONMENT = """\
 for script in /.singularity.d/env/*.sh; do
@@ -114,7 +114,7 @@ fi
 
 @dataclass(frozen=True)
 class ImageFile:
-    """A file to be put into the image, in place of what may be there."""
+    """A file for the image, which replaces any existing one."""
 
     path: str
     """Relative to the root."""
@@ -128,12 +128,12 @@ def render_files(config: ImageConfig, *, source: tuple[str, str]) -> tuple[Image
     Parameters
     ----------
     source
-        Where the image came from: the kind of the reference, and the rest of it.
+        Source of the image: the kind of the reference, and the rest of it.
 
     Raises
     ------
     BadInputError
-        If a value of the configuration cannot be written into a script.
+        If a value in the configuration cannot be written into a script.
     """
     scripts = {f"actions/{name}": text for name, text in _ACTIONS.items()}
     scripts.update({f"env/{name}.sh": text for name, text in _ENVIRONMENT.items()})
@@ -147,13 +147,13 @@ def render_files(config: ImageConfig, *, source: tuple[str, str]) -> tuple[Image
 
 
 def render_oci_definition(source: tuple[str, str]) -> str:
-    """Render the definition file that stands for a conversion."""
+    """Render the definition file that describes a conversion."""
     bootstrap, origin = (quote.sh_comment(text) for text in source)
     return f"bootstrap: {bootstrap}\nfrom: {origin}\n\n"
 
 
 def render_metadata(files: Sequence[ImageFile], config: ImageConfig, *, source: tuple[str, str]) -> str:
-    """Render what `apptainer inspect` shows, so that it need not start the image."""
+    """Render the output of `apptainer inspect`, so that the image need not be started for it."""
     texts = {file.path: file.text.rstrip("\n") for file in files}
     attributes = {
         "environment": {f"/{path}": text for path, text in texts.items() if _KEPT_ENVIRONMENT.match(path)},
@@ -166,18 +166,18 @@ def render_metadata(files: Sequence[ImageFile], config: ImageConfig, *, source: 
 
 
 def render_config(config_text: bytes) -> str:
-    """Take out of an image's configuration what tells how to run it."""
+    """Return the part of an image's configuration that says how to run it."""
     whole: Any = json.loads(config_text)
     return json.dumps(whole.get("config") or {}, sort_keys=True)
 
 
 def left_out(config: ImageConfig) -> tuple[str, ...]:
-    """Name the variables of an image that no shell can set."""
+    """Return the names of image variables that no shell can set."""
     return tuple(name for name, _ in config.env if not _NAME.fullmatch(name))
 
 
 def _render_environment(config: ImageConfig) -> str:
-    """Render the image's variables; one that is set already stays as it is, but for PATH."""
+    """Render the image's variables; except for PATH, a variable that is already set is kept."""
     lines = []
     for name, value in config.env:
         if _NAME.fullmatch(name):
@@ -202,7 +202,7 @@ def _words(words: Sequence[str]) -> str:
 
 
 def _word(text: str) -> str:
-    r"""Quote for shells that leave the backslash of \\' in an assignment, as the one inside Apptainer does."""
+    r"""Quote for shells that keep the backslash of \\' in an assignment, such as the one built into Apptainer."""
     return '"\'"'.join(quote.sh(part) for part in text.split("'"))
 
 
@@ -211,7 +211,7 @@ def _render_labels(config: ImageConfig, source: tuple[str, str]) -> str:
 
 
 def _labels(config: ImageConfig, source: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the image's labels, and those that tell where it came from."""
+    """Return the image's labels, and labels that record its source."""
     schema = "org.label-schema"
     return (
         *config.labels,

@@ -1,4 +1,4 @@
-"""The documentation of a catalogue as text: HTML and Markdown pages, and what the search looks at."""
+"""Render the documentation of a catalogue: HTML and Markdown pages, and the search index."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from hpcmod.model.catalogue.container_page import STATES, ContainerPage
 from hpcmod.render import quote
 
 Templates = Mapping[str, str]
-"""Texts of pages/, by file name; see hpcmod.resources."""
+"""Contents of pages/, by file name; see hpcmod.resources."""
 
 ASSETS = ("style.css", "catalogue.js")
-"""Files of pages/ that go along as they are."""
+"""Files of pages/ that are copied unchanged."""
 
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9][!-~]*")
 
 
 @dataclass(frozen=True)
 class Documentation:
-    """All that the pages of a catalogue say."""
+    """The content of a catalogue's pages."""
 
     title: str
     pages: tuple[ContainerPage, ...]
-    """In the order of the list."""
+    """In the order of the list of containers."""
     made: str
-    """Day on which they are made, for people."""
+    """Date of rendering, for people."""
 
 
 def render_html(documentation: Documentation, templates: Templates) -> Iterator[tuple[str, str]]:
-    """Render the web pages one after the other: path below the top, and text."""
+    """Yield the web pages: path relative to the site root, and text."""
     environment = _html_environment(tuple(templates.items()))
     values = {"title": documentation.title, "made": documentation.made}
     index = environment.get_template("index.html.j2")
@@ -51,7 +51,7 @@ def render_html(documentation: Documentation, templates: Templates) -> Iterator[
 
 
 def render_markdown(documentation: Documentation, templates: Templates) -> Iterator[tuple[str, str]]:
-    """Render the Markdown pages one after the other: path below the top, and text."""
+    """Yield the Markdown pages: path relative to the root, and text."""
     environment = _markdown_environment(tuple(templates.items()))
     index = environment.get_template("index.md.j2")
     yield "README.md", index.render(title=documentation.title, made=documentation.made, pages=documentation.pages)
@@ -61,9 +61,9 @@ def render_markdown(documentation: Documentation, templates: Templates) -> Itera
 
 
 def render_packages(pages: Sequence[ContainerPage]) -> str:
-    """Render what the search looks at: each package's name and version once, and by container the numbers of its own.
+    """Render the search index: each package's name and version once, and the indexes of each container's packages.
 
-    A script rather than JSON, for a page that was opened as a file may load scripts beside it, and nothing else.
+    A script rather than JSON, because a page opened from a file may load adjacent scripts but nothing else.
     """
     numbers: dict[str, int] = {}
     of = [
@@ -89,7 +89,7 @@ def _html_environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environm
 
 
 def _presentable(value: Any) -> Any:
-    """Replace what no HTML may hold, and what turns the direction of the text after it."""
+    """Replace characters that are invalid in HTML or change the text direction."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     lines = value.replace("\r\n", "\n").replace("\r", "\n")
@@ -99,7 +99,7 @@ def _presentable(value: Any) -> Any:
 
 
 class _Quoted(str):
-    """Text that a quoting filter made."""
+    """A string returned by a quoting filter."""
 
     __slots__ = ()
 
@@ -117,7 +117,7 @@ def _markdown_environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Envi
     environment.filters.update(
         md=functools.lru_cache(maxsize=65536)(
             lambda text: _Quoted(quote.markdown(text))
-        ),  # packages come again and again
+        ),  # the same packages occur many times
         code=lambda text: _Quoted(quote.markdown_code(text)),
         block=lambda text: _Quoted(quote.markdown_block(text)),
         link=lambda text: _Quoted(urllib.parse.quote(text, safe="/:?#=&%+,;@.-_~")),

@@ -1,4 +1,4 @@
-"""The install plan as lines for `--dry-run`: what will be on disk, and what the module will do."""
+"""Render the install plan for `--dry-run`: files on disk, and what the module does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpcmod.render.runscript import RUNSCRIPTS
 
 
 def render_plan(plan: InstallPlan) -> Iterator[str]:
-    """Render a plan, one fact a line."""
+    """Yield the lines of a plan, one fact per line."""
     yield f"module {plan.spec.module} (site profile: {plan.site.name})"
     if plan.image_mode == "central":
         yield "image: used in place"

@@ -1,4 +1,4 @@
-"""What a catalogue adds to the modules it publishes: the end of a retired one, use counted, and where aliases lead."""
+"""Catalogue additions to published modules: messages of retired ones, usage counting, and aliases."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from hpcmod.render.modulefile import Templates, render_template
 from hpcmod.render.quote import terminal
 
 MODULERC = {"Lua": ".modulerc.lua", "Tcl": ".modulerc"}
-"""By syntax, the file in a name's directory that says where its aliases lead."""
+"""By syntax, the file in a name's directory that defines its aliases."""
 
 
 def render_published(
     text: str, syntax: str, templates: Templates, *, record: CatalogueRecord, usage: str, image: str
 ) -> str:
-    """Render the modulefile that users see, from the one that `eb` wrote.
+    """Render the modulefile that users see, from the one written by `eb`.
 
     Parameters
     ----------
     syntax
         One of `hpcmod.render.modulefile.SYNTAXES`.
     usage
-        What begins the path of the file that each load makes; empty: none.
+        Prefix of the path of the file that each load creates; empty: none.
     image
-        Path of the SIF, which a restricted container needs to be readable.
+        Path of the SIF, which must be readable to load a restricted container.
 
     Notes
     -----
-    All of the former module stays below: running sessions can still unload it, and `module help` works.
+    The complete original module is kept below: running sessions can still unload it, and `module help` works.
     """
     retired = retirement(record) if record.state == "retired" else ""
     if not (retired or usage or record.readers or record.licence):
@@ -40,7 +40,7 @@ def render_published(
 
 
 def retirement(record: CatalogueRecord) -> str:
-    """Say that a container is retired, why, and what to use instead."""
+    """Return the message that a container is retired, why, and what to use instead."""
     why = f": {' '.join(record.reason.split())}" if record.reason else ""
     lines = [f"{record.module} was retired{why}."]
     if record.successor:
@@ -51,13 +51,13 @@ def retirement(record: CatalogueRecord) -> str:
 
 
 def refusal(record: CatalogueRecord) -> str:
-    """Return what is told to users who may not read the image: in one line, with whom to ask."""
+    """Return the message for users who may not read the image: one line, with a contact."""
     ask = record.publisher or "your site's support"
     return terminal(f"{record.module} is restricted to the group {record.readers}; to get access, ask {ask}")
 
 
 def terms(record: CatalogueRecord) -> str:
-    """Return what is told to users who have not accepted the licence."""
+    """Return the message for users who have not accepted the licence."""
     cure = f"Read it and accept it once: hpcmod accept {record.module}"
     return terminal(f"{record.module} has a licence that you have not accepted. {cure}")
 
@@ -65,7 +65,7 @@ def terms(record: CatalogueRecord) -> str:
 def render_modulerc(
     records: Iterable[CatalogueRecord], syntax: str, templates: Templates, *, default: CatalogueRecord | None
 ) -> str:
-    """Render where the aliases of one name lead, which version is the default, and which ones are no longer shown."""
+    """Render the aliases of one name, its default version, and the versions that are hidden."""
     known = sorted(records, key=lambda record: record.version)
     leads = [
         (record.module, [*record.aliases, *(["default"] if record is default else [])])

@@ -1,4 +1,4 @@
-"""Quoting: one function per language, each text -> a literal that means exactly that text."""
+"""Quoting: one function per language, each returns a literal with exactly the given meaning."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _TCL_ESCAPES = {**{char: f"\\{char}" for char in '\\"$[]{}'}, "\n": "\\n", "\r":
 
 
 def sh(text: str) -> str:
-    r"""Quote for a POSIX shell: one word, whatever it holds.
+    r"""Quote for a POSIX shell: one word, whatever it contains.
 
     Raises
     ------
     BadInputError
-        If the text holds a NUL, or is not Unicode.
+        If the text contains a NUL, or is not Unicode.
     """
     return "'" + _checked(text).replace("'", "'\\''") + "'"
 
 
 def sh_word(text: str) -> str:
-    """Quote for a POSIX shell where that is needed, for text that people are to read."""
+    """Quote for a POSIX shell only if needed, for readable output."""
     return text if re.fullmatch(r"[A-Za-z0-9_@%+=:,./-]+", text) else sh(text)
 
 
 def sh_comment(text: str) -> str:
-    """Make text fit for the rest of a comment line of a shell: line ends and other control characters become `?`."""
+    """Make text safe for the rest of a shell comment: line ends and other control characters become `?`."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", "?", _checked(text))
 
 
@@ -39,28 +39,28 @@ def lua(text: str) -> str:
     Raises
     ------
     BadInputError
-        If the text holds a NUL, or is not Unicode.
+        If the text contains a NUL, or is not Unicode.
     """
     return '"' + _escaped(text, _LUA_ESCAPES, "\\{:03d}") + '"'
 
 
 def unquote_lua(literal: str) -> str:
-    """Read back the text of a literal that `lua` made, without the quotes."""
+    """Return the text of a literal made by `lua`, given without its quotes."""
     known = {escape[1]: char for char, escape in _LUA_ESCAPES.items()}
     return re.sub(r"\\(\d{3}|.)", lambda found: known.get(found[1]) or chr(int(found[1])), literal)
 
 
 def tcl(text: str) -> str:
-    r"""Quote for Tcl 8.5 and newer: a word in double quotes, which may stand within braces too.
+    r"""Quote for Tcl 8.5 and newer: a word in double quotes, which may also be used within braces.
 
     Raises
     ------
     BadInputError
-        If the text holds a NUL, or is not Unicode.
+        If the text contains a NUL, or is not Unicode.
 
     Notes
     -----
-    Octal escapes end after three digits; hexadecimal ones in Tcl 8.5 take all that follow.
+    Octal escapes end after three digits; in Tcl 8.5, hexadecimal ones consume all following digits.
     """
     return '"' + _escaped(text, _TCL_ESCAPES, "\\{:03o}") + '"'
 
@@ -71,13 +71,13 @@ def html(text: str) -> str:
     Raises
     ------
     BadInputError
-        If the text holds a NUL, or is not Unicode.
+        If the text contains a NUL, or is not Unicode.
 
     Notes
     -----
-    A carriage return as it is would be read as a line feed.
+    An unescaped carriage return would be read as a line feed.
     """
-    from html import escape  # slow to import, and only web pages need it
+    from html import escape  # slow to import, and needed only for web pages
 
     return escape(_checked(text)).replace("\r", "&#13;")
 
@@ -88,17 +88,17 @@ def python_literal(text: str) -> str:
     Raises
     ------
     BadInputError
-        If the text holds a NUL, or is not Unicode.
+        If the text contains a NUL, or is not Unicode.
 
     Notes
     -----
-    `repr` escapes all that is not printable: line ends, and the characters that turn the direction of writing.
+    `repr` escapes everything that is not printable: line ends, and characters that change the text direction.
     """
     return repr(str(_checked(text)))
 
 
 def markdown(text: str) -> str:
-    """Quote for Markdown: words within a line, a heading or a cell of a table, that mean no more than they say.
+    """Quote for Markdown: literal text within a line, a heading or a table cell.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def markdown(text: str) -> str:
 
     Notes
     -----
-    Entities where the dialects (CommonMark, GitHub's, Python-Markdown) do not agree on a backslash.
+    Entities are used where the dialects (CommonMark, GitHub's, Python-Markdown) disagree about a backslash.
     """
     line = " ".join(terminal(_checked(text.replace("\0", "?"))).split())
     quoted = re.sub(r"[\\`*_\[\]#]", r"\\\g<0>", line.replace("&", "&amp;"))
@@ -116,12 +116,12 @@ def markdown(text: str) -> str:
 
 
 def _unlisted(found: re.Match[str]) -> str:
-    """Keep what begins a line from beginning a list, or from making a heading of the line before."""
+    """Keep the start of a line from becoming a list item, or from turning the previous line into a heading."""
     return f"{found[1]}&#{ord(found[2])};" if found[1].isdigit() else f"&#{ord(found[1])};{found[2]}"
 
 
 def markdown_code(text: str) -> str:
-    """Quote for Markdown: code within a line."""
+    """Quote for Markdown: inline code."""
     line = " ".join(terminal(_checked(text.replace("\0", "?"))).split())
     fence = "`" * (_longest_run(line) + 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -129,7 +129,7 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_block(text: str) -> str:
-    """Quote for Markdown: a block of code, whatever lines it holds."""
+    """Quote for Markdown: a code block, whatever lines it contains."""
     lines = terminal(_checked(text.replace("\0", "?"))).rstrip("\n")
     fence = "`" * max(3, _longest_run(lines) + 1)
     return f"{fence}\n{lines}\n{fence}"

@@ -1,4 +1,4 @@
-"""A build plan as text: a Dockerfile, or a definition file of Apptainer, over the same scripts."""
+"""Render a build plan as a Dockerfile or an Apptainer definition file, using the same scripts."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _PLACES = ("sources", "wheels", "host-libs")
 
 @dataclass(frozen=True)
 class _Step:
-    """One component as the templates see it."""
+    """One component as seen by the templates."""
 
     path: str
-    """In the build context."""
+    """Path in the build context."""
     file: str
     """Below BUILD_ROOT."""
     command: str
     mounts: tuple[str, ...]
-    """Names of directories that it takes its sources from."""
+    """Names of directories with its sources."""
 
 
 def render_dockerfile(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
-    """Render the Dockerfile; what it copies lies in the build context (`render_context`, and the plan's inputs).
+    """Render the Dockerfile; the files it copies are in the build context (`render_context`, and the plan's inputs).
 
     Raises
     ------
     BadInputError
-        If a value cannot be written into one.
+        If a value cannot be written into a Dockerfile.
     """
     if plan.own_dockerfile:
         return plan.own_dockerfile
@@ -55,7 +55,7 @@ def render_definition(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
     Raises
     ------
     BadInputError
-        If a value cannot be written into one, or the plan is a user's own Dockerfile.
+        If a value cannot be written into a definition file, or the plan is a user's own Dockerfile.
     """
     if plan.own_dockerfile:
         raise BadInputError(
@@ -68,13 +68,13 @@ def render_definition(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
 
 
 def render_context(plan: BuildPlan) -> dict[str, str]:
-    """Render the files of the build context besides the Dockerfile: text by path, the inputs left out."""
+    """Return the files of the build context, except the Dockerfile and the inputs: text by path."""
     scripts = {plan.script_path(number): step.script for number, step in enumerate(plan.steps, 1)}
     return {"hpcmod/common.sh": plan.library, "hpcmod/lock": plan.lock, **scripts} if plan.steps else {}
 
 
 def render_build_plan(plan: BuildPlan) -> str:
-    """Render the plan for people: what is chosen, taken and run."""
+    """Render the plan for people: choices, sources and steps."""
     lines = [
         f"recipe: {plan.recipe}",
         f"base: {plan.base or plan.own_context}",
@@ -130,7 +130,7 @@ def _steps(plan: BuildPlan, places: tuple[str, ...]) -> Iterator[_Step]:
 
 
 def _word(text: str) -> str:
-    """Check that a text is one word wherever it stands."""
+    """Return the text if it is a single word wherever it is used."""
     if not re.fullmatch(r"[A-Za-z0-9._+:/=,@~-]+", text):
         raise BadInputError(f"{text!r} cannot stand in a Dockerfile or a definition file", "Rename what it names.")
     return text
@@ -141,7 +141,7 @@ def _plain(text: str) -> str:
 
 
 def _value(text: str) -> str:
-    """Write a checked value, in double quotes where a blank or a bracket needs them."""
+    """Return a checked value, in double quotes if it contains a blank or a bracket."""
     return text if re.fullmatch(r"[A-Za-z0-9._+:/=,@-]+", text) else json.dumps(_plain(text))
 
 

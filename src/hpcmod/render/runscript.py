@@ -1,4 +1,4 @@
-"""Run scripts and wrappers: templates and settings in, bash out."""
+"""Render run scripts and wrappers: from templates and settings to bash."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ RUNSCRIPTS = (
 
 
 ENVIRONMENT_SCRIPTS = ("in-environment", "environment.sh")
-"""What stands in for the module where there is no module tool: a program, and a file to be sourced."""
+"""Replacements for the module where there is no module tool: a program, and a file to source."""
 
 
 class _Literal(str):
-    """Text that a quoting filter made."""
+    """A string returned by a quoting filter."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ def render_runscript(name: str, settings: RunscriptSettings, *, templates: Mappi
     Raises
     ------
     BadInputError
-        If there is no such run script, or a setting cannot be written into one.
+        If the run script is unknown, or a setting cannot be written into one.
     """
     if name not in RUNSCRIPTS:
         raise BadInputError(f"{name!r} is not a run script", f"They are {', '.join(RUNSCRIPTS)}.")
@@ -58,17 +58,17 @@ def render_runscript(name: str, settings: RunscriptSettings, *, templates: Mappi
 def render_wrapper(
     command: str, settings: RunscriptSettings, *, templates: Mapping[str, str], words: Sequence[str] = ()
 ) -> str:
-    """Render the script that runs a command of the image from outside, bin/<command> of the installation.
+    """Render the script that runs a command in the image from outside, bin/<command> of the installation.
 
     Parameters
     ----------
     words
-        What it runs: a program by name or path, and its first arguments; none: the command of this name.
+        The command line: a program by name or path, and its first arguments; empty: the command of this name.
 
     Raises
     ------
     BadInputError
-        If the command cannot be the name of a file, or a setting cannot be written into a script.
+        If the command is not a valid file name, or a setting cannot be written into a script.
     """
     if command in ("", ".", "..") or "/" in command:
         raise BadInputError(
@@ -89,7 +89,7 @@ def render_start_shell(settings: RunscriptSettings, *, templates: Mapping[str, s
 
 
 def render_runtime(command: str, settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
-    """Render bin/<command> for one of RUNTIMES: itself, with the module's environment kept out of what it builds.
+    """Render bin/<command> for one of RUNTIMES: the runtime itself, without the module's environment when it builds.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def render_runtime(command: str, settings: RunscriptSettings, *, templates: Mapp
 
 
 def render_mount(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
-    """Render libexec/squashfuse_ll, which keeps the image mounted when Slurm sends a signal to all processes.
+    """Render libexec/squashfuse_ll, which keeps the image mounted when Slurm signals all processes.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def render_mount(settings: RunscriptSettings, *, templates: Mapping[str, str]) -
 
 
 def render_environment(name: str, plan: InstallPlan, *, templates: Mapping[str, str]) -> str:
-    """Render one of ENVIRONMENT_SCRIPTS: all that the module sets, in bash.
+    """Render one of ENVIRONMENT_SCRIPTS: the complete environment of the module, in bash.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _rendered(
 
 
 class _Reasons:
-    """Why the profile sets a variable to a value, to stand behind `tunable of the module`."""
+    """Why the profile sets a variable to a value, shown after `tunable of the module`."""
 
     def __init__(self, settings: RunscriptSettings) -> None:
         self._reasons = {(name, value): why for name, value, why in settings.tunable_reasons}
@@ -143,7 +143,7 @@ class _Reasons:
 
 
 def _node_row(node: NodeType) -> str:
-    """Write what a run script has to know of a node type: partitions, GPUs, and by GPU the cores near it."""
+    """Return what a run script needs to know about a node type: partitions, GPUs, and the cores near each GPU."""
     if any(re.search(r"[\s|]", partition) for partition in node.partitions):
         raise BadInputError(f"partitions {node.partitions} of node type {node.name}", "Name each without blanks or |.")
     cores = " ".join(_write_ranges(cores) for cores in node.gpu_cores)
@@ -151,7 +151,7 @@ def _node_row(node: NodeType) -> str:
 
 
 def _write_ranges(cores: Iterable[int]) -> str:
-    """Write cores as taskset and Linux do: 1-7,9."""
+    """Return cores in the notation of taskset and Linux: 1-7,9."""
     ranges: list[list[int]] = []
     for core in sorted(cores):
         if ranges and ranges[-1][-1] == core - 1:
@@ -163,7 +163,7 @@ def _write_ranges(cores: Iterable[int]) -> str:
 
 @functools.lru_cache(maxsize=1)  # an installation renders a dozen scripts from the same templates
 def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
-    # Bash writes ${#array[@]}, which would open a comment of Jinja2.
+    # Bash uses ${#array[@]}, in which `{#` would open a Jinja2 comment.
     environment = jinja2.Environment(  # noqa: S701 - the quoting filters are our escaping, and none is left out
         loader=jinja2.DictLoader(dict(templates)),
         undefined=jinja2.StrictUndefined,

@@ -9,7 +9,7 @@ from hpcmod.render.modulefile import Templates, render_template
 from hpcmod.render.quote import sh
 
 MEMORY = "_HPCMOD_SETUP"
-"""Where the module notes what the user had before."""
+"""Prefix of variables in which the module saves the user's previous values."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class PathList:
     after: tuple[str, ...] = ()
     separator: str = ":"
     ending: bool = False
-    """Whether an empty element, which stands for the program's own default, stands for what is not there."""
+    """Whether to add an empty element, which represents the program's default, if the list was unset or empty."""
 
 
 @dataclass(frozen=True)

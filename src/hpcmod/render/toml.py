@@ -1,4 +1,4 @@
-"""TOML text that parses back to the values it was made from."""
+"""Render TOML that parses back to the original values."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_LONGEST = 120  # columns; longer arrays are written one item a line
+_LONGEST = 120  # columns; longer arrays are written with one item per line
 
 
 def render_toml(values: Mapping[str, Any]) -> str:
     """Return the TOML text of nested mappings: scalars and arrays first, then one table for each mapping.
 
-    Mappings of the first two levels become tables, unless they are values with a condition; deeper ones are inline.
+    Mappings in the first two levels become tables, unless they are values with a condition; deeper ones are inline.
     """
     return "\n".join(_lines(values, ())) + "\n"
 
@@ -33,7 +33,7 @@ def _lines(values: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_table(names: tuple[str, ...], value: Mapping[str, Any]) -> bool:
-    """Return whether a mapping is written as a table: it is near the top, and not a value with a condition."""
+    """Return whether a mapping is written as a table: in the first two levels, and not a value with a condition."""
     return len(names) < 2 and not {"value", "busbw"} & set(value)
 
 
@@ -56,5 +56,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    # JSON's escapes are TOML's, but for DEL
+    # JSON's escapes are valid in TOML, except for DEL
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

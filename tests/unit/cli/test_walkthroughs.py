@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from hpcmod import machine
-from hpcmod.check.jobs.lint import RULES, lint_job
+from hpcmod.check.jobs.lint import lint_job
 from hpcmod.cli.main import main
-from tests.walkthroughs import COMMANDS, GOLDEN, SITES, Command, blocks, text_of
+from tests.walkthroughs import COMMANDS, GOLDEN, SITES, Command, blocks
 
 SCRIPTS = [command for command in COMMANDS if command.golden.suffix == ".sh"]
 each = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -68,8 +68,3 @@ def test_shellcheck_finds_nothing_in_any_of_them(monkeypatch: pytest.MonkeyPatch
     assert program, "shellcheck comes with dev/stack"
     done = subprocess.run([program, *(str(command.golden) for command in SCRIPTS)], capture_output=True, text=True)
     assert done.stdout + done.stderr == ""
-
-
-def test_the_page_of_the_rules_lists_every_rule_and_no_other() -> None:
-    listed = [line.split("`")[1] for line in text_of("batch-scripts").splitlines() if line.startswith("| `")]
-    assert sorted(listed) == sorted(RULES)

@@ -148,8 +148,6 @@ def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
                 yield from ("--ranks-per-node", str(request.ranks_per_node))
         yield from request.script_options
         ours = layout.launcher != "srun" or request.script_options
-        if ours and request.program[0].startswith(
-            "--"
-        ):  # an option for Python: `--` ends the options of the run script
+        if ours and request.program[0].startswith("--"):  # a Python option: `--` ends the script's own
             yield "--"
     yield from _without_python(request.program)
