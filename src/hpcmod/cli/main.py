@@ -19,6 +19,7 @@ from hpcmod.cli.output import print_data, print_message, tell
 from hpcmod.cli.verbs import VERBS
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.log import CommandLine, logging_to, read_settings
+from hpcmod.process import without_relative_entries
 from hpcmod.render.quote import terminal
 
 _LOG = logging.getLogger(__name__)
@@ -63,7 +64,13 @@ class _Verbs(click.Group):
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+<<<<<<< HEAD
         """Run a command; with `--json`, errors that click finds on the command line are JSON too."""
+=======
+        """Run a verb; with `--json`, what click finds wrong with the command line is JSON too."""
+        if "PATH" in os.environ:  # also for libraries that look for programs by themselves, as click does
+            os.environ["PATH"] = without_relative_entries(os.environ["PATH"])
+>>>>>>> 0dbba0e (Say how long a server asks to wait, and clean PATH once at the start)
         words = list(sys.argv[1:] if args is None else args)
         if not asks_for_json(self, words):
             return super().main(args, *rest, **options)

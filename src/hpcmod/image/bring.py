@@ -202,6 +202,7 @@ def _bring_url(task: Task) -> Brought:
         progress=task.progress,
         allow_http=options.access.allow_http,
         check_head=partial(check_start, redact(task.reference.text)),
+        tell=options.tell,
     )
     if options.checksum is None:
         options.tell(f"{shown}: its checksum was not known beforehand; it is sha256:{fetched.sha256}")

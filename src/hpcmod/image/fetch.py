@@ -54,6 +54,7 @@ def fetch_file(
     allow_http: bool = False,
     check_head: Callable[[bytes], None] = lambda _: None,
     sleep: Callable[[float], None] = time.sleep,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> FetchResult:
     """Fetch a file to a temporary name, and verify its length and sha256 as it streams.
 
@@ -80,6 +81,8 @@ def fetch_file(
         Called with the first bytes of the file, up to 4 KiB, before more are asked for; raises what is wrong with them.
     sleep
         Waits so many seconds before the next attempt.
+    tell
+        Called with a line for the user where the server is waited for.
 
     Raises
     ------
@@ -103,7 +106,7 @@ def fetch_file(
         with _disk_faults(fetch), _alone(fetch):
             if not resume:
                 fetch.forget()
-            return insist(fetch.attempt, url, done=lambda: fetch.done, sleep=sleep)
+            return insist(fetch.attempt, url, done=lambda: fetch.done, sleep=sleep, tell=tell)
 
 
 def note_of(partial: Path) -> Path:

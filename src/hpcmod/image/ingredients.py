@@ -18,7 +18,7 @@ from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.registry import resolve
 from hpcmod.image.sif import open_sif, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.image.web.repository import USUAL
+from hpcmod.image.web.repository import Access
 from hpcmod.lock import hold, tidy
 from hpcmod.model.recipes.build_plan import BUILD_ROOT, BuildPlan, Download
 from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan, make_own_plan
@@ -194,7 +194,7 @@ def _download(source: Download, store: SourceStore, progress: Progress | None) -
     store.downloads.mkdir(parents=True, exist_ok=True)
     final = store.downloads / source.file_name
     with scratch(final, resumable=True) as made:
-        fetch_file(source.url, made.path, checksum=source.sha256 or None, progress=progress)
+        fetch_file(source.url, made.path, checksum=source.sha256 or None, progress=progress, tell=store.tell)
         made.put()
     return final
 
@@ -205,7 +205,7 @@ def _pin_base(text: str, store: SourceStore) -> list[Pin]:
     if reference.kind != "docker" or reference.pinned or store.offline:
         return []
     try:
-        digest = resolve(reference, access=USUAL, cache=None)
+        digest = resolve(reference, access=Access(announce=store.tell), cache=None)
     except HpcmodError as err:
         store.tell(f"the base is taken by its tag, its digest is not known: {err.message}")
         return []

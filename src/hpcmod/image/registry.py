@@ -47,8 +47,8 @@ class Talk:
     """Called with bytes done and bytes in all, at most ten times a second."""
     detail: Callable[[str], None] | None = None
     """Called before that with how far each blob is, as text."""
-    tell: Callable[[str], None] = lambda _: None
-    """Called with a line for the user: who is waited for, that a server asks to wait."""
+    tell: Callable[[str], None] | None = None
+    """Called with a line for the user where another process or a server is waited for; None: as the access says."""
 
 
 QUIET = Talk()
@@ -111,7 +111,7 @@ def open_registry_image(
             return
         blobs = _unique(reversed(manifest.layers))  # the order in which a conversion reads them
         _check_cache(cache, blobs, reference)
-        with Downloads(cache, repository.ask, blobs=blobs, tally=tally, tell=talk.tell) as downloads:
+        with Downloads(cache, repository.ask, blobs=blobs, tally=tally, tell=repository.tell) as downloads:
             yield _with_openers(plain, [partial(downloads.open, blob) for blob in manifest.layers])
 
 
@@ -165,7 +165,7 @@ def fetch_artifact(
         copies = [Need(partial.parent, blob.size, 1, "the file", "name another place for it")] if cache else []
         _check_cache(store, (blob,), reference, *copies)
         tally = _make_tally(reference, (blob,), talk)
-        with Downloads(store, repository.ask, blobs=(blob,), tally=tally, tell=talk.tell) as downloads:
+        with Downloads(store, repository.ask, blobs=(blob,), tally=tally, tell=repository.tell) as downloads:
             downloads.wait(blob)
     _put(store, blob, partial, keep=cache is not None)
     return fetched
@@ -246,7 +246,7 @@ def _never(blob: OciDescriptor) -> BinaryIO:
 
 def _stream(repository: Repository, blob: OciDescriptor, tally: Tally, talk: Talk) -> BinaryIO:
     count = partial(tally.set, blob.digest)
-    return open_stream(blob, ask=repository.ask, what=tally.what, tell=talk.tell, count=count)
+    return open_stream(blob, ask=repository.ask, what=tally.what, tell=repository.tell, count=count)
 
 
 def _with_openers(image: OciImage, openers: list[Callable[[], BinaryIO]]) -> OciImage:

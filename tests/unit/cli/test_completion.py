@@ -97,3 +97,16 @@ def test_the_script_completes_in_bash() -> None:
     )
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     assert run(["bash", "-c", script], env={**os.environ, "PATH": path}).stdout == "lumi\n"
+
+
+@pytest.mark.parametrize("verb", [("completion", "bash"), ("--help",), ("ls",)])
+def test_no_program_of_the_working_directory_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
+) -> None:
+    (tmp_path / "bash").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (tmp_path / "bash").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f":.:{os.environ['PATH']}")
+    CliRunner().invoke(main, verb)
+    assert not (tmp_path / "ran").exists()
+    assert "." not in os.environ["PATH"].split(":")

@@ -87,6 +87,14 @@ def test_fetches_what_comes_in_chunks_of_unsaid_length(fetch: Any, server: Serve
     assert partial.read_bytes() == BODY
 
 
+def test_a_wait_that_the_server_asks_for_is_said(fetch: Any, server: Server, waits: list[float]) -> None:
+    said: list[str] = []
+    server.answers = [Answer(429, {"Retry-After": "99999"})]
+    fetch(tell=said.append)
+    assert waits == [300.0]
+    assert [line.partition("; ")[2] for line in said] == ["attempt 2 of 5 in 300 s, as the server asks to wait 99999 s"]
+
+
 def test_goes_on_where_the_connection_broke(fetch: Any, server: Server, partial: Path, waits: list[float]) -> None:
     server.answers = [CUT, CUT]
     assert fetch(checksum=SUM).resumed_from == 0

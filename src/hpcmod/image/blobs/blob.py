@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from hpcmod.errors import RemoteError, VerificationError
-from hpcmod.image.web.client import Answer, Retry, insist, say_wait
+from hpcmod.image.web.client import Answer, Retry, insist
 from hpcmod.model.oci import OciDescriptor
 
 Ask = Callable[[str, dict[str, str]], AbstractContextManager[Answer]]
@@ -63,10 +63,9 @@ class Pull:
         Stopped
             If nobody wants it any more.
         """
-        insist(self._attempt, self._where, done=lambda: self.done, sleep=self._wait)
+        insist(self._attempt, self._where, done=lambda: self.done, sleep=self._wait, tell=self._tell)
 
     def _wait(self, seconds: float) -> None:
-        say_wait(self._where, seconds, self._tell)
         if self._stop.wait(seconds):
             raise Stopped(self._blob.digest)
 

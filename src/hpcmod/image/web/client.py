@@ -210,7 +210,12 @@ class Client:
 
 
 def insist(
-    attempt: Callable[[], _Result], url: str, *, done: Callable[[], int], sleep: Callable[[float], None] = time.sleep
+    attempt: Callable[[], _Result],
+    url: str,
+    *,
+    done: Callable[[], int],
+    sleep: Callable[[float], None] = time.sleep,
+    tell: Callable[[str], None],
 ) -> _Result:
     """Try until it goes right, or several attempts in a row brought nothing new.
 
@@ -224,6 +229,8 @@ def insist(
         Tells how many bytes are here after an attempt.
     sleep
         Waits so many seconds before the next attempt.
+    tell
+        Called with a line about each wait that is long enough to be noticed.
 
     Raises
     ------
@@ -244,13 +251,10 @@ def insist(
                 ) from err
             wait = min(_LONGEST_WAIT, FIRST_WAIT * 2 ** (failures - 1) if err.wait is None else err.wait)
             _LOG.info("%s: %s; trying again in %.0f s, %s", redact(url), err, wait, _kept(farthest))
+            if wait > _NOTICED_WAIT:
+                why = "" if err.wait is None else f", as the server asks to wait {err.wait:.0f} s"
+                tell(f"{redact(url)}: {err}; attempt {failures + 1} of {_ATTEMPTS} in {wait:.0f} s{why}")
             sleep(wait)
-
-
-def say_wait(where: str, seconds: float, tell: Callable[[str], None]) -> None:
-    """Tell the user about a wait that is long enough to be noticed."""
-    if seconds > _NOTICED_WAIT:
-        tell(f"{where}: no answer; trying again in {seconds:.0f} s")
 
 
 def _printable(text: str) -> str:

@@ -25,7 +25,6 @@ from hpcmod.image.web.client import (
     Unreachable,
     anonymous,
     insist,
-    say_wait,
 )
 from hpcmod.image.web.credentials import Credentials, find_credentials
 from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
@@ -58,7 +57,9 @@ class Access:
     find_credentials: Callable[[str, str], Credentials | None] = _login_of_user
     """Finds the login for a registry and a repository of it."""
     announce: Callable[[str], None] = lambda _: None
-    """Called with a line for the user before a password goes to another host than the registry."""
+    """Called with a line for the user before a password goes to another host than the registry, and where a server is
+    waited for.
+    """
 
 
 USUAL = Access()
@@ -74,10 +75,11 @@ class Repository:
         session: requests.Session,
         access: Access,
         *,
-        tell: Callable[[str], None] = lambda _: None,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self._reference = reference
-        self._tell = tell
+        self.tell = tell or access.announce
+        """Called with a line for the user where a server is waited for."""
         self._access = access
         self._client = Client(session, allow_http=access.allow_http, login=_LOGIN)
         self._lock = threading.Lock()
@@ -195,10 +197,6 @@ class Repository:
 
         return cache.load_or_bring(digest, limit, bring) if cache else bring()
 
-    def _wait(self, seconds: float) -> None:
-        say_wait(self._reference.canonical, seconds, self._tell)
-        time.sleep(seconds)
-
     def _small(self, path: str, digest: str, limit: int) -> tuple[str, bytes]:
         """Read what is small; without a digest, verify the one that the registry says it has."""
         where = self._reference.canonical
@@ -219,7 +217,7 @@ class Repository:
             return found, text
 
         try:
-            return insist(attempt, where, done=lambda: 0, sleep=self._wait)
+            return insist(attempt, where, done=lambda: 0, sleep=time.sleep, tell=self.tell)
         except NotFoundError as err:
             raise NotFoundError(
                 f"{where}: {self._reference.registry} has no such image ({err.message})",

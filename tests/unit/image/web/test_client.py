@@ -17,7 +17,7 @@ from file_server import Answer, Server, serve
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
 from hpcmod.image.web import client as asking
 from hpcmod.image.web.client import Answer as Answered
-from hpcmod.image.web.client import Client, LoginError, Retry, StatusError, insist, say_wait
+from hpcmod.image.web.client import Client, LoginError, Retry, StatusError, insist
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,12 @@ def waits() -> list[float]:
 
 
 @pytest.fixture
-def fetch(server: Server, waits: list[float]) -> Any:
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def fetch(server: Server, waits: list[float], said: list[str]) -> Any:
     """Get the served file, insisting; waits are noted, not waited."""
 
     def call(url: str = server.url, session_factory: Callable[[], requests.Session] = requests.Session) -> bytes:
@@ -46,7 +51,7 @@ def fetch(server: Server, waits: list[float]) -> Any:
 
         with closing(session_factory()) as session:
             client = Client(session)
-            return insist(attempt, url, done=lambda: 0, sleep=waits.append)
+            return insist(attempt, url, done=lambda: 0, sleep=waits.append, tell=said.append)
 
     return call
 
@@ -83,7 +88,7 @@ def test_a_passing_fault_is_waited_out(fetch: Any, server: Server, waits: list[f
     assert waits == [1.0, 2.0]
 
 
-def test_waits_as_long_as_the_server_asks(fetch: Any, server: Server, waits: list[float]) -> None:
+def test_waits_as_long_as_the_server_asks(fetch: Any, server: Server, waits: list[float], said: list[str]) -> None:
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 100))
     after = ["7", date, "100000", "soon", "Mon, 01 Jan 2001 00:00:00 GMT"]
     server.answers = [Answer(503, {"Retry-After": value}) for value in after[:4]]
@@ -93,6 +98,10 @@ def test_waits_as_long_as_the_server_asks(fetch: Any, server: Server, waits: lis
     assert waits[0] == 7.0
     assert 95 < waits[1] <= 100
     assert waits[2:] == [300.0, 8.0, 0.0]
+    answer = f"{server.url}: it answered 503 Service Unavailable"
+    assert said[0] == f"{answer}; attempt 2 of 5 in 7 s, as the server asks to wait 7 s"
+    asked = "as the server asks to wait 100000 s"
+    assert said[2:] == [f"{answer}; attempt 4 of 5 in 300 s, {asked}", f"{answer}; attempt 5 of 5 in 8 s"]
 
 
 def test_a_server_that_is_not_there_is_tried_several_times(fetch: Any, waits: list[float]) -> None:
@@ -186,15 +195,16 @@ def test_a_weak_etag_names_no_version(server: Server, headers: dict[str, str], v
     assert ask(server).validator == validator
 
 
-def test_bytes_that_are_new_start_the_count_of_failures_anew(waits: list[float]) -> None:
+def test_bytes_that_are_new_start_the_count_of_failures_anew(waits: list[float], said: list[str]) -> None:
     done = iter([1, 1, 2, 2, *[2] * 20])  # asked twice where it is more than before
 
     def attempt() -> None:
         raise Retry("no luck")
 
     with pytest.raises(RemoteError, match="gave up after 5 attempts, 2 bytes are kept"):
-        insist(attempt, "https://host/x.sif", done=lambda: next(done), sleep=waits.append)
+        insist(attempt, "https://host/x.sif", done=lambda: next(done), sleep=waits.append, tell=said.append)
     assert waits == [1.0, 1.0, 2.0, 4.0, 8.0]
+    assert said == [f"https://host/x.sif: no luck; attempt {number} of 5 in {2 ** (number - 2)} s" for number in (4, 5)]
 
 
 def test_what_a_server_demands_for_a_login_comes_with_the_error(server: Server) -> None:
@@ -277,14 +287,6 @@ def test_the_body_of_a_redirect_stays_with_the_server() -> None:
         finally:
             httpd.shutdown()
     assert len(sent) < 64
-
-
-def test_only_a_noticeable_wait_is_reported() -> None:
-    said: list[str] = []
-    say_wait("x", 1.0, said.append)
-    assert said == []
-    say_wait("x", 8.0, said.append)
-    assert said == ["x: no answer; trying again in 8 s"]
 
 
 @pytest.fixture

@@ -147,17 +147,19 @@ def test_what_was_cut_or_failed_is_tried_again_and_not_for_ever(proxy: Proxy, se
     assert "Run this again later" in fault.cure
 
 
+@pytest.mark.parametrize("how", ["tell", "announce"])
 def test_a_wait_that_a_registry_asks_for_is_said(
-    proxy: Proxy, session: requests.Session, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, session: requests.Session, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     waited: list[float] = []
     told: list[str] = []
     monkeypatch.setattr("hpcmod.image.web.repository.time.sleep", waited.append)
     proxy.faults = [Fault("/manifests/", status=429, headers={"Retry-After": "30"})]
     reference = ImageReference.parse(f"docker://{proxy.host}/{NAME}:1")
-    Repository(reference, session, Access(find_credentials=nobody), tell=told.append).manifest("1")
+    access = Access(find_credentials=nobody, **({"announce": told.append} if how == "announce" else {}))
+    Repository(reference, session, access, tell=told.append if how == "tell" else None).manifest("1")
     assert waited == [30]
-    assert [line for line in told if "30 s" in line]
+    assert [line for line in told if "30 s, as the server asks to wait 30 s" in line]
 
 
 def test_what_is_no_registry_is_told_from_an_image_that_is_not_there(proxy: Proxy, session: requests.Session) -> None:
