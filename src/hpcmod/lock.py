@@ -28,6 +28,7 @@ from pathlib import Path
 
 from hpcmod.errors import BusyError
 from hpcmod.fs.anchored import anchored_at, renamed_in_errors
+from hpcmod.fs.ownership import explain_sticky
 from hpcmod.fs.temporary import clear_leftovers, temporary_name
 
 _LOG = logging.getLogger(__name__)
@@ -180,7 +181,10 @@ def _parse(text: bytes) -> Holder:
 
 
 def _not_ours(path: Path, why: str) -> BusyError:
-    return BusyError(f"{path} is not one of our locks: {why}", f"Remove it if nothing of hpcmod runs: rm {path}")
+    return BusyError(
+        f"{path} is not one of our locks: {why}",
+        explain_sticky(path) or f"Remove it if nothing of hpcmod runs: rm {path}",
+    )
 
 
 @contextlib.contextmanager
@@ -289,7 +293,8 @@ def _check_heartbeat(path: Path, seen: _Seen, silence: float) -> None:
     if silence > SILENCE and (seen.holder.machine != _machine() or seen.holder.is_dead()):
         raise BusyError(
             f"{path} is held by {seen.holder}, with no heartbeat for {silence:.0f} s",
-            f"If that process is gone, for example since its machine was restarted, remove its lock: rm {path}",
+            explain_sticky(path)
+            or f"If that process is gone, for example since its machine was restarted, remove its lock: rm {path}",
         )
 
 

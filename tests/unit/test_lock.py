@@ -476,3 +476,20 @@ def test_a_lock_stays_where_it_was_taken_while_its_directory_is_exchanged(tmp_pa
         (tmp_path / "home/x").write_text("text")
     assert (tmp_path / "home/x").read_text() == "text"
     assert list((tmp_path / "shared/former").iterdir()) == []
+
+
+def test_a_lock_that_only_another_user_may_remove_is_said_to_be_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sticky/x.lock"
+    path.parent.mkdir(mode=0o1777)
+    path.parent.chmod(0o1777)
+    path.write_text("nonsense")
+    with pytest.raises(BusyError) as mine:
+        read_holder(path)
+    assert f"rm {path}" in mine.value.cure
+    monkeypatch.setattr("hpcmod.fs.ownership.os.geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(BusyError) as theirs:
+        read_holder(path)
+    assert f"may remove it from {path.parent}" in theirs.value.cure
+    assert "rm " not in theirs.value.cure

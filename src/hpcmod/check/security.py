@@ -23,6 +23,11 @@ _PROBLEMS = {
     "world-writable": (FAIL, "every user of the machine can change it", "chmod o-w"),
     "set-user-ID or set-group-ID program": (FAIL, "it runs with the rights of its owner or group", "chmod ug-s"),
     "special file": (FAIL, "a FIFO, socket or device: reading it may hang", "rm"),
+    "directory that you may not enter": (
+        WARN,
+        "what is in it was not checked",
+        "run this as its owner or root: hpcmod doctor --security",
+    ),
     "link out of the directory": (WARN, "what it leads to may be changed by others", "rm, or replace it by a copy"),
     "owner outside the group": (FAIL, "somebody who may not write here owns it", "chown, or rm"),
     "writable by another group": (WARN, "members of another group can change it", "chgrp, or chmod g-w"),
@@ -114,6 +119,8 @@ def _problems(path: str, status: os.stat_result, root: os.stat_result, *, team: 
         yield "owner outside the group"
     if mode & stat.S_IWGRP and status.st_gid != root.st_gid:
         yield "writable by another group"
+    if stat.S_ISDIR(mode) and not os.access(path, os.R_OK | os.X_OK):
+        yield "directory that you may not enter"
     if stat.S_ISDIR(mode) and mode & stat.S_IWGRP and not mode & stat.S_ISGID:
         yield "group-writable directory without set-group-ID"
 

@@ -64,13 +64,9 @@ class _Verbs(click.Group):
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
-<<<<<<< HEAD
         """Run a command; with `--json`, errors that click finds on the command line are JSON too."""
-=======
-        """Run a verb; with `--json`, what click finds wrong with the command line is JSON too."""
-        if "PATH" in os.environ:  # also for libraries that look for programs by themselves, as click does
+        if "PATH" in os.environ:  # also for libraries that look for programs themselves, as click does
             os.environ["PATH"] = without_relative_entries(os.environ["PATH"])
->>>>>>> 0dbba0e (Say how long a server asks to wait, and clean PATH once at the start)
         words = list(sys.argv[1:] if args is None else args)
         if not asks_for_json(self, words):
             return super().main(args, *rest, **options)

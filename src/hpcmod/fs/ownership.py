@@ -60,3 +60,18 @@ def make_private_directory(path: Path | str) -> None:
             os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
+
+
+def explain_sticky(path: Path) -> str:
+    """Return whom to ask about a file that this user may not remove from a directory with the sticky bit; else ""."""
+    try:
+        file, directory = path.lstat(), path.parent.stat()
+    except OSError:
+        return ""
+    if os.geteuid() in (0, file.st_uid, directory.st_uid) or not directory.st_mode & stat.S_ISVTX:
+        return ""
+    try:
+        owner = path.owner()
+    except KeyError:
+        owner = f"user {file.st_uid}"
+    return f"Only {owner} may remove it from {path.parent}: ask {owner}, or work in another directory."

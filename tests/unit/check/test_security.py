@@ -39,6 +39,15 @@ def test_a_directory_as_catalogues_are_made_has_no_findings(shop: Path) -> None:
     assert "mode 2775" in first.found
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every directory")
+def test_a_directory_that_cannot_be_entered_is_named(shop: Path) -> None:
+    (shop / "closed").mkdir(mode=0)
+    try:
+        assert own(shop) == {"directory that you may not enter": "1 (what is in it was not checked): closed"}
+    finally:
+        (shop / "closed").chmod(0o700)
+
+
 def make_world_writable(shop: Path) -> None:
     (shop / "images" / "a.sif").chmod(0o666)
 

@@ -18,11 +18,11 @@ from dataclasses import replace
 from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import LackingError
-from hpcmod.fs.reading import read_file
 from hpcmod.model.catalogue.usage import Count, Totals, add_up, parse_totals, render_totals
 
-_LOAD = re.compile(r"([^@/]+)@([^@/]+)@[0-9a-f]{32}")
-_FORMER = re.compile(r"([^@/]+)@([^@/]+)")
+_NAME = r"([A-Za-z0-9_][A-Za-z0-9._+~-]*)"
+_LOAD = re.compile(f"{_NAME}@{_NAME}@[0-9a-f]{{32}}")
+_FORMER = re.compile(f"{_NAME}@{_NAME}")
 _TOTALS = "totals.json"
 _LIMIT = 256 << 20  # bytes
 
@@ -83,7 +83,7 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
 def _read_totals(catalogue: Catalogue) -> Totals:
     path = catalogue.usage / _TOTALS
     try:
-        return parse_totals(read_file(path, _LIMIT), str(path))
+        return parse_totals(catalogue.read_file(path, _LIMIT), str(path))
     except FileNotFoundError:
         return Totals()
 
@@ -95,14 +95,22 @@ def _write_totals(catalogue: Catalogue, totals: Totals) -> None:
 
 
 def _read_loads(catalogue: Catalogue, totals: Totals) -> Iterator[tuple[str, Count]]:
-    """Yield the files of loads that are in no total yet: name below `usage`, and what it counts."""
+    """Yield the files of loads that are in no total yet: name below `usage`, and what it counts.
+
+    Every user may make files of any name and time. What names no container of the catalogue counts for nothing, and a
+    time in the future is the present.
+    """
+    known, now = set(catalogue.containers()), time.time()
     for name, status in catalogue.tree.entries(catalogue.loads):
         found, below = _LOAD.fullmatch(name), f"{catalogue.loads.name}/{name}"
         # a link or a second name is not what loading makes
-        if found and below not in totals.folded and stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
-            month = time.strftime("%Y-%m", time.gmtime(status.st_mtime))
+        if not found or (found[1], found[2]) not in known or below in totals.folded:
+            continue
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+            when = min(status.st_mtime, now)
+            month = time.strftime("%Y-%m", time.gmtime(when))
             module = f"{found[1]}/{found[2]}"
-            yield below, Count(module, month, str(status.st_gid), str(status.st_uid), 1, status.st_mtime)
+            yield below, Count(module, month, str(status.st_gid), str(status.st_uid), 1, when)
 
 
 def _read_former(catalogue: Catalogue) -> Iterator[tuple[str, Count]]:

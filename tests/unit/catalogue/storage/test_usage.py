@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hpcmod.catalogue.sharing import make_catalogue
 from hpcmod.catalogue.storage import usage
 from hpcmod.catalogue.storage.usage import fold, read_counts
 from hpcmod.catalogue.store import Catalogue
-from hpcmod.errors import LackingError
+from hpcmod.errors import BadInputError, LackingError
 from tests.unit.catalogue.stage import killed_at, load, make_shop
 
 pytestmark = pytest.mark.slow
@@ -84,6 +85,23 @@ def test_what_loading_does_not_make_counts_for_nothing(shop: Catalogue) -> None:
     assert sum(row[-1] for row in rows(shop)) == sum(row[-1] for row in before) - 1  # that has two names now
 
 
+def test_what_any_user_may_forge_counts_for_nothing(shop: Catalogue) -> None:
+    before = rows(shop)
+    for name in ("a\nb@1", "None@1.0", "Toy@9", "Toy\x1b[2J@1.0"):
+        load(shop, name.replace("@", "/"), MAY)
+    assert rows(shop) == before
+    load(shop, "Toy/1.0", time.time() + 1e9)
+    assert read_counts(shop)[-1].last <= time.time()
+
+
+def test_totals_behind_a_link_are_not_read(shop: Catalogue, tmp_path: Path) -> None:
+    fold(shop, keep_users=True)
+    (shop.usage / "totals.json").rename(tmp_path / "totals.json")
+    (shop.usage / "totals.json").symlink_to(tmp_path / "totals.json")
+    with pytest.raises(BadInputError, match="symbolic link"):
+        read_counts(shop)
+
+
 def test_what_an_older_hpcmod_counted_is_kept(shop: Catalogue) -> None:
     former = shop.usage / "Toy@0.9"
     former.write_text("." * 7)
@@ -112,6 +130,6 @@ def test_totals_are_not_written_behind_a_link(shop: Catalogue, tmp_path: Path) -
     shop.usage.rename(tmp_path / "moved")
     shop.usage.symlink_to(tmp_path / "home")
     (tmp_path / "home/loads").mkdir()
-    with pytest.raises(OSError, match="symbolic link"):
+    with pytest.raises(BadInputError, match="symbolic link"):
         fold(shop, keep_users=True)
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["loads"]
