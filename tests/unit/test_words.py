@@ -20,6 +20,11 @@ PLAIN = {
     "to be had": "available",
     "as of every": "see the base class",
     "foresee[n]?|foresight": "plan, dry run",
+    "nobody's": "orphaned, no user's",
+    "said aloud": "reported",
+    "let go": "release, retire",
+    "is no digest": "is not a valid digest",
+    "to be mended|stumbles?": "broken, fails",
 }
 """Words of a dialect that this project once had, and what to write instead."""
 

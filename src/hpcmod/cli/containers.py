@@ -20,7 +20,6 @@ from hpcmod.catalogue.find import Container, find_container
 from hpcmod.catalogue.index import Index, read_index, release_key
 from hpcmod.catalogue.listing import READY, Listed, list_containers
 from hpcmod.catalogue.store import Catalogue, catalogue_directories, open_catalogue
-from hpcmod.catalogue.terms import check_accepted
 from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.image.sif_format import architecture_name
@@ -168,6 +167,8 @@ def find_ready(here: Here, text: str) -> Installed:
     module, container = find_meant(here, text)
     record = container.read() if container else None
     if record:
+        from hpcmod.catalogue.terms import check_accepted  # `hpcmod ls` does not need it
+
         check_accepted(record, os.environ)
     copies = here.copies(module)
     ours = copies is not None and here.is_own(copies.meant)
