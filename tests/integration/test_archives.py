@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import NotFoundError
-from hpcmod.image.bring import ObtainOptions
+from hpcmod.image.fetch_sif import ObtainOptions
 from hpcmod.image.layout import read_layout
 from hpcmod.image.obtain import obtain
 from hpcmod.image.sif import read_sif, squashfs_partition

@@ -103,10 +103,10 @@ def test_what_was_built_from_the_same_is_taken_as_it_is(small_base: Path, tmp_pa
     assert again.reused and (again.sha256, again.engine) == (first.sha256, "buildah")
     known = read_provenance(out)
     assert known is not None and known.reference == "recipe:trial" and known.tool == "hpcmod in a test by buildah"
-    with pytest.raises(BadInputError, match="was not built from this"):
+    with pytest.raises(BadInputError, match="was built from something else"):
         build(make_plan(small_base, FIRST + "true\n"), out)
     out.write_bytes(out.read_bytes() + b"x")
-    with pytest.raises(BadInputError, match="was not built from this"):
+    with pytest.raises(BadInputError, match="was built from something else"):
         build(plan, out)
 
 
@@ -189,7 +189,7 @@ def test_a_base_that_is_not_there_is_told_before_anything_is_begun(tmp_path: Pat
         build(make_plan("oci:/nowhere", FIRST), tmp_path / "trial.sif")
     missing = make_plan("docker://127.0.0.1:9/nobody/nothing:1", FIRST)
     for engine in ("buildah", "apptainer"):
-        with pytest.raises(NotFoundError, match=r"127.0.0.1:9/nobody/nothing:1 cannot be got: .*refused"):
+        with pytest.raises(NotFoundError, match=r"127.0.0.1:9/nobody/nothing:1 cannot be pulled: .*refused"):
             build(missing, tmp_path / "trial.sif", engine=engine)
     assert left_behind(tmp_path) == []
 
@@ -213,7 +213,7 @@ def test_what_is_put_into_the_context_is_there_while_it_is_built_wherever_that_i
         assert inside(stack, out, "cat", "/seen").stdout == "a.whl\n"
         assert "wheels" not in inside(stack, out, "ls", "/opt/hpcmod/build").stdout
     (wheels / "b.whl").symlink_to("nowhere")
-    with pytest.raises(NotFoundError, match=r"b.whl: leads to nothing"):
+    with pytest.raises(NotFoundError, match=r"b.whl: broken symbolic link"):
         build(plan, deep / "none.sif")
 
 

@@ -100,7 +100,7 @@ def test_that_there_is_no_such_engine_is_told_before_a_source_is_downloaded(eb: 
     lock = tmp_path / "lock"
     done = eb(path, HPCMOD_LOCK=str(lock), HPCMOD_SITE="generic")
     assert done.returncode != 0
-    assert "there is no engine 'bulidah'" in done.stdout
+    assert "unknown engine 'bulidah'" in done.stdout
     assert "downloading" not in done.stdout and not lock.exists()
 
 

@@ -252,10 +252,10 @@ def test_a_dockerfile_of_ones_own_becomes_a_sif_and_is_not_built_twice(stack: St
     assert [str(one) for one in read_used(tmp_path / "mine.sif")] == [pin]
     again = hpcmod(tmp_path, *asked)
     assert again.stdout.strip() == str(tmp_path / "mine.sif")
-    assert "already exists, built from the same" in again.stderr
+    assert "already exists, built from the same plan" in again.stderr
     (tmp_path / "mine" / "used").write_text("")
     changed = hpcmod(tmp_path, *asked)
-    assert changed.returncode == 2 and "was not built from this" in changed.stderr
+    assert changed.returncode == 2 and "was built from something else" in changed.stderr
 
 
 def test_a_base_is_held_to_the_digest_that_its_tag_had_at_first_use(registry: Registry, tmp_path: Path) -> None:
@@ -276,5 +276,5 @@ def test_a_registry_that_does_not_say_leaves_the_base_to_the_engine(registry: Re
     store = replace(larder_in(tmp_path), offline=False, tell=said.append)
     base = f"docker://{registry.host}/recipes/nothing:1"
     assert gather("pytorch-cpu", BuildRequest(HERE, base=base, settings=INDEX), store=store).base == base
-    assert "its digest is not known" in said[0]
+    assert "its digest is unknown" in said[0]
     assert not store.lock.exists()

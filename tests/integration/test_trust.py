@@ -14,7 +14,7 @@ import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, UntrustedError
 from hpcmod.image import obtain as obtain_module
-from hpcmod.image.bring import Brought, ObtainOptions, Task
+from hpcmod.image.fetch_sif import FetchedSif, FetchTask, ObtainOptions
 from hpcmod.image.obtain import obtain
 from hpcmod.image.sif import read_sif
 from hpcmod.image.source import find_source, make_source
@@ -143,13 +143,13 @@ def test_a_file_that_is_exchanged_after_its_signature_was_checked_is_not_taken(
     source, out = tmp_path / "in" / "s.sif", tmp_path / "out.sif"
     source.parent.mkdir()
     shutil.copy(signed["pem good"], source)
-    bring = obtain_module.bring
+    fetch_sif = obtain_module.fetch_sif
 
-    def exchange(task: Task) -> Brought:
+    def exchange(task: FetchTask) -> FetchedSif:
         shutil.copy(signed["pem unsigned"], source)
-        return bring(task)
+        return fetch_sif(task)
 
-    monkeypatch.setattr(obtain_module, "bring", exchange)
+    monkeypatch.setattr(obtain_module, "fetch_sif", exchange)
     with pytest.raises(UntrustedError, match=f"{out}: is not signed"):
         obtain(ImageReference.parse(str(source)), out, options=options)
     assert list(tmp_path.glob("*out.sif*")) == []

@@ -374,16 +374,16 @@ SHARED_PLACES = ("image", "install", "catalogue")
 """Rooms that work in directories which other people may write too: fs/ opens, writes and removes for them."""
 
 PAST_FS = {
-    "image/bring.py": "removes an archive within a Scratch",
+    "image/fetch_sif.py": "removes an archive within a Scratch",
     "image/build.py": "makes the directory of the output, and a log beside it",
-    "image/build_context.py": "fills a build's private place",
+    "image/build_context.py": "fills a build's workspace",
     "image/bundle.py": "creates files within a Scratch, and the output directory",
     "image/cache.py": "makes the cache's own directory",
     "image/convert.py": "creates and removes a file within a Scratch",
     "image/copy.py": "creates and removes a file within a Scratch; links from there",
-    "image/engines/buildah.py": "fills a build's private place",
-    "image/engines/place.py": "makes and removes a build's private place, whose owner it checks",
-    "image/engines/trial.py": "fills a build's private place",
+    "image/engines/buildah.py": "fills a build's workspace",
+    "image/engines/workspace.py": "makes and removes a build's workspace, whose owner it checks",
+    "image/engines/trial.py": "fills a build's workspace",
     "image/fetch.py": "writes a file and its note within a Scratch",
     "image/files.py": "reads what a container would see of the host, as its programs would",
     "image/ingredients.py": "makes the directory of downloads",

@@ -23,8 +23,8 @@ from hpcmod.check.compat import make_case
 from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError, CheckFailedError
 from hpcmod.fs.tree import write_file
-from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.contents import read_facts
+from hpcmod.image.fetch_sif import ObtainOptions
 from hpcmod.image.integrity import Progress
 from hpcmod.image.locate import recognize
 from hpcmod.image.obtain import Obtained, obtain

@@ -28,7 +28,7 @@ from hpcmod.model.easyconfig_text import read_named_image
 from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from hpcmod.image.bring import ObtainOptions
+    from hpcmod.image.fetch_sif import ObtainOptions
 
 _MOST_TEXT = 1 << 20  # maximum size of an easyconfig in bytes
 

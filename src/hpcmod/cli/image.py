@@ -29,7 +29,7 @@ from hpcmod.model.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from hpcmod.image.bring import ObtainOptions
+    from hpcmod.image.fetch_sif import ObtainOptions
 
 TOOL = f"hpcmod {hpcmod.__version__}"
 

@@ -1,1 +1,1 @@
-"""Get, read and check images."""
+"""Fetch, read and check images."""

@@ -1,4 +1,4 @@
-"""Hold the base image of a build to the site's trust policy, before an engine gets it."""
+"""Check the base image of a build against the site's trust policy, before an engine pulls it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from hpcmod.model.trust import TrustPolicy, check_pinned
 if TYPE_CHECKING:
     from hpcmod.image.web.repository import Access
 
-_PIN = "Name it by digest: docker://HOST/NAME@sha256:... (`hpcmod fetch --dry-run` prints it)."
+_PIN = "Give its digest: docker://HOST/NAME@sha256:... (`hpcmod fetch --dry-run` prints it)."
 
 
 def verify_bases(plan: BuildPlan, policy: TrustPolicy, *, access: Access, environ: Mapping[str, str]) -> None:
-    """Check every image that a build starts from.
+    """Check every base image of a build.
 
-    The engine gets an image from its registry itself, so what a rule demands something of must be named by digest.
+    The engine pulls the image itself, so an image that a rule applies to must be referenced by digest.
 
     Raises
     ------
     UntrustedError
-        If an image has no digest although the policy has a rule for it, or its name holds a variable.
+        If an image has no digest although the policy has a rule for it, or its name contains a variable.
     HpcmodError
-        If the policy is not met otherwise.
+        If the policy is not met for another reason.
     """
     if not _demands(policy):
         return

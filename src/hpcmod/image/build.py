@@ -1,6 +1,6 @@
-"""Build an image from its plan: an engine makes it, our own converter the SIF, and nothing of it is left but that.
+"""Build an image from its plan: an engine builds it, hpcmod converts it to a SIF, and only the SIF is kept.
 
-Killed at any line, a build leaves one hidden directory, which the next build of the same file clears.
+A killed build leaves one hidden directory, which the next build of the same file removes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from hpcmod.image.build_labels import measure_labels
 from hpcmod.image.convert import ConvertOptions, convert
 from hpcmod.image.copy import copy_image
 from hpcmod.image.engines.engine import BuildSource, Engine
-from hpcmod.image.engines.place import ELSEWHERE, Place, open_place
 from hpcmod.image.engines.probe import EngineTrial, choose_engine, find_engines
+from hpcmod.image.engines.workspace import ELSEWHERE, Workspace, open_workspace
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.layout import read_layout
 from hpcmod.image.preflight import Need, check_room
@@ -50,90 +50,90 @@ _ANYONE = Access()
 _LOG = logging.getLogger(__name__)
 
 FINGERPRINT = "org.hpcmod.fingerprint"
-"""Label of what decides the content of an image."""
+"""Label with a hash of everything that determines the content of an image."""
 
-_OTHER_PLACE = "name another place for the SIF"
+_OTHER_PATH = "choose another path for the SIF"
 _UNPACKED, _MOST_RATIO = 2, 8
-"""How many times a layer takes of its bytes unpacked, at least; and how many times it may shrink: never so much."""
+"""Bounds of compression ratios: a layer unpacks to at least twice its size; a SIF is never 8 times smaller."""
 
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """How images are built on this machine."""
+    """Options for building images on this machine."""
 
     environ: Mapping[str, str]
-    """Of programs that are run; HPCMOD_BUILD_DIR is read: where intermediate files go, else beside the SIF."""
+    """Environment of child processes; HPCMOD_BUILD_DIR is for intermediate files (default: beside the SIF)."""
     tool: str
-    """Name and version of this program, for the provenance."""
+    """Name and version of this program, for the provenance file."""
     engine: str | Engine | None = None
-    """The engine to build with, or its name; None for the first that works."""
+    """Engine or its name; None for the first that works."""
     conversion: ConvertOptions = field(default_factory=ConvertOptions)
     policy: TrustPolicy = ANYTHING
-    """What the base image must satisfy."""
+    """Trust policy for the base image."""
     access: Access = _ANYONE
-    """How the signature of a base image is fetched."""
+    """Registry access for fetching the base image's signature."""
     replace: bool = False
-    """Whether a file that is there, and was built from something else, may be replaced."""
+    """Replace an existing file that was built from something else."""
     tell: Callable[[str], None] = lambda _: None
-    """Called with a line for the user: the engine, each step."""
+    """Called with each message for the user: the engine, each step."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """A SIF that was built, now or before."""
+    """A SIF that was built now or earlier."""
 
     path: Path
     sha256: str
     engine: str
-    """Name of the engine; of one that was there already, what its provenance says."""
+    """Name of the engine; for an existing SIF, taken from its provenance file."""
     fingerprint: str
     reused: bool
-    """Whether it was there already."""
+    """Whether the SIF already existed."""
 
 
 def build_image(plan: BuildPlan, out: Path, *, options: BuildOptions, progress: Progress | None = None) -> Built:
-    """Build the image of a plan, unless it is there already.
+    """Build the image of a plan, unless it already exists.
 
     Parameters
     ----------
     out
-        The SIF, which gets its name when it is whole. Of several processes one builds it, and the others wait.
+        Path of the SIF, created only when complete. If several processes build it, one builds and the others wait.
     progress
-        Called with bytes of the finished image that are converted, and bytes in all.
+        Called with the bytes of the built image converted so far, and the total.
 
     Raises
     ------
     NotFoundError
-        If the base cannot be got.
+        If the base image cannot be fetched.
     LackingError
         If no engine works here.
     NoSpaceError
-        If it will not fit.
+        If the disk is too small.
     BadInputError
-        If another file is there.
+        If `out` exists and was built from something else.
     HpcmodError
-        If a component fails: its last lines are in the message, all that was said is in a file beside the SIF.
+        If a component fails: the message has its last lines; the full log is in a file beside the SIF.
     """
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
     with _alone(out, options):
         there = find_built(out, plan.fingerprint, environ=options.environ)
         if there:
-            _LOG.info("%s is there already, built from the same", out)
+            _LOG.info("%s already exists, built from the same plan", out)
             return there
         _LOG.info("building %s from recipe %s, fingerprint %s", out, plan.recipe, plan.fingerprint)
         if out.exists() and not options.replace:
             raise BadInputError(
-                f"{out}: is there already, and was not built from this",
-                "Name another file, or have it replaced: --force.",
+                f"{out}: already exists and was built from something else",
+                "Choose another file, or replace it with --force.",
             )
         return _Build(plan, out, options, progress).run()
 
 
 def prepare_build(plan: BuildPlan, out: Path, *, options: BuildOptions) -> BuildOptions:
-    """See that an image can be built here before its sources are downloaded, which may take an hour.
+    """Check that an image can be built here before downloading its sources, which may take an hour.
 
-    Returns the options with an engine that works; as they were, where the image is there already.
+    Return the options with a working engine; unchanged if the image already exists.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def prepare_build(plan: BuildPlan, out: Path, *, options: BuildOptions) -> Build
     """
     out = out.absolute()
     if isinstance(options.engine, str):
-        find_engines(options.engine, forms_of(plan))  # a wrong name is told also where nothing is to be built
+        find_engines(options.engine, forms_of(plan))  # report a wrong name even if nothing has to be built
     out.parent.mkdir(parents=True, exist_ok=True)
     with _alone(out, options):
         if find_built(out, plan.fingerprint, environ=options.environ):
@@ -151,7 +151,7 @@ def prepare_build(plan: BuildPlan, out: Path, *, options: BuildOptions) -> Build
 
 
 def find_built(out: Path, fingerprint: str, *, environ: Mapping[str, str]) -> Built | None:
-    """Find a SIF that this user has built from the same plan; its bytes are not read again."""
+    """Find a SIF that this user built from the same plan, without reading it in full."""
     if not out.is_file():
         return None
     known = read_provenance(out)
@@ -165,7 +165,7 @@ def find_built(out: Path, fingerprint: str, *, environ: Mapping[str, str]) -> Bu
 
 @contextmanager
 def _alone(out: Path, options: BuildOptions) -> Iterator[None]:
-    """Let one process at a time build this file."""
+    """Hold the lock for building this file."""
     lock = out.with_name(f".{out.name}.lock")
     try:
         with hold(lock, limit=None, tell=options.tell, on_stale=lambda: None):
@@ -177,31 +177,31 @@ def _alone(out: Path, options: BuildOptions) -> Iterator[None]:
 
 
 class _Build:
-    """One image on its way."""
+    """The build of one image."""
 
     def __init__(self, plan: BuildPlan, out: Path, options: BuildOptions, progress: Progress | None) -> None:
         self._plan, self._out, self._options, self._progress = plan, out, options, progress
         self._base = ImageReference.parse(plan.base) if plan.base else None
         self._at = Path(options.environ.get("HPCMOD_BUILD_DIR") or out.parent).absolute()
         self._name = out.name if self._at == out.parent else f"{out.name}-{_short_hash(out)}"
-        """Of the place: nobody else's in that directory, where images of other directories may be built too."""
+        """Name of the workspace, unique in a directory where images of other directories may be built too."""
         self._log = out.with_name(f"{out.name}.build.log")
 
     def run(self) -> Built:
-        """Build, and put the SIF in place."""
+        """Build the image and move the SIF to its final path."""
         options = self._options
         engine = self.prepare()
         options.tell(f"building {self._plan.recipe} with {engine.name} ({engine.way})")
         try:
             with scratch(self._out) as made:
-                with open_place(self._at, self._name, options.environ, tell=options.tell) as place:
-                    self._make_sif(engine, place, made.path)
+                with open_workspace(self._at, self._name, options.environ, tell=options.tell) as workspace:
+                    self._make_sif(engine, workspace, made.path)
                 return self._put_in_place(engine, made)
         except OSError as err:
             raise explain_os_error(err) from err
 
     def prepare(self) -> Engine:
-        """Refuse what cannot be built here, and choose the engine, unless that was done."""
+        """Check that the image can be built here, and choose the engine unless it was given."""
         self._check_base()
         asked, environ = self._options.engine, self._options.environ
         if asked is None or isinstance(asked, str):
@@ -211,7 +211,7 @@ class _Build:
         return asked
 
     def _check_base(self) -> None:
-        """Refuse a base that is missing or not trusted, and what will not fit, before anything is begun."""
+        """Check early that the base exists and is trusted, and that the image fits."""
         options = self._options
         verify_bases(self._plan, options.policy, access=options.access, environ=options.environ)
         unpacked = _unpacked_size(self._base, self._plan.architecture) if self._base else 0
@@ -219,38 +219,38 @@ class _Build:
         check_room(
             [
                 Need(self._at, within, 1000, "the layers at least", ELSEWHERE),
-                Need(self._out.parent, unpacked // _MOST_RATIO, 2, "the SIF at least", _OTHER_PLACE),
+                Need(self._out.parent, unpacked // _MOST_RATIO, 2, "the SIF at least", _OTHER_PATH),
             ]
         )
 
-    def _make_sif(self, engine: Engine, place: Place, staged: Path) -> None:
-        file = write_context(self._plan, place.context, form=engine.form)
+    def _make_sif(self, engine: Engine, workspace: Workspace, staged: Path) -> None:
+        file = write_context(self._plan, workspace.context, form=engine.form)
         own = self._plan.own_dockerfile
-        source = BuildSource(Path(self._plan.own_context) if own else place.context, file, self._base)
+        source = BuildSource(Path(self._plan.own_context) if own else workspace.context, file, self._base)
         try:
-            built = engine.build(place, source)
+            built = engine.build(workspace, source)
         except HpcmodError as err:
-            raise self._with_log(err, place) from err
+            raise self._with_log(err, workspace) from err
         if built.kind not in OCI_KINDS:
             copy_image(built.path, staged, method="share", progress=self._progress)
             return
         with read_layout(built, architecture=self._plan.architecture) as image:
             least = sum(layer.size for layer in image.layers) // _MOST_RATIO
-            check_room([Need(self._out.parent, least, 2, "the SIF at least", _OTHER_PLACE)])
+            check_room([Need(self._out.parent, least, 2, "the SIF at least", _OTHER_PATH)])
             converted = convert(image, staged, options=self._options.conversion, progress=self._progress)
         for what in converted.left_out:
             self._options.tell(f"left out: {what}")
 
-    def _with_log(self, err: HpcmodError, place: Place) -> HpcmodError:
-        """Keep what the engine said, and tell where it is."""
+    def _with_log(self, err: HpcmodError, workspace: Workspace) -> HpcmodError:
+        """Save the engine's output and add the log's path to the error."""
         with suppress(OSError):  # a full disk: the last lines are in the message
-            shutil.copyfile(place.log, self._log)
-            err.message += f"\nAll that was said is in {self._log}"
+            shutil.copyfile(workspace.log, self._log)
+            err.message += f"\nThe full log is in {self._log}"
             err.args = (err.message,)
         return err
 
     def _put_in_place(self, engine: Engine, made: Scratch) -> Built:
-        """Check the SIF, label it with what is in it, note where it came from, and give it its name."""
+        """Check and label the SIF, write its provenance file, and move it to its final path."""
         plan, options = self._plan, self._options
         check_sif(read_sif(made.path, shown=self._out), architecture=plan.architecture)
         add_labels(made.path, {**dict(plan.labels), **measure_labels(made.path)})
@@ -271,7 +271,7 @@ class _Build:
 
 
 def forms_of(plan: BuildPlan) -> Sequence[str]:
-    """Name what a plan can be built from: `Dockerfile`, `definition`."""
+    """Return the forms that a plan can be built from: `Dockerfile`, `definition`."""
     if plan.base and ImageReference.parse(plan.base).kind not in OCI_KINDS:
         return ("definition",)
     return ("Dockerfile",) if plan.own_dockerfile else ("Dockerfile", "definition")
@@ -282,17 +282,17 @@ def _short_hash(path: Path) -> str:
 
 
 def _unpacked_size(base: ImageReference, architecture: str) -> int:
-    """Return the least bytes that a base's layers unpack to; 0 where they are not known before it is got.
+    """Return a lower bound of the bytes that a base's layers unpack to; 0 if unknown before it is fetched.
 
     Raises
     ------
     NotFoundError
-        If it is to lie on a disk, and does not.
+        If the base is a local path that does not exist.
     """
     if not base.path:
         return 0
     if not Path(base.path).exists():
-        raise NotFoundError(f"the base image {base.canonical}: there is no {base.path}", "Name another: --base.")
+        raise NotFoundError(f"the base image {base.canonical}: {base.path} not found", "Choose another with --base.")
     if base.kind not in OCI_KINDS:
         return Path(base.path).stat().st_size * _UNPACKED
     with read_layout(base, architecture=architecture) as image:

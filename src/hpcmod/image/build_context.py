@@ -1,4 +1,4 @@
-"""The directory that an image is built from: what an engine reads, the scripts of the components, and their sources."""
+"""The build context of an image: the Dockerfile or definition file, the component scripts and their sources."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from hpcmod.render.recipe import render_context, render_definition, render_docke
 
 
 def write_context(plan: BuildPlan, context: Path, *, form: str) -> Path:
-    """Fill the build context of a plan, and give the file in it that the engine is to read.
+    """Write the build context of a plan, and return the path of the file for the engine.
 
     Parameters
     ----------
     form
-        What that file is, and is called: `Dockerfile` or `definition`.
+        Kind and name of that file: `Dockerfile` or `definition`.
 
     Raises
     ------
     NotFoundError
-        If one of the plan's sources is a link that leads to nothing.
+        If one of the plan's sources is a broken link.
     """
     found, templates = replace(plan, base=_from_anywhere(plan.base)), resources.module_templates()
     render = render_dockerfile if form == "Dockerfile" else render_definition
@@ -41,7 +41,7 @@ def write_context(plan: BuildPlan, context: Path, *, form: str) -> Path:
 
 
 def _from_anywhere(text: str) -> str:
-    """Name a base as it is found from every directory, for engines work in their own."""
+    """Return a base reference with an absolute path, because engines run in their own directory."""
     if not text:
         return ""
     base = ImageReference.parse(text)
@@ -50,7 +50,7 @@ def _from_anywhere(text: str) -> str:
 
 
 def _put(path: Path, target: Path) -> None:
-    """Put a file, or a directory with all below it, into the build context."""
+    """Copy a file or a directory tree into the build context."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         shutil.copytree(path, target, copy_function=_link)
@@ -59,10 +59,12 @@ def _put(path: Path, target: Path) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """Give a file a second name where it is on the same disk and ours, else copy it; links are followed."""
+    """Hard-link a file if it is on the same disk and ours, else copy it; symbolic links are followed."""
     try:
-        os.link(os.path.realpath(source), target)  # link itself follows none on Linux
+        os.link(os.path.realpath(source), target)  # os.link does not follow symbolic links on Linux
     except FileNotFoundError as err:
-        raise NotFoundError(f"{source}: leads to nothing", "Fix the link, or leave it out of the directory.") from err
+        raise NotFoundError(
+            f"{source}: broken symbolic link", "Fix the link, or remove it from the directory."
+        ) from err
     except OSError:
         shutil.copyfile(source, target)

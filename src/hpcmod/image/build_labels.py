@@ -1,4 +1,4 @@
-"""What an image that was built holds, measured and said in labels: versions, and what it asks of a host's libraries."""
+"""Labels of a built image, measured from its content: versions, and its requirements on host libraries."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hpcmod.model.compat.stack import PART, StackFacts, newest_version
 from hpcmod.model.facts import ImageFacts
 
 _PREFIX = "org.hpcmod"
-_TOLD = ("torch", "tensorflow", "mpi4py", "mpich", "numpy", "horovod", "deepspeed")
-"""Python packages whose versions are told; all there are stand in the image's list, /opt/hpcmod/sbom.cdx.json."""
+_LABELLED = ("torch", "tensorflow", "mpi4py", "mpich", "numpy", "horovod", "deepspeed")
+"""Python packages whose versions are in a label; the full list is in the image, /opt/hpcmod/sbom.cdx.json."""
 
 
 def measure_labels(sif: Path) -> dict[str, str]:
-    """Measure an image; what is not known gets no label.
+    """Measure an image and return its labels, without those that are unknown.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def measure_labels(sif: Path) -> dict[str, str]:
 
 
 def _versions(facts: ImageFacts, stack: StackFacts) -> Iterator[str]:
-    """Return NAME=VERSION of what decides where the image runs, and of the best-known packages."""
+    """Return NAME=VERSION of what determines where the image runs, and of the best-known packages."""
     libfabric = next((one.release for one in stack.fabrics), "")
     found = {
         "python": facts.python.version if facts.python else "",
@@ -46,7 +46,7 @@ def _versions(facts: ImageFacts, stack: StackFacts) -> Iterator[str]:
         "libfabric": libfabric,
         "cuda": stack.cuda,
         "rocm": stack.rocm,
-        **{one.name: one.version for one in facts.packages if one.name in _TOLD},
+        **{one.name: one.version for one in facts.packages if one.name in _LABELLED},
     }
     yield from (f"{name}={version}" for name, version in found.items() if version)
-    yield from (f"mpi={one.soname}" for one in stack.mpis[:1])
+    yield from (f"mpi={mpi.soname}" for mpi in stack.mpis[:1])

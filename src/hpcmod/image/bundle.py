@@ -1,11 +1,11 @@
-"""Carry easyconfigs and their images to a machine without a network: one tar, which tells the sum of each of its files.
+"""Pack easyconfigs and their images for a machine without a network: one tar file with the checksums of its files.
 
-    SHA256SUMS                  first, as `sha256sum -c` takes it
+    SHA256SUMS                  first, in the format of `sha256sum -c`
     NAME.eb                     easyconfigs
     NAME.sif                    images
-    NAME.sif.provenance.json    where they came from
+    NAME.sif.provenance.json    provenance files
 
-All in one directory, for `eb` looks for an image beside its easyconfig.
+All in one directory, because `eb` looks for an image beside its easyconfig.
 """
 
 from __future__ import annotations
@@ -36,13 +36,20 @@ SUMS = "SHA256SUMS"
 _LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_+][A-Za-z0-9._+-]*)")
 _MOST = 10_000  # files
 _LIMIT = 4 << 20  # bytes of the list
-_FAULTS = (tarfile.TarError, ValueError, EOFError, OverflowError, RecursionError, MemoryError)  # of a tar that is none
+_FAULTS = (
+    tarfile.TarError,
+    ValueError,
+    EOFError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)  # raised by tarfile for other files
 _SUFFIXES = (".eb", ".sif", ".provenance.json")
 
 
 @dataclass(frozen=True)
 class Unpacked:
-    """What came out of a bundle."""
+    """The files unpacked from a bundle."""
 
     easyconfigs: tuple[Path, ...]
     images: tuple[Path, ...]
@@ -51,23 +58,23 @@ class Unpacked:
 def write_bundle(
     files: Sequence[Path], out: Path, *, expected: Mapping[str, str] | None = None, progress: Progress | None = None
 ) -> Mapping[str, str]:
-    """Write a bundle of files; return their sums by name.
+    """Write a bundle of files; return their sha256 by name.
 
     Parameters
     ----------
     files
-        Easyconfigs, images, and what lies beside these; each name once.
+        Easyconfigs, images and their provenance files; each name once.
     expected
-        Sums that files must have, by name.
+        Expected sha256 by name.
 
     Raises
     ------
     VerificationError
-        If a file has another sum than is expected.
+        If a file does not have the expected sha256.
     BadInputError
-        If two have one name, or a name is not as it must be.
+        If two files have the same name, or a name is invalid.
     NoSpaceError
-        If the bundle will not fit.
+        If the disk is too small.
     """
     _check_names([path.name for path in files])
     sizes = {path.name: path.stat().st_size for path in files}
@@ -82,7 +89,7 @@ def write_bundle(
             sums = {path.name: _add(tar, path, sizes[path.name], tally) for path in files}
         for path in files:
             check_sha256(path, expected=(expected or {}).get(path.name), found=sums[path.name])
-        file.seek(tarfile.BLOCKSIZE)  # the list comes first, and is known last: each file is read once
+        file.seek(tarfile.BLOCKSIZE)  # the list is first but known last, so that each file is read only once
         file.write(_list_sums(sums))
         file.flush()
         os.fsync(file.fileno())
@@ -94,7 +101,7 @@ def _list_sums(sums: Mapping[str, str]) -> bytes:
 
 
 def _add(tar: tarfile.TarFile, path: Path, size: int, tally: Tally) -> str:
-    """Add a file; give its sum."""
+    """Add a file; return its sha256."""
     with open_regular(path) as file:
         source = _Hashed(file, path.name, tally)
         tar.addfile(_member(path.name, size), source)
@@ -102,12 +109,12 @@ def _add(tar: tarfile.TarFile, path: Path, size: int, tally: Tally) -> str:
 
 
 def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progress: Progress | None = None) -> Unpacked:
-    """Unpack a bundle into a directory: each file gets its name when its sum is right; what is there already stays.
+    """Unpack a bundle into a directory; each file is created only if its sha256 is right, and identical files are kept.
 
     Parameters
     ----------
     replace
-        Replace files of these names that are there and hold something else.
+        Replace existing files of the same name with different content.
 
     Raises
     ------
@@ -116,7 +123,7 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
     VerificationError
         If a file is missing, cut off or changed.
     NoSpaceError
-        If it will not fit.
+        If the disk is too small.
     """
     with _open_tar(bundle) as tar:
         sums = _read_sums(bundle, tar)
@@ -127,7 +134,7 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
         directory.mkdir(parents=True, exist_ok=True)
         clear_leftovers(directory)
         size = max(0, whole - sum(there.values()))
-        check_room([Need(directory, size, len(sums), "what is in the bundle", "name another directory: -o")])
+        check_room([Need(directory, size, len(sums), "the bundle's files", "choose another directory with -o")])
         with _whole(bundle):
             _unpack_all(tar, directory, sums, tally, skip=there)
         tally.set(SUMS, whole)
@@ -135,19 +142,19 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
 
 
 def _sizes_there(directory: Path, sums: Mapping[str, str]) -> dict[str, int]:
-    """Return the bytes of the files of a bundle whose names are taken."""
+    """Return the sizes in bytes of existing files with names from a bundle."""
     return {name: (directory / name).lstat().st_size for name in sums if os.path.lexists(directory / name)}
 
 
 def _check_there(directory: Path, sums: Mapping[str, str], tally: Tally) -> None:
-    """Refuse to replace what is there; what an earlier import of the same bundle has put there may stay."""
+    """Raise BadInputError if a file of the same name with different content exists."""
     for name, expected in sums.items():
         path = directory / name
         found = file_sha256(path, partial(_tell, tally, name)) if path.is_file() and not path.is_symlink() else ""
         if found != expected:
             raise BadInputError(
-                f"{path}: is there already, and is another file",
-                "Name another directory: -o, or have it replaced: --force.",
+                f"{path}: already exists with different content",
+                "Choose another directory with -o, or replace the file with --force.",
             )
 
 
@@ -170,11 +177,11 @@ def _open_tar(bundle: Path) -> Iterator[tarfile.TarFile]:
     except UnusableFileError as err:
         raise BadInputError(f"{bundle}: {err.strerror}", "Make one: hpcmod bundle export.") from err
     except OSError as err:
-        if err.errno != errno.EINVAL:  # that is where a negative length leads before the start of the file
+        if err.errno != errno.EINVAL:  # EINVAL: a negative length in a damaged tar makes tarfile seek before the start
             raise
-        raise BadInputError(f"{bundle}: no bundle, or damaged", "Copy the bundle again.") from err
+        raise BadInputError(f"{bundle}: not a bundle, or damaged", "Copy the bundle again.") from err
     except _FAULTS as err:
-        raise BadInputError(f"{bundle}: no bundle: {err}", "Make one: hpcmod bundle export.") from err
+        raise BadInputError(f"{bundle}: not a bundle: {err}", "Make one: hpcmod bundle export.") from err
 
 
 def _read_sums(bundle: Path, tar: tarfile.TarFile) -> dict[str, str]:
@@ -183,7 +190,7 @@ def _read_sums(bundle: Path, tar: tarfile.TarFile) -> dict[str, str]:
     text = file.read(_LIMIT).decode("ascii") if file else ""
     found = [_LINE.fullmatch(line) for line in text.splitlines()]
     if not found or not all(found) or len(found) > _MOST:
-        raise BadInputError(f"{bundle}: no bundle: it does not begin with {SUMS}", "Make one: hpcmod bundle export.")
+        raise BadInputError(f"{bundle}: not a bundle: it does not begin with {SUMS}", "Make one: hpcmod bundle export.")
     sums = {match[2]: match[1] for match in found if match}
     _check_names(list(sums))
     return sums
@@ -191,30 +198,32 @@ def _read_sums(bundle: Path, tar: tarfile.TarFile) -> dict[str, str]:
 
 @contextmanager
 def _whole(bundle: Path) -> Iterator[None]:
-    """Tell a bundle that is cut off from what never was one: its list of sums has been read."""
+    """Report tar errors after the list of checksums as a truncated bundle, not as a file of another kind."""
     try:
         yield
     except _FAULTS as err:
-        raise VerificationError(f"{bundle}: is cut off or damaged: {err}", "Copy the bundle again.") from err
+        raise VerificationError(f"{bundle}: truncated or damaged: {err}", "Copy the bundle again.") from err
 
 
 def _unpack_all(
     tar: tarfile.TarFile, directory: Path, sums: Mapping[str, str], tally: Tally, *, skip: Collection[str]
 ) -> None:
-    """Unpack what the list names, all of it and nothing else."""
+    """Unpack exactly the files in the list."""
     missing = dict(sums)
     for member in iter(tar.next, None):
-        if not member.isreg() or member.issparse():  # holes are bytes from nowhere: a small bundle fills a disk
-            raise BadInputError(f"{tar.name!s}: holds {member.name!r}, which is not a regular file", "Make it again.")
+        if not member.isreg() or member.issparse():  # a small sparse file could fill the disk
+            raise BadInputError(
+                f"{tar.name!s}: contains {member.name!r}, which is not a regular file", "Create the bundle again."
+            )
         if member.name not in missing:
             raise BadInputError(
-                f"{tar.name!s}: holds {member.name!r}, which its list of sums does not name", "Make it again."
+                f"{tar.name!s}: contains {member.name!r}, which is not in its {SUMS}", "Create the bundle again."
             )
         expected = missing.pop(member.name)
         if member.name not in skip:
             _unpack(tar, member, directory / member.name, expected, tally)
     if missing:
-        raise VerificationError(f"{tar.name!s}: lacks {', '.join(missing)}", "Copy the bundle again.")
+        raise VerificationError(f"{tar.name!s}: missing {', '.join(missing)}", "Copy the bundle again.")
 
 
 def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, expected: str, tally: Tally) -> None:
@@ -243,13 +252,13 @@ def _check_names(names: Sequence[str]) -> None:
     twice = {name for name in names if names.count(name) > 1}
     if bad or twice:
         raise BadInputError(
-            f"a bundle cannot hold {', '.join(sorted({*bad, *twice}))}",
-            "It holds easyconfigs (.eb) and images (.sif) of plain names, each name once.",
+            f"a bundle cannot contain {', '.join(sorted({*bad, *twice}))}",
+            "It may contain easyconfigs (.eb) and images (.sif) with plain names, each name once.",
         )
 
 
 class _Hashed(io.RawIOBase):
-    """Hashes and counts what is read."""
+    """Hashes and counts the bytes that are read."""
 
     def __init__(self, file: BinaryIO, name: str, tally: Tally) -> None:
         super().__init__()

@@ -1,12 +1,12 @@
-"""The cache of blobs: each under its digest, one process fetching it at a time, shared by a group where it may be.
+"""The blob cache: each blob under its digest, fetched by one process at a time, optionally shared by a group.
 
-    DIRECTORY/blobs/sha256/<64 digits>     whole and verified
-    DIRECTORY/partial/<64 digits>          what an interrupted fetch left; its digest shows in the end if it is right
-    DIRECTORY/locks/<64 digits>            who is fetching it
+    DIRECTORY/blobs/sha256/<64 digits>     complete and verified
+    DIRECTORY/partial/<64 digits>          left by an interrupted fetch; the digest is verified at the end
+    DIRECTORY/locks/<64 digits>            lock of the process that is fetching it
 
-A directory with the set-group-id bit that its group may write (`chmod 2770`) is shared: what is put there the group may
-read, use and remove, whatever the umask of who put it there. Whatever the mode, no link is followed in it, and where
-anybody else may write, what is read is verified again while it is read.
+A group-writable directory with the set-group-id bit (`chmod 2770`) is shared: the group may read, use and remove its
+files, whatever the umask of the user who wrote them. Links in the cache are never followed, and where another user may
+write, blobs are verified again while they are read.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ from hpcmod.image.cache_entry import CacheEntry, choose, digits_of, is_blob_name
 from hpcmod.image.copy import FULL, free_bytes, write_all_at
 from hpcmod.lock import clear_dead, hold, read_holder, tidy
 
-SETTING = "choose another place for the cache: HPCMOD_CACHE=DIRECTORY"
-"""What helps where the cache does not fit, as the end of a sentence."""
+SETTING = "move the cache with HPCMOD_CACHE=DIRECTORY"
+"""How to move the cache to another disk, as the end of a sentence."""
 GC = "hpcmod cache gc"
 
 _DIRECTORIES = ("blobs", "blobs/sha256", "partial", "locks")
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _UNUSABLE = (errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO)
-"""What opening says of a link, a directory, another user's file, or a socket at the name of a partial blob."""
+"""Errors of opening a link, a directory, another user's file, or a socket at the path of a partial blob."""
 
-_say_nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - a default for several callbacks
+_ignore: Callable[..., None] = lambda *_: None  # noqa: E731 - a default for several callbacks
 
 
 class Cache:
-    """Blobs on disk by digest; see the top of this file for what lies where."""
+    """Blobs on disk by digest; the module's docstring describes the directories."""
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = Path(directory)
         self.tree = Tree(self.directory)
 
     def path(self, digest: str) -> Path:
-        """Return the name of the file of a whole blob, whether it is there or not."""
+        """Return the path of a complete blob, whether it exists or not."""
         return self.directory / "blobs" / "sha256" / digits_of(digest)
 
     def partial(self, digest: str) -> Path:
-        """Return the name of the file of what there is of a blob that is not whole yet."""
+        """Return the path of a partial blob, whether it exists or not."""
         return self.directory / "partial" / digits_of(digest)
 
     def size_of_partial(self, digest: str) -> int:
-        """Return how many bytes an interrupted fetch has left of a blob."""
+        """Return how many bytes of a blob an interrupted fetch has left."""
         try:
             return self.tree.status(self.partial(digest)).st_size
         except OSError:
             return 0
 
     def find(self, digest: str, size: int) -> Path | None:
-        """Find a whole blob, and note that it was used; one of another size is damaged, and removed.
+        """Find a complete blob and update its time of last use; a blob of another size is removed as damaged.
 
-        Its digest is for the reader to verify, in the same pass in which it is used.
+        The caller verifies the digest while it reads the blob.
         """
         path = self.path(digest)
         try:
@@ -81,12 +81,12 @@ class Cache:
         return path
 
     def open(self, digest: str) -> BinaryIO:
-        """Open a whole blob; its digest is for the reader to verify.
+        """Open a complete blob; the caller verifies its digest.
 
         Raises
         ------
         FileNotFoundError
-            If it is not there any more.
+            If it is no longer in the cache.
         LackingError
             If it cannot be read.
         """
@@ -98,7 +98,7 @@ class Cache:
             raise self.fault(err) from err
 
     def _note_use(self, path: Path) -> None:
-        with contextlib.suppress(OSError):  # another user's, in a cache that only they may write
+        with contextlib.suppress(OSError):  # owned by another user
             file = self.tree.open(path, os.O_RDONLY | os.O_NONBLOCK)
             try:
                 os.utime(file)
@@ -111,13 +111,13 @@ class Cache:
         digest: str,
         *,
         limit: float | None = None,
-        tell: Callable[[str], None] = _say_nothing,
-        on_wait: Callable[[], None] = _say_nothing,
+        tell: Callable[[str], None] = _ignore,
+        on_wait: Callable[[], None] = _ignore,
     ) -> Iterator[bool]:
-        """Hold the right to fetch or remove a blob; see `hpcmod.lock.hold`."""
+        """Hold the lock for fetching or removing a blob; see `hpcmod.lock.hold`."""
         self.prepare()
         path, below = self._lock(digest), self.directory
-        lock = hold(path, limit=limit, tell=tell, on_stale=_say_nothing, on_wait=on_wait, below=below)
+        lock = hold(path, limit=limit, tell=tell, on_stale=_ignore, on_wait=on_wait, below=below)
         with contextlib.ExitStack() as held:
             try:
                 waited = held.enter_context(lock)
@@ -126,12 +126,12 @@ class Cache:
             yield waited
 
     def prepare(self) -> None:
-        """Make the directories, for the user alone or for the group of a shared directory.
+        """Create the directories, for the user alone or for the group of a shared directory.
 
         Raises
         ------
         LackingError
-            If they cannot be made or written.
+            If they cannot be created or written.
         NoSpaceError
             If the disk is full.
         """
@@ -144,29 +144,29 @@ class Cache:
             raise self.fault(err) from err
 
     def fault(self, err: OSError) -> HpcmodError:
-        """Make an error with a cure from one of the operating system's."""
+        """Convert an OSError into an HpcmodError with a cure."""
         what = f"{err.filename or self.directory}: {err.strerror}"
         if err.errno in FULL:
             free = free_bytes(self.directory)
             return NoSpaceError(f"{what}; {free} bytes free", f"Free some space there ({GC}), or {SETTING}.")
-        return LackingError(what, f"See whether you may write to {self.directory}, or {SETTING}.")
+        return LackingError(what, f"Check that you can write to {self.directory}, or {SETTING}.")
 
     @property
     def shared(self) -> bool:
-        """Whether the directory is its group's."""
+        """Whether the directory is shared with its group."""
         mode = self.directory.stat().st_mode
         return bool(mode & stat.S_ISGID and mode & stat.S_IWGRP)
 
     def others_may_change(self, file: int) -> bool:
-        """Return whether anybody else may change an open file of the cache, or what its directories hold."""
+        """Return whether another user may change an open file of the cache or the content of its directories."""
         return others_may_change(os.fstat(file)) or any(
             others_may_change(status) for status in (self.directory.stat(), *map(self.tree.status, _DIRECTORIES))
         )
 
     def open_partial(self, digest: str) -> int:
-        """Open what there is of a blob for reading and writing, or an empty file; give the file descriptor.
+        """Open a partial blob for reading and writing, created if missing; return the file descriptor.
 
-        Only while its lock is held.
+        The caller must hold the blob's lock.
         """
         path = self.partial(digest)
         try:
@@ -174,14 +174,14 @@ class Cache:
             if found is None:
                 self.tree.remove(path)
                 found = self.tree.open(path, _NEW, 0o600)
-            with contextlib.suppress(PermissionError):  # another user's
+            with contextlib.suppress(PermissionError):  # owned by another user
                 os.fchmod(found, 0o600 | (self.directory.stat().st_mode & 0o060 if self.shared else 0))
             return found
         except OSError as err:
             raise self.fault(err) from err
 
     def _open_usable(self, path: Path) -> int | None:
-        """Open what there is of a blob, or an empty file; None where something else was put there."""
+        """Open or create a partial blob; None if the path is taken by something else."""
         try:
             found = self.tree.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
         except OSError as err:
@@ -194,19 +194,19 @@ class Cache:
         return None
 
     def _is_partial(self, status: os.stat_result) -> bool:
-        """Return whether a file can be one that was made here, and not one of this user's that others put here.
+        """Return whether a file can be a partial blob, rather than another file of this user that was linked here.
 
-        A file with a second name is somebody's elsewhere. One with content that the group of a shared cache may not
-        read was never a partial blob: to open it to the group would show them what is in it.
+        A file with a second hard link belongs elsewhere. In a shared cache, a file with content that the group cannot
+        read was never a partial blob: making it readable for the group would expose its content.
         """
         closed = self.shared and status.st_uid == os.geteuid() and not status.st_mode & stat.S_IRGRP
         return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not (closed and status.st_size)
 
     def keep(self, digest: str, file: int) -> Path:
-        """Give a blob that is whole, verified and on disk for good its name; `file` is the open partial one."""
+        """Move a complete, verified and synced blob to its final path; `file` is the open partial blob."""
         partial, path = self.partial(digest), self.path(digest)
         mode = self.directory.stat().st_mode
-        with contextlib.suppress(PermissionError):  # resumed from another user's, whose mode is right already
+        with contextlib.suppress(PermissionError):  # resumed from another user's file, whose mode is already right
             os.fchmod(file, 0o600 | (mode & 0o044) | (mode & 0o020 if self.shared else 0))
         with contextlib.suppress(IsADirectoryError):
             self.tree.rename(partial, path)
@@ -216,22 +216,22 @@ class Cache:
         return path
 
     def discard_partial(self, digest: str) -> None:
-        """Remove what there is of a blob that is not whole; only while its lock is held."""
+        """Remove a partial blob; the caller must hold its lock."""
         self.tree.remove(self.partial(digest))
 
     def store(self, digest: str, content: bytes) -> None:
-        """Put a small blob there that is in memory, and verified, already."""
+        """Store a small blob that is in memory and already verified."""
         with self.lock(digest):
             self._write(digest, content)
 
-    def load_or_bring(self, digest: str, limit: int, bring: Callable[[], bytes]) -> bytes:
-        """Return a small blob from the cache; what is not there is brought, verified, by one process alone."""
+    def load_or_fetch(self, digest: str, limit: int, fetch: Callable[[], bytes]) -> bytes:
+        """Return a small blob from the cache; if missing, one process calls `fetch`, which verifies it."""
         content = self.load(digest, limit)
         if content is None:
             with self.lock(digest):
                 content = self.load(digest, limit)
                 if content is None:
-                    content = bring()
+                    content = fetch()
                     self._write(digest, content)
         return content
 
@@ -248,7 +248,7 @@ class Cache:
             os.close(descriptor)
 
     def discard(self, digest: str) -> int:
-        """Remove a whole blob, damaged or not; readers that have it open go on. Give the bytes that are free."""
+        """Remove a complete blob, damaged or not; open readers are not affected. Return the bytes freed."""
         path = self.path(digest)
         try:
             size = self.tree.status(path).st_size
@@ -260,7 +260,7 @@ class Cache:
         return size
 
     def load(self, digest: str, limit: int) -> bytes | None:
-        """Read a small blob and verify it; None if it is not there whole, or is not a small one."""
+        """Read a small blob and verify it; None if it is missing, incomplete or larger than `limit`."""
         try:
             content = self.tree.read(self.path(digest), limit)
         except OSError:
@@ -272,7 +272,7 @@ class Cache:
         return content
 
     def entries(self) -> list[CacheEntry]:
-        """List the blobs, the longest unused first."""
+        """List the blobs, least recently used first."""
         found = []
         for directory, whole in (("blobs/sha256", True), ("partial", False)):
             for name, status in self._list(directory):
@@ -282,7 +282,7 @@ class Cache:
         return sorted(found, key=lambda entry: (entry.used, entry.digest))
 
     def _list(self, directory: str) -> list[tuple[str, os.stat_result]]:
-        """List what in a directory is named as blobs are."""
+        """List the files in a directory that are named like blobs."""
         try:
             return [entry for entry in self.tree.entries(directory) if is_blob_name(entry[0])]
         except OSError as err:
@@ -291,7 +291,7 @@ class Cache:
     def _is_busy(self, digest: str) -> bool:
         try:
             holder = read_holder(self._lock(digest))
-        except (BusyError, OSError):  # who it is cannot be read, but somebody
+        except (BusyError, OSError):  # the lock exists but cannot be read
             return True
         return holder is not None and not holder.is_dead()
 
@@ -299,17 +299,17 @@ class Cache:
         return self.directory / "locks" / digits_of(digest)
 
     def remove(self, digest: str) -> int:
-        """Remove a blob, or what there is of it; give the bytes that are free now.
+        """Remove a complete or partial blob; return the bytes freed.
 
         Raises
         ------
         NotFoundError
-            If it is not there.
+            If it is not in the cache.
         BusyError
             If it is being fetched.
         """
         if not any(self._is_there(path) for path in (self.path(digest), self.partial(digest))):
-            raise NotFoundError(f"{self.directory}: holds no {digest}", "See what it holds: hpcmod cache ls")
+            raise NotFoundError(f"{digest} is not in {self.directory}", "List the cache: hpcmod cache ls")
         return self._remove(digest)
 
     def _is_there(self, path: Path) -> bool:
@@ -322,7 +322,7 @@ class Cache:
         return True
 
     def _remove(self, digest: str) -> int:
-        """Remove a whole blob at once, for whoever wants it fetches it anew; a partial one only under its lock."""
+        """Remove a complete blob at once, because it can be fetched again; a partial blob only under its lock."""
         try:
             size = self.discard(digest)
             with self.lock(digest, limit=0):
@@ -339,23 +339,23 @@ class Cache:
     def gc(
         self, *, now: float, oldest: float | None = None, most: int | None = None, dry_run: bool = False
     ) -> list[CacheEntry]:
-        """Remove what was not used for long, then the longest unused until the rest fits; not what is being fetched.
+        """Remove blobs unused for `oldest` seconds, then least recently used ones until the rest fits; skip busy blobs.
 
         Parameters
         ----------
         now
             Unix seconds.
         oldest
-            Seconds since its last use after which a blob goes; None keeps all of whatever age.
+            Seconds since the last use after which a blob is removed; None for no limit.
         most
-            Bytes that may stay; None for any number.
+            Bytes to keep at most; None for no limit.
         dry_run
             Remove nothing.
 
         Returns
         -------
         list
-            What is gone, or would go.
+            Blobs that were removed, or would be.
         """
         chosen = choose(self.entries(), now=now, oldest=oldest, most=most)
         if not dry_run:
@@ -368,7 +368,7 @@ class Cache:
             with contextlib.suppress(OSError):
                 clear_leftovers(self.directory / directory)
         for name, _ in self._list("locks"):
-            with contextlib.suppress(HpcmodError, OSError):  # not a lock, or another user's
+            with contextlib.suppress(HpcmodError, OSError):  # not a lock, or owned by another user
                 clear_dead(self._lock(f"sha256:{name}"))
 
     def _removed(self, entry: CacheEntry) -> bool:
@@ -377,7 +377,7 @@ class Cache:
         except BusyError:
             return False
         except LackingError as err:
-            if isinstance(err.__cause__, PermissionError):  # another user's
+            if isinstance(err.__cause__, PermissionError):  # owned by another user
                 return False
             raise
         return True

@@ -1,4 +1,4 @@
-"""What lies in a cache: how its files are named, what each is, and which are to go."""
+"""Entries of the blob cache: their file names, their state, and which to remove."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class CacheEntry:
     used: float
     """When it was last fetched or read, in Unix seconds."""
     whole: bool
-    """False for what an interrupted fetch left."""
+    """False for a partial blob left by an interrupted fetch."""
     busy: bool
     """Whether a process is fetching it now."""
 
 
 def choose(entries: list[CacheEntry], *, now: float, oldest: float | None, most: int | None) -> list[CacheEntry]:
-    """Choose what is to go; `entries` has the longest unused first."""
+    """Choose the entries to remove; `entries` is sorted with the least recently used first."""
     total = sum(entry.size for entry in entries)
     chosen = []
     for entry in entries:
@@ -39,7 +39,7 @@ def choose(entries: list[CacheEntry], *, now: float, oldest: float | None, most:
 
 
 def digits_of(digest: str) -> str:
-    """Return the name of a blob's file: the digits of its digest, so that no other name can be meant.
+    """Return the file name of a blob: the validated hex digits of its digest.
 
     Raises
     ------
@@ -48,10 +48,12 @@ def digits_of(digest: str) -> str:
     """
     match = _DIGEST.fullmatch(digest)
     if match is None:
-        raise BadInputError(f"{digest!r} is not a valid digest", "A digest is sha256: and 64 lower-case hex digits.")
+        raise BadInputError(
+            f"{digest!r} is not a valid digest", "A digest is sha256: followed by 64 lower-case hex digits."
+        )
     return match.group(1)
 
 
 def is_blob_name(name: str) -> bool:
-    """Return whether a file is named as blobs are."""
+    """Return whether a file name is that of a blob."""
     return _NAME.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""Which commands and files an image has, by name, read from the SIF without starting it."""
+"""Read which commands and files an image has from the SIF, without starting it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hpcmod.image.squashfs.reader import Squashfs
 
 @dataclass(frozen=True)
 class ImageCommands:
-    """What can be run in a container of an image, as far as the image itself says."""
+    """Commands in an image, binds of the host not included."""
 
     names: frozenset[str]
-    """Names in the directories of its PATH."""
+    """Names of the commands in the directories of its PATH."""
     absent: tuple[str, ...]
-    """Directories that it puts on PATH and does not have: some are for binds of the host."""
+    """Directories on its PATH that are missing in the image; some are for binds of the host."""
     files: frozenset[str]
-    """Those of the paths asked for that it has."""
+    """The requested paths that exist in the image."""
 
 
 def read_commands(image: Path, paths: Iterable[str] = ()) -> ImageCommands:
-    """Read which commands an image has, and which of some absolute paths.
+    """Read which commands an image has, and which of the given absolute paths.
 
     Raises
     ------

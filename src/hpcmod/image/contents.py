@@ -1,6 +1,6 @@
-"""Read the facts of an image from its root file system, without starting it and without looking at most of it.
+"""Read facts about an image from its root file system, without starting it or reading most of it.
 
-Everything here was written by whoever made the image: it is read, bounded and never evaluated.
+All input is from the image's author and not trusted: reads are bounded, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _TEXT_LIMIT = 1 << 20
 METADATA_LIMIT = 1024  # bytes: name and version are in the first three lines, a licence may follow for kilobytes
 
 METADATA = (".dist-info", ".egg-info")
-"""Endings of what describes an installed Python package."""
+"""Suffixes of the directories or files that describe an installed Python package."""
 
 MOST_LISTED = 20_000
-"""Packages, commands or scripts that are read of one directory; the largest images have about a thousand."""
+"""Most packages, commands or scripts read from one directory; the largest images have about a thousand."""
 
 _ENVIRONMENT = "/.singularity.d/env"
 _LABELS = "/.singularity.d/labels.json"
@@ -33,7 +33,7 @@ _SYSTEM_PREFIXES = ("/usr/local", "/usr", "")
 _SYSTEM_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", *_SYSTEM_DIRECTORIES)
-"""What both runtimes give a container whose image sets no PATH."""
+"""PATH set by both runtimes if the image sets none."""
 
 _ASSIGNMENT = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
 _ASSIGNED = re.compile(r"(?:^|[\s;&(])([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
@@ -54,18 +54,18 @@ _VERSION = re.compile(r"^Version:[ \t]*([A-Za-z0-9.!+_-]+)[ \t]*\r?$", re.MULTIL
 
 
 def read_facts(path: Path | str) -> ImageFacts:
-    """Read what a SIF says of itself: labels, environment, and its Python with packages and commands.
+    """Read the facts of a SIF: labels, environment, and its Python with packages and commands.
 
     Raises
     ------
     NotFoundError
         If there is no such file.
     BadInputError
-        If it is not a SIF, or holds no squashfs.
+        If it is not a SIF, or has no squashfs.
     VerificationError
         If it is truncated or damaged.
     LackingError
-        If it is compressed in a way that this Python cannot unpack.
+        If this Python cannot decompress it.
     """
     sif = read_sif(path)
     partition = squashfs_partition(sif)
@@ -87,25 +87,25 @@ def read_facts(path: Path | str) -> ImageFacts:
 
 
 def _list(squashfs: Squashfs, directory: str, *suffixes: str) -> list[str]:
-    """List the names in a directory that end so.
+    """List the names in a directory that end with one of the suffixes.
 
     Raises
     ------
     BadInputError
-        If there are more than any image has that was not made to keep its readers busy.
+        If there are more than in any legitimate image.
     """
     names = [name for name in squashfs.listdir(directory) if not suffixes or name.endswith(suffixes)]
     if len(names) > MOST_LISTED:
         what = f" ending in {' or '.join(suffixes)}" if suffixes else ""
         raise BadInputError(
             f"the image has {len(names)} files{what} in {directory}; at most {MOST_LISTED} are read",
-            "No usual image has so many: ask where it comes from.",
+            "Such an image may be malicious: check where it comes from.",
         )
     return names
 
 
 def _read_text(squashfs: Squashfs, path: str, limit: int = _TEXT_LIMIT) -> str:
-    """Read a text file; empty if there is none."""
+    """Read a text file; empty if missing."""
     inode = squashfs.find(path)
     if inode is None or inode.kind != "file":
         return ""
@@ -115,7 +115,7 @@ def _read_text(squashfs: Squashfs, path: str, limit: int = _TEXT_LIMIT) -> str:
 def _read_labels(squashfs: Squashfs) -> tuple[tuple[str, str], ...]:
     try:
         labels = json.loads(_read_text(squashfs, _LABELS) or "{}")
-    except (ValueError, RecursionError):  # labels are decoration: an image with bad ones still runs
+    except (ValueError, RecursionError):  # labels are informational: an image with invalid ones still runs
         return ()
     if not isinstance(labels, dict):
         return ()
@@ -123,14 +123,14 @@ def _read_labels(squashfs: Squashfs) -> tuple[tuple[str, str], ...]:
 
 
 def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
-    """Return the variables whose value is known, and the directories that PATH is given, first to be searched first."""
+    """Return the variables with a known value, and the directories of PATH in search order."""
     environment: dict[str, str] = {}
     search_path: list[str] = []
     for name in _list(squashfs, _ENVIRONMENT, ".sh"):
         for variable, value, written, is_default in assignments(_read_text(squashfs, f"{_ENVIRONMENT}/{name}")):
             if variable == "PATH":
                 search_path[:0] = _literal_directories(written)
-            if value is None:  # computed when the container starts: what was known before no longer holds
+            if value is None:  # computed when the container starts: any earlier value is out of date
                 environment.pop(variable, None)
             elif not (is_default and variable in environment):
                 environment[variable] = value
@@ -138,18 +138,18 @@ def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
 
 
 def _read_assigned(squashfs: Squashfs) -> tuple[str, ...]:
-    """Return every name that the image's scripts may assign, in whatever way."""
+    """Return the names of all variables that the image's scripts may assign."""
     scripts = (_read_text(squashfs, f"{_ENVIRONMENT}/{name}") for name in _list(squashfs, _ENVIRONMENT))
     return tuple(sorted({name for script in scripts for name in _ASSIGNED.findall(script)}))
 
 
 def assignments(script: str) -> Iterator[tuple[str, str | None, str, bool]]:
-    """Return the assignments of a shell script that are made whatever happens.
+    """Yield the unconditional assignments of a shell script.
 
     Yields
     ------
     tuple
-        Variable; its value, None where it is not a literal; the right side as written; and whether it is only a
+    Variable; its value, None if it is not a literal; the right side as written; and whether it is only a
         default, as in `NAME="${NAME:-"value"}"`.
     """
     at = depth = 0
@@ -166,7 +166,7 @@ def assignments(script: str) -> Iterator[tuple[str, str | None, str, bool]]:
 
 
 def _depth_change(line: str) -> int:
-    """Return whether a line opens (1) or closes (-1) a block of a shell script."""
+    """Return 1 if a line opens a block of a shell script, -1 if it closes one, else 0."""
     return bool(_BLOCK_OPENS.match(line)) - bool(_BLOCK_CLOSES.match(line))
 
 
@@ -195,13 +195,13 @@ def _literal_directories(written: str) -> list[str]:
 
 
 def find_python(squashfs: Squashfs, environment: dict[str, str], search_path: list[str]) -> PythonFacts | None:
-    """Find the Python that an image is made for, from what `read_environment` gives; None if it has none."""
+    """Find the main Python of an image from the result of `read_environment`; None if it has none."""
     found = (_read_python(squashfs, prefix) for prefix in _prefixes(squashfs, environment, search_path))
     return next((python for python in found if python is not None), None)
 
 
 def _prefixes(squashfs: Squashfs, environment: dict[str, str], search_path: list[str]) -> Iterator[str]:
-    """Return the places where an image's Python may be: first those it names itself, then those that are customary."""
+    """Yield the prefixes where an image's Python may be: first those from its environment, then the usual ones."""
     activated = _ACTIVATE.search(environment.get("WITH_CONDA", ""))
     if activated:
         root, name = activated.groups()
@@ -217,7 +217,7 @@ def _prefixes(squashfs: Squashfs, environment: dict[str, str], search_path: list
 
 
 def _read_python(squashfs: Squashfs, prefix: str) -> PythonFacts | None:
-    """Look for a Python with this prefix."""
+    """Find a Python with this prefix; None if missing."""
     if not prefix.startswith("/"):
         return None
     for name in ("python3", "python"):
@@ -242,7 +242,7 @@ def _python_version(squashfs: Squashfs, prefix: str, executable: str) -> str:
 
 
 def _read_packages(squashfs: Squashfs, python: PythonFacts) -> tuple[Package, ...]:
-    """List the packages that the Python imports, sorted by name; the first place on its path wins."""
+    """List the packages that the Python can import, sorted by name; the first directory on its path wins."""
     packages: dict[str, Package] = {}
     for directory in _site_directories(squashfs, python):
         for name in _list(squashfs, directory, *METADATA):
@@ -253,11 +253,11 @@ def _read_packages(squashfs: Squashfs, python: PythonFacts) -> tuple[Package, ..
 
 
 def _site_directories(squashfs: Squashfs, python: PythonFacts) -> list[str]:
-    """List where the Python looks for packages, in its order."""
+    """List the directories where the Python looks for packages, in order."""
     base = _base_prefix(squashfs, python.prefix)
     prefixes = [python.prefix] if base is None else [python.prefix, base]
     if "/usr" in prefixes:
-        prefixes.insert(prefixes.index("/usr"), "/usr/local")  # Debian and Fedora look there for what pip installed
+        prefixes.insert(prefixes.index("/usr"), "/usr/local")  # Debian and Fedora install pip packages there
     found: dict[str, None] = {}
     for prefix in prefixes:
         for library, place in product(("lib", "lib64"), ("site-packages", "dist-packages")):
@@ -267,7 +267,7 @@ def _site_directories(squashfs: Squashfs, python: PythonFacts) -> list[str]:
 
 
 def _base_prefix(squashfs: Squashfs, prefix: str) -> str | None:
-    """Return the prefix of the Python whose packages a virtual environment sees too."""
+    """Return the prefix of the Python whose packages a virtual environment also sees; None if it sees none."""
     settings = dict(_setting(line) for line in _read_text(squashfs, f"{prefix}/pyvenv.cfg").splitlines())
     if settings.get("include-system-site-packages", "").lower() != "true":
         return None
@@ -299,7 +299,7 @@ def read_package(path: str, read: Callable[[str], str]) -> Package | None:
 
 
 def _read_tools(squashfs: Squashfs, search_path: list[str], python: PythonFacts | None) -> tuple[str, ...]:
-    """List the executables on PATH that come neither with the system nor with the Python, sorted."""
+    """List the executables on PATH that belong neither to the system nor to the Python, sorted."""
     known = (*_SYSTEM_DIRECTORIES, f"{python.prefix}/bin") if python else _SYSTEM_DIRECTORIES
     places = {squashfs.real_path(place) for place in (*search_path, *DEFAULT_PATH)}
     places -= {squashfs.real_path(place) for place in known}

@@ -1,7 +1,8 @@
-"""Turn an OCI image into a SIF in one pass: nothing is unpacked on a disk, and no other program is needed.
+"""Convert an OCI image to a SIF in one pass, without unpacking it on a disk and without other programs.
 
-The layers are walked from the top, so that only contents that can be seen are written; each is compressed and on the
-disk before the next layer is opened. What stands where is merged afterwards, from the bottom, and written last.
+The layers are read from the top, so that only the visible file contents are written; each layer's contents are
+compressed and on disk before the next layer is opened. The directory tree is merged afterwards, from the bottom, and
+written last.
 """
 
 from __future__ import annotations
@@ -31,73 +32,75 @@ from hpcmod.render import oci
 
 _LOG = logging.getLogger(__name__)
 
-_MODE = 0o755  # whatever the umask, and as Apptainer makes it, for a SIF can be started by its name
-_LARGEST_TIME = 0xFFFFFFFF  # of a squashfs
-_NAMESPACE = uuid.UUID("8e4b3a52-6c0c-4a57-9d0b-5f3f4a1f6d21")  # drawn once, for the ids of converted images
+_MODE = 0o755  # as Apptainer sets it, whatever the umask: a SIF is executable
+_LARGEST_TIME = 0xFFFFFFFF  # of squashfs
+_NAMESPACE = uuid.UUID(
+    "8e4b3a52-6c0c-4a57-9d0b-5f3f4a1f6d21"
+)  # random, fixed once: namespace of the UUIDs of converted images
 
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """How to convert."""
+    """Options of a conversion."""
 
     compression: str = "zstd"
     """zstd, gzip, lz4 or none."""
     level: int | None = None
-    """Of the compressor; its default if None."""
+    """Compression level; None for the compressor's default."""
     block_size: int = BLOCK_SIZE
-    """Bytes of a squashfs block."""
+    """Squashfs block size in bytes."""
     threads: int | None = None
-    """How many compress; one a core if None."""
+    """Compression threads; None for one per core."""
     squash_owners: bool = True
-    """Make root the owner of all files, and devices empty files, as Apptainer does for an ordinary user."""
+    """Make root the owner of all files and replace devices by empty files, as Apptainer does for an ordinary user."""
     most_bytes: int = 2 << 40
-    """Bytes that all layers may unpack to."""
+    """Most bytes that all layers may unpack to."""
     most_ratio: int = 200
-    """Bytes that each byte stored may unpack to, in an image that unpacks to more than 16 GiB."""
+    """Largest compression ratio of an image that unpacks to more than 16 GiB."""
     most_memory: int = 750_000_000
-    """Bytes of memory that the entries of all layers may take: enough for 1,100,000 files with paths of 80 bytes."""
+    """Bytes of memory for the entries of all layers: enough for 1,100,000 files with paths of 80 bytes."""
 
 
 @dataclass(frozen=True)
 class ConvertedImage:
-    """What a conversion made."""
+    """The result of a conversion."""
 
     sha256: str
-    """Of the SIF."""
+    """Checksum of the SIF."""
     size: int
-    """Bytes of the SIF."""
+    """Size of the SIF in bytes."""
     entries: int
-    """Members of all layers."""
+    """Number of tar members in all layers."""
     fetched_again: int
-    """Files whose content was read in a second pass, because their names alone did not tell that they are needed."""
+    """Number of files read in a second pass, because the first could not tell from their names that they are needed."""
     left_out: tuple[str, ...]
-    """What the image has and a SIF cannot hold: variables whose names no shell takes, extended attributes."""
+    """Parts of the image that a SIF cannot store: variables with names invalid in a shell, extended attributes."""
 
 
 def convert(
     image: OciImage, partial: Path | str, *, options: ConvertOptions | None = None, progress: Progress | None = None
 ) -> ConvertedImage:
-    """Convert an image to a SIF under a temporary name, on disk for good.
+    """Convert an image to a SIF at a temporary path, synced to disk.
 
     Parameters
     ----------
     image
         Its layers are opened one after another, the top one first.
     partial
-        Temporary name; what stands there is replaced. Whatever goes wrong, nothing is left there.
+        Temporary path; an existing file is replaced. After an error no file is left.
     progress
-        Called with bytes of the layers read and in all, at most ten times a second, also from other threads.
+        Called with the layer bytes read so far and the total, at most ten times a second, also from other threads.
 
     Raises
     ------
     BadInputError
-        If the image is built wrong, or larger than the options allow.
+        If the image is invalid, or larger than the options allow.
     VerificationError
-        If a layer is damaged, or not the one its digest names.
+        If a layer is damaged or does not match its digest.
     NoSpaceError
         If the SIF does not fit.
     HpcmodError
-        If the operating system refuses something else.
+        On any other error of the operating system.
     """
     chosen = options or ConvertOptions()
     size = sum(layer.size for layer in image.layers)
@@ -110,7 +113,7 @@ def convert(
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Keep Python from looking for cycles among millions of nodes, of which it would find none, again and again."""
+    """Disable Python's cycle collector, which would search millions of nodes in vain again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -122,7 +125,7 @@ def _no_collector() -> Iterator[None]:
 
 @contextmanager
 def _made_whole(partial: Path) -> Iterator[BinaryIO]:
-    """Open a new file, which goes unless all went well."""
+    """Open a new file, removed again if the block raises."""
     try:
         partial.unlink(missing_ok=True)
         with partial.open("x+b") as file:
@@ -137,7 +140,7 @@ def _made_whole(partial: Path) -> Iterator[BinaryIO]:
 
 
 class _Conversion:
-    """One image on its way."""
+    """The conversion of one image."""
 
     def __init__(self, image: OciImage, options: ConvertOptions, progress: Progress | None) -> None:
         self._image, self._options = image, options
@@ -146,7 +149,7 @@ class _Conversion:
         self._ticker = Ticker(progress, self._size)
         self._read = 0
         self._layers: list[list[Record]] = []
-        """The bottom first."""
+        """From the bottom layer up."""
         self._left_out = list(oci.left_out(image.config))
         self._entries = self._fetched_again = 0
         self._mtime = min(image.config.created, _LARGEST_TIME)
@@ -172,7 +175,7 @@ class _Conversion:
         return ConvertedImage(sync_and_hash(file), size, self._entries, self._fetched_again, tuple(self._left_out))
 
     def _name(self) -> str:
-        """Tell this SIF from those of other images, or made otherwise."""
+        """Return a string that identifies the image and the options, for the SIF's UUID."""
         image, options = self._image, self._options
         content = image.digest or " ".join(layer.digest or layer.diff_id for layer in image.layers)
         how = (self._codec.name, self._codec.level, options.block_size, options.squash_owners)
@@ -186,7 +189,7 @@ class _Conversion:
             tree = merge_layers(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
             self._read_again(writer, missing(tree.root))
             self._entries = sum(map(len, self._layers))
-            self._layers.clear()  # before the tables are made, which takes memory too
+            self._layers.clear()  # free memory before the tables are made
             self._add(tree, writer, files)
             size = writer.finish(tree.root, mtime=self._mtime)
             self._left_out += sorted(name.decode(errors="replace") for name in writer.left_out)
@@ -204,7 +207,7 @@ class _Conversion:
                 hidden.add(records)
 
     def _read_again(self, writer: SquashfsWriter, needed: set[int]) -> None:
-        """Write the contents that are needed against first appearances."""
+        """Write the contents that the first pass wrongly skipped."""
         self._fetched_again = len(needed)
         allowance = self._allowance()
         for layer, records in zip(self._image.layers, self._layers):
@@ -226,7 +229,7 @@ class _Conversion:
         self._ticker.tick(self._read)
 
     def _add(self, tree: LayerTree, writer: SquashfsWriter, files: Sequence[oci.ImageFile]) -> None:
-        """Add what a runtime needs, as Apptainer does."""
+        """Add the files that a runtime needs, as Apptainer does."""
         tree.begin_layer(has_whiteouts=False)
         tree.root.mode |= 0o200
         for path in oci.DIRECTORIES:
@@ -243,13 +246,13 @@ class _Conversion:
 
 @contextmanager
 def _entries(layer: Layer, allowance: Allowance, on_read: Callable[[int], None]) -> Iterator[Iterator[TarEntry]]:
-    """Open a layer and walk its tar."""
+    """Open a layer and yield the entries of its tar."""
     with open_tar(layer, allowance, on_read=on_read) as blocks:
         yield allowance.counted(walk(blocks))
 
 
 def _source(image: OciImage) -> tuple[str, str]:
-    """Name where an image came from; of a path only the last part, for the same image is to give the same SIF."""
+    """Return kind and name of an image's source; only the last part of a path, so that equal images give equal SIFs."""
     kind, reference = image.reference.kind, image.reference
     if reference.path:
         return kind, Path(reference.path).name + (reference.tag and f":{reference.tag}")

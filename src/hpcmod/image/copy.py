@@ -1,6 +1,6 @@
-"""Put an image's bytes at a temporary name, hashing what arrives there, by the cheapest way the disk has.
+"""Copy an image to a temporary path by the cheapest way the disk offers, and hash the copy.
 
-The ways, in the order tried: reflink (shares blocks, writes nothing), `copy_file_range` (in the kernel, or on the
+The methods, in the order tried: reflink (shares blocks, writes nothing), `copy_file_range` (in the kernel, or on the
 server of NFS 4.2) with a thread that reads back what was copied, and a plain loop. A hard link only if you ask for it.
 """
 
@@ -22,9 +22,9 @@ from hpcmod.fs.ownership import others_may_change
 from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, file_sha256, hash_range, parse_sha256
 from hpcmod.image.sif import open_sif
 
-_FICLONE = 0x40049409  # linux/fs.h; the fcntl module names it from Python 3.12 on
+_FICLONE = 0x40049409  # linux/fs.h; in the fcntl module since Python 3.12
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What the kernel says when a disk is full or a quota used up."""
+"""Errors for a full disk or an exhausted quota."""
 _CANNOT = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY, errno.EBADF)
 _CHUNK = 16 << 20
 _LEAD = 64  # chunks the copy may be ahead of the hash, 1 GB: still in memory, so the disk is read once
@@ -33,10 +33,10 @@ _MODE = 0o644
 
 @dataclass(frozen=True)
 class CopyResult:
-    """What a copy did."""
+    """The result of a copy."""
 
     sha256: str
-    """Of the bytes at the temporary name, read there: whoever may write the source could show us others."""
+    """Checksum of the bytes read back from the temporary path, because the source may change meanwhile."""
     method: str
     """`reflink`, `hardlink`, `copy_file_range` or `stream`."""
     bytes_written: int
@@ -51,34 +51,34 @@ def copy_image(
     method: str = "copy",
     progress: Progress | None = None,
 ) -> CopyResult:
-    """Put the bytes of an image at a temporary name, on disk for good, and hash them on the way.
+    """Copy an image to a temporary path, synced to disk, and hash it.
 
     Parameters
     ----------
     source
         The image.
     partial
-        Temporary name, in the directory of the final one; what stands there is replaced. Whatever goes wrong, nothing
-        is left there.
+        Temporary path, in the directory of the final path; an existing file is replaced. After an error no file is
+        left.
     checksum
-        The sha256 that the source must have; None to only find it out.
+        Expected sha256; None to only compute it.
     method
-        `copy`, `link` for a hard link, or `share` for a hard link where one can be made, else a copy.
+        `copy`, `link` for a hard link, or `share` for a hard link if possible, else a copy.
     progress
-        Called with bytes done and bytes in all, at most ten times a second.
+        Called with the bytes done and the total, at most ten times a second.
 
     Raises
     ------
     BadInputError
-        If the checksum or the method is none.
+        If the checksum or the method is invalid.
     NotFoundError
-        If there is no such source.
+        If the source is missing.
     VerificationError
-        If the sha256 is another one, or the source changed while it was read.
+        If the sha256 differs, or the source changed while it was read.
     NoSpaceError
         If the copy does not fit.
     LackingError
-        If a hard link is asked for and cannot be made, or the target directory cannot be written.
+        If the requested hard link cannot be made, or the target directory cannot be written.
     """
     if method not in _METHODS:
         raise BadInputError(f"copy method {method!r}: expected one of {', '.join(_METHODS)}")
@@ -87,22 +87,22 @@ def copy_image(
     try:
         result = _METHODS[method](source, partial, progress)
         check_sha256(source, expected=expected, found=result.sha256)
-    except BaseException:  # a half-made image must not outlive even Ctrl-C
+    except BaseException:  # remove an incomplete image even after Ctrl-C
         partial.unlink(missing_ok=True)
         raise
     return result
 
 
 def no_space(directory: Path, *, needed: int) -> NoSpaceError:
-    """Make the error for a file of so many bytes that does not fit into a directory."""
+    """Return the error for a file of `needed` bytes that does not fit into a directory."""
     return NoSpaceError(
         f"{directory}: no space: {needed} bytes needed, {free_bytes(directory)} bytes free (a quota may leave less)",
-        f"Remove what is no longer needed, ask for more quota, or install elsewhere: {ELSEWHERE}",
+        f"Remove files you no longer need, ask for more quota, or install elsewhere: {ELSEWHERE}",
     )
 
 
 def free_bytes(directory: Path) -> int:
-    """Tell how many bytes an ordinary user may still write to the file system of a directory, quotas aside."""
+    """Return the free bytes of a directory's file system for an ordinary user, ignoring quotas."""
     found = os.statvfs(directory)
     return found.f_bavail * found.f_frsize
 
@@ -130,7 +130,7 @@ def _copy(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
         target = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
         try:
             result = _fill(reader.fileno(), target, before.st_size, partial.parent, progress)
-            os.fchmod(target, _MODE)  # whatever the umask: the image is for whoever may load the module
+            os.fchmod(target, _MODE)  # whatever the umask: readable for all users of the module
             os.fsync(target)
         finally:
             os.close(target)
@@ -141,16 +141,16 @@ def _copy(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
 
 
 def _is_unchanged(before: os.stat_result, after: os.stat_result, source: int, result: CopyResult) -> bool:
-    """Return whether a source is what was copied; it is read again where more than its contents may have changed."""
+    """Return whether the source still equals the copy; if only ctime has changed, hash the source again."""
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         return False
     if before.st_ctime_ns == after.st_ctime_ns:
         return True
-    return _hash_only(source, after.st_size, Ticker(None, 0)) == result.sha256  # a new hard link does that too
+    return _hash_only(source, after.st_size, Ticker(None, 0)) == result.sha256  # a new hard link changes ctime too
 
 
 def _fill(source: int, target: int, size: int, directory: Path, progress: Progress | None) -> CopyResult:
-    """Fill an empty file with the source's bytes; `source` and `target` are open file descriptors."""
+    """Copy the source into an empty file; `source` and `target` are open file descriptors."""
     ticker = Ticker(progress, size)
     cloned = _clone(source, target)
     if not cloned and size > free_bytes(directory):
@@ -165,7 +165,7 @@ def _fill(source: int, target: int, size: int, directory: Path, progress: Progre
 
 
 def _clone(source: int, target: int) -> bool:
-    """Share the source's blocks, where the file system can."""
+    """Share the source's blocks; return False if the file system cannot."""
     try:
         fcntl.ioctl(target, _FICLONE, source)
     except OSError as err:
@@ -185,7 +185,7 @@ def _hash_only(file: int, size: int, ticker: Ticker) -> str:
 
 
 def _copy_in_kernel(source: int, target: int, size: int, ticker: Ticker, pool: ThreadPoolExecutor) -> str | None:
-    """Copy by `copy_file_range` while a thread hashes what was copied; None where this pair of files cannot."""
+    """Copy with `copy_file_range` while a thread hashes the copy; None if unsupported for these files."""
     sha256 = hashlib.sha256()
     buffer = bytearray(BLOCK)
     hashing: deque[Future[None]] = deque()
@@ -199,14 +199,14 @@ def _copy_in_kernel(source: int, target: int, size: int, ticker: Ticker, pool: T
         if len(hashing) > _LEAD:
             hashing.popleft().result()
         ticker.tick(done)
-    os.fsync(target)  # here, for the hash of the last chunks runs on meanwhile
+    os.fsync(target)  # while the thread hashes the last chunks
     for one in hashing:
         one.result()
     return sha256.hexdigest()
 
 
 def _copy_chunk(source: int, target: int, start: int, length: int) -> bool:
-    """Copy one chunk in the kernel; False if it cannot, which only the first chunk may say."""
+    """Copy one chunk in the kernel; return False if unsupported, which only the first chunk can find."""
     done = 0
     while done < length:
         try:
@@ -215,7 +215,7 @@ def _copy_chunk(source: int, target: int, start: int, length: int) -> bool:
             if err.errno in _CANNOT and start + done == 0:
                 return False
             raise
-        if count == 0 and start + done == 0:  # some network file systems say 0 where they mean "not supported"
+        if count == 0 and start + done == 0:  # some network file systems return 0 for "not supported"
             return False
         if count == 0:
             raise _Shrunk
@@ -241,7 +241,7 @@ def _stream(source: int, target: int, size: int, ticker: Ticker, pool: ThreadPoo
 
 
 def write_all_at(target: int, view: memoryview, start: int) -> None:
-    """Write all of a buffer to an open file, from a byte of it on."""
+    """Write all of a buffer to an open file, starting at the given offset."""
     done = 0
     while done < len(view):
         done += os.pwrite(target, view[done:], start + done)
@@ -252,13 +252,13 @@ def _hash_all(sha256: hashlib._Hash, file: int, start: int, length: int, buffer:
         raise _Shrunk
 
 
-class _Shrunk(Exception):  # noqa: N818 - a signal inside this room, never seen outside
-    """The source ended before the size it had when it was opened."""
+class _Shrunk(Exception):  # noqa: N818 - a signal inside this module
+    """The source became shorter while it was copied."""
 
 
 @contextmanager
 def _disk_faults(source: Path, partial: Path) -> Iterator[None]:
-    """Turn what the kernel says about the two files into our errors."""
+    """Convert OSErrors on the two files into HpcmodErrors."""
     try:
         yield
     except _Shrunk as err:
@@ -268,21 +268,21 @@ def _disk_faults(source: Path, partial: Path) -> Iterator[None]:
             raise no_space(partial.parent, needed=source.stat().st_size) from err
         raise LackingError(
             f"copying {source} to {partial}: {err.strerror}",
-            f"See whether you may write to {partial.parent} and read {source}.",
+            f"Check that you can write to {partial.parent} and read {source}.",
         ) from err
 
 
 def _changed(source: Path, size: int) -> VerificationError:
     return VerificationError(
         f"{source}: changed while it was copied: it has {size} bytes now",
-        "Wait until whoever writes it is done, then run this again.",
+        "Wait until it is no longer being written, then run this again.",
     )
 
 
 def _share(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
     with open_sif(source) as reader:
         is_ours = not others_may_change(os.fstat(reader.fileno()))
-    if not is_ours:  # a link would go on showing what they write
+    if not is_ours:  # a hard link would show their later changes
         return _copy(source, partial, progress)
     try:
         return _link(source, partial, progress)

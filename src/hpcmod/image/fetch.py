@@ -1,4 +1,4 @@
-"""Fetch a file over https: resumed where it broke off, and never taken for whole when it is not."""
+"""Download a file over https: resume interrupted downloads, and never accept an incomplete file."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.web.client import Answer, Client, Retry, insist
 from hpcmod.model.reference import check_address, redact
 
-_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # a Lustre mounted without flock, say
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # e.g. Lustre mounted without flock
 
 HEAD = 4096
-"""Bytes at the beginning of a file that are looked at before the rest comes."""
+"""Bytes at the start of a file that are checked before the rest is downloaded."""
 LARGEST_OF_UNKNOWN_LENGTH = 64 << 30
-"""Bytes of a file whose length the server does not say."""
+"""Largest file in bytes accepted from a server that does not send its length."""
 
 
 @dataclass(frozen=True)
 class FetchResult:
-    """What a fetch did."""
+    """The result of a download."""
 
     sha256: str
     size: int
-    """Bytes of the file."""
+    """Size of the file in bytes."""
     resumed_from: int
-    """Bytes that an earlier, broken fetch had left, and that were used."""
+    """Bytes reused from an earlier, interrupted download."""
 
 
 def fetch_file(
@@ -56,46 +56,46 @@ def fetch_file(
     sleep: Callable[[float], None] = time.sleep,
     tell: Callable[[str], None] = lambda _: None,
 ) -> FetchResult:
-    """Fetch a file to a temporary name, and verify its length and sha256 as it streams.
+    """Download a file to a temporary path, and verify its length and sha256 as it streams.
 
     Parameters
     ----------
     url
-        https; http only to this machine itself, or where `allow_http` says so. A user and password in it go to that
-        server only, and into no message.
+        https; http only for this machine, or with `allow_http`. A user and password in it are sent to that server
+        only, and never shown in messages.
     partial
-        Temporary name, the same each time. An interrupted fetch leaves it, with a note beside it, and the next one of
-        that address goes on from there. It goes when what was fetched proves wrong, or when the disk is full.
+        Temporary path, the same each time. An interrupted download leaves it, with a note beside it, and the next
+        download of that address resumes there. It is removed if the content is wrong or the disk is full.
     checksum
-        The sha256 that the file must have.
+        Expected sha256 of the file.
     session_factory
-        Makes the session that all requests go through.
+        Returns the session for all requests.
     progress
-        Called with bytes done and bytes in all (0 if the server does not say), at most ten times a second.
+        Called with the bytes done and the total (0 if unknown), at most ten times a second.
     resume
-        Whether to go on from what an earlier fetch left.
+        Resume an earlier download.
     keep_note
-        Leave the note (`note_of`) beside the whole file too, so that as long as both are there, the next fetch only
-        asks the server whether it is still the same.
+        Keep the note (`note_of`) beside the complete file too, so that as long as both exist, the next download only
+        asks the server whether the file has changed.
     check_head
-        Called with the first bytes of the file, up to 4 KiB, before more are asked for; raises what is wrong with them.
+        Called with the first bytes of the file, up to 4 KiB, before the rest is downloaded; raises an error if invalid.
     sleep
-        Waits so many seconds before the next attempt.
+        Sleeps for the given seconds before the next attempt.
     tell
-        Called with a line for the user where the server is waited for.
+        Called with a message for the user while waiting for the server.
 
     Raises
     ------
     BadInputError
-        If the address is not one that is fetched, or the checksum is none.
+        If the address or the checksum is invalid.
     BusyError
-        If another process is fetching to the same temporary name.
+        If another process is downloading to the same temporary path.
     NotFoundError
         If the server has no such file.
     RemoteError
-        If the server refuses, or did not send the whole file in several attempts.
+        If the server refuses, or did not send the complete file in several attempts.
     HpcmodError
-        If the sha256 is another one, the file does not fit, or a name cannot be written.
+        If the sha256 differs, the file does not fit, or cannot be written.
     """
     check_address(url, allow_http=allow_http)
     expected = parse_sha256(checksum) if checksum is not None else None
@@ -110,12 +110,12 @@ def fetch_file(
 
 
 def note_of(partial: Path) -> Path:
-    """Name the note that tells what an interrupted fetch was fetching."""
+    """Return the path of the note with the address and version of an interrupted download."""
     return partial.with_name(partial.name + ".resume")
 
 
 class _Fetch:
-    """One file on its way: what is at the temporary name, and the hash of it."""
+    """The download of one file: the bytes at the temporary path, and their hash."""
 
     def __init__(
         self,
@@ -129,9 +129,9 @@ class _Fetch:
     ) -> None:
         self.partial = partial
         self.done = 0
-        """Bytes at the temporary name that are hashed."""
+        """Bytes at the temporary path that have been hashed."""
         self.total = 0
-        """Bytes of the whole file; 0 where that is not known."""
+        """Size of the complete file in bytes; 0 if unknown."""
         self.check_head: Callable[[bytes], None] = lambda _: None
         """Called with the first bytes of the file."""
         self._url = url
@@ -144,12 +144,12 @@ class _Fetch:
         self.note = note_of(partial)
 
     def attempt(self) -> FetchResult:
-        """Ask for what is missing, and take it in.
+        """Request and receive the missing bytes.
 
         Raises
         ------
         Retry
-            If it may go right the next time.
+            If another attempt may succeed.
         """
         have, validator = self._left_over()
         headers = {"Range": f"bytes={have}-", **({"If-Range": validator} if validator else {})} if have else {}
@@ -160,14 +160,14 @@ class _Fetch:
         return self._finish()
 
     def forget(self) -> None:
-        """Remove what is at the temporary name, and empty the note beside it."""
+        """Remove the temporary file, and empty the note beside it."""
         self.note.write_text("")
         self.partial.unlink(missing_ok=True)
         self.done = self._resumed_from = 0
         self._sha256 = hashlib.sha256()
 
     def _left_over(self) -> tuple[int, str]:
-        """Return how many bytes are there to go on from, and what the server called that version of the file."""
+        """Return the bytes to resume from, and the server's validator (ETag or date) of that version of the file."""
         try:
             note = json.loads(self.note.read_text())
             size = self.partial.stat().st_size
@@ -182,12 +182,12 @@ class _Fetch:
         return hashlib.sha256(self._url.encode()).hexdigest()  # the address itself may hold keys
 
     def _begin(self, answer: Answer, have: int, validator: str) -> bool:
-        """Get ready for an answer's bytes; True if the file is whole already."""
+        """Prepare for an answer's bytes; return True if the file is already complete."""
         if answer.status == 416 and have and answer.total == have:
-            self._go_on_from(have, have)
+            self._resume_from(have, have)
             return True
         if answer.status == 200 and have and answer.total == have and answer.validator == validator != "":
-            self._go_on_from(have, have)  # by a server that sends no parts
+            self._resume_from(have, have)  # the server ignores ranges
             return True
         if answer.status == 200:
             self._start_over(answer)
@@ -196,7 +196,7 @@ class _Fetch:
         if not fits or answer.validator != validator:
             self.forget()
             raise Retry(f"it answered {answer.status} with another part of the file than asked for")
-        self._go_on_from(have, answer.total)
+        self._resume_from(have, answer.total)
         return False
 
     def _start_over(self, answer: Answer) -> None:
@@ -204,14 +204,14 @@ class _Fetch:
         self.total = answer.total
         if not (answer.bounded or self._expected):
             raise RemoteError(
-                f"{redact(self._url)}: the server does not say how long the file is, so it may end too early unnoticed",
+                f"{redact(self._url)}: the server does not send the file's length, so truncation would go unnoticed",
                 "Give its sha256 in `checksums`.",
             )
         self._check_space()
         self.partial.touch()
         self.note.write_text(json.dumps({"address": self._address(), "validator": answer.validator}))
 
-    def _go_on_from(self, have: int, total: int) -> None:
+    def _resume_from(self, have: int, total: int) -> None:
         self.total = total
         self._check_space(have)
         if self.done == have:
@@ -233,7 +233,7 @@ class _Fetch:
                 self._take_in(answer, file)
                 os.fsync(file.fileno())
         except OSError as err:
-            if err.errno in FULL:  # whoever has no space left is not helped by half a file
+            if err.errno in FULL:  # free the space rather than keep half a file
                 self.forget()
             raise
 
@@ -241,21 +241,21 @@ class _Fetch:
         ticker = Ticker(self._progress, self.total)
         for chunk in answer.chunks:
             if self.done < HEAD:
-                self._look_at_head(file, chunk)
+                self._check_head_of(file, chunk)
             if not answer.total and self.done + len(chunk) > LARGEST_OF_UNKNOWN_LENGTH:
                 self.forget()
                 raise RemoteError(
-                    f"{redact(self._url)}: the server sent more than {LARGEST_OF_UNKNOWN_LENGTH >> 30} GiB and did not "
-                    "say how long the file is",
-                    "Ask for the file on a server that does.",
+                    f"{redact(self._url)}: the server sent more than {LARGEST_OF_UNKNOWN_LENGTH >> 30} GiB without "
+                    "sending the file's length",
+                    "Use a server that sends the length.",
                 )
             _write_all(file, chunk)
             self._sha256.update(chunk)
             self.done += len(chunk)
             ticker.tick(self.done)
 
-    def _look_at_head(self, file: FileIO, chunk: bytes) -> None:
-        """Check the first bytes as soon as they are here; of a file that ends before, its reader says what is wrong."""
+    def _check_head_of(self, file: FileIO, chunk: bytes) -> None:
+        """Check the first bytes as soon as they arrive; shorter files are checked by their reader."""
         if self.done + len(chunk) < HEAD:
             return
         try:
@@ -273,7 +273,7 @@ class _Fetch:
         except VerificationError as err:
             resumed = self._resumed_from
             self.forget()
-            if resumed:  # what an earlier fetch left may be to blame
+            if resumed:  # the partial download may be the cause
                 raise Retry("what was resumed has the wrong sha256") from err
             raise
         if not self._keep_note:
@@ -289,7 +289,7 @@ def _write_all(file: FileIO, chunk: bytes) -> None:
 
 @contextmanager
 def _alone(fetch: _Fetch) -> Iterator[None]:
-    """Lock the note, for two processes that write one file would leave holes in it; an empty note goes at the end."""
+    """Lock the note so that only one process writes the file; remove an empty note at the end."""
     with fetch.note.open("a") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -300,7 +300,7 @@ def _alone(fetch: _Fetch) -> Iterator[None]:
         except OSError as err:
             if err.errno not in _NO_LOCKS:
                 raise
-        if os.fstat(note.fileno()).st_nlink == 0:  # who held it has finished and removed it meanwhile
+        if os.fstat(note.fileno()).st_nlink == 0:  # the other process has finished and removed it
             raise BusyError(f"{fetch.partial}: another process has just fetched this file", "Run this again.")
         try:
             yield
@@ -318,5 +318,5 @@ def _disk_faults(fetch: _Fetch) -> Iterator[None]:
             raise no_space(fetch.partial.parent, needed=fetch.total) from err
         raise LackingError(
             f"{err.filename2 or fetch.partial}: cannot be written: {err.strerror}",
-            f"See whether you may write to {fetch.partial.parent}.",
+            f"Check that you can write to {fetch.partial.parent}.",
         ) from err

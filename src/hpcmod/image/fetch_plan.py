@@ -1,11 +1,11 @@
-"""Say what getting an image would do, without doing it: which bytes, from where, to where, verified how."""
+"""Plan the fetch of an image without fetching it: which bytes, from where, to where, and how they are verified."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.image.bring import ObtainOptions, pin
+from hpcmod.image.fetch_sif import ObtainOptions, pin
 from hpcmod.image.locate import recognize
 from hpcmod.image.registry import open_registry_image
 from hpcmod.image.trust import rule_for, subject_of
@@ -15,21 +15,21 @@ from hpcmod.model.trust import check_pinned
 
 @dataclass(frozen=True)
 class FetchPlan:
-    """What would happen."""
+    """The planned fetch of one image."""
 
     reference: str
     pinned: str
-    """The reference with the digest that it has now; empty for kinds without one."""
+    """The reference with its current digest; empty for kinds without one."""
     path: str
-    """Where the SIF would be."""
+    """Path of the SIF."""
     layers: int | None
-    """How many there are; None for kinds without."""
+    """Number of layers; None for kinds without layers."""
     bytes: int | None
-    """Of all layers, as they are stored."""
+    """Stored size of all layers in bytes."""
     bytes_to_fetch: int | None
-    """Of those that are not in the cache."""
+    """Stored size in bytes of the layers that are not in the cache."""
     policy: str
-    """What the site's rule needs."""
+    """Requirements of the site's trust rule."""
 
 
 def plan_fetch(reference: ImageReference, out: Path, *, options: ObtainOptions) -> FetchPlan:
@@ -38,7 +38,7 @@ def plan_fetch(reference: ImageReference, out: Path, *, options: ObtainOptions) 
     Raises
     ------
     HpcmodError
-        If it would refuse before anything large is fetched.
+        As `obtain` before the download.
     """
     reference = recognize(reference)
     rule = rule_for(options.policy, reference)

@@ -1,7 +1,7 @@
-"""The files that programs in a container see: the image's own, and the host's wherever a bind covers them.
+"""The files that programs in a container see: the image's files, and the host's files under bind paths.
 
-Links are followed as the kernel would inside the container: one that leads from a bound directory to a place that is
-not bound leads nowhere, or to what the image has there.
+Links are followed as by the kernel inside the container: a link in a bound directory to a path that is not bound is
+broken, or points to the image's file at that path.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from hpcmod.errors import BadInputError
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.libraries.elf import ElfFile, parse_elf
 
-_MOST_LINKS = 40  # as the kernel follows
+_MOST_LINKS = 40  # the kernel's limit
 _KINDS = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
 
 
 class ContainerFiles:
-    """What is where in a container; what was looked at once is remembered.
+    """The files of a container; lookups are cached.
 
     Parameters
     ----------
     squashfs
-        The image's root file system; None: there is nothing but binds.
+        The image's root file system; None for binds only.
     binds
-        Destination in the container and source on the host, both absolute; of two for one place the last counts.
+        Destination in the container and source on the host, both absolute; the last bind of a destination wins.
 
     Raises
     ------
     VerificationError, LackingError
-        From every method: as `squashfs.Squashfs` does.
+        From every method, as `squashfs.Squashfs`.
     """
 
     def __init__(self, squashfs: Squashfs | None, binds: Sequence[tuple[str, str]] = ()) -> None:
@@ -44,10 +44,10 @@ class ContainerFiles:
         self._real: dict[str, str] = {}
         self._elf: dict[str, ElfFile | None] = {}
         self.broken: dict[str, str] = {}
-        """By path: what is wrong with a file that begins as ELF, as far as they were looked at."""
+        """Errors of damaged ELF files by path, among the files read so far."""
 
     def with_binds(self, binds: Sequence[tuple[str, str]]) -> ContainerFiles:
-        """Return the same image's files with these binds over them; links of the image are followed."""
+        """Return the same image's files with these binds mounted over them; links of the image are followed."""
         return ContainerFiles(self._squashfs, [(self._place(destination), source) for destination, source in binds])
 
     def _place(self, destination: str) -> str:
@@ -55,13 +55,13 @@ class ContainerFiles:
         return f"{self.real(parent).rstrip('/') or parent}/{name}"
 
     def real(self, path: str) -> str:
-        """Return a path with all links followed; empty if there is nothing."""
+        """Return a path with all links resolved; empty if missing."""
         if path not in self._real:
             self._real[path] = self._follow(path)
         return self._real[path]
 
     def elf(self, path: str) -> ElfFile | None:
-        """Return what an ELF file says; None if there is no such file, or it is none."""
+        """Parse an ELF file; None if the file is missing or not ELF."""
         real = self.real(path)
         if not real or self._look(real)[0] != "file":
             return None
@@ -73,14 +73,14 @@ class ContainerFiles:
         return self._elf[real]
 
     def listdir(self, path: str) -> list[str]:
-        """List the names in a directory, sorted; empty if there is none, or it is not ours to read."""
+        """List the names in a directory, sorted; empty if missing or not readable."""
         real = self.real(path)
         source = self.on_host(real)
         below = [mount for mount in self._mounts if mount and mount.rpartition("/")[0] == real.rstrip("/")]
         names = {mount.rpartition("/")[2] for mount in below} if real else set()
         try:
             if source:
-                names.update(os.listdir(source))  # noqa: PTH208 - the names alone
+                names.update(os.listdir(source))  # noqa: PTH208 - only the names
             elif real and self._squashfs:
                 names.update(self._squashfs.listdir(real))
         except OSError:
@@ -88,7 +88,7 @@ class ContainerFiles:
         return sorted(names)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
-        """Read the first bytes of a file; empty if there is none."""
+        """Read the first bytes of a file; empty if missing."""
         real = self.real(path)
         if not real or self._look(real)[0] != "file":
             return b""
@@ -102,7 +102,7 @@ class ContainerFiles:
             return b""
 
     def on_host(self, real: str) -> str:
-        """Return the path on the host of a path without links that a bind covers; empty if it is the image's own."""
+        """Return the host path of a resolved path under a bind; empty if the file is the image's."""
         for destination in _parents(real):
             if destination in self._binds:
                 return self._binds[destination] + real[len(destination) :]
@@ -142,7 +142,7 @@ class ContainerFiles:
         return at or "/"
 
     def _look(self, path: str) -> tuple[str, str]:
-        """Return what is at a path whose parents are no links, and a link's target."""
+        """Return the kind of the file at a path whose parents are resolved, and its target if it is a link."""
         if path not in self._seen:
             self._seen[path] = self._look_once(path)
         return self._seen[path]
@@ -160,13 +160,13 @@ class ContainerFiles:
 def _look_on_host(path: str) -> tuple[str, str]:
     try:
         kind = _KINDS.get(stat.S_IFMT(os.lstat(path).st_mode), "other")
-        return kind, os.readlink(path) if kind == "link" else ""  # noqa: PTH115 - as text, however it is written
+        return kind, os.readlink(path) if kind == "link" else ""  # noqa: PTH115 - the target unchanged, as a string
     except OSError:
         return "", ""
 
 
 def _parents(path: str) -> list[str]:
-    """Return a path and all above it, the longest first; the root is the empty text."""
+    """Return a path and its parents, longest first; the root is the empty string."""
     path = path.rstrip("/")
     return [path, *(path[:at] for at in range(len(path) - 1, -1, -1) if path[at] == "/")]
 

@@ -1,4 +1,4 @@
-"""Bring together what an image is built from: the recipe, its scripts, the lock, and sources that are at hand."""
+"""Collect the inputs of a build: the recipe, its scripts, the lock file, and sources that are available locally."""
 
 from __future__ import annotations
 
@@ -29,23 +29,21 @@ from hpcmod.model.reference import ImageReference
 _USED = f"{BUILD_ROOT}/used"
 _USED_LIMIT = 1 << 20  # bytes
 _TEXT_LIMIT = 4 << 20  # bytes of a Dockerfile or a lock
-_HEADER = (
-    "# What builds used for the first time, one line a file: KIND NAME VERSION SHA256 ORIGIN. See `hpcmod build`.\n"
-)
+_HEADER = "# Sources pinned on first use, one line per file: KIND NAME VERSION SHA256 ORIGIN. See `hpcmod build`.\n"
 
 
 @dataclass(frozen=True)
 class SourceStore:
-    """Where sources are looked for, and what is known of them."""
+    """Directories of sources, and the lock file with their checksums."""
 
     lock: Path
-    """The user's own lock file, which need not be there; it counts before the one that comes with hpcmod."""
+    """The user's lock file, which may be missing; it takes precedence over the lock file shipped with hpcmod."""
     downloads: Path
-    """Directory that keeps what was downloaded."""
+    """Directory for downloaded files."""
     offline_sources: Path | None = None
-    """Directory that is looked into first."""
+    """Directory that is searched first."""
     offline: bool = False
-    """Whether nothing may be downloaded."""
+    """Whether downloads are forbidden."""
     tell: Callable[[str], None] = lambda _: None
 
 
@@ -55,28 +53,28 @@ def plan_recipe(name: str, request: BuildRequest, *, store: SourceStore) -> Buil
     Raises
     ------
     BadInputError
-        If there is no such recipe, or it does not have what is asked for.
+        If there is no such recipe, or it does not support the request.
     NotFoundError
-        If a directory that is named is not there.
+        If a given directory is missing.
     """
     if store.offline_sources and not store.offline_sources.is_dir():
-        raise NotFoundError(f"--offline-sources {store.offline_sources}: there is no such directory", "Name another.")
+        raise NotFoundError(f"--offline-sources {store.offline_sources}: no such directory", "Fix the path.")
     recipes = resources.recipes()
     recipe = parse_recipe(recipes[choose_recipe(name, recipes)], name)
     return make_build_plan(recipe, request, shipped=_shipped(store.lock), contents=_contents(request))
 
 
 def gather(name: str, request: BuildRequest, *, store: SourceStore, progress: Progress | None = None) -> BuildPlan:
-    """Make the plan of a shipped recipe with all its sources at hand: from the offline directory, else downloaded.
+    """Make the plan of a shipped recipe with all its sources: from the offline directory, else downloaded.
 
-    What is used for the first time is said, and gets its line in the user's lock before anything is built.
+    Sources used for the first time are reported and added to the user's lock file before the build starts.
 
     Raises
     ------
     NotFoundError
-        If a source is missing, and may not be downloaded; all that are missing are listed.
+        If sources are missing and may not be downloaded; all missing sources are listed.
     VerificationError
-        If a source has another checksum than the lock says.
+        If a source does not have the checksum in the lock file.
     """
     draft = plan_recipe(name, request, store=store)
     base = _pin_base(draft.base, store)
@@ -96,25 +94,25 @@ def gather(name: str, request: BuildRequest, *, store: SourceStore, progress: Pr
 
 
 def plan_own(context: Path, dockerfile: Path, architecture: str) -> BuildPlan:
-    """Make the plan of a user's own Dockerfile.
+    """Make the plan of a user's Dockerfile.
 
     Raises
     ------
     NotFoundError
-        If the directory or the Dockerfile is not there.
+        If the directory or the Dockerfile is missing.
     """
     if not context.is_dir():
-        raise NotFoundError(f"{context}: there is no such directory", "Name the build context: --context DIR")
+        raise NotFoundError(f"{context}: no such directory", "Give the build context: --context DIR")
     file = dockerfile if dockerfile.is_file() else context / dockerfile
     if not file.is_file():
-        raise NotFoundError(f"{dockerfile}: there is no such Dockerfile", "Name it: --context DIR -f DOCKERFILE")
+        raise NotFoundError(f"{dockerfile}: no such Dockerfile", "Give its path: --context DIR -f DOCKERFILE")
     text = _read(file)
-    files = (path for path in context.rglob("*") if not _is_no_input(path.relative_to(context)))
+    files = (path for path in context.rglob("*") if not _is_ignored(path.relative_to(context)))
     return make_own_plan(str(context.resolve()), text, architecture=architecture, contents=_digest(context, files))
 
 
 def read_used(sif: Path) -> tuple[Pin, ...]:
-    """Read from an image that was built what went into it: sources, and what pip took."""
+    """Read from a built image which sources and pip packages it was built from."""
     with open_sif(sif) as file:
         partition = squashfs_partition(read_sif(sif))
         squashfs = Squashfs(file, partition.offset, partition.size)
@@ -126,7 +124,7 @@ def read_used(sif: Path) -> tuple[Pin, ...]:
 
 
 def record_first_use(used: Sequence[Pin], *, store: SourceStore) -> tuple[Pin, ...]:
-    """Add to the user's lock what no lock knows, say so, and give the lines that were added."""
+    """Add sources that are in no lock file to the user's lock file, report them, and return them."""
     if not new_pins(used, _known_pins(store.lock)):
         return ()
     holder = store.lock.with_name(f".{store.lock.name}.lock")
@@ -152,9 +150,9 @@ def _read(path: Path) -> str:
     try:
         return read_text(path, _TEXT_LIMIT)
     except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: is not written in UTF-8", "Save it as UTF-8.") from err
+        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
     except UnusableFileError as err:
-        raise BadInputError(f"{path}: {err.strerror}", "Name another file.") from err
+        raise BadInputError(f"{path}: {err.strerror}", "Choose another file.") from err
 
 
 def _known_pins(lock: Path) -> tuple[Pin, ...]:
@@ -163,12 +161,12 @@ def _known_pins(lock: Path) -> tuple[Pin, ...]:
 
 
 def _find_all(sources: Sequence[Download], store: SourceStore) -> dict[Download, Path | None]:
-    """Find what is on disk.
+    """Find the sources on disk; None for those to download.
 
     Raises
     ------
     NotFoundError
-        If something is not, and nothing may be downloaded.
+        If sources are missing and downloads are forbidden.
     """
     found = {source: _find(source, store) for source in sources}
     missing = [source for source, path in found.items() if path is None]
@@ -177,13 +175,13 @@ def _find_all(sources: Sequence[Download], store: SourceStore) -> dict[Download,
         places = " and ".join(str(place) for place in (store.offline_sources, store.downloads) if place)
         raise NotFoundError(
             f"{len(missing)} of {len(found)} sources are missing in {places}:\n{listed}",
-            "Fetch these where there is a network, and name their directory: --offline-sources DIR",
+            "Download these on a machine with network access, and give their directory: --offline-sources DIR",
         )
     return found
 
 
 def _find(source: Download, store: SourceStore) -> Path | None:
-    """Find a source by its name here, or by the name that it has upstream."""
+    """Find a source by hpcmod's file name, or by its upstream file name."""
     names = dict.fromkeys((source.file_name, source.url.rpartition("/")[2]))
     offline = [store.offline_sources / name for name in names] if store.offline_sources else []
     return next((path for path in (*offline, store.downloads / source.file_name) if path.is_file()), None)
@@ -200,43 +198,43 @@ def _download(source: Download, store: SourceStore, progress: Progress | None) -
 
 
 def _pin_base(text: str, store: SourceStore) -> list[Pin]:
-    """Ask the registry for the digest of a base; where it does not answer, the engine may know another way to it."""
+    """Ask the registry for the digest of a base; if it does not answer, leave the tag for the engine to resolve."""
     reference = ImageReference.parse(text)
     if reference.kind != "docker" or reference.pinned or store.offline:
         return []
     try:
         digest = resolve(reference, access=Access(announce=store.tell), cache=None)
     except HpcmodError as err:
-        store.tell(f"the base is taken by its tag, its digest is not known: {err.message}")
+        store.tell(f"using the base image by its tag, because its digest is unknown: {err.message}")
         return []
     name = f"{reference.registry}/{reference.repository}"
     return [Pin("base", name, reference.tag, digest.removeprefix("sha256:"), "tag")]
 
 
 def _pin(source: Download, path: Path) -> Pin:
-    """Make the line of a source.
+    """Return the lock file entry of a source.
 
     Raises
     ------
     VerificationError
-        If it is not the one that the lock says.
+        If the file does not have the checksum in the lock file.
     """
     found = file_sha256(path)
     if source.sha256 and source.sha256 != found:
         raise VerificationError(
             f"{path}: wrong checksum for {source.name} {source.version}: the lock has {source.sha256}, found {found}",
-            "Fetch it again from where it is published; if it is right, fix its line in the lock.",
+            "Download it again; if the file is right, correct its line in the lock file.",
         )
     return Pin("source", source.name, source.version, found, source.url)
 
 
 def _contents(request: BuildRequest) -> str:
-    """Return what stands for the content of the directories that are copied in.
+    """Return a digest of the content of the directories that are copied into the image.
 
     Raises
     ------
     NotFoundError
-        If one is not there, or empty.
+        If one is missing or empty.
     """
     digests = [_mark_of_base(request.base)] if request.base else []
     for option, place in (("--wheel-dir", request.wheels), ("--host-libs", request.host_libs)):
@@ -244,13 +242,13 @@ def _contents(request: BuildRequest) -> str:
         if not place:
             continue
         if not directory.is_dir() or not any(directory.iterdir()):
-            raise NotFoundError(f"{option} {place}: there is no such directory, or nothing in it", "Name another.")
+            raise NotFoundError(f"{option} {place}: missing or empty directory", "Choose another directory.")
         digests.append(_digest(directory, directory.rglob("*")))
     return " ".join(digests)
 
 
 def _mark_of_base(text: str) -> str:
-    """Return what stands for the content of a base image that lies on a disk, where the same path may hold another."""
+    """Return a mark of the content of a local base image, because the file at a path may change."""
     reference = ImageReference.parse(text)
     path = Path(reference.path)
     if reference.kind == "oci" and (path / "index.json").is_file():
@@ -260,13 +258,13 @@ def _mark_of_base(text: str) -> str:
     return ""
 
 
-def _is_no_input(path: Path) -> bool:
-    """Return whether a file of a build context is ignored: git's own, and what builds leave beside their SIF."""
+def _is_ignored(path: Path) -> bool:
+    """Return whether a file of a build context is ignored: files of git, and SIFs with the files beside them."""
     return ".git" in path.parts or ".sif" in path.suffixes
 
 
 def _digest(directory: Path, paths: Iterable[Path]) -> str:
-    """Return a sha256 of names and contents of files below a directory; a wheel counts by the CRCs it lists."""
+    """Return a sha256 of the names and contents of files below a directory; for wheels, of the CRCs they list."""
     sha256 = hashlib.sha256()
     for path in sorted(paths):
         if path.is_file():
@@ -275,18 +273,18 @@ def _digest(directory: Path, paths: Iterable[Path]) -> str:
 
 
 def _mark(path: Path) -> str:
-    """Tell files apart; wheels of torch have gigabytes, and list the checksums of what is in them at their end."""
+    """Return a mark of a file's content; for wheels, which may have gigabytes, the CRCs in their directory."""
     if path.suffix != ".whl":
         return file_sha256(path)
     try:
         with zipfile.ZipFile(path) as wheel:
             return " ".join(f"{member.filename}:{member.CRC:08x}" for member in wheel.infolist())
     except zipfile.BadZipFile as err:
-        raise BadInputError(f"{path}: is not a wheel: {err}", "Take it out of --wheel-dir.") from err
+        raise BadInputError(f"{path}: not a wheel: {err}", "Remove it from --wheel-dir.") from err
 
 
 def default_lock(environ: Mapping[str, str]) -> Path:
-    """Name the user's own lock file: $HPCMOD_LOCK, else in the usual place for state."""
+    """Return the path of the user's lock file: $HPCMOD_LOCK, else in the XDG state directory."""
     if environ.get("HPCMOD_LOCK"):
         return Path(environ["HPCMOD_LOCK"])
     state = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '')}/.local/state"

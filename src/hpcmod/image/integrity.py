@@ -1,4 +1,4 @@
-"""Hash what passes: sha256 of streams and files, and how often progress is told."""
+"""Compute and check sha256 sums of streams and files, and limit how often progress is reported."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from hpcmod.errors import BadInputError, VerificationError
 from hpcmod.image.sif import open_sif
 
 Progress = Callable[[int, int], None]
-"""Called with bytes done and bytes in all (0 where that is not known)."""
+"""Called with the bytes done and the total (0 if unknown)."""
 
 BLOCK = 1 << 20
-"""Bytes a read: large enough that hashing runs without the GIL nearly all the time, small enough for a CPU's cache."""
+"""Bytes per read: large enough that hashing mostly runs without the GIL, small enough for a CPU's cache."""
 
 _TICK = 0.1
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
 
 
 class Ticker:
-    """Pass progress on at most ten times a second, and always the end."""
+    """Report progress at most ten times a second, and always at the end."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
@@ -31,7 +31,7 @@ class Ticker:
         self._due = 0.0
 
     def tick(self, done: int) -> None:
-        """Tell that so many bytes are done, if it is time to."""
+        """Report that `done` bytes are done, unless the last report was too recent."""
         if self._progress is None:
             return
         now = time.monotonic()
@@ -41,29 +41,29 @@ class Ticker:
 
 
 def parse_sha256(text: str) -> str:
-    """Turn a sha256, with or without `sha256:` before it, into 64 lower-case hexadecimal digits.
+    """Normalize a sha256, with or without the prefix `sha256:`, to 64 lower-case hexadecimal digits.
 
     Raises
     ------
     BadInputError
-        If it is not one.
+        If it is not a valid sha256.
     """
     match = _SHA256.fullmatch(text.strip())
     if match is None:
         raise BadInputError(
             f"checksum {text!r}: not a sha256, expected 64 hexadecimal digits, found {len(text.strip())} characters",
-            "Take the sum that `sha256sum FILE` prints.",
+            "Use the output of `sha256sum FILE`.",
         )
     return match.group(1).lower()
 
 
 def check_sha256(subject: object, *, expected: str | None, found: str) -> None:
-    """Compare the sum found with the one expected; None expects nothing.
+    """Check a sha256 against the expected one; None accepts any.
 
     Parameters
     ----------
     subject
-        The file or address the bytes came from, for the message.
+        File or address of the bytes, for the message.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def check_sha256(subject: object, *, expected: str | None, found: str) -> None:
         return
     raise VerificationError(
         f"{subject}: sha256 is {found}, expected {parse_sha256(expected)}",
-        "The file is damaged, or not the one meant. Get it again; if a new file is meant, put its sum in `checksums`.",
+        "The file is damaged or a different one. Download it again; if it has changed on purpose, update `checksums`.",
     )
 
 
@@ -84,7 +84,7 @@ def hash_range(sha256: hashlib._Hash, fd: int, start: int, length: int, buffer: 
     Returns
     -------
     int
-        Bytes hashed: fewer than `length` where the file ends before.
+        Bytes hashed: fewer than `length` if the file is shorter.
     """
     view = memoryview(buffer)
     done = 0
@@ -98,7 +98,7 @@ def hash_range(sha256: hashlib._Hash, fd: int, start: int, length: int, buffer: 
 
 
 def file_sha256(path: Path | str, progress: Progress | None = None) -> str:
-    """Hash a whole file.
+    """Return the sha256 of a file.
 
     Raises
     ------

@@ -11,8 +11,8 @@ from pathlib import Path
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, VerificationError
 from hpcmod.fs.replacing import scratch
 from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.image.bring import Brought, ObtainOptions, Task, bring, pin
 from hpcmod.image.fetch import note_of
+from hpcmod.image.fetch_sif import FetchedSif, FetchTask, ObtainOptions, fetch_sif, pin
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.locate import recognize
 from hpcmod.image.provenance import (
@@ -84,50 +84,50 @@ def obtain(
     wanted = pin(source, options)
     _LOG.info("obtaining %s as %s", reference.canonical, out)
     with _alone(out, options), scratch(out, resumable=wanted.kind in RESUMED) as made:
-        task = Task(wanted, out, made.path, rule, options, progress)
+        task = FetchTask(wanted, out, made.path, rule, options, progress)
         there = _find_there(task, out, subject_of(reference))
         if there:
             _LOG.info("%s is there already", out)
             return Obtained(out, there, fetched=False)
         if out.exists() and not options.replace:
             raise BadInputError(f"{out}: is there already", "Name another file, or have it replaced: --force.")
-        provenance = _bring_checked(task, pinned, subject_of(reference))
+        provenance = _fetch_checked(task, pinned, subject_of(reference))
         remember(provenance, options.environ)
         write_provenance(made.beside / out.name, provenance)
         made.put()  # last: a SIF without its provenance would be orphaned
     return Obtained(out, provenance, fetched=True)
 
 
-def _bring_checked(task: Task, pinned: TrustEvidence, subject: str) -> Provenance:
+def _fetch_checked(task: FetchTask, pinned: TrustEvidence, subject: str) -> Provenance:
     """Bring the SIF to its temporary name, and check all that can be checked of it."""
     reference, options = task.reference, task.options
-    brought = bring(task)
+    fetched = fetch_sif(task)
     with _discarded_on(BadInputError, LackingError, VerificationError, task=task):
         check_sif(read_sif(task.staged, shown=task.out), architecture=options.architecture)
-    sha256 = brought.sha256 or file_sha256(task.staged, task.progress)
+    sha256 = fetched.sha256 or file_sha256(task.staged, task.progress)
     with _discarded_on(VerificationError, task=task):
         check_sha256(reference.canonical, expected=options.checksum, found=sha256)
-        signed = _verify_made_sif(task, brought)
+        signed = _verify_made_sif(task, fetched)
     return Provenance(
-        reference=brought.source or subject,
-        digest=brought.digest,
+        reference=fetched.source or subject,
+        digest=fetched.digest,
         sha256=sha256,
         size=task.staged.stat().st_size,
         time=now(),
-        tool=brought.tool or options.tool,
+        tool=fetched.tool or options.tool,
         verified=tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs)),
     )
 
 
-def _verify_made_sif(task: Task, brought: Brought) -> TrustEvidence:
+def _verify_made_sif(task: FetchTask, fetched: FetchedSif) -> TrustEvidence:
     if task.reference.kind in OCI_KINDS:
-        return brought.verified
+        return fetched.verified
     return verify_sif_trust(task.staged, task.rule, task.options.environ, shown=task.out)
 
 
 @contextmanager
-def _discarded_on(*faults: type[HpcmodError], task: Task) -> Iterator[None]:
-    """Remove what was brought where it proves wrong; what fails otherwise may go right with it the next time."""
+def _discarded_on(*faults: type[HpcmodError], task: FetchTask) -> Iterator[None]:
+    """Remove what was fetched where it proves wrong; what fails otherwise may go right with it the next time."""
     try:
         yield
     except faults:
@@ -136,7 +136,7 @@ def _discarded_on(*faults: type[HpcmodError], task: Task) -> Iterator[None]:
         raise
 
 
-def _find_there(task: Task, out: Path, subject: str) -> Provenance | None:
+def _find_there(task: FetchTask, out: Path, subject: str) -> Provenance | None:
     """Find what an earlier run, or another process meanwhile, has put there, if it is the same image."""
     known = read_provenance(out) if out.is_file() else None
     digest, checksum = task.reference.digest, task.options.checksum

@@ -16,7 +16,7 @@ from hpcmod.model.reference import ImageReference
 from hpcmod.model.trust import TrustPolicy, TrustRule
 
 if TYPE_CHECKING:
-    from hpcmod.image.bring import ObtainOptions
+    from hpcmod.image.fetch_sif import ObtainOptions
 
 _NO_RULE = TrustRule("*")
 _WHOLE = ("docker://", "oras://", "library://")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.bring import ObtainOptions
+from hpcmod.image.fetch_sif import ObtainOptions
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.registry import open_registry_image, resolve
 from hpcmod.image.sif import read_sif, squashfs_partition

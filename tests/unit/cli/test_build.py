@@ -91,11 +91,11 @@ def test_every_command_that_a_page_shows_can_be_planned(line: str) -> None:
         (("pytorch-cpu", "--dry-run"), 2, "recipe pytorch-cpu needs the setting index, and has no default for it"),
         (("pytorch-cpu", "--with", "horovod"), 2, "has no --with horovod"),
         (("pytorch-cpu", "--ofi", "builtin"), 2, "has no --ofi builtin"),
-        (("pytorch-ngc-ofi", "--offline-sources", "/nowhere"), 3, "--offline-sources /nowhere: there is no such"),
-        (("pytorch-cpu", "--wheel-dir", "/nowhere"), 3, "--wheel-dir /nowhere: there is no such directory"),
+        (("pytorch-ngc-ofi", "--offline-sources", "/nowhere"), 3, "--offline-sources /nowhere: no such"),
+        (("pytorch-cpu", "--wheel-dir", "/nowhere"), 3, "--wheel-dir /nowhere: missing or empty directory"),
         (("pytorch-ngc-ofi", "--print", "definition", "--json"), 2, "--print definition prints plain text, not JSON"),
         (("--context", ".", "--mpi", "mpich", "--set", "a=b"), 2, "--mpi, --set: applies to recipes only"),
-        (("--context", "/nowhere"), 3, "/nowhere: there is no such directory"),
+        (("--context", "/nowhere"), 3, "/nowhere: no such directory"),
         (("pytorch-rocm-ofi", "--arch", "arm64", "--dry-run"), 2, "has no base for arm64"),
     ],
 )
@@ -123,9 +123,9 @@ def test_sources_that_are_missing_are_listed_before_anything_is_built(
 @pytest.mark.parametrize(
     ("engine", "code", "told"),
     [
-        (("--engine", "bulidah"), 2, "there is no engine 'bulidah'"),
+        (("--engine", "bulidah"), 2, "unknown engine 'bulidah'"),
         (("--engine", "podman"), 7, "podman: no podman on PATH"),
-        ((), 7, "no engine to build with works in "),
+        ((), 7, "no build engine works in "),
     ],
 )
 def test_that_no_engine_builds_it_is_told_before_a_source_is_downloaded(

@@ -198,7 +198,7 @@ def test_a_truncated_answer_is_never_taken_for_whole(
 
 def test_an_answer_of_unknown_length_needs_a_checksum(fetch: Any, server: Server) -> None:
     server.answers = [Answer(length=-1), Answer(length=-1), Answer(length=-1, cut_at=1000)]
-    with pytest.raises(RemoteError, match="does not say how long") as caught:
+    with pytest.raises(RemoteError, match="does not send the file's length") as caught:
         fetch()
     assert "checksums" in caught.value.cure
     assert fetch(checksum=SUM).size == len(BODY)
@@ -316,7 +316,7 @@ def test_a_body_without_a_length_is_not_taken_in_without_end(
 ) -> None:
     monkeypatch.setattr(fetching, "LARGEST_OF_UNKNOWN_LENGTH", 500_000)
     server.answers = [Answer(chunked=True)]
-    with pytest.raises(RemoteError, match="did not say how long"):
+    with pytest.raises(RemoteError, match="without sending the file's length"):
         fetch(checksum=SUM)
     assert not partial.exists()
     fetch(checksum=SUM)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import NotFoundError, UntrustedError
-from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.cache import Cache
 from hpcmod.image.fetch_plan import FetchPlan, plan_fetch
+from hpcmod.image.fetch_sif import ObtainOptions
 from hpcmod.model.reference import ImageReference
 from hpcmod.model.trust import TrustPolicy, TrustRule
 from tests.corpus import make_sif

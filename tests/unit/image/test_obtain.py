@@ -12,9 +12,9 @@ import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, UntrustedError, VerificationError
 from hpcmod.fs.temporary import PRIVATE, resumable_name
-from hpcmod.image.bring import ObtainOptions
 from hpcmod.image.cache import Cache
 from hpcmod.image.fetch_plan import plan_fetch
+from hpcmod.image.fetch_sif import ObtainOptions
 from hpcmod.image.obtain import Obtained, obtain
 from hpcmod.image.provenance import is_remembered, read_provenance, sidecar
 from hpcmod.image.sif import read_sif

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import RemoteError, UntrustedError, VerificationError
-from hpcmod.image.bring import ObtainOptions
+from hpcmod.image.fetch_sif import ObtainOptions
 from hpcmod.image.obtain import obtain
 from hpcmod.image.source import find_source, get_source, make_source
 from hpcmod.model.reference import ImageReference

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, UnknownKeyError, UntrustedError, VerificationError
-from hpcmod.image.bring import ObtainOptions
+from hpcmod.image.fetch_sif import ObtainOptions
 from hpcmod.image.provenance import Provenance, write_provenance
 from hpcmod.image.verify import Verified, verify_image
 from hpcmod.image.web.repository import Access

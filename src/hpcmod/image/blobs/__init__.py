@@ -1,1 +1,1 @@
-"""Blobs of a registry on their way to whoever reads them, through the cache or past it."""
+"""Download blobs from a registry, through the cache or directly to the reader."""

@@ -1,4 +1,4 @@
-"""A blob on its way into the cache, as its one writer and its readers share it, and how it is read."""
+"""A blob that is being written to the cache, shared by its single writer and its readers."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from hpcmod.model.oci import OciDescriptor
 
 
 class Arrival:
-    """A blob on its way into the cache, as its one writer and its readers share it."""
+    """A blob that is being written to the cache, shared by its single writer and its readers."""
 
     def __init__(self, blob: OciDescriptor) -> None:
         self.blob = blob
         self.changed = threading.Condition()
         self.file: int | None = None
-        """Descriptor of the growing file, while it is written."""
+        """Descriptor of the growing file while it is being written."""
         self.done = 0
         self.generation = 0
-        """Goes up when what was there proved wrong, and is written anew."""
+        """Incremented when the bytes so far were wrong and the blob is rewritten from the start."""
         self.whole = False
-        """Whether all of it is there and verified."""
+        """Whether the blob is complete and verified."""
         self.error: BaseException | None = None
 
     def set(self, **values: object) -> None:
-        """Change what the readers wait for."""
+        """Set attributes and wake the waiting readers."""
         with self.changed:
             vars(self).update(values)
             self.changed.notify_all()
 
     def settled(self) -> bool:
-        """Return whether nothing more will change."""
+        """Return whether the blob is complete or has failed."""
         return self.whole or self.error is not None
 
     def await_disk(self) -> None:
-        """Wait until a blob that is whole has its name in the cache, if it is on its way there."""
+        """Wait until a complete blob that is still being saved has its final name in the cache."""
         with self.changed:
             self.changed.wait_for(lambda: not self.whole or self.file is None)
 
     def check(self) -> None:
-        """Raise what went wrong."""
+        """Raise the writer's error, if any."""
         if self.error is not None:
             raise self.error
 
 
 def open_growing(arrival: Arrival, file: int) -> BinaryIO:
-    """Read a blob that is still being written, from an open file that is closed with the stream.
+    """Open a blob that is still being written, from an open file that is closed with the stream.
 
-    Its last byte is handed out when its writer has verified all; what went wrong there is raised here.
+    The last byte is returned only after the writer has verified the blob; the writer's error is raised here.
     """
     return io.BufferedReader(_Growing(arrival, file), BLOCK)
 
 
 def open_cached(cache: Cache, blob: OciDescriptor) -> BinaryIO:
-    """Read a blob of the cache and verify it; one that proves damaged is removed.
+    """Open a cached blob and verify it while it is read; a damaged blob is removed.
 
     Raises
     ------
     FileNotFoundError
-        If it is not there any more.
+        If it is no longer in the cache.
     VerificationError
-        Before its last byte is handed out, if it is damaged.
+        Before the last byte is returned, if it is damaged.
     LackingError
         If it cannot be read.
     """
@@ -74,7 +74,7 @@ def open_cached(cache: Cache, blob: OciDescriptor) -> BinaryIO:
 
 
 class _Growing(io.RawIOBase):
-    """Reads a blob that is still being written; its last byte is handed out when its writer has verified all."""
+    """Reads a blob that is still being written; the last byte is returned after the writer has verified the blob."""
 
     def __init__(self, arrival: Arrival, file: int) -> None:
         self._arrival = arrival
@@ -88,13 +88,13 @@ class _Growing(io.RawIOBase):
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # typeshed's WriteableBuffer
         wanted = memoryview(buffer)[: self._wait() - self._place]
         count = os.preadv(self._file, [wanted], self._place)
-        if wanted and not count:  # it was cut meanwhile: no end, which is what 0 would mean
+        if wanted and not count:  # truncated meanwhile; returning 0 would mean end of file
             raise self._damaged()
         self._place += count
         return count
 
     def _wait(self) -> int:
-        """Wait until there is more to read, and give up to where; at the end, until it is verified."""
+        """Wait for more bytes, or for verification at the end; return the offset up to which it can be read."""
         arrival, size = self._arrival, self._arrival.blob.size
         with arrival.changed:
             arrival.changed.wait_for(lambda: arrival.settled() or self._place < min(arrival.done, size - 1))
@@ -107,7 +107,7 @@ class _Growing(io.RawIOBase):
     def _damaged(self) -> VerificationError:
         digest = self._arrival.blob.digest
         return VerificationError(
-            f"{digest}: what an earlier fetch had left of it was damaged", "Run this again: it is removed."
+            f"{digest}: the partial download was damaged", "Run this again: the damaged file was removed."
         )
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class _Growing(io.RawIOBase):
 
 
 class _Cached(io.RawIOBase):
-    """Reads a blob of the cache, and verifies it; one that proves damaged is removed."""
+    """Reads and verifies a cached blob; a damaged blob is removed."""
 
     def __init__(self, cache: Cache, blob: OciDescriptor) -> None:
         self._cache = cache
@@ -135,8 +135,8 @@ class _Cached(io.RawIOBase):
         except VerificationError as err:
             self._cache.discard(self._blob.digest)
             raise VerificationError(
-                f"{self._cache.directory}: {self._blob.digest} is damaged, and is removed",
-                "Run this again: it is fetched anew.",
+                f"{self._cache.directory}: {self._blob.digest} is damaged and was removed",
+                "Run this again to download it again.",
             ) from err
         memoryview(buffer)[: len(data)] = data
         return len(data)

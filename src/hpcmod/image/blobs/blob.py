@@ -1,4 +1,4 @@
-"""Bring one blob from a registry: resume at any byte, and verify its length and digest at the end."""
+"""Download one blob from a registry: resume at any byte, and verify the length and digest at the end."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from hpcmod.image.web.client import Answer, Retry, insist
 from hpcmod.model.oci import OciDescriptor
 
 Ask = Callable[[str, dict[str, str]], AbstractContextManager[Answer]]
-"""Asks a registry for a path below the repository, with more headers."""
+"""Requests a path below the repository from a registry, with additional headers."""
 
 
-class Stopped(RemoteError):  # noqa: N818 - a signal to the threads that fetch, seen by who reads on after the end
-    """Nobody wants the bytes any more."""
+class Stopped(RemoteError):  # noqa: N818 - stops the fetching threads; raised if a stream is read after close
+    """The download was stopped because its reader has closed."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}: fetching it was ended before all of it had come", "Run this again: it goes on.")
+        super().__init__(f"{what}: the download was stopped before it was complete", "Run this again to resume it.")
 
 
 class Pull:
-    """One blob on its way: asks for what is missing until all of it has come."""
+    """The download of one blob: requests the missing bytes until the blob is complete."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Pull:
         tell: Callable[[str], None],
     ) -> None:
         self.done = 0
-        """Bytes that have gone to the sink, or that `go_on` was given."""
+        """Bytes sent to the sink, plus those passed to `resume`."""
         self._blob = blob
         self._ask = ask
         self._where = where
@@ -45,23 +45,23 @@ class Pull:
         self._tell = tell
         self._sha256 = hashlib.sha256()
 
-    def go_on(self, done: int, sha256: hashlib._Hash) -> None:
-        """Take the first bytes as there already; the hash is theirs."""
+    def resume(self, done: int, sha256: hashlib._Hash) -> None:
+        """Start after the first `done` bytes; `sha256` is the hash of these bytes."""
         self.done, self._sha256 = done, sha256
 
     def run(self) -> None:
-        """Send the missing bytes to the sink, and verify the whole.
+        """Send the missing bytes to the sink, and verify the complete blob.
 
         Raises
         ------
         VerificationError
-            If length or digest are not the ones promised.
+            If the length or digest is not as expected.
         RemoteError
-            If the registry refuses, or did not send the whole blob in several attempts.
+            If the registry refuses, or did not send the complete blob in several attempts.
         NotFoundError
-            If it has no such blob.
+            If the registry has no such blob.
         Stopped
-            If nobody wants it any more.
+            If the reader has closed.
         """
         insist(self._attempt, self._where, done=lambda: self.done, sleep=self._wait, tell=self._tell)
 
@@ -79,9 +79,9 @@ class Pull:
         self._check_digest()
 
     def _bytes_to_skip(self, answer: Answer) -> int:
-        """Tell how many of the answer's bytes are here already: all before, if the server knows no ranges."""
+        """Return how many bytes of the answer to skip: all received so far if the server ignores ranges."""
         if answer.total and answer.total != self._blob.size:
-            raise self._wrong(f"the server says that it has {answer.total} bytes, expected {self._blob.size}")
+            raise self._wrong(f"the server reports {answer.total} bytes, expected {self._blob.size}")
         if answer.status == 200:
             return self.done
         if answer.status != 206 or answer.start != self.done:
@@ -96,7 +96,7 @@ class Pull:
             if not chunk:
                 continue
             if self.done + len(chunk) > self._blob.size:
-                raise self._wrong(f"the server sends more than the {self._blob.size} bytes expected")
+                raise self._wrong(f"the server sent more than the expected {self._blob.size} bytes")
             self._sha256.update(chunk)
             self._sink(chunk)
             self.done += len(chunk)
@@ -109,5 +109,5 @@ class Pull:
     def _wrong(self, reason: str) -> VerificationError:
         return VerificationError(
             f"{self._where}: {reason}",
-            "What came is not what was promised: see whether a proxy answers in the registry's place, then try again.",
+            "Check whether a proxy answers instead of the registry, then try again.",
         )

@@ -1,4 +1,4 @@
-"""Bring an image's blobs into the cache, several at once, and read each while it is still arriving."""
+"""Download an image's blobs into the cache, several at once, and read each while it is still arriving."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from hpcmod.model.oci import OciDescriptor
 
 _LOG = logging.getLogger(__name__)
 
-_AT_ONCE = 4  # connections: what registries and browsers think fair
-_PATIENCE = 2.0  # seconds for threads to end that nobody waits for; they end with the process
+_AT_ONCE = 4  # connections: the usual limit of registries and browsers
+_PATIENCE = 2.0  # seconds to wait for the threads to stop; the rest end with the process
 
 
 class Downloads:
-    """Blobs that are fetched into a cache ahead of who reads them; a context manager, after which nothing runs on.
+    """Downloads blobs into a cache ahead of their reader; a context manager that stops all threads on exit.
 
-    What goes wrong with one ends all: an image is not good for anything without each of its layers.
+    An error in one stops all: an image is useless without all of its layers.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Downloads:
             thread.join(max(0.0, until - time.monotonic()))
 
     def open(self, blob: OciDescriptor) -> BinaryIO:
-        """Open a blob for reading from its start, at once; its end is given only when all of it is verified.
+        """Open a blob for reading immediately; its end is returned only after the blob is verified.
 
         Raises
         ------
         HpcmodError
-            As `Pull.run`, here or while it is read.
+            As `Pull.run`, here or while reading.
         """
         arrival = self._arrivals[blob.digest]
         while True:
@@ -81,19 +81,19 @@ class Downloads:
                     return self._guard(blob, arrival.file, open_growing(arrival, os.dup(arrival.file)))
                 try:
                     return open_cached(self._cache, blob)
-                except FileNotFoundError:  # somebody has cleared the cache meanwhile
+                except FileNotFoundError:  # the cache was cleared meanwhile
                     arrival.whole = False
             with self._lock:
                 self._waiting.append(arrival)
 
     def _guard(self, blob: OciDescriptor, file: int, stream: BinaryIO) -> BinaryIO:
-        """Verify what is read too where others may write the file, not only what was written."""
+        """Verify the blob again on reading if other users may write the file."""
         if not self._cache.others_may_change(file):
             return stream
         return verified(stream, digest=blob.digest, size=blob.size, what=blob.digest)
 
     def wait(self, blob: OciDescriptor) -> None:
-        """Wait until a blob is in the cache, whole and verified.
+        """Wait until a blob is in the cache, complete and verified.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Downloads:
         arrival.check()
 
     def _start(self, first: Arrival) -> None:
-        """Start threads for what waits to be fetched; what is read now comes next."""
+        """Start threads for the waiting blobs, beginning with the blob that is read now."""
         with self._lock:
             if first in self._waiting:
                 self._waiting.remove(first)
@@ -121,7 +121,7 @@ class Downloads:
             thread.start()
 
     def _work(self) -> None:
-        """Fetch one blob after the other until none is left."""
+        """Fetch blobs until none is left."""
         while True:
             with self._lock:
                 if self._stop.is_set() or not self._waiting:
@@ -129,39 +129,39 @@ class Downloads:
                     return
                 arrival = self._waiting.popleft()
             try:
-                self._bring(arrival)
-            except BaseException as err:  # whatever it is, who reads is to raise it
+                self._fetch(arrival)
+            except BaseException as err:  # the reader raises it
                 arrival.set(error=arrival.error or err, file=None)
                 self._end(err)
 
     def _end(self, reason: BaseException) -> None:
-        """Stop all threads; who waits for a blob that is not whole is told why: the first reason counts."""
+        """Stop all threads; readers of incomplete blobs raise the first reason."""
         for arrival in self._arrivals.values():
             with arrival.changed:
                 if not arrival.settled():
                     arrival.set(error=reason)
         self._stop.set()
 
-    def _bring(self, arrival: Arrival) -> None:
+    def _fetch(self, arrival: Arrival) -> None:
         blob = arrival.blob
         _LOG.debug("blob %s of %d bytes", blob.digest, blob.size)
         if not self._cache.find(blob.digest, blob.size):
             watch = partial(self._watch, blob)
             with self._cache.lock(blob.digest, tell=self._tell, on_wait=watch):
-                if not self._cache.find(blob.digest, blob.size):  # another process may have brought it meanwhile
+                if not self._cache.find(blob.digest, blob.size):  # another process may have fetched it meanwhile
                     self._fill(arrival)
         self._tally.set(blob.digest, blob.size)
         arrival.set(whole=True, done=blob.size)
 
     def _watch(self, blob: OciDescriptor) -> None:
-        """Show how far the process is that is waited for."""
+        """Show the progress of the other process that is fetching this blob."""
         if self._stop.is_set():
             raise Stopped(blob.digest)
         with contextlib.suppress(OSError):
             self._tally.set(blob.digest, self._cache.size_of_partial(blob.digest))
 
     def _fill(self, arrival: Arrival) -> None:
-        """Bring what is missing of a blob, and give it its name."""
+        """Download the missing bytes of a blob and give the file its final name."""
         digest = arrival.blob.digest
         file = self._cache.open_partial(digest)
         try:
@@ -172,7 +172,7 @@ class Downloads:
             self._cache.discard_partial(digest)
             raise
         except OSError as err:
-            if err.errno in FULL:  # whoever has no space left is not helped by half a blob
+            if err.errno in FULL:  # free the space rather than keep half a blob
                 self._cache.discard_partial(digest)
             raise self._cache.fault(err) from err
         finally:
@@ -185,7 +185,7 @@ class Downloads:
         where = f"{self._tally.what}: {arrival.blob.digest}"
         sink = partial(self._take, arrival, file)
         pull = Pull(arrival.blob, ask=self._ask, where=where, sink=sink, stop=self._stop, tell=self._tell)
-        pull.go_on(have, sha256)
+        pull.resume(have, sha256)
         _LOG.debug("fetching %s from byte %d", arrival.blob.digest, have)
         arrival.set(file=file, done=have)
         try:
@@ -193,14 +193,14 @@ class Downloads:
         except VerificationError:
             if not have:
                 raise
-            os.ftruncate(file, 0)  # what an earlier fetch left may be to blame
+            os.ftruncate(file, 0)  # the partial download may be the cause
             arrival.set(done=0, generation=arrival.generation + 1)
             self._pull(arrival, file)
             return
-        arrival.set(whole=True)  # its readers need not wait for the disk
+        arrival.set(whole=True)  # readers need not wait for fsync
 
     def _left_over(self, arrival: Arrival, file: int) -> tuple[int, hashlib._Hash]:
-        """Return how many bytes an earlier fetch left, and the hash of them."""
+        """Return the number of bytes left by an earlier download, and their hash."""
         have, sha256 = os.fstat(file).st_size, hashlib.sha256()
         if have > arrival.blob.size:
             os.ftruncate(file, 0)

@@ -1,4 +1,4 @@
-"""Read a blob straight from a registry, nothing on disk: fetched by a thread a little ahead of who reads it."""
+"""Stream a blob directly from a registry without using the disk; a thread fetches slightly ahead of the reader."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from hpcmod.image.integrity import BLOCK
 from hpcmod.model.oci import OciDescriptor
 
 _AHEAD = 128  # chunks, 16 MiB
-_POLL = 0.1  # seconds between two looks whether somebody still reads
+_POLL = 0.1  # seconds between checks that the stream is still open
 
 
 def open_stream(
     blob: OciDescriptor, *, ask: Ask, what: str, tell: Callable[[str], None], count: Callable[[int], None]
 ) -> BinaryIO:
-    """Open a blob for reading; it goes on after a connection that broke, and its end is given only when it is verified.
+    """Open a blob for reading; resumes after a broken connection, and returns the end only once verified.
 
     Parameters
     ----------
     what
-        Names the image in messages.
+        The image's name in messages.
     tell
-        Called with a line for the user.
+        Called with each message for the user.
     count
-        Called with how many bytes have come.
+        Called with the number of bytes received.
 
     Raises
     ------
     HpcmodError
-        While it is read: as `Pull.run`.
+        While reading: as `Pull.run`.
     """
     return io.BufferedReader(_Streamed(blob, ask=ask, what=what, tell=tell, count=count), BLOCK)
 
 
 class _Streamed(io.RawIOBase):
-    """A queue of chunks between the thread that fetches and the one that reads."""
+    """A queue of chunks between the fetching thread and the reader."""
 
     def __init__(
         self, blob: OciDescriptor, *, ask: Ask, what: str, tell: Callable[[str], None], count: Callable[[int], None]
@@ -72,7 +72,7 @@ class _Streamed(io.RawIOBase):
         super().close()
 
     def _next(self) -> None:
-        """Take the next chunk; after the last one wait for the verdict, before it is handed out."""
+        """Get the next chunk; the last chunk is returned only after the blob is verified."""
         chunk = self._take()
         self._here = memoryview(chunk)
         self._taken += len(chunk)
@@ -82,7 +82,7 @@ class _Streamed(io.RawIOBase):
     def _take(self) -> bytes:
         found = self._chunks.get()
         if isinstance(found, BaseException):
-            self._chunks.put(found)  # for whoever reads on
+            self._chunks.put(found)  # for later reads
             raise found
         self._ended = found is None
         return found or b""
@@ -91,7 +91,7 @@ class _Streamed(io.RawIOBase):
         last: BaseException | None = None
         try:
             self._pull.run()
-        except BaseException as err:  # whatever it is, who reads is to raise it
+        except BaseException as err:  # the reader raises it
             last = err
         while not self._stop.is_set():
             try:

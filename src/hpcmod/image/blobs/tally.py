@@ -1,4 +1,4 @@
-"""Count the bytes of several blobs that arrive at once, for one line of progress."""
+"""Add up the bytes of several concurrent downloads for one progress line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hpcmod.image.integrity import Progress, Ticker
 
 
 class Tally:
-    """How far each blob is; told by the threads that fetch, shown as one."""
+    """The progress of each blob, updated by the fetching threads and shown as one total."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class Tally:
         detail: Callable[[str], None] | None = None,
     ) -> None:
         self.what = what
-        """What is fetched, for messages."""
+        """The image's name, for messages."""
         self._sizes = dict(sizes)
         self._done = dict.fromkeys(sizes, 0)
         self._sum = 0
@@ -30,7 +30,7 @@ class Tally:
         self._lock = threading.Lock()
 
     def set(self, digest: str, done: int) -> None:
-        """Tell how many bytes of a blob are there."""
+        """Set the number of bytes of a blob that have arrived."""
         with self._lock:
             self._sum += done - self._done[digest]
             self._done[digest] = done
@@ -43,11 +43,11 @@ class Tally:
             self._progress(done, total)
 
     def describe(self) -> str:
-        """Describe the blobs one by one, e.g. `2 of 6 whole; 3f1ac2 45 %, 09bb10 3 %`."""
+        """Describe the progress of each blob, e.g. `2 of 6 complete; 3f1ac2 45 %, 09bb10 3 %`."""
         whole = sum(done == self._sizes[digest] for digest, done in self._done.items())
         moving = [
             f"{digest[7:13]} {100 * done // self._sizes[digest]} %"
             for digest, done in self._done.items()
             if 0 < done < self._sizes[digest]
         ]
-        return f"{whole} of {len(self._sizes)} whole" + (f"; {', '.join(moving)}" if moving else "")
+        return f"{whole} of {len(self._sizes)}complete" + (f"; {', '.join(moving)}" if moving else "")

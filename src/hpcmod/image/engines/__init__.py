@@ -1,1 +1,1 @@
-"""The programs that build images: one file an engine, each tried by building an image of one line."""
+"""The programs that build images: one file per engine, each tested by building a one-line image."""

@@ -1,4 +1,4 @@
-"""Build a Dockerfile with docker: its daemon does the work, so an archive has to carry the image here."""
+"""Build a Dockerfile with docker: the daemon builds the image, and `docker save` exports it to an archive."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.engines.engine import BuildSource, check_done
-from hpcmod.image.engines.place import Place
+from hpcmod.image.engines.workspace import Workspace
 from hpcmod.model.reference import ImageReference
 from hpcmod.process import which
 
 
 @dataclass(frozen=True)
 class Docker:
-    """Docker, or what calls itself so."""
+    """Docker, or a program with its command line."""
 
     name: str = "docker"
     way: str = "by its daemon"
     form: str = "Dockerfile"
 
     def lacks(self, environ: Mapping[str, str]) -> str:
-        """Do what `Engine.lacks` says."""
+        """See `Engine.lacks`."""
         return "" if which("docker", environ) else "no docker on PATH"
 
-    def build(self, place: Place, source: BuildSource) -> ImageReference:
-        """Do what `Engine.build` says; the daemon keeps the layers, but not the image."""
+    def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
+        """See `Engine.build`; the daemon keeps the layers, but not the image."""
         if source.base and source.base.path:
             raise BadInputError(
-                f"base {source.base.canonical}: docker builds only upon images that a registry has",
+                f"base {source.base.canonical}: docker can only use base images from a registry",
                 "Choose another engine: --engine buildah; or push the base to a registry.",
             )
-        tag, archive = f"localhost/{place.runroot.name}:built", place.directory / "image.tar"
-        own = replace(place, environ={**place.environ, "DOCKER_BUILDKIT": "1"})  # which knows RUN --mount
+        tag, archive = f"localhost/{workspace.runroot.name}:built", workspace.directory / "image.tar"
+        own = replace(workspace, environ={**workspace.environ, "DOCKER_BUILDKIT": "1"})  # supports RUN --mount
         argv = ["docker", "build", "-f", os.fspath(source.file), "-t", tag, os.fspath(source.context)]
         try:
             check_done(own, own.run(argv), what="docker build")

@@ -1,4 +1,4 @@
-"""What every engine is: a name, what it builds from, and how it builds that in a place."""
+"""The interface of all engines: a name, a form to build from, and a method that builds it in a workspace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hpcmod.errors import HpcmodError, NoSpaceError, NotFoundError
-from hpcmod.image.engines.place import ELSEWHERE, Place
+from hpcmod.image.engines.workspace import ELSEWHERE, Workspace
 from hpcmod.model.reference import ImageReference
 
 _FULL = "No space left on device"
@@ -16,90 +16,91 @@ _FULL = "No space left on device"
 
 @dataclass(frozen=True)
 class EngineFinding:
-    """What trying an engine has shown."""
+    """The result of testing an engine."""
 
     name: str
     works: bool
     why: str
-    """How it works, or why it does not."""
+    """The method that works, or why the engine does not work."""
 
 
 @dataclass(frozen=True)
 class BuildSource:
-    """What is built."""
+    """The input of a build."""
 
     context: Path
     """The build context."""
     file: Path
     """The Dockerfile or the definition file."""
     base: ImageReference | None
-    """The image that it begins with; None if the file alone says that."""
+    """The base image; None if only the file names it."""
 
 
 class Engine(Protocol):
-    """One program in one of its ways to build images."""
+    """One program with one of its methods of building images."""
 
     @property
     def name(self) -> str:
-        """As --engine takes it."""
+        """Name of the engine for --engine."""
 
     @property
     def way(self) -> str:
-        """What distinguishes it among those of its name."""
+        """The method, which distinguishes engines of the same name."""
 
     @property
     def form(self) -> str:
-        """What it builds from: `Dockerfile` or `definition`."""
+        """The form it builds from: `Dockerfile` or `definition`."""
 
     def lacks(self, environ: Mapping[str, str]) -> str:
-        """Say what is missing here so that it cannot even be tried; empty if nothing."""
+        """Return which required program is missing; empty if none is."""
 
-    def build(self, place: Place, source: BuildSource) -> ImageReference:
-        """Build in the place; the reference names a SIF, or an OCI image that is still to be converted.
+    def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
+        """Build in the workspace; return a reference to a SIF, or to an OCI image that is to be converted.
 
         Raises
         ------
         NotFoundError
-            If the base cannot be got.
+            If the base image cannot be fetched.
         HpcmodError
             If the build fails.
         """
 
 
 def exact(reference: ImageReference) -> ImageReference:
-    """Leave out the tag where there is a digest: engines take one of both only."""
+    """Remove the tag of a reference with a digest, because engines do not accept both."""
     return replace(reference, tag="") if reference.digest else reference
 
 
-def check_done(place: Place, status: int, *, what: str) -> None:
-    """Raise for a program that failed, with the last that it said.
+def check_done(workspace: Workspace, status: int, *, what: str) -> None:
+    """Raise an error with the last output lines if a program failed.
 
     Parameters
     ----------
     what
-        What it was to do: `buildah bud`.
+        The command that ran, for the message: `buildah bud`.
 
     Raises
     ------
     NoSpaceError
-        If it said that a disk is full.
+        If the output says that a disk is full.
     HpcmodError
-        For any other fault.
+        For any other failure.
     """
     if not status:
         return
-    step = f"the component {place.step.partition('-')[2]} failed: " if place.step else ""
-    said = "\n".join(f"  | {line}" for line in place.said)
-    message = f"{step}{what} ended with status {status}:\n{said}"
-    if any(_FULL in line for line in place.said):
-        raise NoSpaceError(message, f"Free some space where {place.directory.parent} is, or {ELSEWHERE}.")
-    raise HpcmodError(message, "Fix what it says is wrong, and build again." * bool(place.step))
+    step = f"the component {workspace.step.partition('-')[2]} failed: " if workspace.step else ""
+    said = "\n".join(f"  | {line}" for line in workspace.said)
+    message = f"{step}{what} failed with status {status}:\n{said}"
+    if any(_FULL in line for line in workspace.said):
+        raise NoSpaceError(message, f"Free some space where {workspace.directory.parent} is, or {ELSEWHERE}.")
+    raise HpcmodError(message, "Fix the error above, and build again." * bool(workspace.step))
 
 
-def check_base(place: Place, status: int, base: ImageReference) -> None:
-    """Raise for a base that could not be got."""
+def check_base(workspace: Workspace, status: int, base: ImageReference) -> None:
+    """Raise NotFoundError if the base image could not be pulled."""
     if status:
+        reason = workspace.said[-1] if workspace.said else f"status {status}"
         raise NotFoundError(
-            f"the base image {base.canonical} cannot be got: {place.said[-1] if place.said else f'status {status}'}",
-            "See that the reference is right and the registry reached; or name an image that is here: --base oci:DIR.",
+            f"the base image {base.canonical} cannot be pulled: {reason}",
+            "Check the reference and that the registry is reachable; or use a local image: --base oci:DIR.",
         )

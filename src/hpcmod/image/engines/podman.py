@@ -1,4 +1,4 @@
-"""Build a Dockerfile with podman, which is buildah under another name, and leaves a process behind."""
+"""Build a Dockerfile with podman, which builds like buildah but leaves a process running."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from dataclasses import dataclass, replace
 
 from hpcmod.image.engines.buildah import Buildah
 from hpcmod.image.engines.engine import BuildSource
-from hpcmod.image.engines.place import Place
+from hpcmod.image.engines.workspace import Workspace
 from hpcmod.model.reference import ImageReference
 
 
 @dataclass(frozen=True)
 class Podman(Buildah):
-    """Podman, with one of the ways to keep layers."""
+    """Podman with one of its storage drivers."""
 
     name: str = "podman"
     verb: str = "build"
 
-    def build(self, place: Place, source: BuildSource) -> ImageReference:
-        """Do what `Engine.build` says; the process that keeps podman's user namespace is ours alone, and is ended."""
-        own = replace(place, environ={**_with_login(place), "XDG_RUNTIME_DIR": str(place.runroot)})
+    def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
+        """See `Engine.build`; also stops the process that keeps podman's user namespace for this build."""
+        own = replace(workspace, environ={**_with_login(workspace), "XDG_RUNTIME_DIR": str(workspace.runroot)})
         try:
             return super().build(own, source)
         finally:
             own.quietly([*self._call(own), "system", "migrate"])
 
 
-def _with_login(place: Place) -> dict[str, str]:
-    """Return the environment with the file of registry logins, for podman does not get the directory it looks in."""
-    environ = dict(place.environ)
+def _with_login(workspace: Workspace) -> dict[str, str]:
+    """Return the environment with the registry login file, because XDG_RUNTIME_DIR is replaced for podman."""
+    environ = dict(workspace.environ)
     runtime = environ.get("XDG_RUNTIME_DIR")
     if runtime and "REGISTRY_AUTH_FILE" not in environ:
         environ["REGISTRY_AUTH_FILE"] = f"{runtime}/containers/auth.json"

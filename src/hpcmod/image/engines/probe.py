@@ -1,4 +1,4 @@
-"""Which engines work here: each builds an image of one line, for a program on PATH says little."""
+"""Find which engines work here by building a one-line image, because a program on PATH may still not work."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hpcmod.image.engines.apptainer import WAYS, Apptainer
 from hpcmod.image.engines.buildah import Buildah
 from hpcmod.image.engines.docker import Docker
 from hpcmod.image.engines.engine import BuildSource, Engine, EngineFinding
-from hpcmod.image.engines.place import open_place
 from hpcmod.image.engines.podman import Podman
 from hpcmod.image.engines.trial import write_trial
+from hpcmod.image.engines.workspace import open_workspace
 
 _LOG = logging.getLogger(__name__)
 
 _FAULT = re.compile(r"error|fatal|cannot", re.IGNORECASE)
 _STORAGES = ("overlay", "fuse-overlayfs", "vfs")
-"""Ways to keep layers, the quickest first: vfs copies the whole image for each."""
+"""Storage drivers, fastest first: vfs copies the complete image for each layer."""
 
 ENGINES: Mapping[str, tuple[Engine, ...]] = {
     "buildah": tuple(Buildah(storage) for storage in _STORAGES),
@@ -30,48 +30,48 @@ ENGINES: Mapping[str, tuple[Engine, ...]] = {
     "docker": (Docker(),),
     **{engine.name: (engine,) for engine in map(Apptainer, WAYS)},
 }
-"""Every engine in each of its ways, the best first."""
+"""All engines with their methods, best first."""
 
 
 @dataclass(frozen=True)
 class EngineTrial:
-    """Where engines are tried."""
+    """Where engines are tested."""
 
     at: Path
-    """A directory on the disk on which the image will be built."""
+    """Directory on the disk where the image will be built."""
     name: str
-    """Of the trial: no two processes may use the same there."""
+    """Name of the trial, unique among processes in that directory."""
     environ: Mapping[str, str]
 
 
 def probe_engines(environ: Mapping[str, str], *, at: Path) -> tuple[EngineFinding, ...]:
-    """Try every engine.
+    """Test every engine.
 
     Parameters
     ----------
     at
-        Directory for what is tried, on the disk on which images will be built: not every disk can hold their layers.
+        Directory for the test builds, on the disk where images will be built: not every file system supports layers.
     """
     trial = EngineTrial(at, f"trial-{os.getpid()}", environ)
     return tuple(_try_ways(name, trial)[1] for name in ENGINES)
 
 
 def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]) -> Engine:
-    """Find the first engine that works here, or check the one that is asked for.
+    """Return the first engine that works here, or check the requested engine.
 
     Parameters
     ----------
     asked
-        Name of an engine, or its beginning: `apptainer` is the first of its ways that works. None for any.
+        Name of an engine or its prefix: `apptainer` is the first of its methods that works. None for any.
     forms
-        From what it must be able to build: `Dockerfile`, `definition`.
+        Forms that it may build from: `Dockerfile`, `definition`.
 
     Raises
     ------
     BadInputError
-        If there is no such engine, or it cannot build from what there is.
+        If there is no such engine, or it cannot build from any of the forms.
     LackingError
-        If none works, with what was found of each.
+        If none works, with the reason for each.
     """
     findings = []
     for name in find_engines(asked, forms):
@@ -82,34 +82,34 @@ def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]
         _LOG.info("%s does not work here: %s", name, finding.why)
         findings.append(f"  {finding.name}: {finding.why}")
     raise LackingError(
-        f"no engine to build with works in {trial.at}:\n" + "\n".join(findings),
-        "Install or load one of them (buildah needs no daemon); a disk that can hold no layers is left by "
-        "HPCMOD_BUILD_DIR=DIRECTORY, of a local disk.",
+        f"no build engine works in {trial.at}:\n" + "\n".join(findings),
+        "Install or load one of them (buildah needs no daemon); if the disk does not support layers, set "
+        "HPCMOD_BUILD_DIR to a directory on a local disk.",
     )
 
 
 def find_engines(asked: str | None, forms: Sequence[str]) -> list[str]:
-    """Name the engines that may be tried, of those that there are: that is known without trying any.
+    """Return the names of the engines to test, without testing them.
 
     Raises
     ------
     BadInputError
-        If there is no such engine, or it cannot build from what there is.
+    If there is no such engine, or it cannot build from any of the forms.
     """
     names = [name for name in ENGINES if asked in (None, name) or name.startswith(f"{asked}-")]
     if not names:
-        raise BadInputError(f"there is no engine {asked!r}", f"There are: {', '.join(ENGINES)}.")
+        raise BadInputError(f"unknown engine {asked!r}", f"Choose one of: {', '.join(ENGINES)}.")
     fitting = [name for name in names if ENGINES[name][0].form in forms]
     if not fitting:
         raise BadInputError(
-            f"the engine {asked} builds from a {ENGINES[names[0]][0].form}, and this is to be built from a {forms[0]}",
-            "Leave --engine out, so that one that fits is found.",
+            f"the engine {asked} builds from a {ENGINES[names[0]][0].form}, but this image is built from a {forms[0]}",
+            "Leave out --engine to choose one automatically.",
         )
     return fitting
 
 
 def _try_ways(name: str, trial: EngineTrial) -> tuple[Engine | None, EngineFinding]:
-    """Try the ways of an engine until one works."""
+    """Test the methods of an engine until one works."""
     reasons = []
     for engine in ENGINES[name]:
         why_not = _why_not(engine, trial)
@@ -121,14 +121,14 @@ def _try_ways(name: str, trial: EngineTrial) -> tuple[Engine | None, EngineFindi
 
 
 def _why_not(engine: Engine, trial: EngineTrial) -> str:
-    """Return why an engine does not work; empty if it does."""
+    """Return why an engine does not work; empty if it works."""
     lacks = engine.lacks(trial.environ)
     if lacks:
         return lacks
     try:
-        with open_place(trial.at, trial.name, trial.environ) as place:
-            write_trial(place.context)
-            engine.build(place, BuildSource(place.context, place.context / engine.form, None))
+        with open_workspace(trial.at, trial.name, trial.environ) as workspace:
+            write_trial(workspace.context)
+            engine.build(workspace, BuildSource(workspace.context, workspace.context / engine.form, None))
     except HpcmodError as err:
         return _main_line(err.message)
     except OSError as err:
@@ -137,7 +137,7 @@ def _why_not(engine: Engine, trial: EngineTrial) -> str:
 
 
 def _main_line(message: str) -> str:
-    """Find the line of a failed program's last words that says what is wrong."""
+    """Return the line of a failed program's output that describes the error."""
     lines = [line.removeprefix("  | ").strip() for line in message.splitlines()]
     lines = [line for line in lines if line] or [message]
     return next((line for line in lines if _FAULT.match(line)), lines[-1])

@@ -1,4 +1,4 @@
-"""The smallest image that shows whether an engine works here: one program of a hundred bytes, which ends at once."""
+"""A minimal image for testing an engine: a single program of about a hundred bytes that exits at once."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 from hpcmod.errors import LackingError
 from hpcmod.image.sif_format import architecture_name
 
-_ADDRESS = 0x400000  # where programs lie on both architectures
+_ADDRESS = 0x400000  # load address of programs on both architectures
 _HEADER = struct.Struct("<4s5B7xHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _EXIT = {
     "amd64": (62, bytes.fromhex("b83c000000 31ff 0f05")),  # mov eax, 60; xor edi, edi; syscall
     "arm64": (183, bytes.fromhex("a80b8052 000080d2 010000d4")),  # mov w8, 93; mov x0, 0; svc 0
 }
-"""Machine number of ELF, and the code that calls exit(0), by architecture."""
+"""ELF machine number and machine code of exit(0), by architecture."""
 
 DOCKERFILE = """\
 FROM scratch
 COPY --chown=33:33 hpcmod-true /bin/sh
 RUN ["/bin/sh"]
 """
-"""The owner is another than root: packages have such files, and an engine that cannot make them fails late."""
+"""The owner is not root: packages have such files, and an engine that cannot create them would fail late."""
 
 DEFINITION = """\
 Bootstrap: scratch
@@ -35,7 +35,7 @@ Bootstrap: scratch
 
 
 def true_program(architecture: str) -> bytes:
-    """Return a program without libraries that ends with status 0.
+    """Return a static program that exits with status 0.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def true_program(architecture: str) -> bytes:
     Raises
     ------
     LackingError
-        If there is none for it.
+        If the architecture is not supported.
     """
     if architecture not in _EXIT:
         raise LackingError(f"images cannot be built on {architecture}", f"Build on one of {', '.join(_EXIT)}.")
@@ -59,7 +59,7 @@ def true_program(architecture: str) -> bytes:
 
 
 def write_trial(context: Path) -> None:
-    """Write the build context of the trial."""
+    """Write the build context of the test image."""
     (context / "Dockerfile").write_text(DOCKERFILE)
     (context / "definition").write_text(DEFINITION)
     program = context / "hpcmod-true"

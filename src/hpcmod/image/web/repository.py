@@ -192,10 +192,10 @@ class Repository:
         return self._by_digest(f"blobs/{blob.digest}", blob.digest, CONFIG_LIMIT, cache)
 
     def _by_digest(self, path: str, digest: str, limit: int, cache: Cache | None) -> bytes:
-        def bring() -> bytes:
+        def fetch() -> bytes:
             return self._small(path, digest, limit)[1]
 
-        return cache.load_or_bring(digest, limit, bring) if cache else bring()
+        return cache.load_or_fetch(digest, limit, fetch) if cache else fetch()
 
     def _small(self, path: str, digest: str, limit: int) -> tuple[str, bytes]:
         """Read what is small; without a digest, verify the one that the registry says it has."""

@@ -57,19 +57,19 @@ def test_a_server_that_knows_no_ranges_sends_all_and_nothing_is_handed_on_twice(
         assert sink.data == CONTENT
 
 
-def test_what_an_earlier_run_left_is_gone_on_from() -> None:
+def test_partial_blob_is_resumed() -> None:
     with serving() as (server, ask):
         one = pull(ask, sink := Sink())
-        one.go_on(HALF, hashlib.sha256(CONTENT[:HALF]))
+        one.resume(HALF, hashlib.sha256(CONTENT[:HALF]))
         one.run()
         assert sink.data == CONTENT[HALF:]
         assert server.ranges == [f"bytes={HALF}-"]
 
 
-def test_a_leftover_that_is_wrong_is_found_by_the_digest() -> None:
+def test_damaged_partial_blob_fails_its_digest() -> None:
     with serving() as (_, ask):
         one = pull(ask, Sink())
-        one.go_on(HALF, hashlib.sha256(b"x" * HALF))
+        one.resume(HALF, hashlib.sha256(b"x" * HALF))
         with pytest.raises(VerificationError, match="the digest is"):
             one.run()
 
@@ -77,21 +77,21 @@ def test_a_leftover_that_is_wrong_is_found_by_the_digest() -> None:
 @pytest.mark.parametrize(
     ("blob", "said"),
     [
-        (OciDescriptor("x", blob_of(CONTENT).digest, len(CONTENT) - 1), "the server says that it has"),
-        (OciDescriptor("x", blob_of(CONTENT).digest, len(CONTENT) + 1), "the server says that it has"),
+        (OciDescriptor("x", blob_of(CONTENT).digest, len(CONTENT) - 1), "the server reports"),
+        (OciDescriptor("x", blob_of(CONTENT).digest, len(CONTENT) + 1), "the server reports"),
     ],
 )
-def test_a_length_that_was_not_promised_ends_it_before_a_byte_is_handed_on(blob: OciDescriptor, said: str) -> None:
+def test_wrong_length_fails_before_any_byte_is_returned(blob: OciDescriptor, said: str) -> None:
     with serving() as (_, ask):
         with pytest.raises(VerificationError, match=said):
             pull(ask, sink := Sink(), blob).run()
         assert sink.data == b""
 
 
-def test_more_than_was_promised_ends_it_where_the_server_tells_no_length() -> None:
+def test_excess_bytes_fail_if_the_server_sends_no_length() -> None:
     with serving() as (server, ask):
         server.answers = [Answer(chunked=True)]
-        with pytest.raises(VerificationError, match="sends more than"):
+        with pytest.raises(VerificationError, match="sent more than"):
             pull(ask, Sink(), OciDescriptor("x", blob_of(CONTENT).digest, HALF)).run()
 
 

@@ -56,7 +56,7 @@ def test_a_singularity_that_is_apptainer_has_no_proot(trial: EngineTrial) -> Non
 
 
 def test_an_engine_that_there_is_not_is_told_with_those_there_are(trial: EngineTrial) -> None:
-    with pytest.raises(BadInputError, match="no engine 'bulidah'") as caught:
+    with pytest.raises(BadInputError, match="unknown engine 'bulidah'") as caught:
         choose_engine("bulidah", trial, forms=FORMS)
     assert "buildah, podman, docker, apptainer-fakeroot" in caught.value.cure
 
@@ -69,5 +69,5 @@ def test_the_beginning_of_a_name_means_all_its_ways(trial: EngineTrial) -> None:
 
 
 def test_an_engine_is_not_asked_to_build_from_what_it_cannot_read(trial: EngineTrial) -> None:
-    with pytest.raises(BadInputError, match="builds from a Dockerfile, and this is to be built from a definition"):
+    with pytest.raises(BadInputError, match="builds from a Dockerfile, but this image is built from a definition"):
         choose_engine("buildah", trial, forms=("definition",))

@@ -1,6 +1,6 @@
-"""The directory of one build: what an engine leaves is in it, and goes with it, also after a kill -9.
+"""The workspace of one build: a directory for everything an engine writes, removed even after a kill -9.
 
-An engine runs in a session of its own, whose number is noted here: the next build kills leftover processes.
+An engine runs in its own session, whose id is recorded here: the next build kills leftover processes.
 Files of a rootless engine may belong to subordinate users, so that only a user namespace can remove them.
 """
 
@@ -23,41 +23,41 @@ from hpcmod.fs.temporary import PRIVATE, is_private
 from hpcmod.process import follow, run, which
 
 ELSEWHERE = "build elsewhere: HPCMOD_BUILD_DIR=DIRECTORY"
-"""What puts a build on another disk, as the end of a sentence."""
+"""How to build on another disk, as the end of a sentence."""
 
 _SESSION = "session"
-_RUNROOT_LIMIT = 50  # bytes, of podman and buildah 1.28: longer names make a socket's path too long
+_RUNROOT_LIMIT = 50  # bytes; podman and buildah 1.28: longer paths make a socket's path too long
 _REMOVERS = (
     ("buildah", "unshare", "rm", "-rf"),
     ("podman", "unshare", "rm", "-rf"),
     ("unshare", "--user", "--map-root-user", "--map-auto", "rm", "-rf"),
 )
-_ENDING = 20.0  # seconds that killed processes have to go
+_ENDING = 20.0  # seconds to wait for killed processes
 _KEPT_LINES = 40
 _STEP = re.compile(r"(?:STEP \S+ RUN|#\d+ \[.*\] RUN|\+) .*\bbash /\S*/(\d\d-[a-z0-9-]+)\.sh")
-"""What buildah and podman, docker, and the shell of a definition file's %post say when they begin a component."""
+"""Printed by buildah and podman, docker, and the shell of a definition file's %post when a component starts."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where one build happens."""
+class Workspace:
+    """The workspace of one build."""
 
     directory: Path
-    """All that is intermediate; nobody else writes here while the lock of the build is held."""
+    """Intermediate files; no other process writes here while the build's lock is held."""
     runroot: Path
-    """A directory with a short name, for the sockets of engines."""
+    """A directory with a short path, for the engine's sockets."""
     environ: Mapping[str, str]
-    """Of the programs that are run."""
+    """Environment of the engine's processes."""
     tell: Callable[[str], None] = lambda _: None
-    """Called with a line for the user for each step of the build."""
+    """Called with a message for the user at each step of the build."""
     said: list[str] = field(default_factory=list)
-    """The last lines that an engine said."""
+    """The engine's last output lines."""
     steps: list[str] = field(default_factory=list)
-    """Number and name of each component that was begun, e.g. `03-mpich`."""
+    """Number and name of each component that has started, e.g. `03-mpich`."""
 
     @property
     def step(self) -> str:
-        """Which component runs, or ran last; empty before the first."""
+        """The component that runs or ran last; empty before the first."""
         return self.steps[-1] if self.steps else ""
 
     @property
@@ -67,16 +67,16 @@ class Place:
 
     @property
     def temporary(self) -> Path:
-        """What engines have for temporary files."""
+        """Directory for the engine's temporary files."""
         return self.directory / "tmp"
 
     @property
     def log(self) -> Path:
-        """All that the engine said."""
+        """The engine's complete output."""
         return self.directory / "build.log"
 
     def run(self, argv: Sequence[str], *, cwd: Path | None = None) -> int:
-        """Run a program of an engine to its end; what it says goes to the log, and its steps to the user."""
+        """Run an engine's program, log its output, report its steps to the user, and return the exit status."""
         self.said.clear()
         return follow(
             argv,
@@ -87,12 +87,12 @@ class Place:
             on_line=self._hear,
         )
 
-    def has_said(self, text: str) -> bool:
-        """Return whether the engine has said this."""
+    def has_printed(self, text: str) -> bool:
+        """Return whether the engine's output contains this text."""
         return text.encode() in self.log.read_bytes()
 
     def quietly(self, argv: Sequence[str]) -> None:
-        """Run a program that tidies up; whether it has something to tidy up is not asked."""
+        """Run a cleanup command and ignore its result."""
         with contextlib.suppress(LackingError):
             run(argv, env=self.environ, timeout=60)
 
@@ -109,50 +109,50 @@ class Place:
 
 
 def build_directory(parent: Path, name: str) -> Path:
-    """Return the directory of a build, named after what is built, so that the next build of the same finds it."""
+    """Return the workspace directory, named after the image so that the next build of the same image finds it."""
     return parent / f".{name}.hpcmod-build"
 
 
 @contextlib.contextmanager
-def open_place(
+def open_workspace(
     parent: Path, name: str, environ: Mapping[str, str], *, tell: Callable[[str], None] = lambda _: None
-) -> Iterator[Place]:
-    """Return a new, empty place; what an earlier build left is cleared first, and the place goes when the block ends.
+) -> Iterator[Workspace]:
+    """Create an empty workspace; remove leftovers of an earlier build first, and the workspace at the end of the block.
 
     Parameters
     ----------
     parent
-        The directory to make it in.
+        Directory in which it is created.
     name
-        Of what is built: only one process at a time may build it.
+        Name of the image: only one process at a time may build it.
 
     Raises
     ------
     LackingError
-        If what an earlier build left cannot be removed.
+        If leftovers of an earlier build cannot be removed.
     """
     directory = build_directory(parent, name)
-    clear_place(directory, environ)
+    remove_workspace(directory, environ)
     runroot = _runroot(directory, environ)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=PRIVATE)
-        # XDG_RUNTIME_DIR stays: the logins of registries are there
-        place = Place(directory, runroot, {**environ, "TMPDIR": str(directory / "tmp")}, tell)
-        for needed in (place.context, place.temporary, runroot):
-            needed.mkdir(mode=0o700)
-        yield place
+        # keep XDG_RUNTIME_DIR, which has the registry logins
+        workspace = Workspace(directory, runroot, {**environ, "TMPDIR": str(directory / "tmp")}, tell)
+        for path in (workspace.context, workspace.temporary, runroot):
+            path.mkdir(mode=0o700)
+        yield workspace
     finally:
-        clear_place(directory, environ)
+        remove_workspace(directory, environ)
 
 
-def clear_place(directory: Path, environ: Mapping[str, str]) -> None:
-    """Remove a place, and end what still runs in it; only the holder of the build's lock may.
+def remove_workspace(directory: Path, environ: Mapping[str, str]) -> None:
+    """Remove a workspace and kill its remaining processes; the caller must hold the build's lock.
 
     Raises
     ------
     LackingError
-        If it cannot be removed, or is another user's: both names can be guessed, and may be in a directory for all.
+        If it cannot be removed, or belongs to another user, who can guess its name in a shared directory.
     """
     runroot = _runroot(directory, environ)
     _check_ours(runroot)
@@ -163,19 +163,17 @@ def clear_place(directory: Path, environ: Mapping[str, str]) -> None:
 
 
 def _check_ours(path: Path, is_ours: Callable[[os.stat_result], bool] = lambda _: True) -> None:
-    """Refuse what another user has put there, or renamed: its note would have us end our own processes."""
+    """Raise LackingError if another user made or moved the directory: its session id could make us kill processes."""
     with contextlib.suppress(FileNotFoundError):
         status = path.lstat()
         if status.st_uid != os.geteuid():
-            raise LackingError(f"{path}: belongs to the user {status.st_uid}", f"Have it removed, or {ELSEWHERE}.")
+            raise LackingError(f"{path}: belongs to user {status.st_uid}", f"Ask them to remove it, or {ELSEWHERE}.")
         if not is_ours(status):
-            raise LackingError(
-                f"{path}: is not a directory that hpcmod made for a build", f"Rename or remove it, or {ELSEWHERE}."
-            )
+            raise LackingError(f"{path}: not a build directory of hpcmod", f"Rename or remove it, or {ELSEWHERE}.")
 
 
 def remove_tree(path: Path, environ: Mapping[str, str]) -> None:
-    """Remove a directory with all in it, whoever of our subordinate users owns it.
+    """Remove a directory tree, including files of our subordinate users.
 
     Raises
     ------
@@ -194,13 +192,13 @@ def remove_tree(path: Path, environ: Mapping[str, str]) -> None:
         if which(remover[0], environ):
             run([*remover, os.fspath(path)], env=environ)
     if path.exists():
-        raise LackingError(f"{path}: cannot be removed", f"Remove it by hand: buildah unshare rm -rf {path}")
+        raise LackingError(f"{path}: cannot be removed", f"Remove it manually: buildah unshare rm -rf {path}")
 
 
 def _open_and_try_again(function: Callable[..., object], path: str, _: object) -> None:
-    """Take a second try at what an image's permissions forbid: its directories may be read-only."""
+    """Make the directory writable and retry, because directories of images may be read-only."""
     with contextlib.suppress(OSError):
-        parent = os.path.dirname(path)  # noqa: PTH120 - of what shutil gives, a text
+        parent = os.path.dirname(path)  # noqa: PTH120 - shutil passes a string
         os.chmod(parent, stat.S_IMODE(os.lstat(parent).st_mode) | stat.S_IRWXU)  # noqa: PTH101
         if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
             os.chmod(path, stat.S_IRWXU)  # noqa: PTH101
@@ -210,7 +208,7 @@ def _open_and_try_again(function: Callable[..., object], path: str, _: object) -
 
 
 def _unmount_below(path: Path) -> None:
-    """Take away what root's engines mounted and did not live to take away; those of others are in a namespace."""
+    """Unmount what a killed engine of root left mounted; rootless engines mount in their own namespace."""
     if os.geteuid() != 0:
         return
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
@@ -220,22 +218,22 @@ def _unmount_below(path: Path) -> None:
 
 
 def _runroot(directory: Path, environ: Mapping[str, str]) -> Path:
-    """Return the directory for sockets: a short name, the same for the same place, so that the next build finds it."""
+    """Return the directory for sockets: a short path derived from the workspace, so that the next build finds it."""
     name = f"hpcmod-{os.getuid()}-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]}"
-    parent = environ.get("XDG_RUNTIME_DIR") or "/tmp"  # noqa: S108 - the name is ours, and mkdir refuses one that is there
+    parent = environ.get("XDG_RUNTIME_DIR") or "/tmp"  # noqa: S108 - mkdir fails if it exists
     if len(os.fsencode(parent)) + len(name) >= _RUNROOT_LIMIT or not os.access(parent, os.W_OK):
         parent = "/tmp"  # noqa: S108
     return Path(parent, name)
 
 
 def _end_session(note: Path) -> None:
-    """End what still runs of the engine that an earlier build started."""
+    """Kill the remaining processes of the engine of an earlier build."""
     try:
         number, started, boot = note.read_text().split(" ")
         session = int(number)
     except (OSError, ValueError):
         return
-    # the number is another process's by now, or was given on another machine that sees this disk
+    # the id now belongs to another process, or to a process on another machine that shares this disk
     if _start_of(session) not in ("", started) or boot != _boot():
         return
     until = time.monotonic() + _ENDING
@@ -245,7 +243,9 @@ def _end_session(note: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
     if left:
-        raise HpcmodError(f"processes of an earlier build do not end: {left}", "Look at them with ps, and end them.")
+        raise HpcmodError(
+            f"processes of an earlier build are still running: {left}", "Check them with ps, and kill them."
+        )
 
 
 def _members(session: int) -> Iterator[int]:
@@ -256,18 +256,18 @@ def _members(session: int) -> Iterator[int]:
 
 
 def _start_of(pid: int) -> str:
-    """Return the start of a process in clock ticks since boot; empty if there is none."""
+    """Return the start time of a process in clock ticks since boot; empty if there is no such process."""
     fields = _stat(Path(f"/proc/{pid}/stat"))
     return fields[19] if fields and fields[0] not in "ZX" else ""
 
 
 def _boot() -> str:
-    """Tell this start of this machine from all others."""
+    """Return the boot id of this machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _stat(path: Path) -> list[str]:
-    """Read the fields of a process from its state on; its name, which may hold anything, stands before."""
+    """Return the fields of /proc/PID/stat after the process name, starting with the state; empty if unreadable."""
     try:
         return path.read_text().rpartition(")")[2].split()
     except OSError:

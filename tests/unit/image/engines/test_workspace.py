@@ -11,61 +11,64 @@ import pytest
 
 from hpcmod.errors import LackingError
 from hpcmod.fs.temporary import PRIVATE
-from hpcmod.image.engines.place import build_directory, clear_place, open_place
+from hpcmod.image.engines.workspace import build_directory, open_workspace, remove_workspace
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 
 
 def test_a_place_goes_with_all_that_is_in_it_also_after_a_fault(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), open_place(tmp_path, "x.sif", ENVIRON) as place:
-        (place.temporary / "read-only").mkdir()
-        (place.temporary / "read-only" / "file").touch()
-        (place.temporary / "read-only").chmod(0o500)
-        (place.directory / "dangling").symlink_to("nowhere")
+    with pytest.raises(KeyError), open_workspace(tmp_path, "x.sif", ENVIRON) as workspace:
+        (workspace.temporary / "read-only").mkdir()
+        (workspace.temporary / "read-only" / "file").touch()
+        (workspace.temporary / "read-only").chmod(0o500)
+        (workspace.directory / "dangling").symlink_to("nowhere")
         raise KeyError
     assert list(tmp_path.iterdir()) == []
-    assert not place.runroot.exists()
+    assert not workspace.runroot.exists()
 
 
 def test_a_place_is_empty_whatever_an_earlier_build_left_there(tmp_path: Path) -> None:
     left = build_directory(tmp_path, "x.sif") / "storage"
     left.mkdir(parents=True)
     left.parent.chmod(PRIVATE)
-    with open_place(tmp_path, "x.sif", ENVIRON) as place:
-        assert not left.exists() and sorted(path.name for path in place.directory.iterdir()) == ["context", "tmp"]
+    with open_workspace(tmp_path, "x.sif", ENVIRON) as workspace:
+        assert not left.exists() and sorted(path.name for path in workspace.directory.iterdir()) == ["context", "tmp"]
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o2770, 0o1777])
-def test_a_directory_that_somebody_gave_the_name_of_a_place_stays(tmp_path: Path, mode: int) -> None:
+def test_other_directory_at_the_workspace_path_is_kept(tmp_path: Path, mode: int) -> None:
     renamed = build_directory(tmp_path, "x.sif")
     (renamed / "thesis").mkdir(parents=True)
     renamed.chmod(mode)
-    with pytest.raises(LackingError, match="not a directory that hpcmod made"), open_place(tmp_path, "x.sif", ENVIRON):
+    with (
+        pytest.raises(LackingError, match="not a build directory of hpcmod"),
+        open_workspace(tmp_path, "x.sif", ENVIRON),
+    ):
         pass
     assert (renamed / "thesis").is_dir()
 
 
 def test_another_images_place_is_left_alone(tmp_path: Path) -> None:
-    with open_place(tmp_path, "x.sif", ENVIRON) as mine, open_place(tmp_path, "y.sif", ENVIRON) as other:
+    with open_workspace(tmp_path, "x.sif", ENVIRON) as mine, open_workspace(tmp_path, "y.sif", ENVIRON) as other:
         assert mine.directory != other.directory and mine.runroot != other.runroot
 
 
 @pytest.mark.parametrize("runtime", ["", "/nonexistent", "/tmp/" + "x" * 60], ids=["unset", "not there", "long"])
 def test_the_directory_for_sockets_has_a_short_name_of_its_own(tmp_path: Path, runtime: str) -> None:
     deep = tmp_path / ("d" * 100)
-    with open_place(deep, "x.sif", {**ENVIRON, "XDG_RUNTIME_DIR": runtime}) as place:
-        assert len(str(place.runroot)) <= 50  # what podman and buildah take
-        assert place.runroot.stat().st_mode & 0o777 == 0o700
+    with open_workspace(deep, "x.sif", {**ENVIRON, "XDG_RUNTIME_DIR": runtime}) as workspace:
+        assert len(str(workspace.runroot)) <= 50  # what podman and buildah take
+        assert workspace.runroot.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_link_that_stands_for_the_directory_of_sockets_is_removed_and_not_followed(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "file").touch()
-    with open_place(tmp_path, "x.sif", ENVIRON) as place:
-        runroot = place.runroot
+    with open_workspace(tmp_path, "x.sif", ENVIRON) as workspace:
+        runroot = workspace.runroot
     runroot.symlink_to(tmp_path / "target")
-    with open_place(tmp_path, "x.sif", ENVIRON) as place:
-        assert place.runroot == runroot and not runroot.is_symlink()
+    with open_workspace(tmp_path, "x.sif", ENVIRON) as workspace:
+        assert workspace.runroot == runroot and not runroot.is_symlink()
     assert (tmp_path / "target" / "file").exists()
 
 
@@ -77,18 +80,18 @@ def test_each_component_is_told_once_when_it_begins(tmp_path: Path) -> None:
         "make: bash /opt/hpcmod/build/07-no.sh",
         "#9 [ 5/12] RUN env bash /opt/hpcmod/build/02-finish.sh",
     )
-    with open_place(tmp_path, "x.sif", ENVIRON, tell=told.append) as place:
-        assert place.run(["printf", "%s\\n", *lines]) == 0
-        assert told == ["step 01-mpich", "step 02-finish"] and place.step == "02-finish"
-        assert place.said == list(lines) and place.log.read_text().splitlines() == list(lines)
+    with open_workspace(tmp_path, "x.sif", ENVIRON, tell=told.append) as workspace:
+        assert workspace.run(["printf", "%s\\n", *lines]) == 0
+        assert told == ["step 01-mpich", "step 02-finish"] and workspace.step == "02-finish"
+        assert workspace.said == list(lines) and workspace.log.read_text().splitlines() == list(lines)
 
 
 SLOW = """
 import os, sys
 from pathlib import Path
-from hpcmod.image.engines.place import open_place
-with open_place(Path(sys.argv[1]), "x.sif", os.environ) as place:
-    place.run(["bash", "-c", "sleep 300 & echo $! >pid; wait"])
+from hpcmod.image.engines.workspace import open_workspace
+with open_workspace(Path(sys.argv[1]), "x.sif", os.environ) as workspace:
+    workspace.run(["bash", "-c", "sleep 300 & echo $! >pid; wait"])
 """
 
 
@@ -101,7 +104,7 @@ def test_what_outlives_a_killed_build_is_ended_by_the_next(tmp_path: Path) -> No
         pid = int(note.read_text())
         started.send_signal(signal.SIGKILL)
     os.kill(pid, 0)  # it runs on
-    clear_place(build_directory(tmp_path, "x.sif"), ENVIRON)
+    remove_workspace(build_directory(tmp_path, "x.sif"), ENVIRON)
     until = time.monotonic() + 30
     while runs(pid) and time.monotonic() < until:  # a killed process takes a moment to end
         time.sleep(0.05)
@@ -121,7 +124,7 @@ def test_a_process_that_has_only_the_number_of_an_earlier_build_is_left_alone(tm
     directory.mkdir(mode=PRIVATE)
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as other:
         (directory / "session").write_text(f"{other.pid} 1")  # started a clock tick after the machine
-        clear_place(directory, ENVIRON)
+        remove_workspace(directory, ENVIRON)
         assert other.poll() is None
         other.kill()
 
@@ -133,12 +136,12 @@ def test_a_process_of_another_machine_that_sees_the_same_disk_is_left_alone(tmp_
     done = subprocess.run(argv, start_new_session=True, stdout=subprocess.PIPE, text=True, check=True)
     session, member = map(int, done.stdout.split())
     (directory / "session").write_text(f"{session} 1 00000000-0000-0000-0000-000000000000")
-    clear_place(directory, ENVIRON)
+    remove_workspace(directory, ENVIRON)
     assert runs(member) and not directory.exists()
     os.kill(member, signal.SIGKILL)
 
 
-def test_a_place_of_another_user_is_refused_and_its_note_not_followed(
+def test_workspace_of_another_user_is_refused_and_its_session_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = build_directory(tmp_path, "x.sif")
@@ -151,10 +154,10 @@ def test_a_place_of_another_user_is_refused_and_its_note_not_followed(
         with monkeypatch.context() as other:  # a stand-in for another user, whom only root could make
             other.setattr(os, "geteuid", lambda: owner + 1)
             with (
-                pytest.raises(LackingError, match=f"belongs to the user {owner}"),
-                open_place(tmp_path, "x.sif", ENVIRON),
+                pytest.raises(LackingError, match=f"belongs to user {owner}"),
+                open_workspace(tmp_path, "x.sif", ENVIRON),
             ):
                 pass
         assert mine.poll() is None
-        clear_place(directory, ENVIRON)
+        remove_workspace(directory, ENVIRON)
         assert mine.wait(timeout=20) == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""The way of each kind of reference to its temporary name; `obtain` gives the final one: test_obtain.py."""
+"""Fetching each kind of reference to its temporary path; test_obtain.py tests `obtain` as a whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from hpcmod.errors import LackingError, NoSpaceError, UntrustedError, VerificationError
-from hpcmod.image.bring import Brought, ObtainOptions, Task, bring, pin
+from hpcmod.image.fetch_sif import FetchedSif, FetchTask, ObtainOptions, fetch_sif, pin
 from hpcmod.image.provenance import Provenance, remember, write_provenance
 from hpcmod.image.sif import read_sif
 from hpcmod.model.reference import ImageReference
@@ -29,8 +29,8 @@ def options(tmp_path: Path) -> ObtainOptions:
     return ObtainOptions("amd64", "t", environ={"HOME": str(tmp_path), "PATH": str(tmp_path / "nothing")})
 
 
-def task(text: str, tmp_path: Path, options: ObtainOptions, rule: TrustRule = ANY) -> Task:
-    return Task(ImageReference.parse(text), tmp_path / "out.sif", tmp_path / "staged.sif", rule, options, None)
+def task(text: str, tmp_path: Path, options: ObtainOptions, rule: TrustRule = ANY) -> FetchTask:
+    return FetchTask(ImageReference.parse(text), tmp_path / "out.sif", tmp_path / "staged.sif", rule, options, None)
 
 
 def sha256(path: Path) -> str:
@@ -38,12 +38,12 @@ def sha256(path: Path) -> str:
 
 
 def test_a_layout_is_converted_under_its_temporary_name(tmp_path: Path, options: ObtainOptions) -> None:
-    one = task(f"oci:{write_case(tmp_path / 'layout', CASES['plain'])}", tmp_path, options)
-    brought = bring(one)
-    assert brought.sha256 == sha256(one.staged)
-    assert brought.digest.startswith("sha256:")
-    assert read_sif(one.staged).architecture == "amd64"
-    assert not one.out.exists()
+    wanted = task(f"oci:{write_case(tmp_path / 'layout', CASES['plain'])}", tmp_path, options)
+    fetched = fetch_sif(wanted)
+    assert fetched.sha256 == sha256(wanted.staged)
+    assert fetched.digest.startswith("sha256:")
+    assert read_sif(wanted.staged).architecture == "amd64"
+    assert not wanted.out.exists()
 
 
 @pytest.mark.parametrize("ours", [True, False])
@@ -55,38 +55,38 @@ def test_a_copy_keeps_where_it_came_from_if_this_user_has_got_it(
     write_provenance(sif, known)
     if ours:
         remember(known, options.environ)
-    one = task(str(sif), tmp_path, options)
-    expected = Brought(sha256(sif), known.digest, source=known.reference) if ours else Brought(sha256(sif))
-    assert bring(one) == expected
-    assert one.staged.read_bytes() == sif.read_bytes()
+    wanted = task(str(sif), tmp_path, options)
+    expected = FetchedSif(sha256(sif), known.digest, source=known.reference) if ours else FetchedSif(sha256(sif))
+    assert fetch_sif(wanted) == expected
+    assert wanted.staged.read_bytes() == sif.read_bytes()
 
 
 def test_a_copy_that_has_not_its_checksum_is_refused(tmp_path: Path, options: ObtainOptions) -> None:
     sif = make_sif(tmp_path / "given.sif")
     with pytest.raises(VerificationError):
-        bring(task(str(sif), tmp_path, replace(options, checksum="0" * 64)))
+        fetch_sif(task(str(sif), tmp_path, replace(options, checksum="0" * 64)))
 
 
 def test_a_file_of_a_web_server_is_fetched_and_its_sum_is_told(tmp_path: Path, options: ObtainOptions) -> None:
     said: list[str] = []
     body = make_sif(tmp_path / "given.sif").read_bytes()
     with serve(body) as server:
-        one = task(server.url, tmp_path, replace(options, tell=said.append))
-        assert bring(one) == Brought(hashlib.sha256(body).hexdigest())
-    assert one.staged.read_bytes() == body
+        wanted = task(server.url, tmp_path, replace(options, tell=said.append))
+        assert fetch_sif(wanted) == FetchedSif(hashlib.sha256(body).hexdigest())
+    assert wanted.staged.read_bytes() == body
     assert [hashlib.sha256(body).hexdigest() in line for line in said] == [True]
 
 
 def test_an_image_of_a_registry_is_pinned_once_and_then_what_it_was(
     registry: Registry, tmp_path: Path, options: ObtainOptions
 ) -> None:
-    digest = registry.push_image("bring/one", [tar_bytes([f("a")])])["digest"]
-    reference = ImageReference.parse(f"docker://{registry.host}/bring/one:1")
+    digest = registry.push_image("fetch/a", [tar_bytes([f("a")])])["digest"]
+    reference = ImageReference.parse(f"docker://{registry.host}/fetch/a:1")
     pinned = pin(reference, options)
     assert (pinned.digest, pin(pinned, options)) == (digest, pinned)
-    registry.push_image("bring/one", [tar_bytes([f("b")])])
-    one = Task(pinned, tmp_path / "out.sif", tmp_path / "staged.sif", ANY, options, None)
-    assert bring(one).digest == digest
+    registry.push_image("fetch/a", [tar_bytes([f("b")])])
+    wanted = FetchTask(pinned, tmp_path / "out.sif", tmp_path / "staged.sif", ANY, options, None)
+    assert fetch_sif(wanted).digest == digest
     assert pin(ImageReference.parse("oci:/srv/x"), options).digest == ""
 
 
@@ -94,10 +94,10 @@ def test_a_signature_that_is_wanted_and_cannot_be_there_ends_it_before_anything_
     tmp_path: Path, options: ObtainOptions
 ) -> None:
     layout = write_case(tmp_path / "layout", CASES["plain"])
-    one = task(f"oci:{layout}", tmp_path, options, TrustRule("*", ("signature",), ("k.pub",)))
+    wanted = task(f"oci:{layout}", tmp_path, options, TrustRule("*", ("signature",), ("k.pub",)))
     with pytest.raises(UntrustedError):
-        bring(one)
-    assert not one.staged.exists()
+        fetch_sif(wanted)
+    assert not wanted.staged.exists()
 
 
 def test_what_will_never_fit_is_refused_before_it_is_converted(
@@ -106,10 +106,10 @@ def test_what_will_never_fit_is_refused_before_it_is_converted(
     full = SimpleNamespace(f_bavail=0, f_frsize=4096, f_files=1000, f_favail=1000)
     monkeypatch.setattr(os, "statvfs", lambda _: full)
     layout = write_case(tmp_path / "layout", CASES["plain"])
-    one = task(f"oci:{layout}", tmp_path, options)
+    wanted = task(f"oci:{layout}", tmp_path, options)
     with pytest.raises(NoSpaceError):
-        bring(one)
-    assert not one.staged.exists()
+        fetch_sif(wanted)
+    assert not wanted.staged.exists()
 
 
 @pytest.mark.parametrize("text", ["library://e/c/n:t", "x.def", "docker-daemon:x:1"])
@@ -117,5 +117,5 @@ def test_what_only_other_programs_can_do_says_which_are_missing(
     tmp_path: Path, options: ObtainOptions, text: str
 ) -> None:
     with pytest.raises(LackingError, match="and none is on PATH"):
-        bring(task(text, tmp_path, options))
+        fetch_sif(task(text, tmp_path, options))
     assert list(tmp_path.iterdir()) == []

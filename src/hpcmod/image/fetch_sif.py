@@ -1,4 +1,4 @@
-"""Bring an image's SIF to a temporary name: for each kind of reference the way there, copied, fetched or converted."""
+"""Fetch an image as a SIF to a temporary name: copied, downloaded or converted, by the kind of its reference."""
 
 from __future__ import annotations
 
@@ -30,46 +30,46 @@ _ANYONE = Access()
 _OURS = ConvertOptions()
 _NOTHING = TrustEvidence()
 _PACKED, _PLAIN = 0.5, 0.1
-"""Of a layer's bytes, the least that a SIF will take, by whether it is compressed: what is refused will never fit."""
+"""Lower bounds of SIF bytes per layer byte, for compressed and plain layers; a lower bound never refuses wrongly."""
 
 
 @dataclass(frozen=True)
 class ObtainOptions:
-    """How images are got on this machine."""
+    """Options for fetching images on this machine."""
 
     architecture: str
-    """Of the machine, as Go names it: amd64, arm64, ..."""
+    """The machine's GOARCH: amd64, arm64, ..."""
     tool: str
-    """Name and version of this program, for the provenance."""
+    """Name and version of this program, for the provenance file."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """Of programs that are run."""
+    """Environment variables for child processes."""
     checksum: str | None = None
-    """The sha256 that the SIF must have."""
+    """Expected sha256 of the SIF."""
     policy: TrustPolicy = ANYTHING
     cache: Cache | None = None
-    """Where what comes from registries is kept; without it nothing but the SIF is written."""
+    """Cache for blobs from registries; if None, only the SIF is written."""
     access: Access = _ANYONE
     conversion: ConvertOptions = _OURS
     by_runtime: bool = False
-    """Whether OCI images are converted by the container runtime, for comparison."""
+    """Convert OCI images with the container runtime, for comparison."""
     replace: bool = False
-    """Whether a file that is there, and is another one, may be replaced."""
+    """Replace an existing file with different content."""
     tell: Callable[[str], None] = lambda _: None
-    """Called with a line for the user."""
+    """Called with each message for the user."""
     detail: Callable[[str], None] = lambda _: None
-    """Called with how far each blob of an image in a registry is, as text."""
+    """Called with a text that describes the progress of each blob."""
 
 
 @dataclass(frozen=True)
-class Task:
-    """One image to bring."""
+class FetchTask:
+    """One image to fetch."""
 
     reference: ImageReference
-    """Of one in a registry, pinned."""
+    """For images in a registry, pinned to a digest."""
     out: Path
-    """The name that the SIF gets when all is checked."""
+    """Final path of the SIF, after all checks."""
     staged: Path
-    """Its temporary name, in a directory that nobody else may enter."""
+    """Temporary path of the SIF, in a directory that only this user may enter."""
     rule: TrustRule
     """The trust rule that the image must satisfy."""
     options: ObtainOptions
@@ -77,49 +77,49 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Brought:
-    """What is under the temporary name."""
+class FetchedSif:
+    """The SIF at the temporary path."""
 
     sha256: str = ""
-    """Of the SIF; empty if that is not known yet."""
+    """Checksum of the SIF; empty if not known yet."""
     digest: str = ""
-    """Of the manifest or index that the reference names."""
+    """Digest of the manifest or index that the reference names."""
     verified: TrustEvidence = _NOTHING
-    """How an OCI image satisfies its trust rule, besides its digest."""
+    """Evidence that an OCI image satisfies its trust rule, besides its digest."""
     tool: str = ""
-    """What made the SIF, if that was another program."""
+    """The program that made the SIF, if not hpcmod."""
     source: str = ""
-    """Where it once came from, if that is known and not what the reference says."""
+    """Original source, if known and different from the reference."""
 
 
-def bring(task: Task) -> Brought:
-    """Bring the SIF to its temporary name.
+def fetch_sif(task: FetchTask) -> FetchedSif:
+    """Fetch an image as a SIF to its temporary path.
 
     Raises
     ------
     HpcmodError
-        If it cannot be got or does not fit, or an OCI image does not satisfy its trust rule.
+        If it cannot be fetched or does not fit, or an OCI image does not satisfy its trust rule.
     """
-    return _WAYS[task.reference.kind](task)
+    return _METHODS[task.reference.kind](task)
 
 
-def _bring_image(task: Task) -> Brought:
+def _convert_image(task: FetchTask) -> FetchedSif:
     reference, options = task.reference, task.options
     with _open(task) as (image, digest):
-        digests = [one for one in (digest, image.digest) if one]
+        digests = [found for found in (digest, image.digest) if found]
         verified = verify_image_trust(reference, task.rule, digests, access=options.access)
         if options.by_runtime:
             build_sif(reference, task.staged, options.environ, allow_http=_may_be_plain(reference, options))
-            return Brought("", digest, verified, "apptainer")
+            return FetchedSif("", digest, verified, "apptainer")
         _check_target(image, task.staged, options.cache)
         made = convert(image, task.staged, options=options.conversion, progress=task.progress)
     for what in made.left_out:
         options.tell(f"{reference.canonical}: left out: {what}")
-    return Brought(made.sha256, digest, verified)
+    return FetchedSif(made.sha256, digest, verified)
 
 
 def _may_be_plain(reference: ImageReference, options: ObtainOptions) -> bool:
-    """Return whether a registry may be asked over plain http: this machine's own, or where that was said."""
+    """Return whether plain http is allowed for a registry: on this machine, or if the user allowed it."""
     try:
         check_address(f"http://{reference.registry}/", allow_http=options.access.allow_http)
     except BadInputError:
@@ -128,8 +128,8 @@ def _may_be_plain(reference: ImageReference, options: ObtainOptions) -> bool:
 
 
 @contextmanager
-def _open(task: Task) -> Iterator[tuple[OciImage, str]]:
-    """Open an image, and give the digest that its reference names now."""
+def _open(task: FetchTask) -> Iterator[tuple[OciImage, str]]:
+    """Open an image; yield it and the digest that its reference resolves to now."""
     reference, options = task.reference, task.options
     if reference.kind == "docker":
         with open_registry_image(
@@ -149,8 +149,8 @@ def _open(task: Task) -> Iterator[tuple[OciImage, str]]:
 
 
 @contextmanager
-def _saved(task: Task) -> Iterator[OciImage]:
-    """Open an image that a daemon has, by way of an archive."""
+def _saved(task: FetchTask) -> Iterator[OciImage]:
+    """Open an image from a daemon by saving it to an archive first."""
     archive = task.staged.with_name(f"{task.staged.name}.tar")
     try:
         save_from_daemon(task.reference, archive, task.options.environ)
@@ -162,12 +162,12 @@ def _saved(task: Task) -> Iterator[OciImage]:
 
 
 def pin(reference: ImageReference, options: ObtainOptions) -> ImageReference:
-    """Give a reference the digest that its registry has for it now; others stay as they are.
+    """Pin a registry reference to its current digest; return other references unchanged.
 
     Raises
     ------
     HpcmodError
-        As open_registry_image of a registry.
+        As `resolve`.
     """
     if not reference.registry or reference.digest:
         return reference
@@ -175,24 +175,24 @@ def pin(reference: ImageReference, options: ObtainOptions) -> ImageReference:
 
 
 def _check_target(image: OciImage, staged: Path, cache: Cache | None) -> None:
-    """Refuse at once what will not fit: the SIF, and on the same disk what the cache still needs."""
+    """Raise NoSpaceError early if the SIF, or the layers that the cache still needs, will not fit."""
     least = sum(layer.size * (_PACKED if "+" in layer.media_type else _PLAIN) for layer in image.layers)
-    needs = [Need(staged.parent, int(least), 2, "the SIF at least", "name another place for the SIF")]
+    needs = [Need(staged.parent, int(least), 2, "the SIF at least", "choose another path for the SIF")]
     if cache and image.reference.registry:
-        missing = sum(one.size for one in image.layers if not cache.find(one.digest, one.size))
+        missing = sum(layer.size for layer in image.layers if not cache.find(layer.digest, layer.size))
         needs.append(Need(cache.directory, missing, len(image.layers), "its layers", "do without the cache"))
     check_room(needs)
 
 
-def _bring_path(task: Task) -> Brought:
+def _copy_path(task: FetchTask) -> FetchedSif:
     copied = copy_image(task.reference.path, task.staged, checksum=task.options.checksum, progress=task.progress)
     known = read_provenance(Path(task.reference.path))
     if known is None or not is_remembered(known, task.options.environ):
-        return Brought(copied.sha256)
-    return Brought(copied.sha256, known.digest, source=known.reference)
+        return FetchedSif(copied.sha256)
+    return FetchedSif(copied.sha256, known.digest, source=known.reference)
 
 
-def _bring_url(task: Task) -> Brought:
+def _fetch_url(task: FetchTask) -> FetchedSif:
     options, shown = task.options, task.reference.canonical
     fetched = fetch_file(
         task.reference.text,
@@ -205,11 +205,11 @@ def _bring_url(task: Task) -> Brought:
         tell=options.tell,
     )
     if options.checksum is None:
-        options.tell(f"{shown}: its checksum was not known beforehand; it is sha256:{fetched.sha256}")
-    return Brought(fetched.sha256)
+        options.tell(f"{shown}: no checksum was given; the file has sha256:{fetched.sha256}")
+    return FetchedSif(fetched.sha256)
 
 
-def _bring_artifact(task: Task) -> Brought:
+def _fetch_artifact(task: FetchTask) -> FetchedSif:
     options = task.options
     fetched = fetch_artifact(
         *(task.reference, task.staged),
@@ -218,20 +218,20 @@ def _bring_artifact(task: Task) -> Brought:
         access=options.access,
         talk=Talk(progress=task.progress, tell=options.tell, detail=options.detail),
     )
-    return Brought(fetched.sha256, fetched.digest)
+    return FetchedSif(fetched.sha256, fetched.digest)
 
 
-def _build(task: Task) -> Brought:
+def _build(task: FetchTask) -> FetchedSif:
     build_sif(task.reference, task.staged, task.options.environ)
-    return Brought(tool="apptainer")
+    return FetchedSif(tool="apptainer")
 
 
-_WAYS: Mapping[str, Callable[[Task], Brought]] = {
-    **dict.fromkeys(OCI_KINDS, _bring_image),
-    "path": _bring_path,
-    "name": _bring_path,
-    "url": _bring_url,
-    "oras": _bring_artifact,
+_METHODS: Mapping[str, Callable[[FetchTask], FetchedSif]] = {
+    **dict.fromkeys(OCI_KINDS, _convert_image),
+    "path": _copy_path,
+    "name": _copy_path,
+    "url": _fetch_url,
+    "oras": _fetch_artifact,
     "library": _build,
     "definition": _build,
 }
