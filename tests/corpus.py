@@ -252,14 +252,14 @@ def make_encrypted(path: Path) -> Path:
 
 BROKEN: Sequence[tuple[Callable[[Path], Path], int, str]] = (
     (make_empty, 2, "an empty file"),
-    (make_text, 2, "a text file that begins 'This is the README of an image.'"),
+    (make_text, 2, "a text file that begins with 'This is the README of an image.'"),
     (make_web_page, 2, "a web page"),
     (make_gzip, 2, "gzip-compressed data"),
     (make_elf, 2, "a program (ELF)"),
     (make_docker_archive, 2, "a tar archive"),
-    (make_random, 2, "bytes of no known form"),
-    (make_truncated, 4, "truncated: its header promises"),
-    (make_headless, 4, "truncated: its header promises 128 bytes"),
+    (make_random, 2, "an unknown format"),
+    (make_truncated, 4, "truncated: expected"),
+    (make_headless, 4, "truncated: expected 128 bytes"),
     (make_foreign, 7, "the image is for arm64, this machine is amd64"),
     (make_rootless, 2, "no primary partition"),
     (make_data_only, 2, "no primary partition"),

@@ -49,14 +49,19 @@ def make_hollow(path: Path) -> Path:
 
 FAULTS = [
     pytest.param(
-        corpus.make_truncated, 4, "truncated: its header promises 1085444 bytes, the file has", id="truncated"
+        corpus.make_truncated, 4, "truncated: expected 1085444 bytes by its header, the file has", id="truncated"
     ),
     pytest.param(make_flipped, 4, "sha256 is {found}, expected {expected}", id="one byte flipped"),
-    pytest.param(make_random, 2, "not a SIF: it looks like bytes of no known form", id="random bytes"),
-    pytest.param(corpus.make_text, 2, "a text file that begins 'This is the README of an image.'", id="a text file"),
+    pytest.param(make_random, 2, "not a SIF: it looks like an unknown format", id="random bytes"),
+    pytest.param(
+        corpus.make_text, 2, "a text file that begins with 'This is the README of an image.'", id="a text file"
+    ),
     pytest.param(make_foreign, 7, "the image is for arm64, this machine is amd64", id="another architecture"),
     pytest.param(
-        corpus.make_rootless, 2, "no primary partition, so no root file system; it holds: definition", id="no partition"
+        corpus.make_rootless,
+        2,
+        "no primary partition, and so no root file system; it contains: definition",
+        id="no partition",
     ),
     pytest.param(corpus.make_data_only, 2, "no primary partition", id="only a data partition"),
     pytest.param(make_hollow, 2, "at byte 36864: no squashfs 4.0", id="no file system in the partition"),

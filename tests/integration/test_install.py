@@ -205,7 +205,10 @@ def test_an_image_that_is_nowhere_is_one_error_with_every_place_and_what_to_do(e
     searched = [parent / below for parent in parents for below in ("t/Toy", "Toy", "")]
     for place in (*searched, tmp_path / "first", tmp_path / "second"):
         assert f"\n  {place / TOY_IMAGE}\n" in done.stdout
-    assert "Ask the operators.\nPut the file into one of them, or name its directory: eb --sourcepath=" in done.stdout
+    assert (
+        "Ask the operators.\nPut the file into one of these directories, or give its directory: eb --sourcepath="
+        in done.stdout
+    )
     assert done.stdout.count("ERROR") == 1
     assert modulefiles(eb) == set()
 

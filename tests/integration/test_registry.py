@@ -417,7 +417,7 @@ def test_progress_tells_all_bytes_and_each_blob(proxy: Proxy, either: Cache | No
     fetch(proxy, either, talk=talk)
     whole = sum(map(len, LAYERS))
     assert told[-1] == (whole, whole)
-    assert parts[-1] == "4 of 4 whole"
+    assert parts[-1] == "4 of 4 complete"
 
 
 def test_a_sif_pushed_as_an_artifact_is_fetched_and_verified(
@@ -454,7 +454,7 @@ def test_an_artifact_is_no_image_and_an_image_no_artifact(proxy: Proxy, cache: C
 
 def test_a_path_is_in_no_registry(cache: Cache) -> None:
     with (
-        pytest.raises(BadInputError, match="is in no registry"),
+        pytest.raises(BadInputError, match="not in a registry"),
         open_registry_image(ImageReference.parse("./x.sif"), architecture="amd64", cache=cache),
     ):
         pass

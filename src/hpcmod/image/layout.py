@@ -1,7 +1,7 @@
-"""Read OCI images that lie on disk: a layout's directory, or an archive of one, or what `docker save` wrote.
+"""Read OCI images on disk: a layout directory, an archive of one, or the output of `docker save`.
 
-Nothing is unpacked: the layers of an archive are read where they lie. What `docker save` writes today holds both forms,
-index.json as the OCI specifies it and Docker's own manifest.json.
+Nothing is unpacked: the layers of an archive are read in place. Current output of `docker save` has both formats,
+the index.json of the OCI and Docker's manifest.json.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ from hpcmod.model.strict_json import show_value
 
 _INDEX, _SAVED = "index.json", "manifest.json"
 _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
-_MOST_MEMBERS = 10_000  # of an archive: at most four a layer
-_MOST_INDEXES = 4  # one in another
+_MOST_MEMBERS = 10_000  # of an archive: at most four per layer
+_MOST_INDEXES = 4  # nested
 _BY_DIGEST = re.compile(r"(?:blobs/sha256/)?([0-9a-f]{64})(?:\.json)?")
 _TAR, _GZIP = "application/vnd.docker.image.rootfs.diff.tar", b"\x1f\x8b"
 _TAR_FAULTS = (tarfile.TarError, ValueError, OverflowError, EOFError, IndexError, RecursionError, MemoryError, OSError)
-"""What tarfile raises at damage: OSError where a negative length leads it before the start of the file."""
+"""Errors of tarfile on damaged files: OSError for a seek before the start of the file."""
 _PACKED = {_GZIP: "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ": "unxz", b"BZh": "bunzip2"}
 
 
 @contextmanager
 def read_layout(reference: ImageReference, *, architecture: str) -> Iterator[OciImage]:
-    """Read an image of a layout or an archive; its layers can be opened until the end of the block.
+    """Open an image in a layout or an archive; its layers can be opened until the end of the block.
 
     Parameters
     ----------
     reference
-        One that has a path; its kind says which form comes first where there are both.
+        A reference with a path; its kind says which format is preferred if both exist.
     architecture
-        Which image of several, as Go names it: amd64, arm64, ...
+        GOARCH of the image to choose: amd64, arm64, ...
 
     Raises
     ------
     NotFoundError
         If there is no such file, directory or tag.
     BadInputError
-        If it is damaged, or there are several images and the reference does not say which; they are listed.
+        If it is damaged, or the reference does not choose one of several images, which are listed.
     VerificationError
-        If it is cut off, or a part of it has another digest than its name.
+        If it is truncated, or a part does not match its digest.
     """
     with ExitStack() as stack:
         path = Path(reference.path)
@@ -70,8 +70,8 @@ def read_layout(reference: ImageReference, *, architecture: str) -> Iterator[Oci
         saved = files.has(_SAVED) and (reference.kind == "docker-archive" or not files.has(_INDEX))
         if not saved and not files.has(_INDEX):
             raise BadInputError(
-                f"{path}: holds neither {_INDEX} nor {_SAVED}, so no container image",
-                "Make one with: docker save -o FILE NAME, or: skopeo copy docker://NAME oci-archive:FILE.",
+                f"{path}: not a container image: it has neither {_INDEX} nor {_SAVED}",
+                "Create one with: docker save -o FILE NAME, or: skopeo copy docker://NAME oci-archive:FILE.",
             )
         yield (_read_saved if saved else _read_oci)(reference, files, architecture)
 
@@ -90,7 +90,7 @@ def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> Oc
         raise BadInputError(f"{files.path}: an index in an index, more than {_MOST_INDEXES} times")
     text = _read_blob(files, manifest.config, CONFIG_LIMIT)
     for one in manifest.layers:
-        files.size(_blob_name(one))  # refuses what is not whole before any of it is read
+        files.size(_blob_name(one))  # fails early if a layer is missing or truncated
     return make_image(
         *(reference, manifest, text),
         digest=chosen.digest,
@@ -100,7 +100,7 @@ def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> Oc
 
 
 def _named(reference: ImageReference, entries: Sequence[OciDescriptor]) -> Sequence[OciDescriptor]:
-    """Return the entries that the reference's tag means; without a tag all, if they are one image."""
+    """Return the entries with the reference's tag; without a tag all, if they are one image."""
     names = {one: [value for key, value in one.annotations if key in _NAMES] for one in entries}
     if reference.tag:
         found = [one for one in entries if any(_is_tag(name, reference.tag) for name in names[one])]
@@ -114,7 +114,7 @@ def _read_saved(reference: ImageReference, files: _Files, architecture: str) -> 
     image = _choose_saved(reference, parse_saved(files.read(_SAVED, MANIFEST_LIMIT)))
     with verified(files.open(image.config), digest=_digest_of(image.config), size=-1, what=image.config) as stream:
         text = stream.read(CONFIG_LIMIT + 1)
-        stream.read(1)  # the end, where it is verified
+        stream.read(1)  # reaching the end verifies it
     config = check_platform(parse_config(text), architecture)
     diff_ids = match_diff_ids(config, len(image.layers))
     layers = tuple(_saved_layer(files, name, diff_id) for name, diff_id in zip(image.layers, diff_ids))
@@ -132,15 +132,17 @@ def _choose_saved(reference: ImageReference, images: Sequence[SavedImage]) -> Sa
 
 
 def _which(reference: ImageReference, tags: Sequence[str]) -> list[OciDescriptor]:
-    """Refuse a reference that fits none or several of the images, and list them."""
-    there = ", ".join(show_value(tag) for tag in tags[:20]) + (", ..." if len(tags) > 20 else "") or "none has a name"
-    missing = f" none of the name {reference.tag!r}" if reference.tag else " not one image"
+    """Raise NotFoundError for a reference that matches none or several images, and list them."""
+    there = (
+        ", ".join(show_value(tag) for tag in tags[:20]) + (", ..." if len(tags) > 20 else "") or "images without a name"
+    )
+    missing = f"no image named {reference.tag!r}" if reference.tag else "not a single image"
     where = f"{reference.kind}:{reference.path}"
-    raise NotFoundError(f"{where}: there is{missing}; there: {there}", f"Name one of these: {where}:NAME.")
+    raise NotFoundError(f"{where}: {missing}; found: {there}", f"Choose one of these: {where}:NAME.")
 
 
 def _is_tag(name: str, asked: str) -> bool:
-    """Return whether a name in an archive is the one asked for, which may leave out registry and tag."""
+    """Return whether a name in an archive matches the requested one, which may omit registry and tag."""
     short = name.removeprefix("docker.io/").removeprefix("library/") if name.startswith("docker.io/") else name
     return asked in (name, short, short.removesuffix(":latest"))
 
@@ -157,7 +159,7 @@ def _saved_layer(files: _Files, name: str, diff_id: str) -> Layer:
 
 
 def _digest_of(name: str) -> str:
-    """Return the digest that the name of a file promises; Docker's older archives name only configurations so."""
+    """Return the digest in the name of a file, else empty; in Docker's older archives only configurations have one."""
     match = _BY_DIGEST.fullmatch(name)
     return f"sha256:{match.group(1)}" if match else ""
 
@@ -175,7 +177,7 @@ def _read_blob(files: _Files, one: OciDescriptor, limit: int) -> bytes:
 
 
 class _Files:
-    """Files by name, in a directory or in an archive."""
+    """The files of a directory or an archive, by name."""
 
     def __init__(self, path: str, size: Callable[[str], int], open_file: Callable[[str], BinaryIO]) -> None:
         self.path = path
@@ -183,7 +185,7 @@ class _Files:
         self.open = open_file
 
     def has(self, name: str) -> bool:
-        """Return whether there is a file of this name."""
+        """Return whether a file of this name exists."""
         try:
             self.size(name)
         except NotFoundError:
@@ -191,17 +193,17 @@ class _Files:
         return True
 
     def read(self, name: str, limit: int) -> bytes:
-        """Read a file's first bytes, one more than the limit at most."""
+        """Read a file's first bytes, at most one more than the limit."""
         with self.open(name) as stream:
             return stream.read(limit + 1)
 
     def missing(self, name: str) -> NotFoundError:
-        """Make the error for a name that is not there."""
-        return NotFoundError(f"{self.path}: holds no file {name}", "Make it again, with all its layers.")
+        """Return the error for a missing file."""
+        return NotFoundError(f"{self.path}: has no file {name}", "Create it again, with all its layers.")
 
 
 class _Directory(_Files):
-    """A directory; names come from digests and cannot leave it."""
+    """A directory; names are made from digests and cannot leave it."""
 
     def __init__(self, path: Path) -> None:
         def size(name: str) -> int:
@@ -213,7 +215,7 @@ class _Directory(_Files):
 
 
 class _Archive(_Files):
-    """A tar file that is not compressed."""
+    """An uncompressed tar file."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file.name, lambda name: self._place(name)[1], self._open)
@@ -227,12 +229,12 @@ class _Archive(_Files):
         for magic, program in _PACKED.items():
             if start.startswith(magic):
                 raise BadInputError(
-                    f"{self.path}: the archive as a whole is compressed, so its layers cannot be read in place",
-                    f"Unpack it once: {program} {self.path}",
+                    f"{self.path}: the archive is compressed, so its layers cannot be read in place",
+                    f"Decompress it: {program} {self.path}",
                 )
 
     def _read_members(self) -> Mapping[str, tuple[int, int] | str]:
-        """List the archive: offset and size of each file, the target of each link."""
+        """List the archive: offset and size of each file, target of each link."""
         places: dict[str, tuple[int, int] | str] = {}
         try:
             with tarfile.open(fileobj=self._file, mode="r:") as tar:
@@ -241,12 +243,12 @@ class _Archive(_Files):
                         raise BadInputError(f"{self.path}: more than {_MOST_MEMBERS} files in the archive")
                     _add_member(places, member)
         except _TAR_FAULTS as err:
-            raise BadInputError(f"{self.path}: no tar archive, or damaged: {err}") from err
+            raise BadInputError(f"{self.path}: not a tar archive, or damaged: {err}") from err
         return places
 
     def _place(self, name: str) -> tuple[int, int]:
         found = self._places.get(posixpath.normpath(name))
-        if isinstance(found, str):  # Docker's older archives store a layer once, and link to it
+        if isinstance(found, str):  # Docker's older archives store a layer once and link to it
             found = self._places.get(found)
         if found is None or isinstance(found, str):
             raise self.missing(name)
@@ -254,8 +256,8 @@ class _Archive(_Files):
         there = os.fstat(self._file.fileno()).st_size
         if size < 0 or offset + size > there:
             raise VerificationError(
-                f"{self.path}: cut off: {name} ends at byte {offset + size}, the file has {there}",
-                "Copy or make the archive again.",
+                f"{self.path}: truncated: {name} ends at byte {offset + size}, the file has {there} bytes",
+                "Copy or create the archive again.",
             )
         return found
 
@@ -274,7 +276,7 @@ def _add_member(places: dict[str, tuple[int, int] | str], member: tarfile.TarInf
 
 
 class _Part(io.RawIOBase):
-    """A part of an open file, with a place of its own: several may be read at once."""
+    """A part of an open file with its own position, so that several can be read at once."""
 
     def __init__(self, fd: int, offset: int, size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What an image's own scripts put on LD_LIBRARY_PATH, as far as their text tells without running them."""
+"""Read which directories an image's scripts add to LD_LIBRARY_PATH, without running them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from hpcmod.image.files import ContainerFiles
 
 VARIABLE = "LD_LIBRARY_PATH"
 INJECTED = "/.singularity.d/libs"
-"""Where the runtime puts the driver's libraries, and what it appends to the variable (Apptainer 1.4.5, tried)."""
+"""Directory of the driver's libraries, which the runtime appends to the variable (tested with Apptainer 1.4.5)."""
 
 _DIRECTORY = "/.singularity.d/env"
 _SCRIPT_LIMIT = 1 << 20
 _OF_THE_RUNTIME = ("01-", "94-", "95-", "99-")  # Apptainer's own: INJECTED, and directories of SCIF apps
 _BEFORE = re.compile(rf"\$\{{{VARIABLE}:?\+([:;]?)\$\{{?{VARIABLE}\}}?([:;]?)\}}")  # ${X:+:$X}, ${X:+$X:}
 _SELF = re.compile(rf"\$\{{{VARIABLE}(?::?-)?\}}|\${VARIABLE}\b")
-_KNOWN = "\0"  # stands for what was there before; no script can hold it
+_KNOWN = "\0"  # placeholder for the previous value; cannot occur in a script
 
 
 def read_library_path(files: ContainerFiles) -> tuple[tuple[str, ...], bool]:
-    """Read the directories, first to be searched first, and whether that is all: False where a script computes some."""
+    """Return the directories in search order, and whether the list is complete: False if a script computes some."""
     path: list[str] = []
     complete = True
     for name in files.listdir(_DIRECTORY):
@@ -32,7 +32,7 @@ def read_library_path(files: ContainerFiles) -> tuple[tuple[str, ...], bool]:
 
 
 def _follow(script: str, path: list[str]) -> tuple[list[str], bool]:
-    """Return what a script makes of the path, and whether it is known: what it does in a block is not."""
+    """Return the path after a script, and whether it is certain: assignments in blocks are not."""
     done, complete = 0, True
     for variable, value, written, is_default in assignments(script):
         if variable != VARIABLE:
@@ -47,7 +47,7 @@ def _follow(script: str, path: list[str]) -> tuple[list[str], bool]:
 
 
 def _extend(written: str, path: list[str]) -> tuple[list[str], bool]:
-    """Read `/x:$LD_LIBRARY_PATH` and its like."""
+    """Apply an assigned value such as `/x:$LD_LIBRARY_PATH` to the path."""
     text = _BEFORE.sub(rf"\1{_KNOWN}\2", written.strip().replace('"', ""))
     entries = _SELF.sub(_KNOWN, text).split(":")
     found = [place for entry in entries for place in (path if entry == _KNOWN else _absolute(entry))]

@@ -1,4 +1,4 @@
-"""Find an image by its reference in the places it may lie; nowhere is one error that lists them all."""
+"""Find an image by its reference in the directories for images; if missing, report all of them in one error."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _TAR_AT, _TAR = 257, b"ustar"
 
 
 def image_directories(parents: Sequence[str], name: str, central: Sequence[str]) -> list[str]:
-    """List the directories an image may lie in: below each parent, in EasyBuild's order for sources; then the site's.
+    """List the directories to search for an image: below each parent in EasyBuild's order for sources, then the site's.
 
     Parameters
     ----------
     name
-        Of the software.
+        Name of the software.
     """
     below = (f"{name.lower()[0]}/{name}", name, "")
     return [*(os.path.normpath(f"{parent}/{folder}") for parent in parents for folder in below), *central]
 
 
 def find_image(reference: ImageReference, directories: Sequence[str]) -> Path | None:
-    """Return the first image of that path or file name in the directories, in their order; an absolute path as it is.
+    """Return the first image with that path or file name in the directories; an absolute path unchanged.
 
-    A relative path is not taken from the working directory: an easyconfig means one beside itself.
+    A relative path is not relative to the working directory, because in an easyconfig it is beside that file.
     """
     name = reference.text if reference.kind == "path" else reference.file_name
     candidates = [Path(directory, name) for directory in (directories or ["/"])]
@@ -39,7 +39,7 @@ def find_image(reference: ImageReference, directories: Sequence[str]) -> Path | 
 
 
 def recognize(reference: ImageReference) -> ImageReference:
-    """Take a path that leads to a container image's archive or layout for what it is."""
+    """Return a path reference with the kind of its archive or layout, if it is one."""
     if reference.kind not in LOCAL_KINDS:
         return reference
     path = Path(reference.path)
@@ -58,7 +58,7 @@ def parse_checksum(value: Any, filename: str) -> str | None:
     Raises
     ------
     BadInputError
-        If it is of another kind: an image is checked while it is copied, by sha256.
+        If it is another kind of checksum: images are verified by sha256 while they are copied.
     """
     if isinstance(value, Mapping):
         value = value.get(filename)
@@ -67,12 +67,14 @@ def parse_checksum(value: Any, filename: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise BadInputError(f"checksums: {value!r} for {filename} is not a sha256", "Give one sha256 of 64 digits.")
+        raise BadInputError(
+            f"checksums: {value!r} for {filename} is not a sha256", "Give a sha256 of 64 hexadecimal digits."
+        )
     return parse_sha256(value)
 
 
 def nowhere(reference: ImageReference, directories: Sequence[str], instructions: str = "") -> HpcmodError:
-    """Make the error for an image that is in none of the places and has no address.
+    """Return the error for an image that is in none of the directories and has no address.
 
     Parameters
     ----------
@@ -83,7 +85,7 @@ def nowhere(reference: ImageReference, directories: Sequence[str], instructions:
         return NotFoundError(f"image {reference}: no such file", "Fix the path in sources.")
     places = "\n".join(f"  {Path(place, reference.file_name)}" for place in dict.fromkeys(directories))
     return NotFoundError(
-        f"image {reference} is in none of these places, and the easyconfig names no source_urls:\n{places}",
+        f"image {reference} not found, and the easyconfig has no source_urls; searched:\n{places}",
         f"{instructions.rstrip('.')}.\n" * bool(instructions)
-        + "Put the file into one of them, or name its directory: eb --sourcepath=WRITABLE:DIRECTORY ...",
+        + "Put the file into one of these directories, or give its directory: eb --sourcepath=WRITABLE:DIRECTORY ...",
     )

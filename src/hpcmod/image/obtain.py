@@ -1,4 +1,4 @@
-"""The one door through which an image comes: from whatever a reference names to a verified SIF, with its provenance."""
+"""Turn any image reference into a verified SIF with its provenance file."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ from hpcmod.model.trust import TrustEvidence, check_pinned
 _LOG = logging.getLogger(__name__)
 
 RESUMED = ("url", "oras")
-"""Kinds of references of which an interrupted process leaves what it has, for the next one."""
+"""Kinds of references whose interrupted downloads are kept for the next run."""
 
 
 @dataclass(frozen=True)
 class Obtained:
-    """A SIF that is there now."""
+    """The SIF of a reference."""
 
     path: Path
     provenance: Provenance
     fetched: bool
-    """False if it was there already."""
+    """False if it already existed."""
 
 
 def obtain(
     reference: ImageReference, out: Path, *, options: ObtainOptions, progress: Progress | None = None
 ) -> Obtained:
-    """Get or make the SIF that a reference names, and put it in place with its provenance beside it.
+    """Fetch or make the SIF that a reference names, with its provenance file beside it.
 
     Parameters
     ----------
     out
-        The SIF, which gets its name when it is whole, verified and trusted. Of several processes one does the work, and
-        the others wait for it and take what is there then.
+        Path of the SIF, created only when complete, verified and trusted. If several processes fetch it, one does the
+        work, and the others wait and use its result.
     progress
-        Called with bytes done and bytes in all, at most ten times a second.
+        Called with the bytes done and the total, at most ten times a second.
 
     Raises
     ------
     UntrustedError, UnknownKeyError
         If the site's policy is not met.
     VerificationError
-        If what came is not what was promised.
+        If the image does not match its digest, checksum or signature.
     HpcmodError
-        If it cannot be got, is not an image for this machine, or does not fit.
+        If it cannot be fetched, is not an image for this machine, or does not fit.
     """
     reference = recognize(reference)
     rule = rule_for(options.policy, reference)
@@ -77,7 +77,7 @@ def obtain(
         rule = found.copy_rule
         pinned = TrustEvidence(tuple(one for one in found.verified.needs if one[0] not in rule.needs))
         options = replace(options, checksum=options.checksum or found.sha256)
-        source = replace(reference, path=found.place)  # a link may lead elsewhere by now
+        source = replace(reference, path=found.place)  # a link may have changed since
     else:
         pinned = check_pinned(reference, rule, options.checksum)
         source = reference
@@ -87,19 +87,19 @@ def obtain(
         task = FetchTask(wanted, out, made.path, rule, options, progress)
         there = _find_there(task, out, subject_of(reference))
         if there:
-            _LOG.info("%s is there already", out)
+            _LOG.info("%s already exists", out)
             return Obtained(out, there, fetched=False)
         if out.exists() and not options.replace:
-            raise BadInputError(f"{out}: is there already", "Name another file, or have it replaced: --force.")
+            raise BadInputError(f"{out}: already exists", "Choose another file, or replace it with --force.")
         provenance = _fetch_checked(task, pinned, subject_of(reference))
         remember(provenance, options.environ)
         write_provenance(made.beside / out.name, provenance)
-        made.put()  # last: a SIF without its provenance would be orphaned
+        made.put()  # last, so that no SIF is left without its provenance file
     return Obtained(out, provenance, fetched=True)
 
 
 def _fetch_checked(task: FetchTask, pinned: TrustEvidence, subject: str) -> Provenance:
-    """Bring the SIF to its temporary name, and check all that can be checked of it."""
+    """Fetch the SIF to its temporary path, check it, and return its provenance."""
     reference, options = task.reference, task.options
     fetched = fetch_sif(task)
     with _discarded_on(BadInputError, LackingError, VerificationError, task=task):
@@ -127,7 +127,7 @@ def _verify_made_sif(task: FetchTask, fetched: FetchedSif) -> TrustEvidence:
 
 @contextmanager
 def _discarded_on(*faults: type[HpcmodError], task: FetchTask) -> Iterator[None]:
-    """Remove what was fetched where it proves wrong; what fails otherwise may go right with it the next time."""
+    """Remove the fetched file on these errors; on other errors, the next run can reuse it."""
     try:
         yield
     except faults:
@@ -137,10 +137,10 @@ def _discarded_on(*faults: type[HpcmodError], task: FetchTask) -> Iterator[None]
 
 
 def _find_there(task: FetchTask, out: Path, subject: str) -> Provenance | None:
-    """Find what an earlier run, or another process meanwhile, has put there, if it is the same image."""
+    """Return the provenance of an existing SIF if it is the same image; None otherwise."""
     known = read_provenance(out) if out.is_file() else None
     digest, checksum = task.reference.digest, task.options.checksum
-    # a server names no digest, so its file may have changed since: a user who wants to know gives --force
+    # a URL has no digest, so the file may have changed on the server: --force fetches it again
     same_address = task.reference.kind == "url" and not task.options.replace
     named = digest or checksum or same_address
     if known is None or not is_remembered(known, task.options.environ) or not named:
@@ -153,7 +153,7 @@ def _find_there(task: FetchTask, out: Path, subject: str) -> Provenance | None:
 
 @contextmanager
 def _alone(out: Path, options: ObtainOptions) -> Iterator[None]:
-    """Let one process at a time bring this file."""
+    """Hold the lock for fetching this file, and remove leftovers of killed processes."""
     lock = out.with_name(f".{out.name}.lock")
     try:
         with hold(lock, limit=None, tell=options.tell, on_stale=lambda: None):

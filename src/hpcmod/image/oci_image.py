@@ -1,4 +1,4 @@
-"""An OCI image as one immutable view, whatever it is read from: a registry, a layout, or an archive."""
+"""An immutable view of an OCI image, independent of its source: a registry, a layout, or an archive."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hpcmod.model.reference import ImageReference
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: a tar stream, mostly compressed."""
+    """One layer: a tar stream, usually compressed."""
 
     digest: str
-    """Of the bytes as they are stored; empty where only `diff_id` is known."""
+    """Digest of the stored bytes; empty if only `diff_id` is known."""
     size: int
-    """Bytes as they are stored."""
+    """Stored size in bytes."""
     media_type: str
     diff_id: str
-    """Digest of the tar stream inside; empty where that is not known."""
+    """Digest of the uncompressed tar stream; empty if unknown."""
     open: Callable[[], BinaryIO] = field(repr=False, compare=False)
-    """Makes a fresh stream of the stored bytes, from their start, as often as it is called. Reading it to the end
-    raises VerificationError if digest or size is another one; whoever stops before has verified nothing."""
+    """Returns a new stream of the stored bytes; may be called several times. Reading it to the end raises
+    VerificationError if the digest or size differs; a stream that is not read to the end is not verified."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class OciImage:
 
     reference: ImageReference
     digest: str
-    """Of the manifest; empty where there is none."""
+    """Digest of the manifest; empty if there is no manifest."""
     config: ImageConfig
     config_text: bytes = field(repr=False)
-    """The configuration as it was stored."""
+    """The configuration's stored bytes."""
     layers: tuple[Layer, ...]
-    """The bottom first."""
+    """From the bottom layer up."""
 
 
 def make_image(
@@ -52,21 +52,21 @@ def make_image(
     architecture: str,
     open_blob: Callable[[OciDescriptor], BinaryIO],
 ) -> OciImage:
-    """Make an image of a manifest and a configuration, both verified already.
+    """Make an image from a verified manifest and configuration.
 
     Parameters
     ----------
     digest
-        Of the manifest.
+        Digest of the manifest.
     architecture
-        What the image must be for, as Go names it: amd64, arm64, ...
+        Required GOARCH of the image: amd64, arm64, ...
     open_blob
-        Makes a fresh stream of a blob's bytes; they are verified here.
+        Returns a new stream of a blob's bytes, which are verified here.
 
     Raises
     ------
     BadInputError
-        If this is not a container image, or manifest and configuration disagree about how many layers there are.
+        If this is not a container image, or manifest and configuration have different numbers of layers.
     LackingError
         If it is for another architecture.
     """
@@ -85,12 +85,12 @@ def make_image(
 
 
 def match_diff_ids(config: ImageConfig, layers: int) -> tuple[str, ...]:
-    """Return the digest of each layer's tar stream; empty ones where the configuration lists none.
+    """Return the digest of each layer's tar stream; empty strings if the configuration lists none.
 
     Raises
     ------
     BadInputError
-        If it lists more or fewer than there are layers.
+        If the configuration lists more or fewer digests than layers.
     """
     if len(config.diff_ids) not in (0, layers):
         raise BadInputError(f"the image has {layers} layers, its configuration lists {len(config.diff_ids)}")
@@ -98,22 +98,22 @@ def match_diff_ids(config: ImageConfig, layers: int) -> tuple[str, ...]:
 
 
 def verified(stream: BinaryIO, *, digest: str, size: int, what: str) -> BinaryIO:
-    """Wrap a stream so that its last byte is only handed out when all of them are the ones promised.
+    """Wrap a stream so that its last byte is returned only after size and digest are verified.
 
     Parameters
     ----------
     digest
-        `sha256:...`; empty promises none.
+        Expected `sha256:...`; empty for any.
     size
-        Bytes; -1 promises none.
+        Expected bytes; -1 for any number.
     what
-        Names the stream in messages.
+        The stream's name in messages.
     """
     return cast(BinaryIO, _Verified(stream, digest=digest, size=size, what=what))
 
 
 class _Verified(io.RawIOBase):
-    """Counts and hashes what passes."""
+    """Counts, hashes and verifies the bytes that are read."""
 
     def __init__(self, stream: BinaryIO, *, digest: str, size: int, what: str) -> None:
         super().__init__()
@@ -154,8 +154,8 @@ class _Verified(io.RawIOBase):
         if (ended or self._done == self._size) and not self._checked:
             found = f"sha256:{self._sha256.hexdigest()}"
             if self._digest and found != self._digest:
-                raise self._wrong(f"is {found}, expected {self._digest}")
+                raise self._wrong(f"digest is {found}, expected {self._digest}")
             self._checked = True
 
     def _wrong(self, found: str) -> VerificationError:
-        return VerificationError(f"{self._what}: {found}", "It is damaged, or was changed: get the image again.")
+        return VerificationError(f"{self._what}: {found}", "It is damaged or was changed: fetch the image again.")

@@ -1,4 +1,4 @@
-"""Refuse work that will not fit, before it begins: bytes and files needed, against free space and quotas."""
+"""Check free space and quotas before work starts: bytes and files needed against those available."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from hpcmod.image.quota import Quota, read_quotas
 
 @dataclass(frozen=True)
 class Need:
-    """What one step will write."""
+    """The space that one step needs."""
 
     directory: Path
-    """Where; it need not be there yet."""
+    """Target directory, which may not exist yet."""
     bytes: int
     inodes: int
-    """Files and directories."""
+    """Number of files and directories."""
     what: str
-    """What it is, for the message: `the layers of docker://...`."""
+    """Description for the message: `the layers of docker://...`."""
     setting: str
-    """What puts it elsewhere, as the end of a sentence: `choose another place for ...: NAME=DIRECTORY`."""
+    """How to write it elsewhere, as the end of a sentence: `choose another place for ...: NAME=DIRECTORY`."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """What may still be written to a file system; None where that is not limited, or not known."""
+    """The space left on a file system; None where unlimited or unknown."""
 
     bytes: int | None
     inodes: int | None
     of: str
-    """Whose limit it is: `free`, or a quota's name."""
+    """Origin of the limit: `free`, or a quota's name."""
 
 
 def check_room(needs: Sequence[Need], *, quotas: Callable[[Path], Iterable[Quota]] = read_quotas) -> None:
-    """Check that all steps together fit; those that write to one file system are added up.
+    """Check that all steps together fit; steps that write to the same file system are added up.
 
     Raises
     ------
     NoSpaceError
-        With what is needed, what is there, and what helps.
+        With the space needed, the space left, and what to do.
     LackingError
-        If a directory, or the one that it will be made in, cannot be reached.
+        If a directory or its nearest existing parent cannot be accessed.
     """
     together: dict[int, list[Need]] = {}
     places: dict[int, Path] = {}
@@ -53,7 +53,7 @@ def check_room(needs: Sequence[Need], *, quotas: Callable[[Path], Iterable[Quota
         try:
             device = place.stat().st_dev
         except OSError as err:
-            raise LackingError(f"{place}: cannot be looked at: {err.strerror}", need.setting) from err
+            raise LackingError(f"{place}: cannot be accessed: {err.strerror}", need.setting) from err
         together.setdefault(device, []).append(need)
         places.setdefault(device, place)
     for device, share in together.items():
@@ -78,7 +78,7 @@ def _no_room(needs: Sequence[Need], numbers: str) -> NoSpaceError:
 
 
 def _existing(directory: Path) -> Path:
-    """Return the directory, or the nearest one above that is there."""
+    """Return the directory, or its nearest existing parent."""
     place = directory.absolute()
     while not place.exists() and place != place.parent:
         place = place.parent
@@ -87,7 +87,7 @@ def _existing(directory: Path) -> Path:
 
 def _free(place: Path) -> Room:
     found = os.statvfs(place)
-    # f_files is 0 where files are not counted (btrfs, some network file systems)
+    # f_files is 0 if the file system does not count files (btrfs, some network file systems)
     return Room(found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None, "free")
 
 
@@ -96,5 +96,5 @@ def _room_of(quota: Quota) -> Room:
 
 
 def _show(size: int) -> str:
-    """Write a number of bytes so that it can be compared: exactly, and in GB where there are many."""
+    """Format a number of bytes exactly, and also in GB if large."""
     return f"{size} bytes" + (f" ({size / 1e9:.1f} GB)" if size >= 10**8 else "")

@@ -1,4 +1,4 @@
-"""What only other programs can do: pull from a library, build a definition file, ask a daemon for an image."""
+"""Run other programs: pull from a library, build a definition file, save an image from a daemon."""
 
 from __future__ import annotations
 
@@ -14,57 +14,57 @@ from hpcmod.process import call, which
 RUNTIMES = ("apptainer", "singularity")
 _DAEMONS = ("docker", "podman")
 _HARMFUL = ("BIND", "BINDPATH", "MOUNT", "NV", "ROCM", "CONTAINALL", "CLEANENV")
-"""Settings for running containers that break a build, where they lead to files that are not in the image."""
+"""Runtime settings that break a build, because they refer to files that are not in the image."""
 
 
 def find_program(names: Sequence[str], environ: Mapping[str, str], *, why: str) -> str:
-    """Find the first of these programs on PATH.
+    """Return the first of these programs that is on PATH.
 
     Raises
     ------
     LackingError
-        If this machine has none of them.
+        If none is on PATH.
     """
     found = next((path for name in names if (path := which(name, environ))), None)
     if found is None:
         raise LackingError(
-            f"{why} needs {' or '.join(names)}, and none is on PATH",
-            f"Load or install {names[0]}; or get the image on a machine that has it, and copy the SIF.",
+            f"{why} needs {' or '.join(names)}, but none is on PATH",
+            f"Load or install {names[0]}; or fetch the image on a machine that has it, and copy the SIF.",
         )
     return found
 
 
 def build_sif(reference: ImageReference, out: Path, environ: Mapping[str, str], *, allow_http: bool = False) -> None:
-    """Make a SIF of whatever a reference names, by the container runtime.
+    """Make a SIF from a reference with the container runtime.
 
     Parameters
     ----------
     allow_http
-        Whether a registry is asked over plain http.
+        Whether to use plain http for the registry.
 
     Raises
     ------
     LackingError
-        If there is none.
+        If there is no runtime on PATH.
     HpcmodError
-        If it fails; it has said why on stderr.
+        If the runtime fails; its own message is on stderr.
     """
     runtime = find_program(RUNTIMES, environ, why=f"{reference.canonical}: this kind of image")
     verb = "pull" if reference.kind == "library" else "build"
     plain = ["--no-https"] if allow_http else []
-    exact = replace(reference, tag="") if reference.digest else reference  # the runtime takes one of both only
+    exact = replace(reference, tag="") if reference.digest else reference  # the runtime does not accept both
     source = str(Path(reference.path).absolute()) if reference.kind == "definition" else exact.canonical
     _run([runtime, verb, "--force", *plain, os.fspath(out), source], environ)
 
 
 def save_from_daemon(reference: ImageReference, archive: Path, environ: Mapping[str, str]) -> None:
-    """Write an image that a daemon has to an archive; errors as of build_sif."""
+    """Save an image from a daemon to an archive; errors as in `build_sif`."""
     daemon = find_program(_DAEMONS, environ, why=f"{reference.canonical}: an image of a daemon")
     _run([daemon, "save", "-o", os.fspath(archive), reference.repository], environ)
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Leave out of an environment the settings for running containers that break a build, and what is set inside."""
+    """Return the environment without runtime settings that break a build and variables set inside containers."""
     settings = {f"{prefix}_{name}" for prefix in ("APPTAINER", "SINGULARITY") for name in _HARMFUL}
     inside = ("APPTAINERENV_", "SINGULARITYENV_")
     return {name: value for name, value in environ.items() if name not in settings and not name.startswith(inside)}
@@ -75,5 +75,5 @@ def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     if status:
         raise HpcmodError(
             f"{Path(argv[0]).name} {argv[1]} failed with status {status}: {argv[-1]}",
-            "See what it said above. Try it by hand: " + " ".join(argv),
+            "See its output above. Run it manually: " + " ".join(argv),
         )

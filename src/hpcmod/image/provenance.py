@@ -1,7 +1,7 @@
-"""Where a SIF came from, kept in a file beside it: reference, digest, checksum, time, tool, and how it was verified.
+"""The origin of a SIF, in a file beside it: reference, digest, checksum, time, tool, and how it was verified.
 
-That file travels with the SIF, so anybody may have written it. What this user's own runs have seen is remembered in the
-user's own state directory, and only that counts where a site's policy asks for proof of an image.
+That file is copied with the SIF and can be written by anyone. What this user's runs have fetched is also recorded in
+the user's state directory, and only that record counts if a site's policy requires proof.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ _LIMIT = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a SIF came from."""
+    """The origin of a SIF."""
 
     reference: str
-    """What it was fetched from, in canonical form."""
+    """Canonical reference that it was fetched from."""
     digest: str
-    """Of the manifest or index that the reference named then; empty where there is none."""
+    """Digest of the manifest or index that the reference named then; empty if there is none."""
     sha256: str
-    """Of the SIF."""
+    """Checksum of the SIF."""
     size: int
-    """Bytes of the SIF."""
+    """Size of the SIF in bytes."""
     time: str
-    """When, in UTC."""
+    """Time of the fetch or build, in UTC."""
     tool: str
-    """What got or made it: hpcmod or a runtime, with its version."""
+    """The program that fetched or made it: hpcmod or a runtime, with its version."""
     verified: tuple[str, ...] = ()
-    """What met the site's policy, as `need: by what`; empty: nothing was required."""
+    """How the site's policy was met, as `need: by what`; empty if nothing was required."""
 
 
 def sidecar(sif: Path) -> Path:
-    """Return the name of the file with a SIF's provenance."""
+    """Return the path of a SIF's provenance file."""
     return sif.with_name(f"{sif.name}.provenance.json")
 
 
 def now() -> str:
-    """Return the time as a provenance has it."""
+    """Return the current time in UTC, as written to provenance files."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def write_provenance(sif: Path, provenance: Provenance) -> None:
-    """Write the provenance of a SIF beside it."""
+    """Write a SIF's provenance file."""
     _write(sidecar(sif), provenance)
 
 
@@ -64,12 +64,12 @@ def _write(path: Path, provenance: Provenance) -> None:
 
 
 def read_provenance(sif: Path) -> Provenance | None:
-    """Read what is known of a SIF; None if nothing is. Whether its sum is still the one noted is for the caller to ask.
+    """Read a SIF's provenance file; None if missing. The caller must check that the SIF still has this sha256.
 
     Raises
     ------
     BadInputError
-        If the file beside it is damaged.
+        If the provenance file is damaged.
     """
     try:
         text = read_file(sidecar(sif), _LIMIT)
@@ -81,16 +81,16 @@ def read_provenance(sif: Path) -> Provenance | None:
 
 
 def parse_provenance(text: bytes, where: str) -> Provenance:
-    """Parse the text of a provenance.
+    """Parse a provenance file.
 
     Raises
     ------
     BadInputError
-        If it is none.
+        If it is not a valid provenance file.
     """
     found = JsonObject(load_json(text, where, limit=_LIMIT), where)
     if found.number("version") != _VERSION:
-        raise BadInputError(f"{where}: of a later form than this hpcmod knows", "Update hpcmod.")
+        raise BadInputError(f"{where}: written by a newer version of hpcmod", "Update hpcmod.")
     return Provenance(
         reference=found.text("reference"),
         digest=found.text("digest"),
@@ -98,12 +98,12 @@ def parse_provenance(text: bytes, where: str) -> Provenance:
         size=found.number("size"),
         time=found.text("time"),
         tool=found.text("tool"),
-        verified=found.texts("verified") or found.texts("vouched"),  # the key of earlier files
+        verified=found.texts("verified") or found.texts("vouched"),  # the key in files of earlier versions
     )
 
 
 def remember(found: Provenance, environ: Mapping[str, str]) -> None:
-    """Remember that a run of this user has got a SIF."""
+    """Record that a run of this user has fetched a SIF."""
     place = _memory(found, environ)
     if place is None:
         return
@@ -113,9 +113,9 @@ def remember(found: Provenance, environ: Mapping[str, str]) -> None:
 
 
 def is_remembered(found: Provenance, environ: Mapping[str, str]) -> bool:
-    """Return whether a provenance is one that a run of this user has written, with these very words.
+    """Return whether a run of this user has recorded exactly this provenance.
 
-    What anybody else may change proves nothing.
+    A record that another user may change proves nothing.
     """
     place = _memory(found, environ)
     try:
@@ -134,7 +134,7 @@ def _memory(found: Provenance, environ: Mapping[str, str]) -> Path | None:
 
 
 def render_provenance(found: Provenance) -> Sequence[str]:
-    """Return the lines that tell a user where a SIF came from."""
+    """Return the lines that describe a SIF's provenance to the user."""
     lines = [f"reference: {found.reference}", f"digest: {found.digest or 'none'}", f"sha256: {found.sha256}"]
     return [
         *lines,

@@ -1,4 +1,4 @@
-"""What quotas leave of a file system, where the operating system or Lustre's own tool tells; else nothing is known."""
+"""Read the space left by quotas from the operating system or from Lustre's `lfs`, where available."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from hpcmod.process import run
 _QUOTACTL_FD = 443  # system call of Linux 5.14 and later, the same number on all architectures
 _GET = 0x800007  # Q_GETQUOTA, linux/quota.h
 _KINDS = (("user", 0), ("group", 1))
-_BLOCK = 1024  # bytes a quota block, linux/quota.h: QIF_DQBLKSIZE
-_TIMEOUT = 5.0  # seconds; a server that is slow to answer must not hold up the work
+_BLOCK = 1024  # bytes per quota block, linux/quota.h: QIF_DQBLKSIZE
+_TIMEOUT = 5.0  # seconds; a slow server must not delay the work
 _LUSTRE = re.compile(r"\s(\d+)\*?\s+(\d+)\s+(\d+)\s+\S+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s")
 
 
 @dataclass(frozen=True)
 class Quota:
-    """What one quota still allows; None where it sets no limit."""
+    """The space left by one quota; None for no limit."""
 
     name: str
-    """Whose: user or group."""
+    """Kind of quota: user or group."""
     bytes_left: int | None
     inodes_left: int | None
 
 
 class _Block(ctypes.Structure):
-    """The kernel's struct if_dqblk: limits and use, in blocks of 1 KiB, bytes and files."""
+    """The kernel's struct if_dqblk: limits in blocks of 1 KiB, use in bytes, and files."""
 
     _fields_ = [
         *(
@@ -43,11 +43,11 @@ class _Block(ctypes.Structure):
 
 
 def read_quotas(directory: Path) -> Iterator[Quota]:
-    """Return the quotas of this user and group where `directory` lies; none where there are none, or none can be read.
+    """Yield the quotas of this user and group for the file system of `directory`, if they can be read.
 
     Notes
     -----
-    A project quota of Lustre and XFS shows as the free space of the file system, and needs no question of its own.
+    Project quotas of Lustre and XFS are included in the free space of the file system.
     """
     for name, kind in _KINDS:
         number = os.getuid() if name == "user" else directory.stat().st_gid
@@ -59,7 +59,7 @@ def read_quotas(directory: Path) -> Iterator[Quota]:
 
 
 def make_quota(name: str, numbers: tuple[int, int, int, int, int, int]) -> Quota:
-    """Make a quota of bytes used, soft and hard limit, files used, soft and hard limit; a limit of 0 is none."""
+    """Make a Quota from bytes used, soft and hard limit, files used, soft and hard limit; a limit of 0 means none."""
     size, soft, hard, files, files_soft, files_hard = numbers
     return Quota(name, _left(size, soft, hard), _left(files, files_soft, files_hard))
 
@@ -89,7 +89,7 @@ def _ask_kernel(directory: Path, kind: int, number: int) -> tuple[int, int, int,
 
 
 def _is_lustre(directory: Path) -> bool:
-    """Return whether the last mounted file system above a directory is a Lustre."""
+    """Return whether a directory is on a Lustre file system."""
     place, kind = "", ""
     try:
         mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""Images and artifacts of a registry, as the OCI distribution specification 1.1 has them: open, fetch, resolve."""
+"""Open, fetch and resolve images and artifacts of a registry (OCI distribution specification 1.1)."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from hpcmod.image.web.repository import USUAL, Access, Repository
 from hpcmod.model.oci import Manifest, OciDescriptor, choose_platform, parse_manifest
 from hpcmod.model.reference import ImageReference
 
-_DEEPEST = 3  # indexes in indexes
+_DEEPEST = 3  # nested indexes
 _SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """An artifact that was fetched."""
+    """A fetched artifact."""
 
     digest: str
-    """Of its manifest."""
+    """Digest of its manifest."""
     sha256: str
-    """Of the file: 64 hexadecimal digits."""
+    """Sha256 of the file: 64 hexadecimal digits."""
     size: int
-    """Bytes of the file."""
+    """Size of the file in bytes."""
 
 
 @dataclass(frozen=True)
 class Talk:
-    """How a fetch shows what it does."""
+    """Callbacks for progress and messages of a fetch."""
 
     progress: Progress | None = None
-    """Called with bytes done and bytes in all, at most ten times a second."""
+    """Called with the bytes done and the total, at most ten times a second."""
     detail: Callable[[str], None] | None = None
-    """Called before that with how far each blob is, as text."""
+    """Called before `progress` with a text that describes the progress of each blob."""
     tell: Callable[[str], None] | None = None
-    """Called with a line for the user where another process or a server is waited for; None: as the access says."""
+    """Called with a message while waiting for another process or a server; None for that of `Access`."""
 
 
 QUIET = Talk()
@@ -58,7 +58,7 @@ QUIET = Talk()
 def _repository(reference: ImageReference, access: Access, talk: Talk) -> Iterator[Repository]:
     if reference.kind not in ("docker", "oras"):
         raise BadInputError(
-            f"image {reference.text!r}: is in no registry", "Write docker://HOST/NAME:TAG or oras://..."
+            f"image {reference.text!r}: not in a registry", "Write docker://HOST/NAME:TAG or oras://..."
         )
     with closing(access.session_factory()) as session:
         yield Repository(reference, session, access, tell=talk.tell)
@@ -73,30 +73,30 @@ def open_registry_image(
     access: Access = USUAL,
     talk: Talk = QUIET,
 ) -> Iterator[OciImage]:
-    """Open an image of a registry; its layers are fetched when one is first opened, and until the end of the block.
+    """Open an image in a registry; fetching the layers starts when one is first opened, and stops at the block's end.
 
     Parameters
     ----------
     reference
         docker://...
     architecture
-        What to choose of an index, as Go names it: amd64, arm64, ...
+        GOARCH of the image to choose from an index: amd64, arm64, ...
     cache
-        Where blobs are kept: several are fetched at once, the top layer first, and what is fetched once is not fetched
-        again. Without it nothing touches the disk: a layer is fetched while it is read, each time that it is.
+        Cache for blobs: several are fetched at once, the top layer first, and cached blobs are not fetched again. If
+        None, the disk is not used: a layer is streamed each time it is read.
 
     Raises
     ------
     BadInputError
-        If what is there is no image.
+        If the manifest is not an image.
     NotFoundError
-        If there is nothing of that name.
+        If the registry has no such image.
     LackingError
-        If there is none for that architecture, or the cache cannot be written.
+        If there is no image for that architecture, or the cache cannot be written.
     NoSpaceError
         If it does not fit into the cache.
     VerificationError
-        If a digest is not the one promised; here, or when a layer has been read to its end.
+        If a digest is wrong; here, or when a layer has been read to its end.
     RemoteError
         If the registry refuses or fails; here, or while a layer is read.
     """
@@ -118,7 +118,7 @@ def open_registry_image(
 def resolve(
     reference: ImageReference, *, access: Access = USUAL, cache: Cache | None = None, talk: Talk = QUIET
 ) -> str:
-    """Tell what a tag or a digest names in its registry now: the digest of a manifest or an index.
+    """Return the current digest of the manifest or index that a reference names in its registry.
 
     Raises
     ------
@@ -145,9 +145,9 @@ def fetch_artifact(
     Parameters
     ----------
     partial
-        Temporary name, the same each time: a file that is there already and is the very one is not fetched again.
+        Temporary path, the same each time: if the file already exists with the right digest, it is not fetched again.
     cache
-        Where it is kept besides; without it what an interrupted fetch leaves lies in a directory beside `partial`.
+        Cache for the file; if None, interrupted downloads are kept in a directory beside `partial`.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def fetch_artifact(
         if _is_there(partial, fetched):
             _remove(store, keep=cache is not None)
             return fetched
-        copies = [Need(partial.parent, blob.size, 1, "the file", "name another place for it")] if cache else []
+        copies = [Need(partial.parent, blob.size, 1, "the file", "choose another path for it")] if cache else []
         _check_cache(store, (blob,), reference, *copies)
         tally = _make_tally(reference, (blob,), talk)
         with Downloads(store, repository.ask, blobs=(blob,), tally=tally, tell=repository.tell) as downloads:
@@ -172,7 +172,7 @@ def fetch_artifact(
 
 
 def _is_there(partial: Path, fetched: Fetched) -> bool:
-    """Return whether an earlier fetch has left the whole file."""
+    """Return whether an earlier fetch has left the complete file."""
     try:
         return partial.stat().st_size == fetched.size and file_sha256(partial) == fetched.sha256
     except FileNotFoundError:
@@ -180,7 +180,7 @@ def _is_there(partial: Path, fetched: Fetched) -> bool:
 
 
 def _put(store: Cache, blob: OciDescriptor, out: Path, *, keep: bool) -> None:
-    """Give a fetched file its own name; `keep` leaves it in the cache too."""
+    """Move a fetched file to its path; with `keep`, leave it in the cache too."""
     if keep:
         copy_image(store.path(blob.digest), out, checksum=blob.digest)
         return
@@ -198,13 +198,13 @@ def _remove(store: Cache, *, keep: bool) -> None:
 
 
 def _choose_file(reference: ImageReference, manifest: Manifest) -> OciDescriptor:
-    """Choose the SIF of an artifact: its one layer, or the one that says so."""
+    """Choose the SIF of an artifact: its only layer, or the layer with the media type of a SIF."""
     marked = [layer for layer in manifest.layers if layer.media_type == _SIF_LAYER]
     found = marked or list(manifest.layers)
     if len(found) != 1:
         raise BadInputError(
-            f"{reference.canonical}: is an artifact of {len(manifest.layers)} files, expected one SIF",
-            "If it is a container image, write docker:// in place of oras://.",
+            f"{reference.canonical}: an artifact with {len(manifest.layers)} files, expected one SIF",
+            "If it is a container image, write docker:// instead of oras://.",
         )
     return found[0]
 
@@ -212,7 +212,7 @@ def _choose_file(reference: ImageReference, manifest: Manifest) -> OciDescriptor
 def _find_manifest(
     repository: Repository, reference: ImageReference, architecture: str, cache: Cache | None
 ) -> tuple[str, Manifest]:
-    """Read the manifest that a reference names, by way of an index if it names one."""
+    """Read the manifest that a reference names, directly or through an index."""
     name = reference.digest or reference.tag
     for _ in range(_DEEPEST):
         digest, text = repository.manifest(name, cache)
@@ -233,7 +233,7 @@ def _unique(blobs: Iterable[OciDescriptor]) -> tuple[OciDescriptor, ...]:
 
 
 def _check_cache(cache: Cache, blobs: Sequence[OciDescriptor], reference: ImageReference, *more: Need) -> None:
-    """Refuse at once what will not fit into the cache, or with more that is to be written."""
+    """Raise NoSpaceError early if the blobs and the additional needs do not fit."""
     missing = [blob for blob in blobs if not cache.find(blob.digest, blob.size)]
     size = sum(blob.size - min(blob.size, cache.size_of_partial(blob.digest)) for blob in missing)
     what = f"{len(missing)} blobs of {reference.canonical}"
@@ -241,7 +241,7 @@ def _check_cache(cache: Cache, blobs: Sequence[OciDescriptor], reference: ImageR
 
 
 def _never(blob: OciDescriptor) -> BinaryIO:
-    raise RemoteError(f"{blob.digest}: is not opened yet")
+    raise RemoteError(f"{blob.digest}: not opened yet")
 
 
 def _stream(repository: Repository, blob: OciDescriptor, tally: Tally, talk: Talk) -> BinaryIO:

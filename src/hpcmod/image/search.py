@@ -1,4 +1,4 @@
-"""Where the dynamic loader of a container looks: LD_LIBRARY_PATH, its cache, its distribution's own directories."""
+"""Find where the dynamic loader of a container searches: LD_LIBRARY_PATH, its cache, the default directories."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _LOADERS = {
     "ppc64le": "/lib64/ld64.so.2",
     "riscv64": "/lib/ld-linux-riscv64-lp64d.so.1",
 }
-"""The dynamic loader, which is there before it looks for anything (glibc, sysdeps/unix/sysv/linux/*/ldconfig.h)."""
+"""The dynamic loader, which is always loaded already (glibc, sysdeps/unix/sysv/linux/*/ldconfig.h)."""
 
 
 def find_search(files: ContainerFiles, architecture: str, first: Sequence[str] = ()) -> tuple[Search, bool]:
-    """Find where the loader of a container looks, and whether all of LD_LIBRARY_PATH is known.
+    """Find where the loader of a container searches, and whether all of LD_LIBRARY_PATH is known.
 
     Parameters
     ----------
     first
-        Directories that come before the image's own.
+        Directories searched before those of the image.
     """
     own, known = read_library_path(files)
     triplet = TRIPLETS.get(architecture, "")
@@ -50,7 +50,7 @@ def find_search(files: ContainerFiles, architecture: str, first: Sequence[str] =
 
 
 def _is_multiarch(files: ContainerFiles, triplet: str) -> bool:
-    """Return whether libraries lie in directories named after the machine; one such may be there for another reason."""
+    """Return whether libc is in a multiarch directory; the directory alone may exist for another reason."""
     places = (f"/lib/{triplet}", f"/usr/lib/{triplet}") if triplet else ()
     return any(files.real(place) for place in places) and not any(
         files.real(f"{place}/libc.so.6") for place in ("/lib64", "/usr/lib64")
@@ -65,5 +65,5 @@ def _loader(architecture: str) -> tuple[tuple[str, str], ...]:
 def _read_cache(files: ContainerFiles) -> tuple[tuple[str, str], ...]:
     try:
         return parse_ld_cache(files.read_bytes(_CACHE, _CACHE_LIMIT))
-    except BadInputError:  # an image without one is as good: its loader looks in the default directories then
+    except BadInputError:  # without a cache, the loader searches the default directories
         return ()

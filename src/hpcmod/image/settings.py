@@ -1,4 +1,4 @@
-"""How images are got on this machine: where the cache is, how SIFs are compressed, how they must be verified."""
+"""Options for fetching images on this machine: the cache, the compression of SIFs, and the trust policy."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def make_options(
     allow_http: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> ObtainOptions:
-    """Make the options from the site profile, the environment, and what the user asked for.
+    """Make the options from the site profile, the environment, and the command line.
 
     Parameters
     ----------
     environ
-        HPCMOD_CACHE, HPCMOD_MAX_MEMORY and the usual variables for caches are read; programs that are run get all.
+        HPCMOD_CACHE, HPCMOD_MAX_MEMORY and the usual variables for caches are read; child processes get all.
     tool
         Name and version of this program.
     compression
-        As `images.compression` of the profile, which it overrules.
+        Overrides `images.compression` of the profile.
     max_memory
-        MB that the entries of an image may take while it is converted; 0 for $HPCMOD_MAX_MEMORY, else the default.
+        Most MB for the entries of an image during conversion; 0 for $HPCMOD_MAX_MEMORY or the default.
 
     Raises
     ------
     HpcmodError
-        If there is no such compressor, or no place for a cache.
+        If the compressor is unknown, or no cache directory can be found.
     """
     return ObtainOptions(
         architecture=architecture_name(platform.machine()),
@@ -63,7 +63,7 @@ def make_options(
         checksum=checksum,
         policy=site.trust,
         cache=open_cache(site, environ) if use_cache else None,
-        access=Access(allow_http=allow_http, announce=cache(tell)),  # once for each server
+        access=Access(allow_http=allow_http, announce=cache(tell)),  # once per message
         conversion=_with_memory(
             parse_compression(compression or site.compression), max_memory or environ.get("HPCMOD_MAX_MEMORY", "")
         ),
@@ -72,18 +72,18 @@ def make_options(
 
 
 def parse_compression(text: str) -> ConvertOptions:
-    """Turn NAME[:LEVEL] into options; an empty text gives the default.
+    """Parse NAME[:LEVEL] into options; an empty string gives the default.
 
     Raises
     ------
     HpcmodError
-        If there is no such compressor or level, or its library is missing.
+        If the compressor or level is unknown, or its library is missing.
     """
     if not text:
         return ConvertOptions()
     name, colon, level = text.partition(":")
     if colon and not re.fullmatch(r"[0-9]{1,2}", level):
-        raise BadInputError(f"compression {text!r}: {level!r} is not a level", "Write it as zstd:3 or gzip:6.")
+        raise BadInputError(f"compression {text!r}: {level!r} is not a valid level", "Write it as zstd:3 or gzip:6.")
     chosen = codec(name, int(level) if level else None)
     return ConvertOptions(compression=chosen.name, level=chosen.level)
 
@@ -97,12 +97,12 @@ def _with_memory(options: ConvertOptions, megabytes: int | str) -> ConvertOption
 
 
 def open_cache(site: Site, environ: Mapping[str, str]) -> Cache:
-    """Open the cache: $HPCMOD_CACHE, else the site's, else the user's own, beside the runtime's where that was moved.
+    """Open the cache: $HPCMOD_CACHE, else the site's, else the user's, beside the runtime's cache if that was moved.
 
     Raises
     ------
     LackingError
-        If there is no place for it, or it cannot be made for its group.
+        If no directory can be found, or it cannot be created for its group.
     """
     directory = Path(_place(site, environ))
     if site.cache_group and not environ.get("HPCMOD_CACHE") and not directory.exists():
@@ -118,21 +118,21 @@ def _place(site: Site, environ: Mapping[str, str]) -> str:
     for name, below in (*((name, "hpcmod") for name in _OF_RUNTIMES), *_PLACES):
         if environ.get(name):
             return f"{environ[name]}/{below}"
-    raise LackingError("there is no place for the cache: neither HOME nor HPCMOD_CACHE is set", "Set HPCMOD_CACHE.")
+    raise LackingError("no directory for the cache: neither HOME nor HPCMOD_CACHE is set", "Set HPCMOD_CACHE.")
 
 
 def _make_shared(directory: Path, group: str) -> None:
-    """Make the directory of a cache that a group shares, which gets its name when it is the group's.
+    """Create the directory of a group's cache, renamed to its final path only when the group owns it.
 
     Raises
     ------
     LackingError
-        If the user may not, as one who is not in that group.
+        If the user may not, e.g. because they are not in that group.
     """
     try:
         number = grp.getgrnam(group).gr_gid
     except KeyError as err:
-        raise LackingError(f"images.cache_group: there is no group {group!r}", "Fix the site profile.") from err
+        raise LackingError(f"images.cache_group: unknown group {group!r}", "Fix the site profile.") from err
     partial = directory.with_name(f".{directory.name}.{os.getpid()}")
     try:
         partial.mkdir(parents=True)
@@ -142,8 +142,8 @@ def _make_shared(directory: Path, group: str) -> None:
     except OSError as err:
         with contextlib.suppress(OSError):
             partial.rmdir()
-        if not directory.is_dir():  # made by another process meanwhile
+        if not directory.is_dir():  # created by another process meanwhile
             raise LackingError(
-                f"{directory}: cannot be made for the group {group}: {err.strerror}",
-                "Have somebody in that group make it, or set HPCMOD_CACHE to a directory of your own.",
+                f"{directory}: cannot be created for the group {group}: {err.strerror}",
+                "Ask a member of that group to create it, or set HPCMOD_CACHE to your own directory.",
             ) from err

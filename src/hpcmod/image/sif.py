@@ -1,4 +1,4 @@
-"""Read and check the head of a SIF, from the file alone: no runtime is started; sif_format.py draws the format."""
+"""Read and check the header of a SIF without starting a runtime; sif_format.py describes the format."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from hpcmod.image.sif_format import (
 )
 
 _MAGIC_AT = 32
-_MOST_DESCRIPTORS = 4096  # Apptainer makes room for 48; a damaged count must not make us read gigabytes
+_MOST_DESCRIPTORS = 4096  # Apptainer reserves 48; a damaged count must not make us read gigabytes
 
-_FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` this is seen while it streams."
+_FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` such damage is found during the download."
 _LOOKS = (
     (0, b"\x1f\x8b", "gzip-compressed data", "If it is a packed image, unpack it with gunzip first."),
     (0, b"\x28\xb5\x2f\xfd", "zstd-compressed data", "If it is a packed image, unpack it with unzstd first."),
     (0, b"\xfd7zXZ\0", "xz-compressed data", "If it is a packed image, unpack it with unxz first."),
-    (0, b"PK\x03\x04", "a zip archive", "Unpack it, and name the .sif file in it."),
-    (0, b"\x7fELF", "a program (ELF)", "Name the image, not the program that runs it."),
-    (0, b"hsqs", "a bare squashfs file system", "Turn it into a SIF: apptainer build NEW.sif THIS_FILE."),
+    (0, b"PK\x03\x04", "a zip archive", "Unpack it, and use the .sif file in it."),
+    (0, b"\x7fELF", "a program (ELF)", "Give the image, not the program that runs it."),
+    (0, b"hsqs", "a bare squashfs file system", "Convert it to a SIF: apptainer build NEW.sif THIS_FILE."),
     (257, b"ustar", "a tar archive, as docker save writes", "Make a SIF: apptainer build NEW.sif docker-archive:FILE."),
     (0, b"version https://git-lfs", "a git-lfs pointer, not the file itself", "Get the file itself with git lfs pull."),
 )
@@ -44,17 +44,17 @@ class SifDescriptor:
     """One data object of a SIF; offset and size are bytes in the file."""
 
     kind: str
-    """definition, labels, partition, signature, json, ...; `0x...` for a type not known here."""
+    """definition, labels, partition, signature, json, ...; `0x...` for an unknown type."""
     id: int
     offset: int
     size: int
     name: str
     file_system: str = ""
-    """Of a partition: squashfs, ext3, encrypted squashfs, ...; empty for other objects."""
+    """File system of a partition: squashfs, ext3, encrypted squashfs, ...; empty for other objects."""
     primary: bool = False
     """Whether this is the partition that holds the root file system."""
     architecture: str = ""
-    """GOARCH name of a partition; empty where it is not said."""
+    """GOARCH name of a partition; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -63,24 +63,24 @@ class Sif:
 
     path: Path
     size: int
-    """Bytes of the file."""
+    """Size of the file in bytes."""
     architecture: str
-    """GOARCH name: amd64, arm64, ...; `unknown` where the file does not say."""
+    """GOARCH name: amd64, arm64, ...; `unknown` if missing in the file."""
     id: str
     """The SIF's UUID."""
     created: int
-    """Unix seconds."""
+    """Time of creation in Unix seconds."""
     descriptors: tuple[SifDescriptor, ...]
-    """In the order of the table, used ones only."""
+    """Used descriptors, in the order of the table."""
 
 
 def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
-    """Read header and descriptors of a SIF and check that the file is as long as they promise.
+    """Read header and descriptors of a SIF, and check that the file is not truncated.
 
     Parameters
     ----------
     shown
-        Its name in messages and in the value, if that is another one, for the file is under a temporary name still.
+        Path for messages and the result, if `path` is still a temporary path.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
     BadInputError
         If the file is not a SIF; the message says what it looks like.
     VerificationError
-        If the file ends before its last data object does, or its header is damaged.
+        If the file is truncated, or its header is damaged.
     """
     with open_sif(Path(path)) as file:
         path = shown or Path(path)
@@ -112,21 +112,21 @@ def check_sif(sif: Sif, *, architecture: str) -> None:
     Parameters
     ----------
     architecture
-        Of the machine, as GOARCH or the kernel name it: amd64 or x86_64.
+        The machine's architecture, as GOARCH or kernel name: amd64 or x86_64.
 
     Raises
     ------
     LackingError
         If the image is for another architecture.
     BadInputError
-        If it holds no root file system, or one in a form we do not read.
+        If it has no root file system, or one in an unsupported format.
     """
     squashfs_partition(sif)
     machine = architecture_name(architecture)
     if sif.architecture not in ("unknown", machine):
         raise LackingError(
             f"{sif.path}: the image is for {sif.architecture}, this machine is {machine}",
-            f"Take an image that was built for {machine}, or install this one on a machine that is {sif.architecture}.",
+            f"Use an image for {machine}, or install this one on a machine with {sif.architecture}.",
         )
 
 
@@ -136,13 +136,13 @@ def squashfs_partition(sif: Sif) -> SifDescriptor:
     Raises
     ------
     BadInputError
-        If there is none, or it holds another file system.
+        If it is missing, or has another file system.
     """
     primary = next((one for one in sif.descriptors if one.primary), None)
     if primary is None:
-        found = ", ".join(one.kind for one in sif.descriptors) or "nothing"
+        found = ", ".join(descriptor.kind for descriptor in sif.descriptors) or "nothing"
         raise BadInputError(
-            f"{sif.path}: the SIF has no primary partition, so no root file system; it holds: {found}",
+            f"{sif.path}: the SIF has no primary partition, and so no root file system; it contains: {found}",
             "Build or pull the image again; `apptainer sif list FILE` shows what is in it.",
         )
     if primary.file_system != "squashfs":
@@ -166,14 +166,12 @@ def open_sif(path: Path) -> BinaryIO:
     try:
         return open_regular(path)
     except FileNotFoundError as err:
-        raise NotFoundError(
-            f"{path}: no such image", "Check its name; to get one from elsewhere: hpcmod fetch."
-        ) from err
+        raise NotFoundError(f"{path}: no such image", "Check the path; to fetch an image: hpcmod fetch.") from err
     except UnusableFileError as err:
         sandbox = "If it is a sandbox: apptainer build NEW.sif DIRECTORY." if path.is_dir() else ""
-        raise BadInputError(f"{path}: {err.strerror}", sandbox or "Name the file of an image.") from err
+        raise BadInputError(f"{path}: {err.strerror}", sandbox or "Give the path of an image file.") from err
     except OSError as err:
-        raise BadInputError(f"{path}: cannot be read: {err.strerror}", f"See its permissions: ls -l {path}") from err
+        raise BadInputError(f"{path}: cannot be read: {err.strerror}", f"Check its permissions: ls -l {path}") from err
 
 
 def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:
@@ -183,19 +181,19 @@ def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:
 
 
 def check_start(name: str, start: bytes) -> None:
-    """Check that a file begins as a SIF does.
+    """Check that a file begins like a SIF.
 
     Parameters
     ----------
     name
-        What the file is called in the message.
+        Name of the file in the message.
     start
-        Its first bytes, as many as there are up to 4 KiB.
+        Its first bytes, up to 4 KiB.
 
     Raises
     ------
     BadInputError
-        If it does not; the message says what it looks like.
+        If it does not; the message says what the file looks like.
     """
     if start[_MAGIC_AT : _MAGIC_AT + len(MAGIC)] != MAGIC:
         looks, cure = _look(start)
@@ -203,17 +201,17 @@ def check_start(name: str, start: bytes) -> None:
 
 
 def _look(start: bytes) -> tuple[str, str]:
-    """Say what a file that is not a SIF looks like, from its first 4 KiB, and what to do then."""
+    """Return what a file looks like from its first 4 KiB, and what to do with it."""
     if not start:
         return "an empty file", "Fetch or copy the image again."
     for offset, magic, looks, cure in _LOOKS:
         if start[offset:].startswith(magic):
             return looks, cure
     if start.lstrip()[:100].lower().startswith((b"<!doctype html", b"<html")):
-        return "a web page", "Open the address in a browser, and take the link of the file itself."
+        return "a web page", "Open the address in a browser, and use the link to the file itself."
     if _is_text(start):
-        return f"a text file that begins {_first_line(start)!r}", "Name the image file (.sif) itself."
-    return "bytes of no known form", _FETCH_AGAIN
+        return f"a text file that begins with {_first_line(start)!r}", "Give the image file (.sif) itself."
+    return "an unknown format", _FETCH_AGAIN
 
 
 def _is_text(start: bytes) -> bool:
@@ -254,7 +252,7 @@ def _make_descriptor(record: tuple[Any, ...]) -> SifDescriptor:
 
 
 def _architecture(header: bytes, descriptors: tuple[SifDescriptor, ...]) -> str:
-    """Take the primary partition's word first: a runtime starts that, whatever the header says."""
+    """Return the architecture of the primary partition, which the runtime uses, else that of the header."""
     partition = next((one.architecture for one in descriptors if one.primary), "")
     return partition or ARCHITECTURES.get(_text(header), "unknown")
 
@@ -269,7 +267,7 @@ def _check_length(path: Path, size: int, descriptors: tuple[SifDescriptor, ...])
 
 
 def _truncated(path: Path, promised: int, size: int) -> VerificationError:
-    found = f"its header promises {promised} bytes, the file has {size}"
+    found = f"expected {promised} bytes by its header, the file has {size}"
     return VerificationError(f"{path}: truncated: {found}", _FETCH_AGAIN)
 
 

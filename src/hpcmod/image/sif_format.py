@@ -3,7 +3,7 @@
 A SIF is little-endian::
 
     0       launch line [32]  magic [10]  version [3]  architecture [3]  id [16]
-    64      created, modified (Unix s), descriptors free, descriptors in all,
+    64      created, modified (Unix s), free descriptors, total descriptors,
             descriptor offset and length, data offset and length: eight int64
     4096    descriptors, 585 bytes each:
             int32 type, uint8 used, uint32 id, group, link,
@@ -57,5 +57,5 @@ PRIMARY = 2
 
 
 def architecture_name(machine: str) -> str:
-    """Return the GOARCH name of what the kernel calls a machine: x86_64 -> amd64; other names stay as they are."""
+    """Return the GOARCH name of a kernel machine name: x86_64 -> amd64; other names unchanged."""
     return _MACHINES.get(machine, machine)

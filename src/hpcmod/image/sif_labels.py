@@ -1,4 +1,4 @@
-"""Labels of a SIF as `apptainer inspect` shows them: read, and added to once the image is whole."""
+"""Read the labels of a SIF as shown by `apptainer inspect`, and add labels to a finished SIF."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LIMIT = 16 << 20  # bytes
 
 
 def read_labels(path: Path) -> dict[str, str]:
-    """Read the labels of a SIF from its metadata, without looking into its root file system.
+    """Read the labels of a SIF from its metadata, without reading its root file system.
 
     Raises
     ------
     BadInputError
-        If it is not a SIF, or has no metadata, as those that others than Apptainer made.
+        If it is not a SIF, or has no metadata because another program than Apptainer made it.
     """
     sif = read_sif(path)
     with path.open("rb") as file:
@@ -32,10 +32,10 @@ def read_labels(path: Path) -> dict[str, str]:
 
 
 def add_labels(path: Path, labels: Mapping[str, str]) -> None:
-    """Add labels to a SIF that nobody uses yet; those that it has of these names are replaced.
+    """Add labels to a SIF that is not in use yet; existing labels of the same names are replaced.
 
-    The metadata is written anew at the end of the file, and its descriptor leads there; /.singularity.d/labels.json in
-    the root file system stays as it was built.
+    The new metadata is appended to the file, and its descriptor is updated; /.singularity.d/labels.json in the root
+    file system is not changed.
 
     Raises
     ------
@@ -51,14 +51,14 @@ def add_labels(path: Path, labels: Mapping[str, str]) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-        _lead_to(file, _metadata_object(sif), at, len(data))
+        _point_to(file, _metadata_object(sif), at, len(data))
         os.fsync(file.fileno())
 
 
 def _metadata_object(sif: Sif) -> SifDescriptor:
     found = next((one for one in sif.descriptors if one.kind == "json" and one.name == _METADATA), None)
     if found is None:
-        raise BadInputError(f"{sif.path}: holds no {_METADATA}, so no labels that could be added to")
+        raise BadInputError(f"{sif.path}: has no {_METADATA}, so labels cannot be added")
     return found
 
 
@@ -71,19 +71,19 @@ def _read_metadata(sif: Sif, file: BinaryIO) -> Any:
 
 
 def _labels(metadata: Any) -> dict[str, Any]:
-    """Find the labels in the metadata, and make a place for them where there are none."""
+    """Return the labels in the metadata, created if missing."""
     try:
         attributes = metadata["data"]["attributes"]
         labels: dict[str, Any] = attributes.get("labels") or {}
         attributes["labels"] = dict(labels)
         found: dict[str, Any] = attributes["labels"]
     except (KeyError, TypeError, ValueError, AttributeError) as err:
-        raise BadInputError(f"{_METADATA} is not of the form that Apptainer writes") from err
+        raise BadInputError(f"{_METADATA} is not in the format of Apptainer") from err
     return found
 
 
-def _lead_to(file: BinaryIO, one: SifDescriptor, at: int, size: int) -> None:
-    """Let the descriptor of an object lead to its new data at the end of the file, and the header know the length."""
+def _point_to(file: BinaryIO, one: SifDescriptor, at: int, size: int) -> None:
+    """Point the descriptor of an object at its new data at the end of the file, and update the length in the header."""
     file.seek(0)
     head = list(HEADER.unpack(file.read(HEADER.size)))
     total, table_at, data_at = head[8], head[9], head[11]
@@ -99,4 +99,4 @@ def _lead_to(file: BinaryIO, one: SifDescriptor, at: int, size: int) -> None:
             file.seek(0)
             file.write(HEADER.pack(*head))
             return
-    raise VerificationError(f"the SIF has changed: there is no object {one.id} any more")
+    raise VerificationError(f"the SIF has changed: object {one.id} no longer exists")

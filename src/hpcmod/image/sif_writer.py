@@ -1,6 +1,6 @@
-"""Write a SIF around a root file system that is streamed into it; sif_format.py draws the format.
+"""Write a SIF around a root file system that is streamed into it; sif_format.py describes the format.
 
-The head is written last, so that a file cut short is not a SIF. Nothing in it depends on clock, user or machine.
+The header is written last, so that a truncated file is not a SIF. Nothing depends on the clock, user or machine.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from hpcmod.image.sif_format import ARCHITECTURES, DESCRIPTOR, HEADER, MAGIC, PA
 
 _LAUNCH = b"#!/usr/bin/env run-singularity\n"
 _DESCRIPTORS_AT = 4096
-_MOST_OBJECTS = 48  # as Apptainer makes room for
+_MOST_OBJECTS = 48  # as Apptainer reserves
 _DATA_AT = _DESCRIPTORS_AT + _MOST_OBJECTS * DESCRIPTOR.size
-_ALIGNMENT = 4096  # of a partition, which the kernel mounts where it lies
+_ALIGNMENT = 4096  # of a partition, which the kernel mounts in place
 _GROUP = 0xF0000001  # group 1
 _LONGEST_NAME = 127
 _SQUASHFS = 1
@@ -31,12 +31,12 @@ _NUMBERS = {name: number for number, name in TYPES.items()}
 
 @dataclass(frozen=True)
 class SifObject:
-    """A data object that lies ahead of the root file system."""
+    """A data object before the root file system."""
 
     kind: str
-    """definition, labels, json, generic, ...: any of the format's but a partition."""
+    """definition, labels, json, generic, ...: any type of the format except a partition."""
     name: str
-    """At most 127 bytes; Apptainer knows `inspect-metadata.json` and `oci-config.json` by it."""
+    """Name of at most 127 bytes, by which Apptainer finds `inspect-metadata.json` and `oci-config.json`."""
     data: bytes
 
 
@@ -49,25 +49,25 @@ def write_sif(
     objects: Sequence[SifObject],
     write_partition: Callable[[BinaryIO], int],
 ) -> None:
-    """Write a SIF with a squashfs as its primary partition, which becomes its last object.
+    """Write a SIF with a squashfs as its primary partition, which is its last object.
 
     Parameters
     ----------
     file
-        Empty, open for reading and writing; it stays the caller's to sync and to close.
+        An empty file open for reading and writing; the caller syncs and closes it.
     architecture
         GOARCH name: amd64, arm64, ...
     created
-        Unix seconds.
+        Time of creation in Unix seconds.
     uuid
-        The 16 bytes by which this SIF is known.
+        The SIF's UUID, 16 bytes.
     write_partition
-        Writes the squashfs from where the file stands, and gives its bytes.
+        Writes the squashfs at the file's current position, and returns its size in bytes.
 
     Raises
     ------
     BadInputError
-        If an object or the architecture is not one that a SIF can name.
+        If an object or the architecture is not supported by the SIF format.
     """
     if architecture not in _CODES:
         known = ", ".join(_CODES)
@@ -88,10 +88,10 @@ def write_sif(
 
 
 def sync_and_hash(file: BinaryIO) -> str:
-    """Sync a finished file to the disk, and meanwhile hash it from the start; give its sha256.
+    """Sync a finished file to disk and hash it at the same time; return its sha256.
 
-    The head of a SIF is known last and hashed first: its sum cannot be taken while it is written. Read back from the
-    page cache it costs a second a gigabyte or less, most of which the disk needs for the sync anyway.
+    The header is known last but hashed first, so the file cannot be hashed while it is written. Reading it back from
+    the page cache takes up to a second per gigabyte, most of which the sync takes anyway.
     """
     file.flush()
     with ThreadPoolExecutor(1, thread_name_prefix="fsync") as pool:
@@ -103,7 +103,7 @@ def sync_and_hash(file: BinaryIO) -> str:
 
 
 def _write_objects(file: BinaryIO, objects: Sequence[SifObject], created: int) -> tuple[list[bytes], int]:
-    """Write the objects behind one another; give their descriptors, and where they end."""
+    """Write the objects one after another; return their descriptors and their end."""
     descriptors, at = [], _DATA_AT
     file.seek(at)
     for number, one in enumerate(objects, 1):
@@ -115,9 +115,9 @@ def _write_objects(file: BinaryIO, objects: Sequence[SifObject], created: int) -
 
 
 def _descriptor(kind: str, number: int, span: tuple[int, int, int], created: int, name: str, extra: bytes) -> bytes:
-    """Make a descriptor; `span` is offset, size, and size with the padding ahead of it."""
+    """Make a descriptor; `span` is offset, size, and size including the padding before it."""
     if kind not in _NUMBERS or len(name.encode()) > _LONGEST_NAME:
-        raise BadInputError(f"a SIF cannot hold an object of kind {kind!r} named {name!r}")
+        raise BadInputError(f"a SIF cannot contain an object of kind {kind!r} named {name!r}")
     return DESCRIPTOR.pack(_NUMBERS[kind], 1, number, _GROUP, 0, *span, created, created, 0, 0, name.encode(), extra)
 
 

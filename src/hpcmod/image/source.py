@@ -1,4 +1,4 @@
-"""The image that an easyconfig names: found where such files lie, or fetched; the site's policy holds both ways."""
+"""The image of an easyconfig: found on disk or fetched, and checked against the site's policy in both cases."""
 
 from __future__ import annotations
 
@@ -20,55 +20,55 @@ if TYPE_CHECKING:
 
 _NO_RULE = TrustRule("*")
 _WHOLE = ("docker://", "oras://", "library://")
-"""A source URL that begins so names an image, and not a directory of images."""
+"""Prefixes of source URLs that name an image rather than a directory of images."""
 
 
 @dataclass(frozen=True)
 class ImageSource:
-    """What an easyconfig says of its image."""
+    """The image in an easyconfig."""
 
     reference: ImageReference
-    """Its file name is that of the SIF."""
+    """Reference whose file name is that of the SIF."""
     origins: tuple[ImageReference, ...]
-    """Where it can be got, in the order to try; empty if nowhere."""
+    """References to fetch it from, in the order to try; empty if none."""
     checksum: str | None
-    """The sha256 of the SIF; None if none is given."""
+    """The sha256 of the SIF; None if not given."""
 
     @property
     def pinned(self) -> bool:
-        """Whether its bytes are named: by a checksum, or by a digest wherever it comes from."""
-        return self.checksum is not None or (bool(self.origins) and all(one.pinned for one in self.origins))
+        """Whether its content is fixed: by a checksum, or by a digest in all origins."""
+        return self.checksum is not None or (bool(self.origins) and all(origin.pinned for origin in self.origins))
 
 
 @dataclass(frozen=True)
 class LocalImage:
-    """The image on disk, which satisfies the trust policy; its bytes are still to be compared with the sum."""
+    """An image on disk that satisfies the trust policy; its sha256 is still to be checked."""
 
     path: Path
     sha256: str | None
-    """What it must have; None if nothing tells."""
+    """Expected sha256; None if unknown."""
     provenance: Provenance | None
-    """Where it came from, if that is known."""
+    """Its provenance, if known."""
     ours: bool = False
-    """Whether hpcmod has got it for this user, now or earlier."""
+    """Whether hpcmod has fetched it for this user, now or earlier."""
     copy_rule: TrustRule = _NO_RULE
-    """What a copy must be checked for itself, for this file may be another one by the time that it is copied."""
+    """Rule for checking a copy, because this file may be replaced before it is copied."""
 
 
 def make_source(text: str, source_urls: Sequence[str], checksum: str | None) -> ImageSource:
-    """Make the value of what an easyconfig says.
+    """Make the image source of an easyconfig.
 
     Parameters
     ----------
     text
         A reference, or the name of the SIF.
     source_urls
-        Directories on web servers that hold the SIF, or whole references to it.
+        URLs of directories with the SIF, or complete references to it.
 
     Raises
     ------
     BadInputError
-        If one of them is not a reference.
+        If one of them is not a valid reference.
     """
     reference = ImageReference.parse(text)
     if reference.kind == "path":
@@ -83,12 +83,12 @@ def make_source(text: str, source_urls: Sequence[str], checksum: str | None) -> 
 def find_source(
     source: ImageSource, directories: Sequence[str], *, policy: TrustPolicy, environ: Mapping[str, str]
 ) -> LocalImage | None:
-    """Find the image in the directories, in their order; None if it is in none.
+    """Find the image in the first of the directories that has it; None if missing.
 
     Raises
     ------
     HpcmodError
-        If what is there is not what the easyconfig names, or the site's policy is not met.
+        If the file is not the image of the easyconfig, or the site's policy is not met.
     """
     path = find_image(source.reference, directories)
     if path is None:
@@ -106,23 +106,23 @@ def get_source(
     beside: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> LocalImage:
-    """Get the image from the first of its origins that has it.
+    """Fetch the image from the first of its origins that has it.
 
     Parameters
     ----------
     directory
-        Where it goes.
+        Target directory.
     beside
-        Directories in which an archive, a layout or a definition file is looked for that is named without its own.
+        Directories to search for an archive, a layout or a definition file with a relative path.
 
     Raises
     ------
     RemoteError
-        If none has, with what each said.
+        If none has it, with the error of each.
     HpcmodError
         As obtain.
     """
-    from hpcmod.image.obtain import obtain  # imports requests and more: 0.1 s that an image at hand need not pay
+    from hpcmod.image.obtain import obtain  # imports requests and more: saves 0.1 s for a local image
 
     options = replace(options, checksum=source.checksum)
     said = []
@@ -136,10 +136,12 @@ def get_source(
             continue
         return LocalImage(got.path, got.provenance.sha256, got.provenance, ours=True)
     name = source.reference.file_name
-    raise RemoteError(f"no address gave {name}:\n" + "\n".join(said), "Download it by hand to a source path.")
+    raise RemoteError(
+        f"{name} could not be fetched from any address:\n" + "\n".join(said), "Download it manually to a source path."
+    )
 
 
 def _placed(origin: ImageReference, directories: Sequence[str]) -> ImageReference:
-    """Return the place of what is made into a SIF, as far as that lies on disk."""
+    """Return an origin with the path where it exists in the directories, else unchanged."""
     places = (Path(directory, origin.path) for directory in directories) if origin.path else ()
     return replace(origin, path=next((str(place) for place in places if place.exists()), origin.path))

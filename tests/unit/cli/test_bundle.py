@@ -171,9 +171,9 @@ def test_a_dry_run_of_an_export_writes_nothing_even_for_a_moment(tmp_path: Path)
         (("import", "none.tar"), 3, "none.tar: no such file"),
         (("import", "--dry-run", "none.tar"), 3, "none.tar: no such file"),
         (("import", "."), 3, ".: no such file"),
-        (("import", "x.sif"), 2, "x.sif: no bundle"),
+        (("import", "x.sif"), 2, "x.sif: not a bundle"),
         (("import", "plain"), 2, "-o DIRECTORY"),
-        (("import", "cut.tar"), 4, "cut off"),
+        (("import", "cut.tar"), 4, "truncated"),
     ],
 )
 def test_each_fault_has_its_code_and_says_what_to_do(

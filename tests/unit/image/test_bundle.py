@@ -115,7 +115,7 @@ def test_only_files_of_plain_names_go_in(tmp_path: Path, name: str) -> None:
 
 
 def test_two_files_of_one_name_are_refused(tmp_path: Path, files: list[Path]) -> None:
-    with pytest.raises(BadInputError, match=r"cannot hold x\.sif"):
+    with pytest.raises(BadInputError, match=r"cannot contain x\.sif"):
         write_bundle([*files, make_sif(tmp_path / "x.sif")], tmp_path / "b.tar")
 
 

@@ -116,6 +116,6 @@ def test_what_will_never_fit_is_refused_before_it_is_converted(
 def test_what_only_other_programs_can_do_says_which_are_missing(
     tmp_path: Path, options: ObtainOptions, text: str
 ) -> None:
-    with pytest.raises(LackingError, match="and none is on PATH"):
+    with pytest.raises(LackingError, match="but none is on PATH"):
         fetch_sif(task(text, tmp_path, options))
     assert list(tmp_path.iterdir()) == []

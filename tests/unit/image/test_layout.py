@@ -127,7 +127,7 @@ def test_of_several_tags_one_must_be_named_and_the_error_lists_them(layout: Path
     add_image(layout, "other")
     with pytest.raises(NotFoundError, match="'latest', 'other'"):
         read(f"oci:{layout}")
-    with pytest.raises(NotFoundError, match=r"none of the name 'third'; there: 'latest', 'other'"):
+    with pytest.raises(NotFoundError, match=r"no image named 'third'; found: 'latest', 'other'"):
         read(f"oci:{layout}:third")
     assert read(f"oci:{layout}:other") == [LAYERS[1]]
 
@@ -192,7 +192,7 @@ def test_what_is_missing_is_named(layout: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"neither index\.json nor manifest\.json"):
         read(f"oci:{tmp_path}")
     next((layout / "blobs" / "sha256").iterdir()).unlink()
-    with pytest.raises(NotFoundError, match="holds no file blobs/sha256/"):
+    with pytest.raises(NotFoundError, match="has no file blobs/sha256/"):
         read(f"oci:{layout}")
 
 

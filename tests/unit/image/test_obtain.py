@@ -142,7 +142,7 @@ def test_a_file_that_is_there_is_replaced_only_if_that_is_asked_for(
 ) -> None:
     out = tmp_path / "x.sif"
     out.write_text("mine")
-    with pytest.raises(BadInputError, match="is there already"):
+    with pytest.raises(BadInputError, match="already exists"):
         get(str(sif), out, options)
     assert out.read_text() == "mine"
     get(str(sif), out, replace(options, replace=True))
@@ -243,7 +243,7 @@ def test_what_only_claims_to_be_the_image_is_not_taken_for_it(
     text = f"docker://{registry.host}/obtain/claim@{push(registry, 'obtain/claim')}"
     other = replace(options, environ={"HOME": str(tmp_path / "another")})
     get(text, tmp_path / "x.sif", other)
-    with pytest.raises(BadInputError, match="is there already"):
+    with pytest.raises(BadInputError, match="already exists"):
         get(text, tmp_path / "x.sif", options)
 
 
@@ -252,7 +252,7 @@ def test_a_tag_that_has_moved_is_another_image(registry: Registry, tmp_path: Pat
     push(registry, "obtain/moved")
     get(text, tmp_path / "x.sif", options)
     registry.push_image("obtain/moved", [tar_bytes([f("new")])])
-    with pytest.raises(BadInputError, match="is there already"):
+    with pytest.raises(BadInputError, match="already exists"):
         get(text, tmp_path / "x.sif", options)
     assert get(text, tmp_path / "x.sif", replace(options, replace=True)).fetched
 
@@ -290,7 +290,7 @@ def test_a_whole_artifact_that_is_refused_for_another_reason_is_not_fetched_agai
 ) -> None:
     text = f"oras://{registry.host}/obtain/refused@{push_sif(registry, 'obtain/refused', sif)}"
     options = replace(options, cache=Cache(tmp_path / "cache") if cached else None)
-    with pytest.raises(UntrustedError, match="is not signed"):
+    with pytest.raises(UntrustedError, match="not signed"):
         get(text, tmp_path / "x.sif", replace(options, policy=UNSIGNED))
     monkeypatch.setattr("hpcmod.image.registry.Downloads", None)
     assert get(text, tmp_path / "x.sif", options).path.read_bytes() == sif.read_bytes()
@@ -303,7 +303,7 @@ def test_the_line_of_progress_tells_of_each_blob(registry: Registry, tmp_path: P
     cached = replace(options, cache=Cache(tmp_path / "cache"))
     with ProgressLine("x.sif", stream) as line:
         obtain(reference, tmp_path / "x.sif", options=replace(cached, detail=line.note), progress=line)
-    assert "(1 of 1 whole)" in stream.getvalue()
+    assert "(1 of 1 complete)" in stream.getvalue()
 
 
 def test_an_artifact_is_fetched_as_the_sif_it_is(
@@ -351,7 +351,7 @@ def test_a_whole_download_that_is_refused_for_another_reason_is_not_fetched_agai
 ) -> None:
     with serve(sif.read_bytes()) as server:
         for _ in range(2):
-            with pytest.raises(UntrustedError, match="is not signed") as caught:
+            with pytest.raises(UntrustedError, match="not signed") as caught:
                 get(server.url, tmp_path / "x.sif", replace(options, policy=UNSIGNED))
             assert caught.value.message.startswith(f"{tmp_path}/x.sif: ")
         get(server.url, tmp_path / "x.sif", options)

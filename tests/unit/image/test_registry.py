@@ -75,7 +75,7 @@ def test_how_far_it_is_is_told_of_the_whole_and_of_each_layer(registry: Registry
     read(docker(registry, "talk:1"), cache, talk=talk)
     total = sum(map(len, LAYERS))
     assert seen[-1] == (total, total)
-    assert said[-1] == "2 of 2 whole"
+    assert said[-1] == "2 of 2 complete"
 
 
 def test_one_layer_that_an_image_has_twice_is_fetched_once(registry: Registry, cache: Cache) -> None:
@@ -88,7 +88,7 @@ def test_a_reference_to_no_registry_says_how_to_write_one() -> None:
     for text in ("x.sif", "oci:x", "https://h.io/x.sif"):
         fault = refusal(ImageReference.parse(text))
         assert (type(fault), fault.exit_code) == (BadInputError, 2)
-        assert "is in no registry" in fault.message
+        assert "not in a registry" in fault.message
         assert "docker://HOST/NAME:TAG" in fault.cure
 
 

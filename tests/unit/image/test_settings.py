@@ -45,7 +45,7 @@ def test_a_cache_for_a_group_is_made_so_and_recognized_as_shared(tmp_path: Path)
 
 
 def test_a_group_that_there_is_not_is_a_fault_of_the_profile(tmp_path: Path) -> None:
-    with pytest.raises(LackingError, match="there is no group 'no such group'"):
+    with pytest.raises(LackingError, match="unknown group 'no such group'"):
         open_cache(Site("x", cache=f"{tmp_path}/c", cache_group="no such group"), {})
     assert not (tmp_path / "c").exists()
 
@@ -82,7 +82,7 @@ def test_a_cache_that_cannot_be_made_its_groups_is_not_left_half_made(
 
     monkeypatch.setattr(os, "chown", refuse)
     group = grp.getgrgid(os.getgid()).gr_name
-    with pytest.raises(LackingError, match="cannot be made for the group") as caught:
+    with pytest.raises(LackingError, match="cannot be created for the group") as caught:
         open_cache(Site("x", cache=f"{tmp_path}/c", cache_group=group), {})
     assert "HPCMOD_CACHE" in caught.value.cure
     assert list(tmp_path.iterdir()) == []

@@ -53,7 +53,9 @@ def test_says_how_much_of_a_truncated_sif_is_there(tmp_path: Path) -> None:
     path = corpus.make_sif(tmp_path / "a.sif")
     whole = path.stat().st_size
     corpus.truncate(path, keep=0.99)
-    with pytest.raises(VerificationError, match=f"promises {whole} bytes, the file has {path.stat().st_size}"):
+    with pytest.raises(
+        VerificationError, match=f"expected {whole} bytes by its header, the file has {path.stat().st_size}"
+    ):
         read_sif(path)
 
 

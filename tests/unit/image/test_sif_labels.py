@@ -49,6 +49,6 @@ def test_the_sif_stays_whole(sif: Path) -> None:
 def test_a_sif_without_metadata_is_refused_as_it_is(tmp_path: Path) -> None:
     path = make_image(tmp_path / "x.sif")
     before = path.read_bytes()
-    with pytest.raises(BadInputError, match=r"holds no inspect-metadata\.json"):
+    with pytest.raises(BadInputError, match=r"has no inspect-metadata\.json"):
         add_labels(path, {"a": "b"})
     assert path.read_bytes() == before

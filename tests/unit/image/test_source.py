@@ -81,7 +81,7 @@ def test_an_image_that_is_nowhere_is_said_with_every_address(
     with serve(body) as server:
         server.answers = [Answer(404), Answer(403)]
         url = server.url.rpartition("/")[0]
-        with pytest.raises(RemoteError, match=r"no address gave image\.sif:\n.*404.*\n.*403"):
+        with pytest.raises(RemoteError, match=r"image\.sif could not be fetched from any address:\n.*404.*\n.*403"):
             get_source(make_source("image.sif", [url, url], None), tmp_path, options=options)
 
 

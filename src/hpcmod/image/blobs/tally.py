@@ -50,4 +50,4 @@ class Tally:
             for digest, done in self._done.items()
             if 0 < done < self._sizes[digest]
         ]
-        return f"{whole} of {len(self._sizes)}complete" + (f"; {', '.join(moving)}" if moving else "")
+        return f"{whole} of {len(self._sizes)} complete" + (f"; {', '.join(moving)}" if moving else "")

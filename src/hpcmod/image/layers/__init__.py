@@ -1,1 +1,1 @@
-"""From the layers of an image to one tree of files."""
+"""Merge the layers of an image into one file tree."""

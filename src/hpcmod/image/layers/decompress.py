@@ -1,4 +1,4 @@
-"""Unpack a layer into the tar inside it: gzip, zstd or none, in a thread of its own that runs ahead of the reader."""
+"""Decompress a layer (gzip, zstd or none) into its tar, in a separate thread that runs ahead of the reader."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from hpcmod.image.oci_image import Layer
 _LOG = logging.getLogger(__name__)
 
 _PACKED = 1 << 18  # bytes read at a time
-_PLAIN = 1 << 20  # bytes handed over at a time: large enough that threads seldom meet, small enough for a cache
+_PLAIN = 1 << 20  # bytes per block: large enough for little locking, small enough for a CPU's cache
 _AHEAD = 6  # blocks
-_PATIENCE = 2.0  # seconds for a thread to end that nobody waits for; it ends with the process
+_PATIENCE = 2.0  # seconds to wait for the thread to stop; else it ends with the process
 _GZIP, _ZSTD, _ZSTD_SKIPPABLE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
-_LARGEST_WINDOW = 1 << 27  # bytes that zstd may look back: what `zstd --long` uses, and what we hold in memory
-_AGAIN = "It is damaged: get the image again."
+_LARGEST_WINDOW = 1 << 27  # zstd window in bytes: the one of `zstd --long`; held in memory
+_AGAIN = "The image is damaged: fetch it again."
 _OTHERS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 
 _DIRECTORY_MEMORY, _ENTRY_MEMORY, _XATTR_MEMORY = 1000, 560, 200
-"""Bytes of memory of a directory, of any other entry and of an attribute, without names (measured, rounded up)."""
-_BYTES_PER_WORD = 3 << 10  # of a file: 40 bytes of memory for each block of 128 KiB
+"""Memory in bytes of a directory, any other entry, and an attribute, without names (measured, rounded up)."""
+_BYTES_PER_WORD = 3 << 10  # file bytes per byte of memory: 40 bytes for each block of 128 KiB
 
 _Item = Union[bytes, BaseException, None]
 
 
 class Allowance:
-    """What an image may unpack to, against archives that are made to fill a disk or to keep a machine busy.
+    """Limits on what an image may unpack to, against decompression bombs.
 
     Parameters
     ----------
     size
-        Bytes of all layers as they are stored.
+        Stored size of all layers in bytes.
     most_bytes
-        Bytes of all layers unpacked, whatever they are stored in.
+        Most bytes that all layers may unpack to.
     most_ratio
-        Bytes unpacked per byte stored, looked at from `free_bytes` on.
+        Most bytes unpacked per byte stored, checked beyond `FREE_BYTES`.
     most_memory
-        Bytes of memory that its entries may take, names, link targets and extended attributes included (estimated).
+        Most bytes of memory for its entries, including names, link targets and extended attributes (estimated).
     """
 
     def __init__(self, size: int, *, most_bytes: int, most_ratio: int, most_memory: int) -> None:
@@ -57,27 +57,27 @@ class Allowance:
         self._entries = 0
 
     def take_bytes(self, count: int) -> None:
-        """Count bytes that were unpacked.
+        """Count unpacked bytes.
 
         Raises
         ------
         BadInputError
-            If they are too many.
+        If there are too many.
         """
         self._bytes -= count
         if self._bytes < 0:
             raise BadInputError(
                 f"the image unpacks to too many bytes: more than {self._most_bytes}",
-                "If it is meant to be so large: hpcmod convert --engine apptainer",
+                "If the image is really so large: hpcmod convert --engine apptainer",
             )
 
     def counted(self, entries: Iterator[TarEntry]) -> Iterator[TarEntry]:
-        """Count the memory of entries, and what holes in files come to.
+        """Count the memory of entries, and the bytes of holes in files.
 
         Raises
         ------
         BadInputError
-            If they are too many, or their names too long.
+            If there are too many, or their names are too long.
         """
         for entry in entries:
             self._entries += 1
@@ -91,7 +91,7 @@ class Allowance:
             yield entry
 
     def take_directory(self) -> None:
-        """Count the memory of a directory that only the paths of other entries name.
+        """Count the memory of a directory that exists only in the paths of other entries.
 
         Raises
         ------
@@ -111,27 +111,27 @@ class Allowance:
 
 
 FREE_BYTES = 16 << 30
-"""Bytes that any image may unpack to: a small one may well hold a large file of zeros."""
+"""Bytes that any image may unpack to: even a small image may contain a large file of zeros."""
 
 
 @contextmanager
 def open_tar(layer: Layer, allowance: Allowance, *, on_read: Callable[[int], None]) -> Iterator[Iterator[bytes]]:
-    """Open the tar of a layer; it comes in blocks, and whoever reads to the end has verified it.
+    """Open the tar of a layer as an iterator of blocks; reading it to the end verifies it.
 
     Parameters
     ----------
     on_read
-        Called, in another thread, with the number of bytes whenever some of the layer were read.
+        Called from another thread with the number of bytes after each read of the layer.
 
     Raises
     ------
     VerificationError
-        While it is read: if the layer is truncated or damaged, or is not the one its digest names.
+        While reading: if the layer is truncated or damaged, or does not match its digest.
     BadInputError
-        While it is read: if it unpacks to more than is allowed, or is packed in a way no layer is.
+        While reading: if it unpacks to more than allowed, or has an unsupported compression.
     """
     stream = layer.open()
-    blocks = _Ahead(_checked(_plain(_Told(stream, on_read), layer), layer, allowance), stream)
+    blocks = _Ahead(_checked(_plain(_CountingStream(stream, on_read), layer), layer, allowance), stream)
     try:
         yield iter(blocks)
     finally:
@@ -139,7 +139,7 @@ def open_tar(layer: Layer, allowance: Allowance, *, on_read: Callable[[int], Non
 
 
 class _Ahead:
-    """Runs an iterator in a thread, some blocks ahead of whoever takes them; that thread closes the stream under it."""
+    """Runs an iterator in a thread, some blocks ahead of the reader; the thread closes the underlying stream."""
 
     def __init__(self, source: Iterator[bytes], stream: BinaryIO) -> None:
         self._source, self._stream = source, stream
@@ -166,7 +166,7 @@ class _Ahead:
             yield item
 
     def stop(self) -> None:
-        """End the thread, whatever it is about to hand over; one that waits for a server ends when that answers."""
+        """Stop the thread and drop its blocks; a thread that waits for a server stops after the answer."""
         self._stopped = True
         until = time.monotonic() + _PATIENCE
         while self._thread.is_alive() and time.monotonic() < until:
@@ -175,7 +175,7 @@ class _Ahead:
 
 
 def _checked(blocks: Iterator[bytes], layer: Layer, allowance: Allowance) -> Iterator[bytes]:
-    """Count what is unpacked, and hash it where nothing else says that the layer is the right one."""
+    """Count the unpacked bytes, and check their hash if the layer has no digest of its stored bytes."""
     wanted = "" if layer.digest else layer.diff_id
     sha256 = hashlib.sha256()
     for block in blocks:
@@ -188,7 +188,7 @@ def _checked(blocks: Iterator[bytes], layer: Layer, allowance: Allowance) -> Ite
 
 
 def _plain(stream: _Readable, layer: Layer) -> Iterator[bytes]:
-    """Unpack by what the bytes are, not by what the media type says: the two often differ, and every tool does so."""
+    """Decompress by the first bytes, not by the media type, as all tools do: media types are often wrong."""
     first = _read(stream, _PACKED)
     if first[:2] == _GZIP:
         yield from _gunzip(stream, first, layer)
@@ -197,14 +197,16 @@ def _plain(stream: _Readable, layer: Layer) -> Iterator[bytes]:
     else:
         for magic, name in _OTHERS.items():
             if first.startswith(magic):
-                raise BadInputError(f"{_name(layer)} is packed by {name}; OCI knows gzip and zstd", "Build it anew.")
+                raise BadInputError(
+                    f"{_name(layer)} is compressed with {name}; OCI supports gzip and zstd", "Rebuild the image."
+                )
         yield first
         while block := stream.read(_PLAIN):
             yield block
 
 
 def _gunzip(stream: _Readable, data: bytes, layer: Layer) -> Iterator[bytes]:
-    """Unpack gzip of one member or of many; what follows the last, as padding does, is passed over."""
+    """Decompress gzip with one or more members; ignore padding after the last member."""
     make_member, gzip_error = _gzip_reader()
     while data[:2] == _GZIP:
         member = make_member()
@@ -220,7 +222,7 @@ def _gunzip(stream: _Readable, data: bytes, layer: Layer) -> Iterator[bytes]:
         data = member.unused_data + data
         if len(data) < len(_GZIP):
             data += _read(stream, _PACKED)
-    while stream.read(_PLAIN):  # only its last byte tells whether it was the right one
+    while stream.read(_PLAIN):  # reading to the last byte verifies the digest
         pass
 
 
@@ -233,7 +235,7 @@ class _GzipMember(Protocol):
 
 
 def _gzip_reader() -> tuple[Callable[[], _GzipMember], type[Exception]]:
-    """Return what unpacks one gzip member, and its exception: isal, or Python's zlib, which is slower, without it."""
+    """Return a decompressor of gzip members and its exception: isal if installed, else Python's slower zlib."""
     try:
         igzip = importlib.import_module("isal.igzip_lib")
     except ImportError:
@@ -243,7 +245,7 @@ def _gzip_reader() -> tuple[Callable[[], _GzipMember], type[Exception]]:
 
 
 class _ZlibMember:
-    """One gzip member, unpacked by zlib behind the interface of isal's class."""
+    """A decompressor of one gzip member with zlib, with the interface of isal's class."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)  # 16: a gzip header, not zlib's own
@@ -252,7 +254,7 @@ class _ZlibMember:
         self.unused_data = b""
 
     def decompress(self, data: bytes, most: int) -> bytes:
-        """Unpack at most so many bytes of what was given so far."""
+        """Return at most `most` decompressed bytes of the data so far."""
         block = self._member.decompress(self._member.unconsumed_tail + data, most)
         self.eof, self.unused_data = self._member.eof, self._member.unused_data
         self.needs_input = not self.eof and not self._member.unconsumed_tail and len(block) < most
@@ -260,10 +262,10 @@ class _ZlibMember:
 
 
 def _unzstd(stream: _Readable, first: bytes, layer: Layer) -> Iterator[bytes]:
-    """Unpack zstd of one frame or of many, as pzstd and zstd:chunked write it."""
+    """Decompress zstd with one or more frames, as pzstd and zstd:chunked write it."""
     zstandard = _library("zstandard", "zstandard")
     unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
-    reader = unpacker.stream_reader(_Rejoined(first, stream), read_size=_PACKED, read_across_frames=True)
+    reader = unpacker.stream_reader(_PrefixedStream(first, stream), read_size=_PACKED, read_across_frames=True)
     try:
         while block := reader.read(_PLAIN):
             yield block
@@ -275,27 +277,27 @@ class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class _Told:
-    """A stream that tells how much is read from it."""
+class _CountingStream:
+    """A stream that reports the bytes read from it."""
 
     def __init__(self, stream: _Readable, on_read: Callable[[int], None]) -> None:
         self._stream, self._on_read = stream, on_read
 
     def read(self, size: int) -> bytes:
-        """Read up to so many bytes."""
+        """Read up to `size` bytes."""
         found = self._stream.read(size)
         self._on_read(len(found))
         return found
 
 
-class _Rejoined:
-    """A stream with the bytes that were read ahead of it."""
+class _PrefixedStream:
+    """A stream preceded by bytes that were already read from it."""
 
     def __init__(self, first: bytes, stream: _Readable) -> None:
         self._first, self._stream = first, stream
 
     def read(self, size: int) -> bytes:
-        """Read up to so many bytes."""
+        """Read up to `size` bytes."""
         if self._first:
             found, self._first = self._first[:size], self._first[size:]
             return found
@@ -303,7 +305,7 @@ class _Rejoined:
 
 
 def _read(stream: _Readable, size: int) -> bytes:
-    """Read so many bytes, fewer only at the end."""
+    """Read `size` bytes, fewer only at the end."""
     found = stream.read(size)
     while len(found) < size and (more := stream.read(size - len(found))):
         found += more

@@ -1,7 +1,7 @@
-"""The tree that layers unpack to, applied one upon another, without unpacking: umoci's rules, which Apptainer goes by.
+"""Merge layers into a file tree without unpacking them, by the rules of umoci, which Apptainer uses.
 
-A path is resolved inside the image: symbolic links on its way are followed as if the root were that of the container,
-its last part is not. A whiteout takes away what lower layers have, never what its own layer has put there.
+A path is resolved inside the image: symbolic links in its parents are followed with the container's root as the root,
+the last component is not followed. A whiteout removes entries of lower layers, never those of its own layer.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from hpcmod.image.squashfs.tree import Node
 
 WHITEOUT, OPAQUE = b".wh.", b".wh..wh..opq"
 
-_MOST_LINKS = 255  # followed on the way of one path, as umoci does
+_MOST_LINKS = 255  # links followed per path, as in umoci
 _ROOT_MODE, _NEEDED_MODE = 0o755, 0o755
-_IMPLIED_MODE = 0o775  # what Apptainer's own umask, 002, leaves
+_IMPLIED_MODE = 0o775  # 0777 with Apptainer's umask 002
 
 _Place = tuple[Node, bytes]
 """A directory, and a name in it."""
 
 
 class LayerTree:
-    """A tree that grows by layers, the bottom first.
+    """A file tree to which layers are added from the bottom up.
 
     Parameters
     ----------
     mtime
-        Unix seconds, for directories that no layer describes.
+        Modification time in Unix seconds of directories that are in no layer.
     on_directory
-        Called for each of these before it is made.
+        Called before each such directory is created.
     """
 
     def __init__(self, *, mtime: int, on_directory: Callable[[], None] = lambda: None) -> None:
@@ -38,46 +38,48 @@ class LayerTree:
         self._mtime = mtime
         self._on_directory = on_directory
         self._directories: dict[bytes, Node] = {}
-        """What paths lead to, in this layer."""
+        """Resolved directories by path, in this layer."""
         self._touched: set[_Place] = set()
-        """What this layer put there, and all above it."""
+        """Nodes that this layer added, and their parents."""
         self._has_whiteouts = False
         self._forward: list[tuple[bytes, bytes]] = []
-        """Hard links to what is not there yet."""
+        """Hard links whose target does not exist yet."""
 
     def begin_layer(self, *, has_whiteouts: bool) -> None:
-        """Begin with the next layer.
+        """Start the next layer.
 
         Parameters
         ----------
         has_whiteouts
-            Whether there are any in it; only for their sake it is noted what the layer has.
+            Whether the layer has whiteouts; only then its nodes are recorded.
         """
         self._touched.clear()
         self._has_whiteouts = has_whiteouts
         self._directories.clear()
 
     def end_layer(self) -> None:
-        """Make the hard links whose targets stood behind them.
+        """Create the hard links whose targets came after them.
 
         Raises
         ------
         BadInputError
-            If one leads to nothing, or to a directory.
+            If a target is missing or a directory.
         """
         forward, self._forward = self._forward, []
         for path, target in forward:
             if not self._link(path, target):
                 shown = [each.decode(errors="replace")[:200] for each in (path, target)]
-                raise BadInputError(f"hard link {shown[0]} of the image leads to {shown[1]}, not a file", REBUILD)
+                raise BadInputError(
+                    f"hard link {shown[0]} of the image points to {shown[1]}, which is not a file", REBUILD
+                )
 
     def put(self, path: bytes, node: Node) -> None:
-        """Put something where a path leads; a directory that is there already only changes its mode, owner and time.
+        """Add a node at a path; an existing directory only gets the new mode, owner and time.
 
         Raises
         ------
         BadInputError
-            If the path goes round in circles, or it is the root's and no directory.
+            If the path has a loop of links, or the node replaces the root and is not a directory.
         """
         if not path:
             self._describe_root(node)
@@ -90,25 +92,25 @@ class LayerTree:
             self._replace(directory, name, node)
 
     def put_hard_link(self, path: bytes, target: bytes) -> None:
-        """Put another name for a file where a path leads."""
+        """Add a hard link to a file at a path."""
         if not self._link(path, target):
             self._forward.append((path, target))
 
     def need_directory(self, path: bytes) -> None:
-        """Make a directory unless the path leads to one already.
+        """Create a directory unless the path is already one.
 
         Raises
         ------
         BadInputError
-            If it leads to something else.
+            If the path is something else.
         """
         trail, absent = self._resolve(path)
         if absent and absent[0] in trail[-1][0].children:
-            raise BadInputError(f"the image has a file in the place of the directory /{path.decode()}", REBUILD)
+            raise BadInputError(f"the image has a file instead of the directory /{path.decode()}", REBUILD)
         self._make((trail, absent), _NEEDED_MODE)
 
     def white_out(self, path: bytes) -> None:
-        """Take away what lower layers have: all in a directory, or what the name after the prefix stands for."""
+        """Remove entries of lower layers: all in a directory, or the one named after the whiteout prefix."""
         above, _, name = path.rpartition(b"/")
         directory = self._find(above)
         if directory is None:
@@ -116,7 +118,7 @@ class LayerTree:
         if name == OPAQUE:
             self._clear(directory)
         else:
-            self._take_away(directory, name[len(WHITEOUT) :])
+            self._remove(directory, name[len(WHITEOUT) :])
 
     def _link(self, path: bytes, target: bytes) -> bool:
         above, _, name = target.rpartition(b"/")
@@ -141,7 +143,7 @@ class LayerTree:
         directory.children[name] = node
 
     def _place(self, path: bytes) -> _Place:
-        """Find the directory that a path's last part is a name in, and note that this layer has something there."""
+        """Find or create the parent directory of a path, and record that this layer has something there."""
         above, _, name = path.rpartition(b"/")
         directory = self._directories.get(above)
         if directory is None:
@@ -151,7 +153,7 @@ class LayerTree:
         return directory, name
 
     def _find(self, path: bytes) -> Node | None:
-        """Find a directory."""
+        """Find a directory; None if missing."""
         known = self._directories.get(path)
         if known is not None:
             return known
@@ -159,13 +161,13 @@ class LayerTree:
         return None if absent else trail[-1][0]
 
     def _resolve(self, path: bytes) -> tuple[list[_Place], list[bytes]]:
-        """Follow a path that is to lead to a directory.
+        """Resolve the path of a directory.
 
         Returns
         -------
         tuple
-            The directories on the way, each with its name in the one before; and the names for which there is nothing,
-            or something else.
+            The directories along the path, each with its name in the parent; and the remaining names that are missing
+            or not directories.
         """
         trail: list[_Place] = [(self.root, b"")]
         absent: list[bytes] = []
@@ -190,14 +192,14 @@ class LayerTree:
                 links += 1
                 if links > _MOST_LINKS:
                     shown = path.decode(errors="replace")[:200]
-                    raise BadInputError(f"the image's path {shown} goes round in circles", REBUILD)
+                    raise BadInputError(f"the image's path {shown} has a loop of symbolic links", REBUILD)
                 if node.target.startswith(b"/"):
                     del trail[1:]
                 todo += node.target.split(b"/")[::-1]
         return trail, absent
 
     def _make(self, found: tuple[list[_Place], list[bytes]], mode: int) -> Node:
-        """Make the directories that are absent, whatever else is in their place."""
+        """Create the missing directories, and replace other files in their place."""
         trail, absent = found
         for (above, _), (_, name) in zip(trail, trail[1:]):
             self._touched.add((above, name))
@@ -210,7 +212,7 @@ class LayerTree:
             directory = new
         return directory
 
-    def _take_away(self, directory: Node, name: bytes) -> None:
+    def _remove(self, directory: Node, name: bytes) -> None:
         node = directory.children.get(name)
         if node is None:
             return
@@ -224,7 +226,7 @@ class LayerTree:
             self._directories.clear()
 
     def _clear(self, directory: Node) -> None:
-        """Take away all in a directory that is not of this layer."""
+        """Remove everything in a directory that is not from this layer."""
         todo = [directory]
         while todo:
             here = todo.pop()
@@ -236,6 +238,6 @@ class LayerTree:
 
 
 def _describe(directory: Node, said: Node) -> None:
-    """Give a directory the mode, owner and time of another."""
+    """Set the mode, owner and time of a directory to those of another node."""
     directory.mode, directory.uid, directory.gid = said.mode, said.uid, said.gid
     directory.mtime, directory.xattrs = said.mtime, said.xattrs

@@ -1,9 +1,9 @@
-"""Merge layers into one tree: which contents are worth writing, looking from the top, and what stands there in the end.
+"""Merge layers into one tree: choose from the top which contents to write, then build the final tree.
 
-Both passes see each member of each layer once. The first, `read_layer`, comes from the top while the layers are
-unpacked, and writes a file's content unless an upper layer hides its name: a guess by names alone, nearly always right.
-The second, `merge_layers`, goes from the bottom over what the first noted down, and is exact: it does what umoci does,
-which Apptainer unpacks with. Contents that turn out to be needed and are not written are `missing`.
+Both passes see each member of each layer once. The first, `read_layer`, starts at the top layer while the layers are
+decompressed, and writes a file's content unless an upper layer hides its name: a guess by names, nearly always right.
+The second, `merge_layers`, starts at the bottom, reads the records of the first, and is exact: it follows umoci, with
+which Apptainer unpacks. Contents that are needed but were not written are returned by `missing`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from hpcmod.image.layers.tar_fields import Bytes
 from hpcmod.image.squashfs.tree import FileData, Node
 
 Record = tuple[bytes, Union[Node, bytes, None]]
-"""A path, and what a layer has there: a node, the path that a hard link leads to, or None for a whiteout."""
+"""A path and its entry in a layer: a node, the target of a hard link, or None for a whiteout."""
 
 AddFile = Callable[[int, Iterable[Bytes]], FileData]
-"""Writes the content of a file of so many bytes."""
+"""Writes the content of a file, given its size in bytes."""
 
 _MOST_KNOWN = 1 << 14  # directories, with paths of up to 4 KiB each
 
 
 class Hidden:
-    """What upper layers hide of those below, by name.
+    """The names that upper layers hide in lower layers.
 
-    A name hides what is below it unless it is a directory; an opaque directory hides all that lower layers have in it.
+    An entry hides the same name in lower layers, except for directories; an opaque directory hides all their entries.
     """
 
     def __init__(self) -> None:
@@ -37,11 +37,11 @@ class Hidden:
         self._known: dict[bytes, bool] = {}
 
     def hides(self, path: bytes) -> bool:
-        """Return whether a lower layer's file of this path cannot be seen."""
+        """Return whether a lower layer's file at this path is hidden."""
         return path in self._names or self._covered(path.rpartition(b"/")[0])
 
     def _covered(self, directory: bytes) -> bool:
-        """Return whether all in a directory is hidden."""
+        """Return whether everything in a directory is hidden."""
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         asked = []
@@ -56,7 +56,7 @@ class Hidden:
         return found
 
     def add(self, records: Sequence[Record]) -> None:
-        """Add what a layer hides of those below it."""
+        """Add the names that a layer hides in lower layers."""
         for path, found in records:
             if found is not None:
                 self._names.add(path)
@@ -84,18 +84,18 @@ def read_layer(
     add_file: AddFile,
     squash_owners: bool,
 ) -> list[Record]:
-    """Note down what a layer has, and write the contents of files that no upper layer hides.
+    """Record the entries of a layer, and write the contents of files that no upper layer hides.
 
     Parameters
     ----------
     entries
         The layer's members, in order.
     hidden
-        What the layers above hide.
+        The names hidden by the layers above.
     add_file
-        Writes a content of so many bytes.
+        Writes a file's content, given its size in bytes.
     squash_owners
-        Make root the owner of all, and leave out what only root can make, as Apptainer does for an ordinary user.
+        Make root the owner of all files, and omit what only root can create, as Apptainer does for an ordinary user.
     """
     records: list[Record] = []
     for entry in entries:
@@ -114,7 +114,7 @@ def read_layer(
 
 
 def make_node(entry: TarEntry, *, squash_owners: bool) -> Node:
-    """Make a node of a member; its content is still to come."""
+    """Return the node of a tar member, without its content."""
     kind = entry.kind
     if not squash_owners:
         owner = (entry.uid, entry.gid)
@@ -137,9 +137,9 @@ def make_node(entry: TarEntry, *, squash_owners: bool) -> Node:
 
 
 def read_missing(entries: Iterable[TarEntry], records: Sequence[Record], missing: set[int], add_file: AddFile) -> None:
-    """Walk a layer once more, and write those contents that turned out to be needed.
+    """Read a layer again, and write the missing contents.
 
-    To its end, whatever the records say: only there it is seen whether these are the same bytes as the first time.
+    Reads to the end in any case, because only then the layer's digest is verified again.
     """
     known = iter(records)
     for entry in entries:
@@ -151,19 +151,19 @@ def read_missing(entries: Iterable[TarEntry], records: Sequence[Record], missing
 def merge_layers(
     layers: Iterable[Sequence[Record]], *, mtime: int, on_directory: Callable[[], None] = lambda: None
 ) -> LayerTree:
-    """Merge layers, the bottom first, into the tree that a container sees.
+    """Merge layers from the bottom up into the tree that a container sees.
 
     Parameters
     ----------
     mtime
-        Unix seconds, for directories that no layer describes.
+        Modification time in Unix seconds of directories that are in no layer.
     on_directory
-        Called for each of these before it is made.
+        Called before each such directory is created.
 
     Raises
     ------
     BadInputError
-        If a hard link leads nowhere, a path goes round in circles, or the root is not a directory.
+        If a hard link is broken, a path has a loop of links, or the root is not a directory.
     """
     tree = LayerTree(mtime=mtime, on_directory=on_directory)
     for records in layers:
@@ -180,7 +180,7 @@ def merge_layers(
 
 
 def missing(root: Node) -> set[int]:
-    """Return the ids of all files in a tree whose content is not written."""
+    """Return the ids of all files in a tree whose content has not been written."""
     found, todo = set(), [root]
     while todo:
         for node in todo.pop().children.values():

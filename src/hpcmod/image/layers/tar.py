@@ -1,7 +1,7 @@
-"""Walk a tar as layers of images are: old, ustar, PAX and GNU members, sparse files in all dialects, without seeking.
+"""Read the tar of a layer without seeking: old, ustar, PAX and GNU members, and all formats of sparse files.
 
-A member is a header of 512 bytes and its data, filled up to the next 512. Headers are read by hand, straight from the
-blocks that the decompressor hands over, and data is passed on as views of them: nothing is copied that lies in one.
+A member is a header of 512 bytes and its data, padded to a multiple of 512. Headers are parsed directly from the blocks
+of the decompressor, and data is returned as views of these blocks: data within one block is not copied.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _ZERO = bytes(BLOCK)
 _HOLE = memoryview(bytes(1 << 17))
 _LARGEST_EXTENSION = 1 << 20  # bytes of a long name or an extended header; Go's reader has the same limit
 _MOST_EXTENTS = 1 << 16
-_SPARSE_AT, _SPARSE_MORE, _SPARSE_SIZE = 386, 482, 483  # in a header of GNU's first dialect: map, more of it, real size
-_SPARSE_NEXT = 504  # in a block of more map: whether still more follows
+_SPARSE_AT, _SPARSE_MORE, _SPARSE_SIZE = 386, 482, 483  # offsets in an old GNU header: map, flag for more, real size
+_SPARSE_NEXT = 504  # offset in an extension block: flag for more
 
-_LONGEST_NAME, _LONGEST_PATH = 255, 4095  # what Linux takes; a squashfs could hold more
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095  # limits of Linux; squashfs allows more
 
 _KINDS = dict.fromkeys((b"0", b"\0", b"7", b"S"), "file") | dict(
     zip((b"1", b"2", b"3", b"4", b"5", b"6"), ("hard", "symlink", "char", "block", "dir", "fifo"))
@@ -47,7 +47,7 @@ _SPARSE = b"GNU.sparse."
 
 
 class TarEntry:
-    """One member; its content can be had until the next member is asked for."""
+    """One member; its content is available until the next member is read."""
 
     __slots__ = (
         *("device", "extents", "gid", "kind", "mode", "mtime"),
@@ -67,24 +67,24 @@ class TarEntry:
     size: int
     """Bytes of a file, holes included."""
     target: bytes
-    """Of a symlink as it stands there; of a hard link a clean path."""
+    """Target of a symlink, unchanged; of a hard link, a clean path."""
     device: tuple[int, int]
     """Major and minor number."""
     xattrs: tuple[tuple[bytes, bytes], ...]
     """Sorted by name."""
     extents: list[Extent] | None
-    """Of a sparse file: the pieces that are in the tar."""
+    """For a sparse file: the pieces that are in the tar."""
     source: TarSource
 
     def chunks(self) -> Iterable[Bytes]:
-        """Return the content of a file in order, once."""
+        """Return the content of a file in order; may be called only once."""
         if self.extents is None:
             return self.source.pieces(self.size)
         return _filled(self.source, self.extents, self.size)
 
 
 def walk(blocks: Iterable[Bytes]) -> Iterator[TarEntry]:
-    """Return each member of a tar that stands for a file, a directory, a link or a device; read the tar to its end.
+    """Yield each member of a tar that is a file, a directory, a link or a device; read the tar to its end.
 
     Parameters
     ----------
@@ -94,9 +94,9 @@ def walk(blocks: Iterable[Bytes]) -> Iterator[TarEntry]:
     Raises
     ------
     BadInputError
-        If it is not a tar, or a member says what cannot be.
+        If it is not a tar, or a member is invalid.
     VerificationError
-        If it ends early.
+        If it is truncated.
     """
     source = TarSource(blocks)
     numbers = Numbers()
@@ -114,14 +114,14 @@ def walk(blocks: Iterable[Bytes]) -> Iterator[TarEntry]:
             pax = {}
         elif kind in _EXTENSIONS:
             _EXTENSIONS[kind](pax, _extension(source, numbers[fields[4]]))
-        elif kind == b"g":  # docker and containerd pass over global headers too
+        elif kind == b"g":  # docker and containerd ignore global headers too
             source.begin(numbers[fields[4]])
         else:
-            refuse(f"the member {decode_text(fields[0])!r} is of the unknown kind {kind!r}")
+            refuse(f"the member {decode_text(fields[0])!r} has the unknown type {kind!r}")
 
 
 def _entry(source: TarSource, fields: tuple[bytes, ...], numbers: Numbers, pax: dict[bytes, Any]) -> TarEntry:
-    """Make an entry of a header and of the extended headers before it."""
+    """Make an entry from a header and the extended headers before it."""
     name, mode, uid, gid, size, mtime, _, kind, target, magic, _, major, minor, prefix = fields
     name = name.partition(b"\0")[0]
     if prefix[0] and magic[:6] == b"ustar\0":
@@ -142,7 +142,7 @@ def _entry(source: TarSource, fields: tuple[bytes, ...], numbers: Numbers, pax: 
     if pax:
         _apply(entry, pax)
         name = pax.get(b"path", name)
-    if kind == b"\0" and name.endswith(b"/"):  # so directories were told from files before there was a kind for them
+    if kind == b"\0" and name.endswith(b"/"):  # old tars mark directories by a trailing slash
         entry.kind, entry.size = "dir", 0
     if what == "hard":
         entry.target = clean(entry.target)
@@ -151,7 +151,7 @@ def _entry(source: TarSource, fields: tuple[bytes, ...], numbers: Numbers, pax: 
 
 
 def _apply(entry: TarEntry, pax: dict[bytes, Any]) -> None:
-    """Let the extended headers have their say."""
+    """Apply the extended headers to an entry."""
     if b"path" in pax:
         entry.path = clean(pax[b"path"])
     if entry.kind == "file":
@@ -165,7 +165,7 @@ def _apply(entry: TarEntry, pax: dict[bytes, Any]) -> None:
 
 
 def _begin(entry: TarEntry, fields: tuple[bytes, ...], numbers: Numbers, pax: dict[bytes, Any]) -> None:
-    """Note how much data follows, and where it belongs in a sparse file."""
+    """Set how much data follows, and where it belongs in a sparse file."""
     source, stored = entry.source, entry.size
     if fields[7] == b"S":
         entry.extents, entry.size = _old_sparse(source, _HEADER.pack(*fields), numbers)
@@ -177,7 +177,7 @@ def _begin(entry: TarEntry, fields: tuple[bytes, ...], numbers: Numbers, pax: di
 
 
 def _old_sparse(source: TarSource, header: bytes, numbers: Numbers) -> tuple[list[Extent], int]:
-    """Read a map in GNU's first dialect: four pieces in the header, and 21 in each block that follows."""
+    """Read a map in the old GNU format: four pieces in the header, and 21 in each following block."""
     extents = old_map(header[_SPARSE_AT:_SPARSE_MORE], numbers)
     more = header[_SPARSE_MORE]
     while more:
@@ -190,7 +190,7 @@ def _old_sparse(source: TarSource, header: bytes, numbers: Numbers) -> tuple[lis
 
 
 def _pax_sparse(entry: TarEntry, records: list[tuple[bytes, bytes]], stored: int) -> int:
-    """Read a map in one of the dialects of PAX; return how many bytes of the file are in the tar."""
+    """Read a map in one of the PAX formats; return how many bytes of the file are in the tar."""
     said = dict(records)
     if b"name" in said:
         entry.path = clean(said[b"name"])
@@ -205,7 +205,7 @@ def _pax_sparse(entry: TarEntry, records: list[tuple[bytes, bytes]], stored: int
 
 
 def _map_in_data(source: TarSource) -> list[Extent]:
-    """Read the map of dialect 1.0: decimal lines at the start of the data; the first says how many pieces there are."""
+    """Read the map of PAX format 1.0: decimal lines at the start of the data, beginning with the number of pieces."""
     lines: list[bytes] = []
     rest, wanted = b"", 1
     while len(lines) < wanted:
@@ -222,7 +222,7 @@ def _map_in_data(source: TarSource) -> list[Extent]:
 
 
 def _filled(source: TarSource, extents: list[Extent], size: int) -> Iterator[Bytes]:
-    """Return a sparse file's content with its holes as zeros."""
+    """Yield a sparse file's content with its holes as zeros."""
     at = 0
     for offset, length in [*extents, (size, 0)]:
         for start in range(at, offset, len(_HOLE)):
@@ -232,12 +232,12 @@ def _filled(source: TarSource, extents: list[Extent], size: int) -> Iterator[Byt
 
 
 def clean(path: bytes) -> bytes:
-    """Make a path relative to the root, which it cannot leave: `../../a/./b//` is `a/b`, and `/` is empty.
+    """Make a path relative to the root, which it cannot leave: `../../a/./b//` becomes `a/b`, and `/` empty.
 
     Raises
     ------
     BadInputError
-        If it holds a NUL, or a name that no file system takes.
+        If it contains a NUL or is longer than Linux allows.
     """
     if path[:2] == b"./":
         path = path[2:]
@@ -246,14 +246,14 @@ def clean(path: bytes) -> bytes:
     if path[:1] == b"." or b"/." in path or b"//" in path:
         path = posixpath.normpath(b"/" + path).lstrip(b"/") if _UNCLEAN.search(path) else path
     if len(path) > _LONGEST_NAME and (len(path) > _LONGEST_PATH or max(map(len, path.split(b"/"))) > _LONGEST_NAME):
-        refuse(f"a path of {len(path)} bytes, which no Linux can open: {path[:60]!r}...")
+        refuse(f"a path of {len(path)} bytes, longer than Linux allows: {path[:60]!r}...")
     if b"\0" in path:
         refuse(f"a NUL in the name {path[:60]!r}")
     return path
 
 
 def _extended(pax: dict[bytes, Any], data: bytes) -> None:
-    """Read an extended header of PAX."""
+    """Read a PAX extended header."""
     for key, value in pax_records(data):
         if key in (b"path", b"linkpath"):
             pax[key] = value
@@ -270,7 +270,7 @@ def _extended(pax: dict[bytes, Any], data: bytes) -> None:
 _EXTENSIONS: dict[bytes, Callable[[dict[bytes, Any], bytes], None]] = {
     b"x": _extended,
     b"X": _extended,  # Solaris
-    b"L": lambda pax, data: pax.update({b"path": decode_text(data)}),  # GNU, as is the next
+    b"L": lambda pax, data: pax.update({b"path": decode_text(data)}),  # GNU, like the next
     b"K": lambda pax, data: pax.update({b"linkpath": decode_text(data)}),
 }
 

@@ -1,4 +1,4 @@
-"""What the fields of a tar's headers say: numbers in octal and base 256, times, records, maps of sparse files."""
+"""Parse the fields of tar headers: numbers in octal and base 256, times, records, maps of sparse files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hpcmod.errors import BadInputError
 
 Bytes = Union[bytes, memoryview]
 Extent = tuple[int, int]
-"""Where a piece of a sparse file lies in it, and how long it is, in bytes."""
+"""Offset and length of a piece of a sparse file, in bytes."""
 
-REBUILD = "Fetch or save the image again; if that does not help, it was built wrong: tell whoever built it."
+REBUILD = "Fetch or save the image again; if that does not help, report it to the image's author."
 
 _MOST_NUMBERS = 1 << 16  # kept at a time
 _ADLER = 65521
@@ -21,7 +21,7 @@ _MOST_DIGITS = 19  # 2^63
 
 
 class Numbers(dict[bytes, int]):
-    """From a number's field to the number, in octal or in base 256; most fields of a tar say the same few things."""
+    """A cache of parsed number fields, octal or base 256; most fields of a tar have the same few values."""
 
     def __missing__(self, field: bytes) -> int:
         if len(self) > _MOST_NUMBERS:
@@ -31,7 +31,7 @@ class Numbers(dict[bytes, int]):
 
 
 def _number(field: bytes) -> int:
-    if field[:1] in (b"\x80", b"\xff"):  # big-endian; the second is below zero
+    if field[:1] in (b"\x80", b"\xff"):  # big-endian; 0xff marks a negative number
         return int.from_bytes(field[1:], "big") - (256 ** (len(field) - 1) if field[0] == 0xFF else 0)
     digits = field.replace(b"\0", b" ").split()
     if len(digits) > 1 or (digits and not digits[0].isdigit()):
@@ -43,19 +43,19 @@ def _number(field: bytes) -> int:
 
 
 def refuse(what: str) -> NoReturn:
-    """Tell that a tar says what cannot be."""
+    """Raise BadInputError for an invalid tar."""
     raise BadInputError(f"damaged tar: {what}", REBUILD)
 
 
 def decode_text(field: bytes) -> bytes:
-    """Take a field up to its first NUL."""
+    """Return a field up to its first NUL."""
     return field.partition(b"\0")[0]
 
 
 def check_sum(header: Bytes, field: bytes) -> None:
-    """Compare the sum of a header's bytes, where its own field counts as blanks, with what that field says.
+    """Check the checksum of a header, in which the checksum field itself counts as blanks.
 
-    Adler-32 begins with 1 and adds up all bytes modulo 65521: from C the same sum thirty times faster than from Python.
+    Adler-32 starts at 1 and adds all bytes modulo 65521: in C the same sum thirty times faster than in Python.
 
     Raises
     ------
@@ -64,18 +64,18 @@ def check_sum(header: Bytes, field: bytes) -> None:
     """
     digits = field.rstrip(b"\0 ").lstrip()
     if not digits or digits.strip(b"01234567"):
-        refuse(f"its first bytes are those of no tar, or of one that is cut: {bytes(header[:16])!r}")
+        refuse(f"not a tar, or truncated: it begins with {bytes(header[:16])!r}")
     said = int(digits, 8)
     rest = _BLANKS - sum(field)
     if ((zlib.adler32(header) & 0xFFFF) - 1 + rest - said) % _ADLER == 0:
         return
     high = sum(byte > 0x7F for byte in bytes(header[:148]) + bytes(header[156:]))
-    if said != sum(header) + rest - 256 * high:  # ancient tars added up signed bytes
-        refuse(f"a header's sum is {sum(header) + rest}, but it says {said}")
+    if said != sum(header) + rest - 256 * high:  # ancient tars sum signed bytes
+        refuse(f"a header's checksum is {sum(header) + rest}, expected {said}")
 
 
 def pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Return key and value of each record of an extended header.
+    """Yield key and value of each record of an extended header.
 
     Raises
     ------
@@ -88,20 +88,20 @@ def pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         end = at + (int(length) if length.isdigit() else 0)
         key, equals, value = data[at + len(length) + 1 : end - 1].partition(b"=")
         if not blank or not equals or not at < end <= len(data) or data[end - 1 : end] != b"\n":
-            refuse(f"an extended header holds {data[at : at + 40]!r}")
+            refuse(f"an extended header contains {data[at : at + 40]!r}")
         yield key, value
         at = end
 
 
 def pax_time(value: bytes) -> int:
-    """Take the seconds of a time in decimal digits, rounded down."""
+    """Return the seconds of a decimal time, rounded down."""
     seconds, _, rest = value.partition(b".")
     whole = decimal(seconds, signed=True)
     return whole - 1 if seconds.startswith(b"-") and rest.strip(b"0") else whole
 
 
 def decimal(value: bytes, *, signed: bool = False) -> int:
-    """Read decimal digits."""
+    """Parse decimal digits."""
     digits = value[1:] if signed and value.startswith(b"-") else value
     if not digits.isdigit() or len(digits) > _MOST_DIGITS:
         refuse(f"a number is written as {value[:40]!r}")
@@ -109,7 +109,7 @@ def decimal(value: bytes, *, signed: bool = False) -> int:
 
 
 def old_map(fields: bytes, numbers: Numbers) -> list[Extent]:
-    """Read pairs of 12-byte numbers, up to the first that is empty."""
+    """Parse pairs of 12-byte numbers, up to the first empty pair."""
     found = []
     for at in range(0, len(fields) - 23, 24):
         if not fields[at]:
@@ -119,7 +119,7 @@ def old_map(fields: bytes, numbers: Numbers) -> list[Extent]:
 
 
 def pax_map(records: Iterable[tuple[bytes, bytes]]) -> list[Extent]:
-    """Read the map from an extended header: as one record (0.1), or as one for each number (0.0)."""
+    """Parse the map of an extended header: a single record (0.1), or one record per number (0.0)."""
     numbers: list[int] = []
     for key, value in records:
         if key == b"map":
@@ -130,14 +130,14 @@ def pax_map(records: Iterable[tuple[bytes, bytes]]) -> list[Extent]:
 
 
 def check_map(extents: list[Extent], *, size: int, stored: int) -> list[Extent]:
-    """Refuse a map that leaves the file, goes back, or names another number of bytes than are stored.
+    """Check that a map stays within the file, is in order, and covers exactly the stored bytes.
 
     Parameters
     ----------
     size
-        Of the file, holes included.
+        Size of the file in bytes, including holes.
     stored
-        Bytes of it in the tar.
+        Bytes of the file in the tar.
     """
     at = 0
     for offset, length in extents:
@@ -145,5 +145,5 @@ def check_map(extents: list[Extent], *, size: int, stored: int) -> list[Extent]:
             refuse(f"a sparse file of {size} bytes has {length} bytes at {offset}")
         at = offset + length
     if sum(length for _, length in extents) != stored:
-        refuse(f"the map of a sparse file is not that of the {stored} bytes in the tar")
+        refuse(f"the map of a sparse file does not match the {stored} bytes in the tar")
     return extents

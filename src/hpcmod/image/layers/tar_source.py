@@ -1,4 +1,4 @@
-"""The bytes of a tar as they come: blocks of any length in; headers, and views of what lies between them, out."""
+"""Read headers, and views of the data between them, from a tar that arrives in blocks of any length."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from hpcmod.errors import VerificationError
 from hpcmod.image.layers.tar_fields import REBUILD, Bytes, refuse
 
 BLOCK = 512
-"""Bytes of a header; data is filled up to a multiple of it."""
+"""Bytes of a header; data is padded to a multiple of it."""
 
 _MOST = 1 << 62
 
 
 class TarSource:
-    """Where a reader of a tar stands in it.
+    """A tar with a reading position.
 
     Parameters
     ----------
     blocks
-        The tar in pieces of any length; views of them are handed out, so they must not be changed afterwards.
+        The tar in pieces of any length; the caller must not change them, because views of them are returned.
     """
 
     __slots__ = ("_at", "_block", "_blocks", "_length", "_padding", "left")
@@ -31,10 +31,10 @@ class TarSource:
         self._length = 0
         self._padding = 0
         self.left = 0
-        """Bytes of the member at hand that nobody took yet."""
+        """Bytes of the current member that have not been read yet."""
 
     def header(self) -> Bytes:
-        """Return the next 512 bytes after the member at hand; fewer only at the end of the tar."""
+        """Return the 512 bytes after the current member; fewer only at the end of the tar."""
         if self.left or self._padding:
             self._skip(self.left + self._padding)
             self.left = self._padding = 0
@@ -45,25 +45,25 @@ class TarSource:
         return b"".join(self._some(BLOCK))
 
     def begin(self, size: int) -> None:
-        """Note how many bytes of data follow a header."""
+        """Set how many bytes of data follow a header."""
         if not 0 <= size < _MOST:
             refuse(f"a member of {size} bytes")
         self.left = size
         self._padding = -size % BLOCK
 
     def take(self, count: int) -> bytes:
-        """Return the next bytes of the member at hand as one."""
+        """Return the next bytes of the current member."""
         return b"".join(self.pieces(count))
 
     def pieces(self, count: int) -> Iterable[Bytes]:
-        """Return the next bytes of the member at hand.
+        """Return the next bytes of the current member in pieces.
 
         Raises
         ------
         BadInputError
             If the member has fewer.
         VerificationError
-            If the tar ends before.
+            If the tar is truncated.
         """
         if count > self.left:
             refuse("a member ends within its own content")
@@ -75,12 +75,12 @@ class TarSource:
         return self._across(count)
 
     def end(self, header: Bytes) -> None:
-        """Read to the end, where wrong digests are seen; a tar ends with two blocks of zeros, or none, or one.
+        """Read to the end, so that digests are verified; a tar ends with two blocks of zeros, one or none.
 
         Parameters
         ----------
         header
-            The first of them, or what there was in its place.
+            The first of these blocks, or the bytes in its place.
         """
         following = self.header() if len(header) == BLOCK else b""
         rest = header if len(header) < BLOCK else following
@@ -100,7 +100,7 @@ class TarSource:
             raise _truncated()
 
     def _some(self, count: int) -> Iterator[Bytes]:
-        """Return up to so many bytes; fewer only at the end of the tar."""
+        """Yield `count` bytes in pieces; fewer only at the end of the tar."""
         while count and (self._at < self._length or self._next()):
             piece = self._block[self._at : self._at + count]
             self._at += len(piece)

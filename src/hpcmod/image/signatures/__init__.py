@@ -1,1 +1,1 @@
-"""Read who has signed an image."""
+"""Verify the signatures of images."""

@@ -1,7 +1,7 @@
-"""Check signatures that cosign made of an image in a registry, against public keys: ECDSA over a "simple signing" text.
+"""Verify cosign signatures of an image in a registry against public keys: ECDSA over a "simple signing" payload.
 
-cosign puts them beside the image, at the tag `sha256-<digits of its digest>.sig`: a manifest with one layer for each
-signature, whose content is the signed text, and whose annotation is the signature.
+cosign stores them beside the image, at the tag `sha256-<digits of its digest>.sig`: a manifest with one layer per
+signature, whose content is the signed payload, and whose annotation is the signature.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from hpcmod.model.trust import TrustRule, check_identity
 _ANNOTATION = "dev.cosignproject.cosign/signature"
 _MEDIA_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 _TYPE = "cosign container image signature"
-_LIMIT = 1 << 20  # bytes of a signed text; cosign's have some 250
+_LIMIT = 1 << 20  # bytes of a signed payload; those of cosign have about 250
 _MOST = 50  # signatures
 
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature of an image, not checked."""
+    """One signature of an image, not verified."""
 
     text: bytes
-    """What was signed."""
+    """The signed payload."""
     value: bytes
 
 
 def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) -> list[Signature]:
-    """Fetch the signatures of an image in a registry; none if there are none.
+    """Fetch the signatures of an image in a registry; empty if it is not signed.
 
     Parameters
     ----------
     reference
-        docker://...; the signatures lie in the same repository.
+        docker://...; the signatures are in the same repository.
     digest
-        Of the manifest or index that was signed.
+        Digest of the signed manifest or index.
 
     Raises
     ------
     HpcmodError
-        If the registry fails, or what it has is damaged.
+        If the registry fails, or a signature is damaged.
     """
     with closing(access.session_factory()) as session:
         repository = Repository(reference, session, access)
@@ -69,39 +69,39 @@ def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) 
 
 
 def check_signatures(reference: ImageReference, digest: str, signatures: Sequence[Signature], rule: TrustRule) -> str:
-    """Check that one of a rule's keys has signed an image under its own name; return the key's file.
+    """Check that one of a rule's keys has signed an image under its own name; return the path of the key.
 
     Parameters
     ----------
     digest
-        What must have been signed.
+        The digest that must be signed.
     rule
-        Its keys are files of public keys, PEM; its identities are other names that signatures may have.
+        Its keys are files of public keys (PEM); its identities are other names that signatures may have.
 
     Raises
     ------
     UntrustedError
         If there is no signature.
     UnknownKeyError
-        If none is by one of the keys.
+        If no signature is by one of the keys.
     VerificationError
-        If one of them has signed another image than this, or this one under another name.
+        If one of the keys has signed another image, or this image under another name.
     BadInputError
-        If none of the keys is one that cosign uses, or a signed text is not of its form.
+        If none of the keys is of a kind that cosign uses, or a payload is invalid.
     """
     image = reference.canonical
     if not signatures:
         raise UntrustedError(
-            f"{image}: is not signed: its registry has no tag {digest.replace(':', '-')}.sig",
-            "Ask its maker to sign it: cosign sign --key KEY IMAGE@DIGEST.",
+            f"{image}: not signed: its registry has no tag {digest.replace(':', '-')}.sig",
+            "Ask its author to sign it: cosign sign --key KEY IMAGE@DIGEST.",
         )
     loaded = {name: key for name in rule.keys if (key := _load_key(name))}
     if not loaded:
-        raise BadInputError(f"{', '.join(rule.keys)}: no ECDSA public key in PEM, as cosign's cosign.pub is")
+        raise BadInputError(f"{', '.join(rule.keys)}: not an ECDSA public key in PEM, such as cosign's cosign.pub")
     by_known = [(name, one.text) for name, key in loaded.items() for one in signatures if _is_by(key, one)]
     if not by_known:
         raise UnknownKeyError(
-            f"{image}: is signed by none of the keys that the policy names: {', '.join(rule.keys)}",
+            f"{image}: not signed by any key of the policy: {', '.join(rule.keys)}",
             "Get the signer's public key from a source you trust, and add it to the policy: [trust] keys = [...].",
         )
     faults = []
@@ -109,18 +109,18 @@ def check_signatures(reference: ImageReference, digest: str, signatures: Sequenc
         fault = _find_fault(reference, digest, text, rule)
         if not fault:
             return name
-        faults.append(VerificationError(f"{image}: what {name} has signed is {fault}", _WRONG_IMAGE))
+        faults.append(VerificationError(f"{image}: {name} has signed {fault}", _WRONG_IMAGE))
     raise faults[0]
 
 
 _WRONG_IMAGE = (
-    "Do not use it: the signature beside it is for another image. For a mirror, the site's rule names the originals: "
+    "Do not use it: the signature is for another image. For a mirror, list the original names in the site's rule: "
     'identities = ["ghcr.io/org/*"].'
 )
 
 
 def _find_fault(reference: ImageReference, digest: str, text: bytes, rule: TrustRule) -> str:
-    """Return what a signed text says that is not this image; empty if it is for this one."""
+    """Return which other image a payload is for; empty if it is for this image."""
     critical = JsonObject(load_json(text, "signed text", limit=_LIMIT), "signed text").object("critical")
     signed = critical.object("image").text("docker-manifest-digest")
     if critical.text("type") != _TYPE or signed != digest:
@@ -131,7 +131,7 @@ def _find_fault(reference: ImageReference, digest: str, text: bytes, rule: Trust
 
 
 def _load_key(name: str) -> Any:
-    """Read a key that may have signed an image; None for one of another kind, which is for SIFs."""
+    """Read a cosign public key; None for keys of other kinds, which are for SIFs."""
     unsupported = _import("cryptography.exceptions").UnsupportedAlgorithm
     serialization = _import("cryptography.hazmat.primitives.serialization")
     ec = _import("cryptography.hazmat.primitives.asymmetric.ec")
@@ -167,6 +167,6 @@ def _import(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as err:
         raise LackingError(
-            "checking a signature of cosign needs the Python package cryptography",
+            "verifying a cosign signature needs the Python package cryptography",
             "python3 -m pip install 'hpcmod[trust]'",
         ) from err

@@ -1,4 +1,4 @@
-"""Check the signatures of a SIF with the container runtime, against the keys that a policy names and no others."""
+"""Verify the signatures of a SIF with the container runtime, only against the keys of a policy."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from hpcmod.process import Completed, run
 _LIMIT = 1 << 20  # bytes of a key
 _PEM = b"-----BEGIN PUBLIC KEY-----"
 _CHANGED = ("integrity compromised", "object not signed", "not associated with object group", "signature not found")
-"""What the runtime says of a changed header, and of objects that were added after signing; its JSON does not tell."""
+"""The runtime's messages about a changed header or objects added after signing, which its JSON output omits."""
 
 
 def check_sif_signature(
     sif: Path, keys: Sequence[str], environ: Mapping[str, str], *, shown: Path | None = None
 ) -> str:
-    """Check that all of a SIF is signed by one of the keys; return the key's file.
+    """Check that all of a SIF is signed by one of the keys; return the path of the key.
 
     Parameters
     ----------
     keys
         Files of public keys, PEM or PGP.
     shown
-        Its name in messages, if that is another one, for the file is under a temporary name still.
+        Path for messages, if `sif` is still a temporary path.
 
     Raises
     ------
@@ -41,30 +41,30 @@ def check_sif_signature(
     UnknownKeyError
         If it is signed by none of the keys.
     VerificationError
-        If what was signed by one of them was changed afterwards.
+        If it was changed after it was signed by one of them.
     BadInputError
-        If a key cannot be read, or there is none.
+        If a key cannot be read, or no key is given.
     LackingError
-        If this machine has no runtime.
+        If there is no container runtime on PATH.
     """
     shown = shown or sif
     if not any(one.kind == "signature" for one in read_sif(sif).descriptors):
         raise UntrustedError(
-            f"{shown}: is not signed", "Ask its maker for a signed one, or name another rule in [trust]."
+            f"{shown}: not signed", "Ask its author for a signed image, or change the rule in [trust]."
         )
-    runtime = find_program(RUNTIMES, environ, why=f"{shown}: checking a signature")
+    runtime = find_program(RUNTIMES, environ, why=f"{shown}: verifying a signature")
     for key in keys:
         done = _verify(runtime, sif, Path(key), environ)
         if done.status == 0:
             return key
         if _was_changed(done):
             raise VerificationError(
-                f"{shown}: is not what {key} has signed: it was changed afterwards",
-                "Do not use it. Get it again from its source.",
+                f"{shown}: changed after it was signed by {key}",
+                "Do not use it. Fetch it again from its source.",
             )
     raise UnknownKeyError(
-        f"{shown}: is signed by none of the keys that the policy names: {', '.join(keys)}",
-        f"See who signed it: {Path(runtime).name} verify --all {shown if shown.exists() else sif}",
+        f"{shown}: not signed by any key of the policy: {', '.join(keys)}",
+        f"Check who signed it: {Path(runtime).name} verify --all {shown if shown.exists() else sif}",
     )
 
 
@@ -81,7 +81,7 @@ def _verify(runtime: str, sif: Path, key: Path, environ: Mapping[str, str]) -> C
 
 @contextmanager
 def _keyring(runtime: str, key: Path, environ: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-    """Make an environment in which the runtime knows one PGP key and not those of the user."""
+    """Yield an environment in which the runtime knows only this PGP key, not those of the user."""
     with tempfile.TemporaryDirectory(prefix="hpcmod-keys-") as directory:
         only = {**environ, "APPTAINER_KEYSDIR": directory, "SINGULARITY_KEYSDIR": directory}
         done = run([runtime, "key", "import", os.fspath(key)], env=only)
@@ -91,7 +91,7 @@ def _keyring(runtime: str, key: Path, environ: Mapping[str, str]) -> Iterator[Ma
 
 
 def _was_changed(done: Completed) -> bool:
-    """Return whether the SIF is not what was signed: a key fits and the data do not, or something was added."""
+    """Return whether the SIF was changed after signing: the key matches but the data does not, or data was added."""
     try:
         report: Any = json.loads(done.stdout)
         if any(not entry["Signer"]["DataCheck"] for entry in report["SignerKeys"] or ()):

@@ -1,1 +1,1 @@
-"""Read and write squashfs, the file system within a SIF."""
+"""Read and write squashfs, the file system in a SIF."""

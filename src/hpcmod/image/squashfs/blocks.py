@@ -1,4 +1,4 @@
-"""Read and unpack the blocks of a squashfs 4.0: superblock, data, fragments, and the metadata in which tables lie."""
+"""Read and decompress the blocks of a squashfs 4.0: superblock, data, fragments, and metadata with the tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FRAGMENTS_A_BLOCK = 512
 _LARGEST_BLOCK = 1 << 20  # the format's own limit
 
 _Codec = tuple[Callable[[bytes, int], bytes], type[Exception]]
-"""Turns packed bytes, and the most that may come out, into what comes out; and what it raises at damage."""
+"""A function from compressed bytes and the largest output size to output, and its exception for damaged input."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -35,24 +35,24 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class Superblock:
-    """What the first bytes say about the rest."""
+    """The superblock of a squashfs."""
 
     size: int
     """Bytes in use."""
     block_size: int
-    """Bytes of a data block when it is unpacked."""
+    """Uncompressed size of a data block in bytes."""
     fragments: int
-    """How many fragment blocks there are."""
+    """Number of fragment blocks."""
     codec: int
     """Number of the compressor."""
     root: int
-    """Reference of the root's inode."""
+    """Reference to the root's inode."""
     inodes_at: int
-    """Place of the inode table."""
+    """Offset of the inode table."""
     directories_at: int
-    """Place of the directory table."""
+    """Offset of the directory table."""
     fragments_at: int
-    """Place of the list of the fragment table's blocks."""
+    """Offset of the list of the fragment table's blocks."""
 
 
 class Blocks:
@@ -60,7 +60,7 @@ class Blocks:
 
     def __init__(self, file: BinaryIO, offset: int, size: int) -> None:
         self.name = file.name
-        """Of the file, for messages."""
+        """Name of the file, for messages."""
         self._file, self._offset, self._size = file, offset, size
         self.superblock = self._superblock()
         self._size = self.superblock.size
@@ -69,14 +69,14 @@ class Blocks:
         self._fragment_cache: dict[int, bytes] = {}
 
     def data(self, start: int, length: int, sizes: Cursor) -> Iterator[bytes]:
-        """Return so many bytes of a file from its own blocks, a block at a time.
+        """Yield `length` bytes of a file from its data blocks, a block at a time.
 
         Parameters
         ----------
         start
-            Place of the first block; the others follow.
+            Offset of the first block; the others follow.
         sizes
-            Where their packed sizes are listed.
+            Cursor at the list of their compressed sizes.
         """
         at, left = start, length
         while left:
@@ -87,14 +87,14 @@ class Blocks:
             left -= len(data)
 
     def tail(self, fragment: int, offset: int, length: int) -> bytes:
-        """Return the end of a file, which lies with those of others in a fragment block."""
+        """Return the end of a file from its fragment block, which it shares with other files."""
         data = self._fragment(fragment)[offset : offset + length]
         if len(data) != length:
             raise self.damaged(self.superblock.fragments_at, f"fragment {fragment} ends within a file")
         return data
 
     def metadata(self, at: int) -> tuple[bytes, int]:
-        """Read the metadata block at a place; give what it unpacks to and the place of the next."""
+        """Read the metadata block at an offset; return its uncompressed bytes and the offset of the next block."""
         if at not in self._metadata_cache:
             (word,) = UINT16.unpack(self._read(at, 2))
             size = word % STORED_METADATA
@@ -110,24 +110,24 @@ class Blocks:
         return self._metadata_cache[at]
 
     def damaged(self, at: int, found: str) -> VerificationError:
-        """Make the error for damage near a place."""
+        """Return the error for damage near an offset."""
         return VerificationError(
             f"{self.name}: the root file system is damaged near byte {self._offset + at}: {found}",
-            "Fetch or copy the image again, and compare its sha256 with the one at its source.",
+            "Fetch or copy the image again, and compare its sha256 with that at its source.",
         )
 
     def _superblock(self) -> Superblock:
         fields = SUPERBLOCK.unpack(self._read(0, SUPERBLOCK.size))
         magic, _, _, block_size, fragments, codec, block_log, _, _, major, minor, root, used, *places = fields
         if (magic, major, minor) != (MAGIC, 4, 0):
-            raise BadInputError(f"{self.name}: at byte {self._offset}: no squashfs 4.0")
+            raise BadInputError(f"{self.name}: no squashfs 4.0 at byte {self._offset}")
         if block_size != 1 << min(block_log, 32) or not 4096 <= block_size <= _LARGEST_BLOCK or used > self._size:
             raise self.damaged(0, f"block size {block_size}, {used} bytes used of {self._size}")
         _, _, inodes_at, directories_at, fragments_at, _ = places
         return Superblock(used, block_size, fragments, codec, root, inodes_at, directories_at, fragments_at)
 
     def block(self, at: int, word: int, length: int) -> bytes:
-        """Read the data block at a place, which unpacks to so many bytes; `word` is its size as the format packs it."""
+        """Read the data block at an offset, of `length` bytes uncompressed; `word` is its size field."""
         if word == 0:  # a hole
             return bytes(length)
         data = self._unpacked(at, word, length)
@@ -148,7 +148,7 @@ class Blocks:
         return self._fragment_cache[number]
 
     def _unpacked(self, at: int, word: int, most: int) -> bytes:
-        """Read a data or fragment block; bit 24 of its size says that it is stored as it is."""
+        """Read a data or fragment block; bit 24 of its size field means that it is not compressed."""
         size = word % STORED_BLOCK
         if size > self.superblock.block_size:
             raise self.damaged(at, f"a block of {size} packed bytes")
@@ -171,17 +171,17 @@ class Blocks:
 
 
 class Cursor:
-    """A place in the chain of metadata blocks of a table, from which bytes are taken."""
+    """A reading position in the chain of metadata blocks of a table."""
 
     def __init__(self, blocks: Blocks, at: int, offset: int) -> None:
         self._blocks = blocks
         self.at = at
-        """Place of the metadata block."""
+        """Offset of the metadata block."""
         self.offset = offset
-        """In what that block unpacks to."""
+        """Offset in the uncompressed block."""
 
     def take(self, length: int) -> bytes:
-        """Return the next bytes, and go on behind them."""
+        """Return the next bytes, and advance."""
         found = bytearray()
         while len(found) < length:
             data, following = self._blocks.metadata(self.at)
@@ -194,7 +194,7 @@ class Cursor:
 
 
 def make_room(cache: dict[_Key, _Value], most: int) -> None:
-    """Empty a cache that holds so many."""
+    """Clear a cache with `most` or more entries."""
     if len(cache) >= most:
         cache.clear()
 
@@ -218,7 +218,7 @@ def _lz4() -> _Codec:
 def _zstd() -> _Codec:
     zstandard = importlib.import_module("zstandard")
 
-    def unpack(data: bytes, most: int) -> bytes:  # a stream, for decompress() believes the size that the data claim
+    def unpack(data: bytes, most: int) -> bytes:  # as a stream, because decompress() trusts the size in the data
         reader = zstandard.ZstdDecompressor(max_window_size=8 * _LARGEST_BLOCK).stream_reader(data)
         return bytes(reader.read(most))
 
@@ -232,13 +232,13 @@ def _find_codec(number: int, image: str) -> _Codec:
     convert = 'Repack the image: apptainer build --mksquashfs-args "-comp zstd" NEW.sif OLD.sif'
     if number not in _CODECS:
         name = {2: "lzma", 3: "lzo"}.get(number, f"number {number}")
-        raise LackingError(f"{image}: compressed with {name}, which cannot be read here", f"{convert}.")
+        raise LackingError(f"{image}: compressed with {name}, which is not supported", f"{convert}.")
     name, make = _CODECS[number]
     try:
         return make()
     except ImportError as err:
         package = err.name.split(".")[0] if err.name else name
         raise LackingError(
-            f"{image}: compressed with {name}, and this Python has no package {package}",
+            f"{image}: compressed with {name}, but the Python package {package} is not installed",
             f"python3 -m pip install {package}. Or: {convert}.",
         ) from err

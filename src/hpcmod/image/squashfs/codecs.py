@@ -1,4 +1,4 @@
-"""The compressors a squashfs may be written with: C libraries that let other threads run while they work."""
+"""Compressors for writing squashfs: C libraries that release the GIL while they work."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _Pack = Callable[[Sequence[Bytes]], Sequence[Any]]
 
 _GZIP, _LZ4, _ZSTD = 1, 5, 6  # numbers in the superblock
 _ZLIB_HIGHEST = 9
-_GZIP_DEFAULT, _ZSTD_DEFAULT = 9, 15  # levels that squashfs takes for granted where no options are written
+_GZIP_DEFAULT, _ZSTD_DEFAULT = 9, 15  # levels that squashfs assumes without options
 _LZ4_VERSION = 1
-_LZ4_HIGH = 1  # flag: packed by lz4's slow compressor
+_LZ4_HIGH = 1  # flag: compressed with LZ4 HC
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Codec:
     name: str
     level: int
     number: int
-    """In the superblock."""
+    """Number in the superblock."""
     options: bytes
-    """What the superblock's options must say of it; empty if nothing."""
+    """Compressor options after the superblock; empty if none."""
     pack: _Pack
-    """Compresses each block of a batch on its own; what it gives may be longer than the block. From many threads."""
+    """Compresses each block of a batch separately; the output may be longer than the block. Thread-safe."""
 
     def compress(self, block: Bytes) -> bytes:
         """Compress one block."""
@@ -50,12 +50,12 @@ def codec(name: str, level: int | None = None) -> Codec:
     Raises
     ------
     BadInputError
-        If there is no such compressor or level.
+        If the compressor or level is unknown.
     LackingError
         If its Python package is not installed.
     """
     if name not in _CODECS:
-        raise BadInputError(f"no compressor {name!r}", f"Choose one of {', '.join(_CODECS)}.")
+        raise BadInputError(f"unknown compressor {name!r}", f"Choose one of {', '.join(_CODECS)}.")
     make, levels, default = _CODECS[name]
     chosen = default if level is None else level
     if chosen not in levels:
@@ -76,7 +76,7 @@ def _zstd(level: int) -> Codec:
     def pack(blocks: Sequence[Bytes]) -> Sequence[Any]:
         if not hasattr(own, "compressor"):
             own.compressor = library.ZstdCompressor(level=level)
-        if blocks and hasattr(own.compressor, "multi_compress_to_buffer"):  # it refuses to do nothing
+        if blocks and hasattr(own.compressor, "multi_compress_to_buffer"):  # it raises an error on an empty batch
             return own.compressor.multi_compress_to_buffer(list(blocks))  # type: ignore[no-any-return]
         return [own.compressor.compress(block) for block in blocks]
 
@@ -86,13 +86,13 @@ def _zstd(level: int) -> Codec:
 
 def _gzip(level: int) -> Codec:
     compress = _gzip_compressor(level)
-    said = min(level, _ZLIB_HIGHEST)  # unsquashfs knows no other; nobody needs the level to unpack
+    said = min(level, _ZLIB_HIGHEST)  # unsquashfs accepts no higher level; decompression does not need it
     options = b"" if said == _GZIP_DEFAULT else struct.pack("<IHH", said, 15, 0)
     return Codec("gzip", level, _GZIP, options, lambda blocks: [compress(block, level) for block in blocks])
 
 
 def _gzip_compressor(level: int) -> Callable[[Bytes, int], bytes]:
-    """Return libdeflate's compressor, or Python's zlib, slower and with other bytes, where that is not installed."""
+    """Return libdeflate's compressor, or Python's slower zlib, with different output, if it is not installed."""
     try:
         compress: Callable[[Bytes, int], bytes] = importlib.import_module("deflate").zlib_compress
     except ImportError as err:
@@ -115,7 +115,7 @@ def _lz4(level: int) -> Codec:
 
 
 def _none(level: int) -> Codec:
-    return Codec("none", level, _GZIP, b"", lambda blocks: blocks)  # a squashfs must name one; every reader has gzip
+    return Codec("none", level, _GZIP, b"", lambda blocks: blocks)  # the superblock needs one; all support gzip
 
 
 _CODECS: dict[str, tuple[Callable[[int], Codec], range, int]] = {

@@ -1,7 +1,7 @@
-"""Compress the blocks of a squashfs on all cores and write them in the order in which they came.
+"""Compress the blocks of a squashfs on all cores, and write them in their original order.
 
-Blocks go to the compressors in batches, so that Python's lock is taken once a batch and not once a block. Only so many
-batches are under way at a time; beyond that the oldest is waited for and written.
+Blocks are compressed in batches, so that the GIL is taken once per batch rather than per block. The number of pending
+batches is limited; beyond that, the oldest is awaited and written.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from hpcmod.image.squashfs.format import STORED_BLOCK
 from hpcmod.image.squashfs.tree import FileData
 
 _BATCH = 1 << 20
-_MOST_THREADS = 16  # one reader cannot feed more, and a login node is not ours alone
+_MOST_THREADS = 16  # one reader cannot feed more, and login nodes are shared
 _COMPARED = 1 << 20
-_MOST_ALIKE = 4  # files that a new one is compared with: thousands that only look alike must not cost more
+_MOST_ALIKE = 4  # most files compared with a new one, to bound the cost of many similar files
 _SAMPLED = 64
 _END = -1
 
 
 class BlockStream:
-    """Write blocks behind one another; `close` it, also after an error.
+    """Write blocks one after another; call `close`, also after an error.
 
     Parameters
     ----------
     file
-        Open for reading and writing, at the place where the first block is to lie.
+        A file open for reading and writing, at the position of the first block.
     at
-        What that place is called in the squashfs.
+        Offset of that position in the squashfs.
     threads
-        How many compress; default: one a core this process may use, at most 16.
+        Number of compression threads (default: one per available core, at most 16).
     """
 
     def __init__(self, file: BinaryIO, at: int, codec: Codec, *, threads: int | None = None) -> None:
         self.at = at
-        """Place of the next block."""
+        """Offset of the next block."""
         self._file, self._base, self._codec = file, file.tell() - at, codec
         count = threads or min(len(os.sched_getaffinity(0)), _MOST_THREADS)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="squashfs")
         self._most_pending = 2 * count + 2
         self._pending: deque[tuple[Future[Sequence[Any]], _Batch]] = deque()
         self._batch = _Batch()
-        self._sample = 0  # hash of the last bytes of each packed block of the file that is being written
+        self._sample = 0  # hash of the last bytes of each compressed block of the current file
         self._written: dict[tuple[int, int, int], list[FileData]] = {}
 
     def add(self, block: Bytes, owner: FileData, index: int) -> None:
-        """Take a block; when it is written, its word is put at this index of its owner's `sizes`."""
+        """Add a block; when it is written, its size field is stored at this index of its owner's `sizes`."""
         self._batch.blocks.append(block)
         self._batch.owners.append((owner, index))
         self._batch.size += len(block)
@@ -58,17 +58,17 @@ class BlockStream:
             self._submit()
 
     def end(self, owner: FileData) -> None:
-        """Say that a file has all its blocks; if one like it has been written, its own are given up again."""
+        """Finish a file; if an identical file has been written, its blocks are discarded."""
         self._batch.owners.append((owner, _END))
 
     def drain(self) -> None:
-        """Write all that is still under way."""
+        """Write all pending blocks."""
         self._submit()
         while self._pending:
             self._write_oldest()
 
     def close(self) -> None:
-        """Stop the compressors."""
+        """Stop the compression threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _submit(self) -> None:
@@ -101,7 +101,7 @@ class BlockStream:
         self.at += word % STORED_BLOCK
 
     def _end(self, owner: FileData) -> None:
-        """Give up a file's blocks if the same lie elsewhere: found by sizes and sample, then compared byte by byte."""
+        """Discard a file's blocks if identical ones exist: found by sizes and sample, then compared byte by byte."""
         if owner.start < 0:
             return
         alike = self._written.setdefault((owner.size, hash(tuple(owner.sizes)), self._sample), [])
@@ -129,7 +129,7 @@ class BlockStream:
 
 
 class _Batch:
-    """Blocks that are compressed in one go, and whose they are."""
+    """Blocks that are compressed together, with their owners."""
 
     __slots__ = ("blocks", "owners", "size")
 

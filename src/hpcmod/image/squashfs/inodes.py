@@ -1,10 +1,10 @@
 """Write the inodes and directory listings of a squashfs 4.0 from a tree of nodes.
 
 Inodes begin with uint16 type, uint16 mode, uint16 user, uint16 group, uint32 mtime, uint32 number; each kind has a
-basic form, and an extended one (type + 7) for what does not fit.
+basic form, and an extended form (type + 7) for values that do not fit.
 
-The children of a directory get consecutive numbers, and their inodes lie together in the order of the listing, those of
-subdirectories once what is in these is written. A listing longer than 8 KiB gets an index in its inode.
+The children of a directory get consecutive numbers, and their inodes are together in the order of the listing; those of
+subdirectories are written after their contents. A listing longer than 8 KiB gets an index in its inode.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from hpcmod.image.squashfs.tree import KINDS, FileData, Node
 _TYPES = {kind: number for number, kind in enumerate(("dir", "file", "symlink", "block", "char", "fifo", "socket"), 1)}
 _EXTENDED = 7
 _LONGEST_NAME = 255
-_LONGEST_TARGET = 4095  # as on Linux, where the final NUL counts
+_LONGEST_TARGET = 4095  # as on Linux, which counts the final NUL
 _LARGEST_TIME = 0xFFFFFFFF
 _LARGEST_MAJOR, _LARGEST_MINOR = 0xFFF, 0xFFFFF
-_LARGEST_BASIC = 0xFFFFFFFF  # size and place in the basic form of a file
+_LARGEST_BASIC = 0xFFFFFFFF  # size and offset in the basic form of a file
 _LARGEST_BASIC_LISTING = 0xFFFF
-_LISTING_EXTRA = 3  # the format counts 3 bytes that are not there, for `.` and `..`
+_LISTING_EXTRA = 3  # the format counts 3 extra bytes for `.` and `..`
 _MOST_INDEXED = 0xFFFF
 
 _HEAD = struct.Struct("<HHHHII")
@@ -46,22 +46,22 @@ _OTHER = struct.Struct("<HHHHIII")
 
 _EMPTY = FileData(0)
 _Head = tuple[int, int, int, int, int]
-"""Mode, number of user, number of group, mtime, number of the inode: what every inode has behind its type."""
+"""Mode, user number, group number, mtime, inode number: the fields of every inode after its type."""
 
 
 class Inodes:
-    """The inode table and the directory table of one tree, kept packed in memory until they are written.
+    """The inode table and the directory table of one tree, kept compressed in memory until they are written.
 
     Parameters
     ----------
     root
-        A directory. Every node's data must be in place.
+        The root directory. The data of all nodes must have been written.
 
     Raises
     ------
     BadInputError
-        If something in the tree cannot be in a squashfs: a name, a target, an owner, a device number, or a directory
-        that has two names.
+        If squashfs does not support something in the tree: a name, a target, an owner, a device number, or a
+        directory with two names.
     """
 
     def __init__(self, root: Node, codec: Codec) -> None:
@@ -75,14 +75,14 @@ class Inodes:
         self._links: dict[Node, int] = {}
         order = self._number(root)
         self.references = [-1] * len(self._numbers)
-        """Of each inode, by number from 1."""
+        """Reference of each inode, by number from 1."""
         for directory, names in reversed(order):
             self._add_children(directory, names)
-        self.root = self._add(root, 1, len(self._numbers) + 1)  # as in mksquashfs: a parent that does not exist
-        """Reference of the root's inode."""
+        self.root = self._add(root, 1, len(self._numbers) + 1)  # as in mksquashfs: a nonexistent parent
+        """Reference to the root's inode."""
 
     def _number(self, root: Node) -> list[tuple[Node, list[bytes]]]:
-        """Walk the tree, number its nodes and count their names.
+        """Traverse the tree, number its nodes and count their names.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class Inodes:
         self._links[node] = self._links.get(node, 1) + 1
 
     def _add_children(self, directory: Node, names: list[bytes]) -> None:
-        """Write the inodes of what is in a directory, and its listing; those of its subdirectories are written."""
+        """Write the inodes of a directory's children and its listing; its subdirectories are already written."""
         listing = _Listing(self.listings)
         parent, children, numbers, references = (
             self._numbers[directory],
@@ -125,14 +125,14 @@ class Inodes:
             child = children[name]
             number = numbers[child]
             reference = references[number - 1]
-            if reference < 0:  # else a hard link whose inode is there
+            if reference < 0:  # else a hard link whose inode is already written
                 reference = self._add(child, number, parent)
             listing.add(name, number, reference, _TYPES[child.kind])
         listing.close()
         self._listing_of[directory] = listing
 
     def _add(self, node: Node, number: int, parent: int) -> int:
-        """Write an inode; give its reference."""
+        """Write an inode; return its reference."""
         reference = self.references[number - 1] = self.inodes.reference()
         mtime = min(max(node.mtime, 0), _LARGEST_TIME)
         head = (node.mode & 0o7777, self.ids.number(node.uid), self.ids.number(node.gid), mtime, number)
@@ -148,7 +148,7 @@ class Inodes:
 
 
 class _Listing:
-    """A directory's listing while it is written, and what its inode says of it afterwards."""
+    """A directory's listing while it is written, and the values for its inode."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -158,10 +158,10 @@ class _Listing:
         self.directories = 0
         self._run = bytearray()
         self._count = self._block = self._base = 0
-        self._marked = 0  # where in the listing the index last points
+        self._marked = 0  # offset in the listing of the last index entry
 
     def add(self, name: bytes, number: int, reference: int, kind: int) -> None:
-        """Add an entry; names come sorted."""
+        """Add an entry; names must be added in sorted order."""
         length, block, step = len(name), reference >> 16, number - self._base
         if not 0 < length <= _LONGEST_NAME or b"/" in name or b"\0" in name or name in (b".", b".."):
             raise BadInputError(f"a file named {name[:300]!r}: expected 1 to {_LONGEST_NAME} bytes without / and NUL")
@@ -186,7 +186,7 @@ class _Listing:
             self.size += RUN.size + len(self._run)
 
     def _begin(self, name: bytes, number: int, block: int) -> None:
-        """Begin a run with this name, and let the index point to it where 8 KiB have gone by."""
+        """Start a run with this name, and add it to the index every 8 KiB."""
         self.close()
         self._run.clear()
         self._count, self._block, self._base = 0, block, number
@@ -201,7 +201,9 @@ def _file(head: _Head, data: FileData, links: int, xattrs: int) -> bytes:
     sizes = struct.pack(f"<{len(data.sizes)}I", *data.sizes) if data.sizes else b""
     if links == 1 and xattrs == NO_XATTRS and not data.holes and max(start, data.size) <= _LARGEST_BASIC:
         return _FILE.pack(2, *head, start, data.fragment, data.offset, data.size) + sizes
-    spared = min(data.holes, max(data.size - 1, 0))  # a file that is one hole: Linux would count its blocks below 0
+    spared = min(
+        data.holes, max(data.size - 1, 0)
+    )  # for a file that is one hole, Linux would compute a negative block count
     packed = _LONG_FILE.pack(9, *head, start, data.size, spared, links, data.fragment, data.offset, xattrs)
     return packed + sizes
 
@@ -219,7 +221,7 @@ def _dir(head: _Head, listing: _Listing, parent: int, xattrs: int) -> bytes:
 def _other(head: _Head, node: Node, links: int, xattrs: int) -> bytes:
     """Pack the inode of a symlink, device, fifo or socket."""
     if node.kind not in _TYPES:
-        raise BadInputError(f"a {node.kind!r} cannot be in an image", f"Kinds: {', '.join(KINDS)}.")
+        raise BadInputError(f"unsupported kind of file {node.kind!r} in an image", f"Kinds: {', '.join(KINDS)}.")
     extended = xattrs != NO_XATTRS
     kind = _TYPES[node.kind] + (_EXTENDED if extended else 0)
     tail = UINT32.pack(xattrs) if extended else b""

@@ -1,4 +1,4 @@
-"""A file inside a squashfs, read from any place of it: only the blocks that hold what is asked for are unpacked."""
+"""A file inside a squashfs with random access: only the requested blocks are decompressed."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from itertools import accumulate
 from hpcmod.image.squashfs.blocks import Blocks, Cursor, make_room
 from hpcmod.image.squashfs.format import STORED_BLOCK, UINT32
 
-_MOST_BLOCKS = 1 << 22  # 512 GiB in blocks of 128 KiB; a damaged size must not keep us busy for long
+_MOST_BLOCKS = 1 << 22  # 512 GiB in blocks of 128 KiB; limits the time spent on a damaged size
 _KEPT = 8
 
 
 class OpenedFile:
-    """A file that was found; errors are those of `squashfs.Squashfs`.
+    """An open file in a squashfs; errors are those of `squashfs.Squashfs`.
 
     Parameters
     ----------
     blocks
-        Of the squashfs; its file must stay open.
+        Blocks of the squashfs; its file must stay open.
     start
-        Place of the file's first block.
+        Offset of the file's first block.
     size
-        Bytes of the file.
+        Size of the file in bytes.
     sizes
-        Where the packed sizes of its blocks are listed.
+        Cursor at the list of the compressed sizes of its blocks.
     tail
-        Fragment block that holds its end, the offset in it, and the bytes: 0 if there is none.
+        Number of the fragment block with the file's end, offset in it, and bytes: 0 if there is none.
     """
 
     def __init__(self, blocks: Blocks, start: int, size: int, sizes: Cursor, tail: tuple[int, int, int]) -> None:
@@ -37,7 +37,7 @@ class OpenedFile:
         self._kept: dict[int, bytes] = {}
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return the bytes at an offset: as many as asked for, fewer only at the end."""
+        """Return `length` bytes at an offset, fewer only at the end."""
         end = min(offset + length, self.size)
         found = bytearray()
         while offset < end:
@@ -48,7 +48,7 @@ class OpenedFile:
         return bytes(found)
 
     def _find_places(self, start: int, sizes: Cursor) -> zip[tuple[int, int]]:
-        """Return place and size word of every block."""
+        """Return offset and size field of every block."""
         count = -(-self._in_blocks // self._block_size)
         if count > _MOST_BLOCKS:
             raise self._blocks.damaged(start, f"a file of {self.size} bytes")

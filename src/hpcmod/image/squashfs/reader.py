@@ -1,7 +1,7 @@
-"""Read a squashfs 4.0 that lies at an offset in a file, lazily: only the directories and blocks that are asked for.
+"""Read a squashfs 4.0 at an offset in a file lazily: only the requested directories and blocks.
 
-Ours, because the readers on the registry either scan the whole tree before they answer (200,000 files in a LUMI image)
-and fail on extended attributes behind an offset, or have a licence that cannot be joined with EasyBuild's.
+We have our own reader because those on PyPI either scan the whole tree first (200,000 files in a LUMI image) and fail
+on extended attributes at an offset, or have a licence that is incompatible with EasyBuild's.
 
 Extended attributes, owners and times are not read.
 """
@@ -25,9 +25,9 @@ from hpcmod.image.squashfs.format import (
 )
 from hpcmod.image.squashfs.opened import OpenedFile
 
-_LARGEST_DIRECTORY = 64 << 20  # two million names; a damaged size must not keep us busy for long
+_LARGEST_DIRECTORY = 64 << 20  # two million names; limits the time spent on a damaged size
 _LARGEST_TARGET = 65536
-_MOST_LINKS = 40  # as the kernel follows
+_MOST_LINKS = 40  # the kernel's limit
 
 _INODE = struct.Struct("<HHHHII")
 _DIRECTORY = struct.Struct("<IIHHI")
@@ -41,52 +41,52 @@ _KINDS = ("directory", "file", "link", "block device", "character device", "fifo
 
 @dataclass(frozen=True)
 class Inode:
-    """What a name stands for."""
+    """An inode: a file, directory, link, ..."""
 
     kind: str
     """`directory`, `file`, `link`, `block device`, `character device`, `fifo` or `socket`."""
     mode: int
     """Permission bits."""
     size: int = 0
-    """Bytes of a file, or of a directory's listing."""
+    """Size of a file or of a directory's listing, in bytes."""
     start: int = 0
-    """Place of a file's first block, or of a directory's metadata block."""
+    """Offset of a file's first block, or of a directory's metadata block."""
     offset: int = 0
-    """Of a directory's listing in its metadata block, or of a file's tail in its fragment."""
+    """Offset of a directory's listing in its metadata block, or of a file's tail in its fragment."""
     fragment: int = NO_FRAGMENT
     sizes_at: tuple[int, int] = (0, 0)
-    """Of a file: metadata block, and offset in it, where the sizes of its blocks are listed."""
+    """Metadata block, and offset in it, of the list of a file's block sizes."""
     target: str = ""
-    """Of a link."""
+    """Target of a link."""
 
     @property
     def executable(self) -> bool:
-        """Whether this is a file that somebody may execute."""
+        """Whether this is an executable file."""
         return self.kind == "file" and bool(self.mode & 0o111)
 
 
 class Squashfs:
     """A squashfs in an open file.
 
-    Paths are absolute paths inside it, where links are followed too. Names that are not UTF-8 hold surrogate escapes.
+    Paths are absolute paths inside it, and links are followed inside it. Names other than UTF-8 have surrogate escapes.
 
     Parameters
     ----------
     file
-        Open for reading; it stays the caller's to close.
+        A file open for reading; the caller closes it.
     offset
-        Where the squashfs begins, in bytes.
+        Offset of the squashfs in bytes.
     size
-        Bytes that belong to it.
+        Its size in bytes.
 
     Raises
     ------
     BadInputError
         If there is no squashfs 4.0.
     VerificationError
-        From here and from every method: if what is read is damaged.
+        From here and from every method: if the squashfs is damaged.
     LackingError
-        If it is compressed in a way that this Python cannot unpack.
+        If this Python cannot decompress it.
     """
 
     def __init__(self, file: BinaryIO, offset: int, size: int) -> None:
@@ -99,28 +99,28 @@ class Squashfs:
             raise self._blocks.damaged(self._inodes_at, "the root is not a directory")
 
     def find(self, path: str, *, follow: bool = True) -> Inode | None:
-        """Find what a path stands for; None if there is nothing, also behind a link that leads nowhere or in circles.
+        """Return the inode of a path; None if missing, or for a broken link or a loop of links.
 
         Parameters
         ----------
         follow
-            Whether a link as the last part of the path is followed.
+            Whether to follow a link that is the last component of the path.
         """
         trail = self._walk(path, follow)
         return trail[-1][1] if trail else None
 
     def real_path(self, path: str) -> str | None:
-        """Return the path without links that a path stands for; None if there is nothing."""
+        """Return a path with all links resolved; None if missing."""
         trail = self._walk(path, True)
         return "/" + "/".join(name for name, _ in trail[1:]) if trail else None
 
     def listdir(self, path: str) -> list[str]:
-        """List the names in a directory, sorted by byte as they are stored; empty if it is not a directory."""
+        """List the names in a directory, sorted by byte as stored; empty if it is not a directory."""
         inode = self.find(path)
         return list(self._listing(inode)) if inode is not None and inode.kind == "directory" else []
 
     def read_bytes(self, path: str, limit: int) -> bytes:
-        """Read a file, at most its first `limit` bytes.
+        """Read at most the first `limit` bytes of a file.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class Squashfs:
         """
         inode = self.find(path)
         if inode is None or inode.kind != "file":
-            raise NotFoundError(f"{self._blocks.name}: holds no file {path}")
+            raise NotFoundError(f"{self._blocks.name}: no file {path} in the image")
         wanted = min(inode.size, limit)
         found = bytearray()
         pieces = self._content(inode)
@@ -138,7 +138,7 @@ class Squashfs:
         return bytes(found[:wanted])
 
     def open_file(self, path: str) -> OpenedFile | None:
-        """Open a file to be read from any place of it; None if there is none."""
+        """Open a file for random access; None if missing."""
         inode = self.find(path)
         if inode is None or inode.kind != "file":
             return None
@@ -147,7 +147,7 @@ class Squashfs:
         return OpenedFile(self._blocks, inode.start, inode.size, sizes, tail)
 
     def _walk(self, path: str, follow: bool) -> list[tuple[str, Inode]]:
-        """Return names and inodes from the root to what the path stands for; empty if there is nothing."""
+        """Return names and inodes from the root to a path; empty if missing."""
         todo = deque(_parts(path))
         trail = [("", self._root)]
         links = 0
@@ -194,14 +194,14 @@ class Squashfs:
 
     def _listing(self, directory: Inode) -> dict[str, int]:
         """Return names and inode references of a directory."""
-        key = (directory.start, directory.offset, directory.size)  # an empty one stands where its successor does
+        key = (directory.start, directory.offset, directory.size)  # an empty listing has the position of the next one
         if key not in self._listing_cache:
             make_room(self._listing_cache, 64)
             self._listing_cache[key] = dict(self._entries(directory))
         return self._listing_cache[key]
 
     def _entries(self, directory: Inode) -> Iterator[tuple[str, int]]:
-        length = directory.size - 3  # the format counts 3 bytes that are not there, for `.` and `..`
+        length = directory.size - 3  # the format counts 3 extra bytes for `.` and `..`
         if length > _LARGEST_DIRECTORY:
             raise self._blocks.damaged(self._directories_at, f"a directory of {length} bytes")
         cursor = Cursor(self._blocks, self._directories_at + directory.start, directory.offset)
@@ -227,14 +227,14 @@ class Squashfs:
         return os.fsdecode(name)
 
     def _content(self, inode: Inode) -> Iterator[bytes]:
-        """Return a file's content, a block at a time."""
+        """Yield a file's content, a block at a time."""
         tail = self._tail_size(inode)
         yield from self._blocks.data(inode.start, inode.size - tail, Cursor(self._blocks, *inode.sizes_at))
         if tail:
             yield self._blocks.tail(inode.fragment, inode.offset, tail)
 
     def _tail_size(self, inode: Inode) -> int:
-        """Return how many bytes of a file's end lie in a fragment block."""
+        """Return how many bytes of a file's end are in a fragment block."""
         return 0 if inode.fragment == NO_FRAGMENT else inode.size % self._blocks.superblock.block_size
 
 

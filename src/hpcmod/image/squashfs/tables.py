@@ -1,14 +1,14 @@
-"""Write the metadata of a squashfs 4.0: chains of packed 8 KiB blocks, and the tables of ids, attributes and places.
+"""Write the metadata of a squashfs 4.0: chains of compressed 8 KiB blocks, and the tables of ids, attributes, offsets.
 
-A table is a chain of metadata blocks, followed by the places of these blocks as uint64. Records in them::
+A table is a chain of metadata blocks, followed by the offsets of these blocks as uint64. Records in them::
 
-    fragment   uint64 place, uint32 word (packed size, bit 24: stored as it is), uint32 unused
-    export     uint64 reference of the inode with this number, from 1
+    fragment   uint64 offset, uint32 size field (compressed size, bit 24: not compressed), uint32 unused
+    export     uint64 reference to the inode with this number, from 1
     id         uint32 user or group
-    xattr id   uint64 reference of its first pair, uint32 pairs, uint32 bytes of their names and values
+    xattr id   uint64 reference to its first pair, uint32 pairs, uint32 bytes of their names and values
 
-All attributes lie in a chain of their own; a pair is uint16 prefix, uint16 length, name without prefix, uint32 length,
-value. Ahead of the places of the xattr ids stand uint64 place of that chain, uint32 number of ids, uint32 unused.
+All attributes are in a separate chain; a pair is uint16 prefix, uint16 length, name without prefix, uint32 length,
+value. Before the offsets of the xattr ids are uint64 offset of that chain, uint32 number of ids, uint32 unused.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from hpcmod.image.squashfs.format import (
 )
 
 NO_XATTRS = 0xFFFFFFFF
-"""The xattr id of an inode that has no attributes."""
+"""The xattr id of an inode without attributes."""
 NO_TABLE = 0xFFFFFFFFFFFFFFFF
-"""The place of a table that is not there."""
+"""The offset of a missing table."""
 
 _MOST_IDS = 65535  # the superblock counts them in 16 bits
 _LARGEST_ID = 0xFFFFFFFF
@@ -46,14 +46,14 @@ class Metadata:
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
         self.packed = bytearray()
-        """The blocks that are full; after `close` all."""
+        """The full blocks; after `close` all blocks."""
         self.buffer = bytearray()
-        """What is not yet a block; `append` keeps it shorter than one."""
+        """Bytes of the next block; `append` keeps it shorter than a block."""
         self.places: list[int] = []
-        """Where each block begins, counted from the start of the chain."""
+        """Offset of each block from the start of the chain."""
 
     def append(self, data: Bytes) -> None:
-        """Put bytes behind those that are there."""
+        """Append bytes."""
         self.buffer += data
         while len(self.buffer) >= METADATA_SIZE:
             self._pack()
@@ -63,7 +63,7 @@ class Metadata:
         return len(self.packed) << 16 | len(self.buffer)
 
     def close(self) -> bytes:
-        """Pack what is left, and give the whole chain."""
+        """Compress the rest, and return the complete chain."""
         if self.buffer:
             self._pack()
         return bytes(self.packed)
@@ -80,12 +80,12 @@ class Metadata:
 
 
 def write_table(file: BinaryIO, at: int, records: Bytes, codec: Codec, head: bytes = b"") -> tuple[int, int]:
-    """Write the records of a table, then `head`, then the places of its blocks; give where the head is, and the end.
+    """Write the records of a table, then `head`, then its block offsets; return the offset of the head, and the end.
 
     Parameters
     ----------
     at
-        Place in the squashfs at which the file stands.
+        Offset in the squashfs of the file's position.
     """
     table = Metadata(codec)
     table.append(records)
@@ -112,7 +112,7 @@ class Ids:
         Raises
         ------
         BadInputError
-            If it is out of range, or one more than the format can number.
+            If it is out of range, or there are too many for the format.
         """
         found = self._numbers.get(identity)
         return self._add(identity) if found is None else found
@@ -121,7 +121,7 @@ class Ids:
         if not 0 <= identity <= _LARGEST_ID:
             raise BadInputError(f"user or group {identity}: expected 0 to {_LARGEST_ID}")
         if len(self._numbers) == _MOST_IDS:
-            raise BadInputError(f"more than {_MOST_IDS} different users and groups, which a squashfs cannot hold")
+            raise BadInputError(f"more than {_MOST_IDS} different users and groups, the limit of squashfs")
         return self._numbers.setdefault(identity, len(self._numbers))
 
     def records(self) -> bytes:
@@ -132,8 +132,8 @@ class Ids:
 class Xattrs:
     """The sets of extended attributes of the image; nodes with equal sets share one.
 
-    The format has room for the prefixes user., trusted. and security.; attributes with another one (system., which is
-    where POSIX access lists are) are left out, and their names kept in `left_out`.
+    The format only supports the prefixes user., trusted. and security.; attributes with another prefix (e.g. system.,
+    used for POSIX access lists) are omitted, and their names added to `left_out`.
     """
 
     def __init__(self, codec: Codec) -> None:
@@ -142,10 +142,10 @@ class Xattrs:
         self._records = bytearray()
         self._numbers: dict[tuple[tuple[bytes, bytes], ...], int] = {}
         self.left_out: set[bytes] = set()
-        """Names of attributes that the format cannot hold."""
+        """Names of attributes that the format does not support."""
 
     def number(self, xattrs: tuple[tuple[bytes, bytes], ...]) -> int:
-        """Return the number of a set of attributes; of an attribute given twice the last value counts.
+        """Return the number of a set of attributes; the last value of a duplicate attribute wins.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class Xattrs:
         return self._numbers[xattrs]
 
     def write(self, file: BinaryIO, at: int) -> tuple[int, int]:
-        """Write the attributes and their table; give the place of the table, and the end. Without attributes, none."""
+        """Write the attributes and their table, if any; return the offset of the table (or NO_TABLE), and the end."""
         if not self._records:
             return NO_TABLE, at
         chain = self._pairs.close()
@@ -183,6 +183,6 @@ class Xattrs:
         for name, value in xattrs:
             prefix, dot, rest = name.partition(b".")
             self._pairs.append(_PAIR.pack(_PREFIXES[prefix + dot], len(rest)) + rest + UINT32.pack(len(value)) + value)
-            size += len(name) + 1 + len(value)  # as mksquashfs counts: the name as text with its final NUL
+            size += len(name) + 1 + len(value)  # as in mksquashfs: the name with its final NUL
         self._records += _XATTR_ID.pack(reference, len(xattrs), size)
         return len(self._records) // _XATTR_ID.size - 1

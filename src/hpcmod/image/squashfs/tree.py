@@ -1,18 +1,18 @@
-"""What a file system image will hold: a tree of nodes, and where the content of each file already lies in the image."""
+"""The content of a file system image: a tree of nodes, and the location of each file's written content."""
 
 from __future__ import annotations
 
 from hpcmod.image.squashfs.format import NO_FRAGMENT
 
-_NO_BLOCKS: list[int] = []  # shared by all files that have none
+_NO_BLOCKS: list[int] = []  # shared by all files without blocks
 
 KINDS = ("dir", "file", "symlink", "block", "char", "fifo", "socket")
 
 
 class FileData:
-    """A file's content in the image, as its writer fills it in; several nodes may share one.
+    """The location of a file's content in the image, set by the writer; several nodes may share one.
 
-    A file's blocks follow one another. What is shorter than a block lies with other files in a fragment block instead.
+    A file's blocks are consecutive. A file shorter than a block is in a fragment block with other files instead.
     """
 
     __slots__ = ("fragment", "holes", "offset", "size", "sizes", "start")
@@ -21,21 +21,21 @@ class FileData:
         self, size: int, *, sizes: list[int] | None = None, fragment: int = NO_FRAGMENT, offset: int = 0
     ) -> None:
         self.size = size
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         self.start = -1
-        """Place of the first block that is not a hole; -1 as long as none is written."""
+        """Offset of the first block that is not a hole; -1 until one is written."""
         self.sizes = _NO_BLOCKS if sizes is None else sizes
-        """A word for each block: 0 a hole; else the packed size, with bit 24 set where the block is stored as it is."""
+        """Size field of each block: 0 for a hole; else the compressed size, with bit 24 set if not compressed."""
         self.fragment = fragment
-        """Number of the fragment block that holds the content."""
+        """Number of the fragment block with the content."""
         self.offset = offset
-        """In the unpacked fragment block."""
+        """Offset in the uncompressed fragment block."""
         self.holes = 0
-        """Bytes of the blocks that are holes."""
+        """Bytes of blocks that are holes."""
 
 
 class Node:
-    """A file, a directory or anything else that has a name; one node under two names is a hard link.
+    """A file, a directory or anything else with a name; a node with two names is a hard link.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Node:
     xattrs
         Extended attributes: full name and value.
     target
-        Of a symlink.
+        Target of a symlink.
     device
         Major and minor number of a device.
     data

@@ -1,13 +1,13 @@
-"""Write a squashfs 4.0 in one pass: content as it comes, then the tables, and the superblock last.
+"""Write a squashfs 4.0 in one pass: contents first, then the tables, and the superblock last.
 
-In this order (format.py draws the format)::
+In this order (format.py describes the format)::
 
-    superblock, 96 bytes; then the compressor's options in a metadata block that is stored as it is, if it has any
+    superblock, 96 bytes; then the compressor's options in an uncompressed metadata block, if any
     data and fragment blocks
     inode table, directory table, fragment table, export table, id table, extended attributes
-    zeros up to a multiple of 4096, without which a loop device would lose the last bytes
+    zeros up to a multiple of 4096, because a loop device would lose the last bytes otherwise
 
-The same calls with the same versions of the compressor's library give the same bytes, however many threads there are.
+The same calls with the same version of the compressor's library give the same bytes, for any number of threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hpcmod.image.squashfs.tree import FileData, Node
 BLOCK_SIZE = 128 << 10
 
 _ALIGNMENT = 4096
-_SHORTEST_DIGESTED = 32  # shorter content is its own digest
+_SHORTEST_DIGESTED = 32  # shorter content is used as its own digest
 _LARGEST_TIME = 0xFFFFFFFF
 
 _FLAG_NOTHING_PACKED = 0x0001 | 0x0002 | 0x0008 | 0x0100 | 0x0800  # inodes, data, fragments, attributes, ids
@@ -51,16 +51,16 @@ class SquashfsWriter:
     Parameters
     ----------
     file
-        Open for reading and writing; the squashfs begins where it stands.
+        A file open for reading and writing; the squashfs begins at its position.
     block_size
         Bytes of a data block: a power of two from 4096 to 1 MiB.
     threads
-        How many compress; default: one a core this process may use, at most 16.
+        Number of compression threads (default: one per available core, at most 16).
 
     Raises
     ------
     BadInputError
-        If there is no such block size.
+        If the block size is invalid.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SquashfsWriter:
         self._tails_size = 0
         self._short: dict[bytes, FileData] = {}
         self.left_out: frozenset[bytes] = frozenset()
-        """After `finish`: names of extended attributes that a squashfs cannot hold, and which are not in it."""
+        """After `finish`: names of extended attributes omitted because squashfs does not support them."""
 
     def __enter__(self) -> SquashfsWriter:
         return self
@@ -94,31 +94,31 @@ class SquashfsWriter:
         self._stream.close()
 
     def add_file(self, size: int, chunks: Iterable[Bytes]) -> FileData:
-        """Write the content of a file; content that is there already is not written again.
+        """Write the content of a file, unless the same content has already been written.
 
         Parameters
         ----------
         chunks
-            The content in pieces of any length, which must not change afterwards.
+            The content in pieces of any length; the caller must not change them afterwards.
 
         Raises
         ------
         VerificationError
-            If the chunks hold more or less than `size` bytes.
+            If the chunks have more or fewer than `size` bytes.
         """
         return self._add_short(size, b"".join(chunks)) if size < self._block_size else self._add_long(size, chunks)
 
     def finish(self, root: Node, *, mtime: int) -> int:
-        """Write the tables and the superblock; give the bytes written, a multiple of 4096. The file ends there.
+        """Write the tables and the superblock; return the size in bytes, a multiple of 4096, where the file ends.
 
         Raises
         ------
         BadInputError
-            If the tree holds what a squashfs cannot.
+            If the tree has something that squashfs does not support.
         """
         self._flush_fragment()
         self._stream.drain()
-        self._short.clear()  # room for the tables
+        self._short.clear()  # free memory for the tables
         inodes = Inodes(root, self._codec)
         self.left_out = frozenset(inodes.xattrs.left_out)
         places, used = self._write_tables(inodes)
@@ -131,7 +131,7 @@ class SquashfsWriter:
         return end
 
     def _add_short(self, size: int, content: bytes) -> FileData:
-        """Put a file that is shorter than a block into a fragment."""
+        """Add a file that is shorter than a block to a fragment."""
         if len(content) != size:
             raise _wrong_size(size, len(content))
         key = content if size < _SHORTEST_DIGESTED else hashlib.sha256(content).digest()
@@ -173,7 +173,7 @@ class SquashfsWriter:
         return not block[0] and not block[-1] and bytes(block) == self._zeros[: len(block)]
 
     def _write_tables(self, inodes: Inodes) -> tuple[list[int], int]:
-        """Write all tables; give their places in the order of the superblock, and the end of the last."""
+        """Write all tables; return their offsets in the order of the superblock, and the end of the last."""
         inodes_at = self._stream.at
         listings_at = inodes_at + self._file.write(inodes.inodes.close())
         at = listings_at + self._file.write(inodes.listings.close())
@@ -199,7 +199,7 @@ class SquashfsWriter:
 
 
 def _cut(chunks: Iterable[Bytes], length: int) -> Iterator[Bytes]:
-    """Cut content into blocks; what lies in one chunk is not copied."""
+    """Split content into blocks; a block within one chunk is not copied."""
     pieces: list[Bytes] = []
     have = 0
     for chunk in chunks:

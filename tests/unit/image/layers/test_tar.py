@@ -135,12 +135,12 @@ def patched(tar: bytes, at: int, piece: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("tar", "word"),
     [
-        (b"x" * 1024, "no tar"),
+        (b"x" * 1024, "not a tar"),
         (ONE[:148] + b"0000000\0" + ONE[156:], "sum"),
         (patched(ONE, 124, b"9" * 11), "number"),
         (patched(ONE, 124, b"\xff" + b"\0" * 11), "bytes"),
         (patched(ONE, 124, b"\x80" + b"\xff" * 11), "bytes"),
-        (patched(ONE, 156, b"Z"), "unknown kind"),
+        (patched(ONE, 156, b"Z"), "unknown type"),
         (ONE[:1024] + bytes(512) + ONE, "zeros"),
         (tar_bytes([f("a", pax=((b"size", b"-4"),))]), "number"),
         (tar_bytes([f("a", pax=((b"mtime", b"soon"),))]), "number"),

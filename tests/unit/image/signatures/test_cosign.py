@@ -48,7 +48,7 @@ def test_unsigned_unknown_and_swapped_are_told_apart(keys: tuple[KeyPair, KeyPai
         check([], one)
     with pytest.raises(UnknownKeyError, match=r"two\.pub"):
         check([sign(one)], two)
-    with pytest.raises(VerificationError, match=r"what .*one\.pub has signed is sha256:bbb"):
+    with pytest.raises(VerificationError, match=r"one\.pub has signed sha256:bbb"):
         check([sign(one, OTHER)], one)
 
 
@@ -69,7 +69,7 @@ def test_a_signed_text_of_another_form_is_an_error_of_ours(keys: tuple[KeyPair, 
 
 def test_a_key_that_is_none_is_named(keys: tuple[KeyPair, KeyPair], tmp_path: Path) -> None:
     (tmp_path / "text.pub").write_text("hello")
-    with pytest.raises(BadInputError, match=r"text\.pub: no ECDSA public key"):
+    with pytest.raises(BadInputError, match=r"text\.pub: not an ECDSA public key"):
         check([sign(keys[0])], tmp_path / "text.pub")
     with pytest.raises(BadInputError, match=r"none\.pub: the public key cannot be read"):
         check([sign(keys[0])], tmp_path / "none.pub")

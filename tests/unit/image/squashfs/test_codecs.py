@@ -92,7 +92,7 @@ def test_options_are_written_where_readers_need_them(name: str, level: int, opti
 @pytest.mark.parametrize(
     ("name", "level", "words"),
     [
-        ("xz", None, "no compressor 'xz'\nChoose one of zstd, gzip, lz4, none"),
+        ("xz", None, "unknown compressor 'xz'\nChoose one of zstd, gzip, lz4, none"),
         ("zstd", 0, "zstd has no level 0\nChoose one from 1 to 22"),
         ("zstd", 23, "zstd has no level 23"),
         ("gzip", 0, "gzip has no level 0"),
