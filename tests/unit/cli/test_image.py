@@ -125,7 +125,7 @@ def test_on_a_terminal_fetch_shows_how_far_each_blob_is(
     terminal = Terminal()
     monkeypatch.setattr("hpcmod.cli.image.ProgressLine", lambda label: ProgressLine(label, terminal))
     assert hpcmod("fetch", f"docker://{registry.host}/cli/line@{digest}", "-o", "x.sif").exit_code == 0
-    assert re.search(r"x\.sif: .* \(\d of \d whole", terminal.getvalue())
+    assert re.search(r"x\.sif: .* \(\d of \d complete", terminal.getvalue())
 
 
 def test_what_is_there_is_replaced_only_by_force(layout: Path, tmp_path: Path) -> None:
