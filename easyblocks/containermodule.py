@@ -312,5 +312,5 @@ class ContainerModule(EasyBlock):
         """The user's own packages stay the user's to change under --read-only-installdir."""
         super().permissions_step(*args, **kwargs)
         layer = os.path.join(self.installdir, "user-software")
-        if os.path.isdir(layer) and not self.dry_run:
+        if os.path.isdir(layer) and not os.path.islink(layer) and not self.dry_run:
             adjust_permissions(layer, stat.S_IWUSR, add=True, recursive=True)

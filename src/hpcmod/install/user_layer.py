@@ -6,11 +6,13 @@ because a virtual environment based on another one does not see them.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hpcmod.fs.reading import open_regular
+from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.fs.tree import Tree
 from hpcmod.image.contents import METADATA, METADATA_LIMIT, read_package
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.facts import Package
@@ -24,16 +26,25 @@ sys.exit(main())
 
 
 def make(layer: UserLayer) -> None:
-    """Create the virtual environment, unless the user already has one, packed or not."""
+    """Create the virtual environment, unless the user already has one, packed or not.
+
+    Raises
+    ------
+    OSError
+        ELOOP if a directory of the installation that leads to it is a symbolic link: where others may write the
+        installation, the link could lead into the home directory of this user.
+    """
     directory = Path(layer.directory)
     venv = directory / Path(layer.venv).relative_to(USER_LAYER_IN_CONTAINER)
     if venv.exists() or Path(layer.squashfs).exists():
         return
-    venv.parent.mkdir(parents=True, exist_ok=True)
-    partial = venv.with_name(f".{venv.name}.part")
-    shutil.rmtree(partial, ignore_errors=True)
-    _write_venv(layer, partial)
-    partial.rename(venv)
+    tree = Tree(directory.parent)
+    tree.make_directory(venv.parent)
+    with tree.parent(venv) as (place, name):
+        final = Path(f"/proc/self/fd/{place}", name)
+        clear_leftovers(final.parent, name)
+        with replacing_directory(final) as new:
+            _write_venv(layer, new)
 
 
 def _write_venv(layer: UserLayer, venv: Path) -> None:

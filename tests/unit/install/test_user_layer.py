@@ -96,10 +96,16 @@ def test_none_is_made_beside_a_packed_one(layer: UserLayer) -> None:
     assert not Path(layer.directory).exists()
 
 
-def test_what_a_killed_installation_left_is_cleared(layer: UserLayer, venv: Path) -> None:
-    left = venv.with_name(".pytorch.part")
-    (left / "bin").mkdir(parents=True)
-    (left / "bin" / "python").symlink_to("gone")
+def test_what_a_killed_installation_left_is_cleared(
+    layer: UserLayer, venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(user_layer, "_write_venv", lambda *_: os._exit(9))
+        user_layer.make(layer)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert list(venv.parent.iterdir())
     user_layer.make(layer)
     assert [path.name for path in venv.parent.iterdir()] == ["pytorch"]
     assert python(venv, "print('works')") == "works\n"
@@ -127,3 +133,16 @@ def test_packages_that_the_user_added_are_read_without_starting_the_image(tmp_pa
         corpus.pack(tmp_path / "user-software", tmp_path / "user-software.squashfs")
     assert user_layer.read_packages(tmp_path) == (Package("einops", "0.8.1"), Package("Zope.Thing", "2.0"))
     assert user_layer.read_packages(tmp_path / "nowhere") == ()
+
+
+@pytest.mark.parametrize("place", ["user-software", "user-software/venv", "user-software/venv/pytorch"])
+def test_no_environment_is_made_behind_a_link(layer: UserLayer, tmp_path: Path, place: str) -> None:
+    """A member of the group may put a link into an installation that they share."""
+    home = tmp_path / "home"
+    home.mkdir()
+    link = Path(layer.directory).parent / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(home if place != "user-software/venv/pytorch" else home / "new")
+    with pytest.raises(OSError, match=r"symbolic link|not empty"):
+        user_layer.make(layer)
+    assert list(home.iterdir()) == []
