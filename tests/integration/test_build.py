@@ -185,7 +185,7 @@ def test_a_build_that_is_told_to_end_leaves_nothing_behind(
 
 
 def test_a_base_that_is_not_there_is_told_before_anything_is_begun(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="there is no /nowhere"):
+    with pytest.raises(NotFoundError, match="/nowhere not found"):
         build(make_plan("oci:/nowhere", FIRST), tmp_path / "trial.sif")
     missing = make_plan("docker://127.0.0.1:9/nobody/nothing:1", FIRST)
     for engine in ("buildah", "apptainer"):

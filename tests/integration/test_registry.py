@@ -212,8 +212,8 @@ def test_what_the_server_asks_to_wait_is_waited_and_said(proxy: Proxy, cache: Ca
         (FIRST, 404, NotFoundError, "404"),
         ("/manifests/", 403, RemoteError, "403"),
         ("/manifests/", 404, NotFoundError, "has no such image"),
-        ("/v2/$", 404, RemoteError, "there is no registry"),
-        (FIRST, 401, RemoteError, "wants a login"),
+        ("/v2/$", 404, RemoteError, "not a registry"),
+        (FIRST, 401, RemoteError, "requires a login"),
         (FIRST, 418, RemoteError, "418"),
     ],
 )

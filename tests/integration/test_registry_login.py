@@ -87,14 +87,14 @@ def test_a_password_opens_a_registry_that_asks_for_one(guarded: Registry, tmp_pa
 
 
 def test_without_a_login_the_error_says_how_to_log_in(guarded: Registry, tmp_path: Path) -> None:
-    with pytest.raises(LoginError, match="wants a login, and none was found") as caught:
+    with pytest.raises(LoginError, match="requires a login, but none was found") as caught:
         fetch(guarded.host, None, NOBODY)
     assert f"apptainer registry login docker://{guarded.host}" in caught.value.cure
 
 
 def test_a_wrong_password_is_one_error_that_names_its_place_and_not_itself(guarded: Registry, tmp_path: Path) -> None:
     access = logged_in(tmp_path, guarded.host, {"username": USER, "password": "hunter2"})
-    with pytest.raises(LoginError, match=r"refuses the login from .*config\.json") as caught:
+    with pytest.raises(LoginError, match=r"rejected the login from .*config\.json") as caught:
         fetch(guarded.host, None, access)
     assert "hunter2" not in str(caught.value)
 
@@ -143,7 +143,7 @@ def test_the_host_of_the_token_server_is_named_before_a_password_goes_there(
     access = replace(logged_in(tmp_path, proxy.host), announce=lambda line: said.append((line, len(tokens.asked))))
     assert fetch(proxy.host, None, access) == LAYERS
     server = urlsplit(tokens.url).netloc
-    assert said[0] == (f"the login for {proxy.host} goes to its token server {server}", 0)
+    assert said[0] == (f"sending the login for {proxy.host} to its token server {server}", 0)
     nobody = replace(NOBODY, announce=lambda line: pytest.fail(line))
     with pytest.raises(LoginError):
         fetch(proxy.host, None, nobody)
@@ -151,10 +151,10 @@ def test_the_host_of_the_token_server_is_named_before_a_password_goes_there(
 
 def test_a_login_that_the_token_server_refuses_is_one_error(proxy: Proxy, tokens: TokenServer, tmp_path: Path) -> None:
     tokens.login = True
-    with pytest.raises(LoginError, match="wants a login"):
+    with pytest.raises(LoginError, match="requires a login"):
         fetch(proxy.host, None, NOBODY)
     access = logged_in(tmp_path, proxy.host, {"username": USER, "password": "hunter2"})
-    with pytest.raises(LoginError, match="refuses the login"):
+    with pytest.raises(LoginError, match="rejected the login"):
         fetch(proxy.host, None, access)
 
 
@@ -179,7 +179,7 @@ def test_tokens_that_expire_after_few_requests_are_renewed_each_time(
 
 def test_a_token_that_never_opens_is_one_error(proxy: Proxy, tokens: TokenServer) -> None:
     tokens.give = lambda *_: "useless"  # type: ignore[method-assign]
-    with pytest.raises(LoginError, match="wants a login"):
+    with pytest.raises(LoginError, match="requires a login"):
         fetch(proxy.host, None, NOBODY)
     assert len(proxy.asked) < 10
 

@@ -209,7 +209,7 @@ def test_a_policy_that_wants_a_signature_and_names_no_key_is_a_fault_of_the_poli
     signed: dict[str, Path], options: ObtainOptions, state: str
 ) -> None:
     options = replace(options, policy=TrustPolicy(("signature",)))
-    with pytest.raises(BadInputError, match="names no keys"):
+    with pytest.raises(BadInputError, match="lists no keys"):
         verify_image(ImageReference.parse(str(signed[f"pem {state}"])), options=options)
 
 

@@ -1,4 +1,4 @@
-"""Read from a SIF, without starting it, all that has to fit the machine: glibc, MPI, libfabric, plugins, CUDA, ROCm."""
+"""Read from a SIF, without starting it, what must match the machine: glibc, MPI, libfabric, plugins, CUDA, ROCm."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ _PLACES = (
     ),
     *("/container/*/lib", "/container/*/lib64"),
 )
-"""Where builders put what they compile, besides the loader's own places: such a library is found by an absolute path,
-or by one that a program of the image carries."""
+"""Usual directories of compiled libraries beyond the loader's defaults: such a library is found by an absolute path
+or an RPATH."""
 
 _MPI = re.compile(r"lib(?:mpi|mpich|mpi_abi)\.so\.\d+")
 _FABRIC = re.compile(r"libfabric\.so\.1")
@@ -83,7 +83,7 @@ def read_stack(path: Path | str) -> StackFacts:
     Raises
     ------
     NotFoundError, BadInputError, VerificationError, LackingError
-        As `contents.read_facts` does.
+        As `contents.read_facts`.
     """
     with open_files(path) as files:
         return find_stack(files, read_facts(path))
@@ -91,7 +91,7 @@ def read_stack(path: Path | str) -> StackFacts:
 
 @contextmanager
 def open_files(path: Path | str, binds: Sequence[tuple[str, str]] = ()) -> Iterator[ContainerFiles]:
-    """Open an image's files, with what is bound over them: destination and source."""
+    """Open an image's files, with binds (destination, source) mounted over them."""
     sif = read_sif(path)
     partition = squashfs_partition(sif)
     with open_sif(sif.path) as file:
@@ -99,12 +99,12 @@ def open_files(path: Path | str, binds: Sequence[tuple[str, str]] = ()) -> Itera
 
 
 def find_stack(files: ContainerFiles, facts: ImageFacts, first: Sequence[str] = ()) -> StackFacts:
-    """Find what is in an image, its libraries in the order in which its loader would find them.
+    """Find the facts of an image, its libraries in the order in which its loader finds them.
 
     Parameters
     ----------
     first
-        Directories that come before the image's own LD_LIBRARY_PATH.
+        Directories searched before the image's LD_LIBRARY_PATH.
     """
     search, known = find_search(files, facts.architecture, first)
     look = _Look(files, find_directories(files, search, facts), facts.architecture)
@@ -118,7 +118,7 @@ def find_stack(files: ContainerFiles, facts: ImageFacts, first: Sequence[str] = 
     glibc = files.elf(libc) if libc else None
     release = newest_version(glibc.versions_defined if glibc else (), "GLIBC_").removeprefix("GLIBC_")
     said = said_versions(facts)
-    of_torch = said_versions(replace(facts, environment=()))  # it brings its own CUDA or ROCm, whatever the base has
+    of_torch = said_versions(replace(facts, environment=()))  # PyTorch ships its own CUDA or ROCm
     return StackFacts(
         architecture=facts.architecture,
         machine=glibc.machine if glibc else "",
@@ -141,14 +141,14 @@ def find_stack(files: ContainerFiles, facts: ImageFacts, first: Sequence[str] = 
 
 
 class _Look:
-    """Looks for libraries in directories, each listed once; those for other machines only where there is no other."""
+    """Finds libraries in directories, each listed once; those for other architectures only as a last resort."""
 
     def __init__(self, files: ContainerFiles, directories: Iterable[str], architecture: str) -> None:
         self._files, self._architecture = files, architecture
         self._names = [(directory, files.listdir(directory)) for directory in directories]
 
     def paths(self, pattern: re.Pattern[str]) -> Iterator[str]:
-        """Return the paths whose name fits, each file once."""
+        """Yield the paths with a matching name, each file once."""
         found = list(self._paths(pattern))
         fitting = [path for path in found if self._is_for_this(path)]
         yield from fitting or found
@@ -168,7 +168,7 @@ class _Look:
                     yield path
 
     def each(self, pattern: re.Pattern[str], make: Callable[..., _Value | None]) -> Iterator[_Value]:
-        """Return the facts of what fits and is ELF."""
+        """Yield the facts of matching ELF files."""
         for path in self.paths(pattern):
             elf = self._files.elf(path)
             value = make(path, posixpath.basename(self._files.real(path)), elf) if elf else None
@@ -176,14 +176,14 @@ class _Look:
                 yield value
 
     def number(self, pattern: re.Pattern[str]) -> str:
-        """Return the number after `.so.` of the first file found, links followed; empty if there is none."""
+        """Return the version after `.so.` of the first file found, links followed; empty if missing."""
         path = next(self.paths(pattern), "")
         found = _NUMBERED.search(self._files.real(path)) if path else None
         return found[1] if found else ""
 
 
 def find_directories(files: ContainerFiles, search: Search, facts: ImageFacts) -> list[str]:
-    """List the directories to look in: the loader's in its order, then those where it finds what a path names."""
+    """List the directories to search: the loader's in its order, then usual directories of compiled libraries."""
     cached = (posixpath.dirname(path) for _, path in search.cache)
     own = [place for pattern in _python_places(facts) for place in _expand(files, pattern)]
     more = [place for pattern in _PLACES for place in _expand(files, pattern)]
@@ -204,7 +204,7 @@ def _python_places(facts: ImageFacts) -> tuple[str, ...]:
 
 
 def _expand(files: ContainerFiles, pattern: str) -> Iterator[str]:
-    """Return the directories that fit a pattern, in which a part may be `*`."""
+    """Yield the directories that match a pattern with at most `*` as path components."""
     before, star, after = pattern.partition("/*")
     if not star:
         yield pattern
@@ -214,7 +214,7 @@ def _expand(files: ContainerFiles, pattern: str) -> Iterator[str]:
 
 
 def _providers(files: ContainerFiles, path: str) -> list[str]:
-    """List the providers that a libfabric loads from beside itself."""
+    """List the provider plugins in libfabric's own directory."""
     return files.listdir(f"{posixpath.dirname(files.real(path))}/libfabric")
 
 
@@ -243,7 +243,7 @@ def _glibc_needed(files: ContainerFiles, found: Sequence[Mpi | Fabric | Plugin])
 
 
 def _longest(*versions: str) -> str:
-    """Take the version that says most: 12.4 of 12 and 12.4, of two equally exact ones the first."""
+    """Return the most precise version: 12.4 of 12 and 12.4; the first of equally precise ones."""
     return max(versions, key=lambda version: min(len(numbers(version)), 2))
 
 

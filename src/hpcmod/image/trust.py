@@ -1,4 +1,4 @@
-"""Enforce a site's trust policy on an image that is on its way, or that is there already."""
+"""Enforce a site's trust policy on images that are being fetched or already exist."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _SIGNATURE = "signature"
 
 @dataclass(frozen=True)
 class Found:
-    """A SIF that is there already, and may be used."""
+    """An existing SIF that satisfies the policy."""
 
     verified: TrustEvidence
     sha256: str | None
-    """What it must have, from the file beside it; None if there is none."""
+    """Expected sha256 from its provenance file; None if there is none."""
     provenance: Provenance | None
     copy_rule: TrustRule
-    """What a copy must be checked for itself, for this file may be another one by the time that it is copied."""
+    """Rule for checking a copy, because this file may be replaced before it is copied."""
     ours: bool = False
-    """Whether a run of this user has got it."""
+    """Whether a run of this user has fetched it."""
     place: str = ""
-    """The file that the policy was applied to, links followed: what is read must be this."""
+    """Path of the file that the policy was applied to, links resolved; read only this file."""
 
 
 def verify_image_trust(
     reference: ImageReference, rule: TrustRule, digests: Sequence[str], *, access: Access
 ) -> TrustEvidence:
-    """Check the signature of an image in a registry, if the rule wants one.
+    """Check the signature of an image in a registry, if the rule requires one.
 
     Parameters
     ----------
     digests
-        Any of which may have been signed: of the index that the reference names, and of the image chosen from it.
+        Accepted signed digests: of the index that the reference names, and of the image chosen from it.
 
     Raises
     ------
@@ -55,10 +55,10 @@ def verify_image_trust(
         return TrustEvidence()
     if reference.kind != "docker":
         raise UntrustedError(
-            f"{reference.canonical}: the site's rule for {rule.source} wants a signature, which only a registry keeps",
-            "Get the image from its registry: docker://HOST/NAME@sha256:...",
+            f"{reference.canonical}: the site's rule for {rule.source} requires a signature, which only a registry has",
+            "Fetch the image from its registry: docker://HOST/NAME@sha256:...",
         )
-    from hpcmod.image.signatures.cosign import (  # imports requests, which is slow to start
+    from hpcmod.image.signatures.cosign import (  # imports requests, which is slow to import
         check_signatures,
         fetch_signatures,
     )
@@ -76,7 +76,7 @@ def verify_image_trust(
 def verify_sif_trust(
     sif: Path, rule: TrustRule, environ: Mapping[str, str], *, shown: Path | None = None
 ) -> TrustEvidence:
-    """Check the signature of a SIF, if the rule wants one; `shown` and the errors are those of check_sif_signature."""
+    """Check the signature of a SIF, if the rule requires one; `shown` and errors as in `check_sif_signature`."""
     if _SIGNATURE not in rule.needs:
         return TrustEvidence()
     return TrustEvidence(((_SIGNATURE, check_sif_signature(sif, _keys(rule), environ, shown=shown)),))
@@ -85,8 +85,8 @@ def verify_sif_trust(
 def _keys(rule: TrustRule) -> tuple[str, ...]:
     if not rule.keys:
         raise BadInputError(
-            f"the site's rule for {rule.source} wants a signature, and names no keys",
-            "Name some: [trust] keys = [...].",
+            f"the site's rule for {rule.source} requires a signature, but lists no keys",
+            "Add public keys: [trust] keys = [...].",
         )
     return rule.keys
 
@@ -94,21 +94,21 @@ def _keys(rule: TrustRule) -> tuple[str, ...]:
 def verify_local_sif(
     sif: Path, reference: ImageReference, policy: TrustPolicy, *, checksum: str | None, environ: Mapping[str, str]
 ) -> Found:
-    """Check a SIF that is there already against the policy and against what lies beside it; its bytes are not read.
+    """Check an existing SIF against the policy and its provenance file, without reading it in full.
 
     Parameters
     ----------
     reference
-        What was asked for; where it names a registry or an address, an earlier run has put the SIF there.
+        The requested reference; for a registry or URL, an earlier run has fetched the SIF.
     checksum
-        The sha256 that the SIF must have; None if none is known.
+        Expected sha256 of the SIF; None if unknown.
 
     Raises
     ------
     VerificationError
-        If it was fetched from another image than the one asked for.
+        If it was fetched from another image than requested.
     UntrustedError
-        If a digest was asked for, and nothing tells what the file was fetched from.
+        If a digest was requested, but the file has no provenance.
     HpcmodError
         If the policy is not met.
     """
@@ -120,16 +120,16 @@ def verify_local_sif(
         )
     if reference.digest and not known and not checksum:
         raise UntrustedError(
-            f"{sif}: nothing tells that this file is {reference.canonical}",
-            f"Rename it, so that it is fetched again: mv {sif} {sif}.old. Or give its sha256: `checksums`.",
+            f"{sif}: no record that this file is {reference.canonical}",
+            f"Rename it to fetch it again: mv {sif} {sif}.old. Or give its sha256 in `checksums`.",
         )
     ours = known if known and is_remembered(known, environ) else None
     place = os.path.realpath(sif)
     rule = _rule_for_found(place, reference, policy, ours)
     if rule.needs and reference.kind not in LOCAL_KINDS and not ours:
         raise UntrustedError(
-            f"{sif}: the site has a rule for {rule.source}, and you have not fetched this file: it may be any",
-            f"Remove it, so that it is fetched: rm {sif}. A site that keeps images there names the place in a rule.",
+            f"{sif}: the site has a rule for {rule.source}, but you have not fetched this file yourself",
+            f"Remove it to fetch it: rm {sif}. If the site keeps images there, add a rule for that directory.",
         )
     verified = check_pinned(replace(reference, digest=ours.digest if ours else ""), rule, checksum)
     copy_rule = TrustRule(rule.source)
@@ -140,7 +140,7 @@ def verify_local_sif(
 
 
 def subject_of(reference: ImageReference) -> str:
-    """Return what rules are matched with, and records show: the canonical reference, or the absolute path of a file."""
+    """Return the subject for rules and records: the canonical reference, or the absolute path of a file."""
     if not reference.path:
         return reference.canonical
     whole = replace(reference, path=str(Path(reference.path).absolute()))
@@ -148,12 +148,12 @@ def subject_of(reference: ImageReference) -> str:
 
 
 def rule_for(policy: TrustPolicy, reference: ImageReference) -> TrustRule:
-    """Return the rule for a reference; of one that is on disk, links are followed.
+    """Return the rule for a reference; links in local paths are followed.
 
     Raises
     ------
     UntrustedError
-        If no rule can tell, since servers differ in what the address means.
+        If the address is ambiguous for rules, because servers interpret it differently.
     """
     if reference.path:
         reference = replace(reference, path=os.path.realpath(reference.path))
@@ -161,7 +161,7 @@ def rule_for(policy: TrustPolicy, reference: ImageReference) -> TrustRule:
 
 
 def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, ours: Provenance | None) -> TrustRule:
-    """Return the rule for a file: one that names its place, else the one for where it came from."""
+    """Return the rule for a file: by its path, else by its origin."""
     alone = replace(policy, also=None)
     source = place
     if not alone.find(place, os.path.realpath):
@@ -172,18 +172,18 @@ def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, 
 
 
 def is_met(known: Provenance, rule: TrustRule) -> bool:
-    """Return whether a SIF met the rule when it was got."""
-    met = {one.partition(": ")[0] for one in known.verified}
+    """Return whether a SIF met the rule when it was fetched."""
+    met = {entry.partition(": ")[0] for entry in known.verified}
     return set(rule.needs) <= met and (_SIGNATURE not in rule.needs or bool(_key_of(known, rule)))
 
 
 def _key_of(known: Provenance | None, rule: TrustRule) -> str:
-    """Return the key of the rule that had signed what a SIF was made of; empty if none had."""
+    """Return the key of the rule that signed the image a SIF was made from; empty if none did."""
     verified = known.verified if known else ()
     return next((key for key in rule.keys if f"{_SIGNATURE}: {key}" in verified), "")
 
 
 def _signed(sif: Path, rule: TrustRule, known: Provenance | None, environ: Mapping[str, str]) -> TrustEvidence:
-    """Take a signature that was checked when the SIF was made of a signed image, else check that of the SIF."""
+    """Return the signature that was verified when the SIF was made, else verify the SIF's own."""
     key = _key_of(known, rule)
     return TrustEvidence(((_SIGNATURE, key),)) if key else verify_sif_trust(sif, rule, environ)

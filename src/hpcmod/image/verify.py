@@ -1,4 +1,4 @@
-"""Verify an image on request: its form, its checksum, and what the trust policy asks for."""
+"""Verify an image on request: its format, its checksum, and the requirements of the trust policy."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from hpcmod.model.trust import TrustPolicy, TrustRule, check_pinned
 
 @dataclass(frozen=True)
 class Verified:
-    """An image that passed."""
+    """A verified image."""
 
     image: str
     sha256: str
-    """Of a SIF."""
+    """Sha256 of a SIF."""
     digest: str
-    """Of an image in a registry, or of what a SIF was made of."""
+    """Digest of an image in a registry, or of the image a SIF was made from."""
     source: str
-    """Where a SIF came from, if that is known."""
+    """Origin of a SIF, if known."""
     verified: tuple[str, ...]
-    """What meets the policy, as `need: by what`; empty: nothing was required."""
+    """How the policy was met, as `need: by what`; empty if nothing was required."""
 
 
 def verify_image(
@@ -42,14 +42,14 @@ def verify_image(
     Parameters
     ----------
     keys
-        Public keys of which one must have signed, whatever the policy says.
+        Public keys, one of which must have signed the image in addition to the policy.
 
     Raises
     ------
     BadInputError
-        If it is neither, or a checksum is given for what is not a file.
+        If it is neither, or a checksum is given for an image in a registry.
     VerificationError
-        If it is damaged, or not what was promised or signed.
+        If it is damaged, or does not match its checksum, digest or signature.
     UntrustedError
         If it does not satisfy the site's trust policy.
     UnknownKeyError
@@ -77,17 +77,17 @@ def verify_image(
 
 
 def _with_keys(policy: TrustPolicy, keys: tuple[str, ...]) -> TrustPolicy:
-    """Make every rule want a signature by one of these keys."""
+    """Return the policy with a signature by one of these keys required in every rule."""
     rules = [*policy.rules, TrustRule("*", policy.needs)]
     wanting = (TrustRule(rule.source, tuple(dict.fromkeys((*rule.needs, "signature"))), keys) for rule in rules)
     return TrustPolicy(rules=tuple(wanting))
 
 
 def _verify_in_registry(reference: ImageReference, policy: TrustPolicy, options: ObtainOptions) -> Verified:
-    if options.checksum:  # no SIF is there to have it, and it must not count as what the policy wants
+    if options.checksum:  # there is no SIF, and it must not count as a checksum for the policy
         raise BadInputError(
-            f"{reference.canonical}: the checksum is that of a SIF, and this is an image in a registry",
-            "Verify the SIF that was made of it, or name the image by digest: docker://HOST/NAME@sha256:...",
+            f"{reference.canonical}: a checksum is for a SIF, but this is an image in a registry",
+            "Verify the SIF made from it, or give the image's digest: docker://HOST/NAME@sha256:...",
         )
     rule = rule_for(policy, reference)
     pinned = check_pinned(reference, rule, options.checksum)

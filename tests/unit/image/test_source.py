@@ -128,7 +128,7 @@ def test_a_file_of_which_nothing_is_known_is_not_taken_for_a_digest_but_by_its_c
     for urls, text in (([f"docker://h.io/x@{DIGEST}"], "given.sif"), ([], f"docker://h.io/x@{DIGEST}")):
         source = make_source(text, urls, None)
         (tmp_path / source.reference.file_name).write_bytes(body)
-        with pytest.raises(UntrustedError, match="nothing tells that this file is"):
+        with pytest.raises(UntrustedError, match="no record that this file is"):
             find_source(source, [str(tmp_path)], policy=ANYTHING, environ=options.environ)
         known = make_source(text, urls, hashlib.sha256(body).hexdigest())
         found = find_source(known, [str(tmp_path)], policy=ANYTHING, environ=options.environ)

@@ -139,4 +139,4 @@ def test_the_sum_of_a_sif_says_nothing_of_an_image_in_a_registry(registry: Regis
     registry.push_image("verify/sum", LAYERS)
     text = f"docker://{registry.host}/verify/sum:1"
     fault = refusal(text, replace(options, policy=STRICT, checksum="0" * 64))
-    assert (type(fault), "is that of a SIF" in fault.message) == (BadInputError, True)
+    assert (type(fault), "a checksum is for a SIF" in fault.message) == (BadInputError, True)

@@ -1,1 +1,1 @@
-"""Ask servers for parts of files, and log in where they want it."""
+"""Download files and parts of files over HTTP, with logins where required."""

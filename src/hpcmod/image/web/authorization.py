@@ -1,4 +1,4 @@
-"""Answer a registry's demand for a login: read its challenge, get a token, and a new one when that has expired."""
+"""Log in to a registry: parse its challenge, request a token, and a new token when it has expired."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _VISIBLE = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True)
 class Challenge:
-    """One way to log in that a server offers."""
+    """One login scheme offered by a server."""
 
     scheme: str
     """Lower case: `basic`, `bearer`, ..."""
     parameters: Mapping[str, str]
-    """By name in lower case."""
+    """Values by name in lower case."""
 
 
 def parse_challenges(text: str) -> tuple[Challenge, ...]:
-    """Parse a WWW-Authenticate header (RFC 9110, 11.6.1); what is not of its form ends it."""
+    """Parse a WWW-Authenticate header (RFC 9110, 11.6.1), up to the first syntax error."""
     found = []
     place = _end(_BETWEEN, text, 0)
     while scheme := _SCHEME.match(text, place):
@@ -60,24 +60,24 @@ def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
 
 
 class Authorizer:
-    """The login for one repository, kept for all threads that fetch from it.
+    """The login for one repository, shared by all threads that fetch from it.
 
     Parameters
     ----------
     client
-        Asks the token server.
+        Client for requests to the token server.
     registry
-        For messages.
+        Name of the registry for messages.
     scope
-        What a token is asked for where the registry does not say.
+        Scope of the token if the registry does not specify one.
     find
-        Finds the user's login; called once, when it is first needed.
+        Returns the user's login; called once, when first needed.
     secure
-        Whether the registry was reached over https: then its token server must be, too.
+        Whether the registry was reached over https: then its token server must use https too.
     allow_http
-        Whether a token server other than this machine's may be asked over plain http.
+        Whether plain http is allowed for a token server on another machine.
     announce
-        Called with a line for the user before a password goes to another host than the registry.
+        Called with a message for the user before a password is sent to another host than the registry.
     """
 
     def __init__(
@@ -104,25 +104,25 @@ class Authorizer:
 
     @property
     def header(self) -> str:
-        """The Authorization header that goes along now; empty for none."""
+        """The current Authorization header; empty for none."""
         return self._header
 
     @property
     def has_login(self) -> bool:
-        """Whether a login was found for the repository, when it was looked for."""
+        """Whether a login was found for the repository."""
         return self._credentials is not None
 
     def answer(self, refused: LoginError, shown: str) -> None:
-        """Get other credentials than those that the server has refused, unless another thread has just done so.
+        """Replace the refused credentials, unless another thread has just done so.
 
         Raises
         ------
         LoginError
-            If there are none.
+            If there are no others.
         RemoteError
             If the token server fails.
         Retry
-            If it may do better later.
+            If a later attempt may succeed.
         """
         with self._lock:
             if self._header != shown:
@@ -130,7 +130,7 @@ class Authorizer:
             if self._credentials is None:
                 self._credentials = self._find()
             header = self._choose(parse_challenges(refused.challenge))
-            if not header or header == shown:  # a token is another one each time, a password is not
+            if not header or header == shown:  # a new token differs each time, a password does not
                 raise self.no_login() from refused
             self._header = header
 
@@ -146,29 +146,29 @@ class Authorizer:
             return _basic(known) if known and known.user else ""
         offered = ", ".join(sorted(schemes)) or "none named"
         raise RemoteError(
-            f"{self._registry}: wants a login of a kind that is not supported: {offered}",
-            "Registries offer Bearer or Basic; see whether a proxy answers in its place.",
+            f"{self._registry}: requires an unsupported kind of login: {offered}",
+            "Registries offer Bearer or Basic; check whether a proxy answers instead of the registry.",
         )
 
     def no_login(self) -> LoginError:
-        """Make the error for credentials that do not open the repository, or that are not there."""
-        cure = f"Log in with: apptainer registry login docker://{self._registry} (podman and docker login do too)."
+        """Return the error for refused or missing credentials."""
+        cure = f"Log in with: apptainer registry login docker://{self._registry} (or podman login, docker login)."
         if self._credentials:
-            said = f"{self._registry}: refuses the login from {self._credentials.source}"
+            said = f"{self._registry}: rejected the login from {self._credentials.source}"
         else:
-            said = f"{self._registry}: wants a login, and none was found for it"
+            said = f"{self._registry}: requires a login, but none was found"
         return LoginError(said, cure)
 
     def _ask_for_token(self, challenge: Challenge, known: Credentials | None) -> str:
         realm = challenge.parameters.get("realm", "")
         if check_address(realm, allow_http=self._allow_http).scheme == "http" and self._secure:
-            raise RemoteError(f"{redact(realm)}: the registry's token server is not asked over plain http")
+            raise RemoteError(f"{redact(realm)}: the registry's token server uses plain http, which is not allowed")
         wanted = {"scope": challenge.parameters.get("scope") or self._scope}
         if "service" in challenge.parameters:
             wanted["service"] = challenge.parameters["service"]
         server = urlsplit(realm).netloc.rpartition("@")[2].lower()
         if known and (known.user or known.identity_token) and server != self._registry:
-            self._announce(f"the login for {self._registry} goes to its token server {server}")
+            self._announce(f"sending the login for {self._registry} to its token server {server}")
         _LOG.info("asking %s for a token, %s", redact(realm), _described(known))
         try:
             return self._exchange(realm, wanted, known)
@@ -191,7 +191,7 @@ def _described(known: Credentials | None) -> str:
 
 
 def show_realm(header: str) -> Auth:
-    """Make what puts an Authorization header into a request; anonymous if it is empty."""
+    """Return an Auth that sets an Authorization header; `anonymous` if the header is empty."""
 
     def put(request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = header
@@ -206,7 +206,7 @@ def _basic(known: Credentials) -> str:
 
 def _bearer(token: str, registry: str) -> str:
     if not _VISIBLE.fullmatch(token):
-        raise RemoteError(f"{registry}: the token for it holds what no token may hold", "Log in anew.")
+        raise RemoteError(f"{registry}: its token contains invalid characters", "Log in again.")
     return f"Bearer {token}"
 
 
@@ -218,21 +218,21 @@ def _parse_token(realm: str, chunks: Iterator[bytes]) -> str:
     except (ValueError, KeyError, AttributeError, RecursionError):
         token = None
     if not isinstance(token, str) or not token:
-        raise RemoteError(f"{redact(realm)}: the token server's answer holds no token", "Run this again later.")
+        raise RemoteError(f"{redact(realm)}: the token server's answer contains no token", "Run this again later.")
     return token
 
 
 def read_limited(chunks: Iterator[bytes], limit: int, what: str) -> bytes:
-    """Read an answer that must be small.
+    """Read a short answer.
 
     Raises
     ------
     RemoteError
-        If it has more than so many bytes.
+        If it has more than `limit` bytes.
     """
     found = bytearray()
     for chunk in chunks:
         found += chunk
         if len(found) > limit:
-            raise RemoteError(f"{what}: the answer has more than {limit} bytes, which cannot be right")
+            raise RemoteError(f"{what}: the answer has more than {limit} bytes")
     return bytes(found)

@@ -1,4 +1,4 @@
-"""Ask web servers for a file or a part of it: status checks, redirects, credentials, and when to try again."""
+"""Request a file or a part of it from a web server: status checks, redirects, credentials, and retries."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from hpcmod.model.reference import check_address, origin, redact, split_credenti
 
 _LOG = logging.getLogger(__name__)
 
-_TIMEOUT = (15.0, 60.0)  # seconds to connect, and without a byte
+_TIMEOUT = (15.0, 60.0)  # seconds to connect, and between bytes
 _HEADER_TIME = 120.0  # seconds until the header of an answer is complete
 _CHUNK = 128 << 10  # bytes; a connection that breaks loses at most one chunk
 _CHUNK_TIME = 120.0  # seconds until a chunk is complete: about 1 kB/s
-_ATTEMPTS = 5  # in a row that bring nothing new
+_ATTEMPTS = 5  # consecutive attempts without progress
 _LONGEST_WAIT = 300.0
-_NOTICED_WAIT = 2.0  # seconds; a user notices a longer wait
+_NOTICED_WAIT = 2.0  # seconds; longer waits are reported
 FIRST_WAIT = 1.0
-"""Seconds before something is tried again where the server does not say; twice as many after each failure."""
+"""Seconds before a retry if the server does not say; doubled after each failure."""
 _MOST_REDIRECTS = 10
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 _GONE = (404, 410)
@@ -42,14 +42,14 @@ _HARMLESS = ("user-agent", "accept", "accept-encoding", "connection")
 _LOGIN = "The file needs a login: put the machine, login and password into ~/.netrc (mode 600)."
 
 Auth = Callable[[requests.PreparedRequest], requests.PreparedRequest]
-"""Puts credentials into a request to the server that they are for."""
+"""Adds credentials to a request to the server they are for."""
 
 _Auth = Union[tuple[str, str], Auth, None]
 _Result = TypeVar("_Result")
 
 
-class Retry(Exception):  # noqa: N818 - a signal to `insist`, never seen outside
-    """What went wrong may go right the next time, after `wait` seconds if the server said so."""
+class Retry(Exception):  # noqa: N818 - a signal to `insist`, not raised to callers
+    """A failure that may be temporary; retry after `wait` seconds if the server said so."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
@@ -57,11 +57,11 @@ class Retry(Exception):  # noqa: N818 - a signal to `insist`, never seen outside
 
 
 class Unreachable(Retry):
-    """There is no connection, or it was not answered."""
+    """The server cannot be reached or does not answer."""
 
 
 class StatusError(RemoteError):
-    """The server answered that it does not give what was asked for; `status` is the HTTP status."""
+    """The server refused the request; `status` is the HTTP status."""
 
     def __init__(self, message: str, cure: str, status: int) -> None:
         super().__init__(message, cure)
@@ -69,7 +69,7 @@ class StatusError(RemoteError):
 
 
 class LoginError(StatusError):
-    """The server that was asked wants a login; `challenge` is what it says of that, empty if nothing."""
+    """The server requires a login; `challenge` is its WWW-Authenticate header, empty if missing."""
 
     def __init__(self, message: str, cure: str, challenge: str = "") -> None:
         super().__init__(message, cure, 401)
@@ -78,30 +78,30 @@ class LoginError(StatusError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server sends: which part of which version of the file."""
+    """A server's answer: which part of which version of the file."""
 
     status: int
-    """200: the whole file; 206: a part of it; 416: nothing, for it ends before the part that was asked for."""
+    """200: the complete file; 206: a part of it; 416: nothing, because the file ends before the requested part."""
     start: int | None
-    """Byte of the file where the part begins; None where it is no part."""
+    """Offset of the part in the file; None if it is not a part."""
     total: int
-    """Bytes of the whole file; 0 where that is not known."""
+    """Size of the complete file in bytes; 0 if unknown."""
     bounded: bool
-    """Whether the end of what is sent can be told from a connection that broke."""
+    """Whether the end of the answer can be distinguished from a broken connection."""
     validator: str
-    """What the server calls this version of the file; empty if it has no name."""
+    """The server's validator of this version of the file (ETag or date); empty if missing."""
     chunks: Iterator[bytes] = field(repr=False)
-    """The bytes, as they come; raises `Retry` where the connection breaks."""
+    """The bytes as they arrive; raises `Retry` if the connection breaks."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """All else that the server says, by name in any case."""
+    """All headers; names are case-insensitive."""
 
 
 class Client:
-    """Asks servers, follows their redirects, and shows credentials only to the server they were given for."""
+    """Sends requests, follows redirects, and sends credentials only to the server they are for."""
 
     def __init__(self, session: requests.Session, *, allow_http: bool = False, login: str = _LOGIN) -> None:
         self._session = session
-        session.resolve_redirects = _follow_none  # type: ignore[method-assign]  # it reads the body of each, whole
+        session.resolve_redirects = _follow_none  # type: ignore[method-assign]  # the original reads the complete body of each redirect
         self._allow_http = allow_http
         self._login = login
 
@@ -109,33 +109,33 @@ class Client:
     def get(
         self, url: str, headers: dict[str, str], *, auth: Auth | None = None, form: Mapping[str, str] | None = None
     ) -> Iterator[Answer]:
-        """Ask for a file; the answer's bytes can be read until the end of the block.
+        """Request a file; the answer's bytes can be read until the end of the block.
 
         Parameters
         ----------
         url
-            A user and password in it go to that server only, and into no message.
+            A user and password in it are sent to that server only, and never shown in messages.
         headers
-            Of the request.
+            Headers of the request.
         auth
-            Gives the credentials for that server; None for those in the address or in ~/.netrc.
+            Adds the credentials for that server; None for those in the address or in ~/.netrc.
         form
-            Sent to the server by POST; may hold credentials, so it is not sent where the server points to.
+            Sent to the server by POST; may contain credentials, so it is not sent on redirects.
 
         Raises
         ------
         Retry
-            If the server cannot be reached, or may answer otherwise later.
+            If the server cannot be reached, or the failure may be temporary.
         NotFoundError
-            If it has no such file.
+            If the server has no such file.
         LoginError
-            If it wants another login.
+            If the server requires another login.
         StatusError
-            If it refuses otherwise.
+            If the server refuses for another reason.
         RemoteError
-            If it cannot be trusted, or redirects in circles.
+            If its certificate is not trusted, or it redirects in a loop.
         BadInputError
-            If it redirects to an address that is not fetched.
+            If it redirects to an invalid address.
         """
         here, given = split_credentials(url)
         asked = {"Accept-Encoding": "identity", **headers}
@@ -146,7 +146,7 @@ class Client:
     def _follow(
         self, url: str, headers: dict[str, str], auth: _Auth, form: Mapping[str, str] | None
     ) -> requests.Response:
-        """Ask, and ask where the answer points to; the last answer's body is not read yet."""
+        """Send the request and follow redirects; the body of the last answer is not read yet."""
         asked: dict[str, str | None] = {**headers}
         here = url
         for _ in range(_MOST_REDIRECTS):
@@ -186,18 +186,18 @@ class Client:
             ) from err
         except (requests.ConnectionError, requests.Timeout) as err:
             raise Unreachable(_explain(err, url)) from err
-        except (requests.RequestException, ValueError) as err:  # the second: a host's name that is not a name
+        except (requests.RequestException, ValueError) as err:  # ValueError: an invalid host name
             raise BadInputError(f"{redact(url)}: cannot be fetched ({type(err).__name__})") from err
 
     def _check_status(self, response: requests.Response, url: str) -> None:
-        """Refuse an answer that brings no part of the file."""
+        """Raise an error for an answer without a part of the file."""
         status, reason = response.status_code, _printable(response.reason or "")
         said = f"{redact(url)}: the server answered {status} {reason}"
         if status in _AGAIN:
             raise Retry(f"it answered {status} {reason}", _retry_after(response))
         if status in _GONE:
             raise NotFoundError(said, "Check the address, or look for a newer version of the file.")
-        if origin(response.url) != origin(url) and status in _REFUSED:  # that server is not the one to log in to
+        if origin(response.url) != origin(url) and status in _REFUSED:  # do not log in to the redirect's server
             raise RemoteError(f"{said} after a redirect to {redact(response.url)}", "Run this again later.")
         if status == 401:
             raise LoginError(said, self._login, response.headers.get("WWW-Authenticate", ""))
@@ -206,7 +206,7 @@ class Client:
         if status not in (200, 206, 416):
             raise StatusError(said, "Open the address in a browser to see what is there.", status)
         if response.headers.get("Content-Encoding", "identity").lower() not in ("", "identity"):
-            raise RemoteError(f"{redact(url)}: the server sends the file packed", "Find the file's own address.")
+            raise RemoteError(f"{redact(url)}: the server sends the file compressed", "Find the file's own address.")
 
 
 def insist(
@@ -217,25 +217,25 @@ def insist(
     sleep: Callable[[float], None] = time.sleep,
     tell: Callable[[str], None],
 ) -> _Result:
-    """Try until it goes right, or several attempts in a row brought nothing new.
+    """Retry until an attempt succeeds, or several attempts in a row make no progress.
 
     Parameters
     ----------
     attempt
-        Raises `Retry` if it may go right the next time.
+        Raises `Retry` if another attempt may succeed.
     url
-        For the message.
+        Address for the message.
     done
-        Tells how many bytes are here after an attempt.
+        Returns how many bytes have arrived after an attempt.
     sleep
-        Waits so many seconds before the next attempt.
+        Sleeps for the given seconds before the next attempt.
     tell
         Called with a line about each wait that is long enough to be noticed.
 
     Raises
     ------
     RemoteError
-        If it did not go right.
+        If all attempts failed.
     """
     failures = farthest = 0
     while True:
@@ -262,7 +262,7 @@ def _printable(text: str) -> str:
 
 
 def anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Stand in for credentials where there are to be none, not even those of ~/.netrc."""
+    """Send a request without credentials, not even those of ~/.netrc."""
     return request
 
 
@@ -280,7 +280,7 @@ def _pointed_to(here: str, location: str) -> str:
 
 
 def _retry_after(response: requests.Response) -> float | None:
-    """Return the seconds that a server asks to wait, however it writes them."""
+    """Return the seconds of a Retry-After header, given as a number or a date."""
     text = response.headers.get("Retry-After", "")
     if _LENGTH.fullmatch(text):
         return float(text)
@@ -305,13 +305,13 @@ def _parse(response: requests.Response) -> Answer:
 
 
 def _validator(response: requests.Response) -> str:
-    """Return what the server calls this version of the file; a weak ETag does not promise equal bytes."""
+    """Return the ETag or date of this version of the file; weak ETags do not guarantee equal bytes."""
     etag = response.headers.get("ETag", "")
     return etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified", "")
 
 
 def _explain(err: requests.RequestException, url: str) -> str:
-    """Say why there is no connection: requests wraps the reason several times."""
+    """Return why there is no connection; requests wraps the reason several times."""
     host, said = urlsplit(url).hostname or url, str(err)
     if re.search(r"NameResolution|getaddrinfo|Name or service not known|Temporary failure in name", said):
         return f"unknown host {host}"
@@ -327,16 +327,16 @@ def _kept(done: int) -> str:
 
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:
-    """Yield the body; a server that sends it too slowly is not waited for."""
+    """Yield the body; raise an error if the server sends it too slowly."""
     try:
         watchdog = Watchdog(response.raw.fileno(), _CHUNK_TIME)
-    except (OSError, ValueError):  # the whole body is here already
+    except (OSError, ValueError):  # the complete body is already here
         watchdog = None
     try:
         with watchdog or nullcontext():
             for chunk in response.iter_content(_CHUNK):
                 if watchdog:
-                    watchdog.rest()  # for as long as the reader takes
+                    watchdog.rest()  # do not count the reader's time
                 yield chunk
                 if watchdog:
                     watchdog.feed()

@@ -1,4 +1,4 @@
-"""Find the login for a registry in the places where container tools keep it, and show it to nobody else."""
+"""Find the login for a registry in the files and helpers of container tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 _LIMIT = 4 << 20  # bytes of an auth file
 _HELPER_TIMEOUT = 60.0  # seconds; a helper may ask a service, or the user
 _HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_TOKEN_USER = "<token>"  # noqa: S105 - what helpers give as user where the secret is an identity token
+_TOKEN_USER = "<token>"  # noqa: S105 - helpers return it as the user of an identity token
 _DOCKER_HUB = "docker.io"
 _HUB_NAMES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com")
 _API = re.compile(r"/v[12]/?$")
@@ -30,42 +30,42 @@ _API = re.compile(r"/v[12]/?$")
 
 @dataclass(frozen=True)
 class Credentials:
-    """A login: user and password, or a token that stands for them."""
+    """A login: user and password, or a token."""
 
     source: str
-    """Where it was found, for messages."""
+    """File or variable of the login, for messages."""
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     identity_token: str = field(default="", repr=False)
-    """To be changed for a token at the registry's token server."""
+    """Token to exchange at the registry's token server."""
     registry_token: str = field(default="", repr=False)
-    """To be shown to the registry as it is."""
+    """Token to send to the registry unchanged."""
 
 
 def find_credentials(
     registry: str, repository: str, *, env: Mapping[str, str], home: Path | None = None
 ) -> Credentials | None:
-    """Find the login for a repository; None if there is none, for many registries ask for none.
+    """Find the login for a repository; None if there is none, because many registries need none.
 
-    The environment's `APPTAINER_DOCKER_USERNAME` and `_PASSWORD` (or `SINGULARITY_...`) hold for whatever registry is
-    asked. Else the files of `auth_files` are read: the longest path that is named there wins (`host/group/name`, then
-    `host/group`, then `host`), then the file that comes first.
+    The environment's `APPTAINER_DOCKER_USERNAME` and `_PASSWORD` (or `SINGULARITY_...`) apply to all
+    registries. Else the files of `auth_files` are read: the longest matching path wins (`host/group/name`, then
+    `host/group`, then `host`), then the first file.
 
     Parameters
     ----------
     registry
         Host, and port if one is given.
     repository
-        Path of the image in it.
+        Path of the image in the registry.
     env
-        The environment: variables that name a login or a file, and what a credential helper runs in.
+        Environment variables with a login or a file's path; also the environment of credential helpers.
     home
-        The user's home; None for the one that `env` names.
+        The user's home directory; None for that in `env`.
 
     Raises
     ------
     BadInputError
-        If a file is not of its form.
+        If a file is invalid.
     """
     for prefix in ("APPTAINER", "SINGULARITY"):
         user, password = env.get(f"{prefix}_DOCKER_USERNAME"), env.get(f"{prefix}_DOCKER_PASSWORD")
@@ -82,7 +82,7 @@ def find_credentials(
 
 
 def auth_files(*, env: Mapping[str, str], home: Path | None = None) -> list[Path]:
-    """List where logins may lie, the first to be believed first: the runtime's, Podman's, Docker's."""
+    """List the files of logins in order of precedence: the runtime's, Podman's, Docker's."""
     home = home or Path(env.get("HOME") or Path.home())
     runtime, config = env.get("XDG_RUNTIME_DIR"), env.get("XDG_CONFIG_HOME") or str(home / ".config")
     candidates = [
@@ -97,7 +97,7 @@ def auth_files(*, env: Mapping[str, str], home: Path | None = None) -> list[Path
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read an auth file; nothing if there is none, or if it is not ours to read."""
+    """Read an auth file; empty if missing or not readable."""
     if path.is_dir():
         return {}
     try:
@@ -108,18 +108,18 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as err:
         raise LackingError(f"{path}: cannot be read: {err.strerror}") from err
     except (ValueError, RecursionError):
-        raise _bad_file(path, "not JSON") from None  # the parser's message may hold a part of the file
+        raise _bad_file(path, "not JSON") from None  # the parser's message may contain a part of the file
     if not isinstance(content, dict):
-        raise _bad_file(path, "no JSON object")
+        raise _bad_file(path, "not a JSON object")
     return content
 
 
 def _bad_file(path: Path, reason: str) -> BadInputError:
-    return BadInputError(f"{path}: {reason}, expected logins of registries", "Fix it, or log in again.")
+    return BadInputError(f"{path}: {reason}, expected registry logins", "Fix it, or log in again.")
 
 
 def _keys(registry: str, repository: str) -> Iterator[str]:
-    """Return what an entry for the repository may be called, the most specific first."""
+    """Yield the possible keys of an entry for the repository, most specific first."""
     parts = repository.split("/")
     for count in range(len(parts), 0, -1):
         yield "/".join([registry, *parts[:count]])
@@ -127,14 +127,14 @@ def _keys(registry: str, repository: str) -> Iterator[str]:
 
 
 def _plain_key(key: str) -> str:
-    """Bring an entry's name into one form: tools write `host`, `https://host`, `https://index.docker.io/v1/`, ..."""
+    """Normalize an entry's key: tools write `host`, `https://host`, `https://index.docker.io/v1/`, ..."""
     bare = _API.sub("", key.partition("://")[2] or key).rstrip("/")
     host, slash, path = bare.partition("/")
     return (_DOCKER_HUB if host in _HUB_NAMES else host) + slash + path
 
 
 def _table(path: Path, content: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return one of the file's tables, its keys in one form."""
+    """Return one of the file's tables with normalized keys."""
     table = {} if content.get(name) is None else content[name]
     if not isinstance(table, dict):
         raise _bad_file(path, f"{name} is not an object")
@@ -142,7 +142,7 @@ def _table(path: Path, content: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _look_up(path: Path, content: dict[str, Any], key: str, env: Mapping[str, str]) -> Credentials | None:
-    """Look for one entry in one file: a helper for it goes before what the file itself holds."""
+    """Find an entry in a file: a credential helper for it takes precedence over a login in the file."""
     helpers, logins = _table(path, content, "credHelpers"), _table(path, content, "auths")
     if key in helpers:
         return _ask_helper(path, helpers[key], key, env)
@@ -150,7 +150,7 @@ def _look_up(path: Path, content: dict[str, Any], key: str, env: Mapping[str, st
 
 
 def _parse_login(path: Path, login: Any) -> Credentials | None:
-    """Parse one entry; None if it is empty, as it is where a credential store holds the login itself."""
+    """Parse one entry; None if it is empty because the login is in a credential store."""
     if not isinstance(login, dict):
         raise _bad_file(path, "a login is not an object")
     texts = {name: value for name, value in login.items() if isinstance(value, str)}
@@ -174,21 +174,21 @@ def _decode(path: Path, text: str) -> tuple[str, str]:
 
 
 def _ask_store(path: Path, content: dict[str, Any], registry: str, env: Mapping[str, str]) -> Credentials | None:
-    """Ask the helper that keeps all logins of a file."""
+    """Ask the credential helper for all logins of a file."""
     return _ask_helper(path, content["credsStore"], registry, env) if content.get("credsStore") else None
 
 
 def _ask_helper(path: Path, name: Any, key: str, env: Mapping[str, str]) -> Credentials | None:
-    """Ask a credential helper (docker-credential-NAME) for a login; None if it has none, or is not on this machine."""
+    """Ask a credential helper (docker-credential-NAME) for a login; None if it has none or is not installed."""
     if not isinstance(name, str) or not _HELPER.fullmatch(name):
-        raise _bad_file(path, "a credential helper has no name of a program")
+        raise _bad_file(path, "a credential helper has an invalid name")
     program = f"docker-credential-{name}"
     address = "https://index.docker.io/v1/" if key == _DOCKER_HUB else key
     try:
         done = run([program, "get"], env={**os.environ, **env}, stdin=address, timeout=_HELPER_TIMEOUT)
-    except LackingError:  # files of logins are carried from laptops, whose helpers are not here
+    except LackingError:  # a login file copied from a laptop, whose helper is not installed here
         return None
-    if done.status:  # it has none
+    if done.status:  # it has no login
         return None
     return _parse_helper(program, done.stdout)
 
@@ -200,7 +200,7 @@ def _parse_helper(program: str, text: str) -> Credentials:
         if not (isinstance(user, str) and isinstance(secret, str)):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise BadInputError(f"{program}: its answer is not a login", "See whether it works by itself.") from None
+        raise BadInputError(f"{program}: its answer is not a login", "Check that it works on its own.") from None
     if user == _TOKEN_USER:
         return Credentials(program, identity_token=secret)
     return Credentials(program, user, secret)

@@ -1,4 +1,4 @@
-"""End requests to servers that answer too slowly to ever finish."""
+"""Abort requests to servers that answer too slowly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Result = TypeVar("_Result")
 
 
 class _Call(threading.Thread, Generic[_Result]):
-    """A function on its way, in a thread that does not keep the process from ending."""
+    """A function call in a daemon thread."""
 
     def __init__(self, function: Callable[[], _Result]) -> None:
         super().__init__(name="request", daemon=True)
@@ -33,12 +33,12 @@ class _Call(threading.Thread, Generic[_Result]):
 
 
 def call_within(seconds: float, function: Callable[[], _Result]) -> _Result:
-    """Return what a function returns, or raise what it raises.
+    """Call a function and return its result, or raise its exception.
 
     Raises
     ------
     TimeoutError
-        If it takes longer; it is left running.
+        If it takes longer than `seconds`; it keeps running in its thread.
     """
     call = _Call(function)
     call.join(seconds)
@@ -50,14 +50,14 @@ def call_within(seconds: float, function: Callable[[], _Result]) -> _Result:
 
 
 class Watchdog:
-    """Shuts down a connection that was not fed for a while, so that whoever reads from it stops waiting.
+    """Shuts down a connection that has not been fed for a while, so that its reader stops waiting.
 
     Parameters
     ----------
     descriptor
-        Of the socket; it stays its owner's to close.
+        File descriptor of the socket; the owner closes it.
     seconds
-        How long it may go unfed.
+        Longest time between calls of `feed`.
     """
 
     def __init__(self, descriptor: int, seconds: float) -> None:
@@ -78,11 +78,11 @@ class Watchdog:
         self._socket.close()
 
     def rest(self) -> None:
-        """Wait for nothing until the next `feed`."""
+        """Pause until the next `feed`."""
         self._fed = math.inf
 
     def feed(self) -> None:
-        """Note that something has arrived."""
+        """Restart the timer because bytes have arrived."""
         self._fed = time.monotonic()
 
     def _watch(self) -> None:

@@ -1,4 +1,4 @@
-"""Talk to one repository of a registry: find its API, log in where it asks for that, and read manifests and blobs."""
+"""Access one repository of a registry: find its API, log in if required, and read manifests and blobs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _KINDS = (
     "application/vnd.docker.distribution.manifest.list.v2+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-_LOGIN = "See whether the name is right, and whether your login may read it."
+_LOGIN = "Check the name, and that your login has read access."
 
 
 def _login_of_user(registry: str, repository: str) -> Credentials | None:
@@ -48,14 +48,14 @@ def _login_of_user(registry: str, repository: str) -> Credentials | None:
 
 @dataclass(frozen=True)
 class Access:
-    """How registries are reached. Proxies and certificates are those that `requests` takes from the environment."""
+    """Options for accessing registries; `requests` reads proxies and certificates from the environment."""
 
     session_factory: Callable[[], requests.Session] = requests.Session
-    """Makes the session that all requests go through."""
+    """Returns the session for all requests."""
     allow_http: bool = False
-    """Whether a registry may be asked over plain http, where https does not work; this machine's own always may."""
+    """Whether to try plain http if https does not work; always allowed for registries on this machine."""
     find_credentials: Callable[[str, str], Credentials | None] = _login_of_user
-    """Finds the login for a registry and a repository of it."""
+    """Returns the login for a registry and repository."""
     announce: Callable[[str], None] = lambda _: None
     """Called with a line for the user before a password goes to another host than the registry, and where a server is
     waited for.
@@ -63,11 +63,11 @@ class Access:
 
 
 USUAL = Access()
-"""https, and the login of the user."""
+"""https with the user's login."""
 
 
 class Repository:
-    """One repository: shows its login to nobody but its registry and that registry's token server."""
+    """One repository; its login is only sent to its registry and that registry's token server."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Repository:
 
     @contextmanager
     def ask(self, path: str, headers: dict[str, str]) -> Iterator[Answer]:
-        """Ask for a path below the repository; as `Client.get`, with the login that it takes."""
+        """Request a path below the repository; as `Client.get`, with a login if required."""
         with self._lock:
             if self._api is None:
                 self._api = self._find_api()
@@ -97,7 +97,7 @@ class Repository:
         with ExitStack() as asked:
             try:
                 answer = asked.enter_context(self._client.get(url, headers, auth=show_realm(shown)))
-            except LoginError as refused:  # there was none yet, or it has expired
+            except LoginError as refused:  # no login yet, or it has expired
                 login.answer(refused, shown)
                 answer = asked.enter_context(self._ask_again(url, headers, login))
             yield answer
@@ -112,14 +112,14 @@ class Repository:
             yield answer
 
     def _find_api(self) -> tuple[str, Authorizer]:
-        """Find the registry over https or, where it may be, over http; log in if it asks for that at its door."""
+        """Find the registry over https or, if allowed, http; log in if its API root requires it."""
         registry = self._reference.registry
         host = _API_HOSTS.get(registry, registry)
-        failed: Exception = RemoteError(f"{registry}: cannot be asked")
+        failed: Exception = RemoteError(f"{registry}: cannot be reached")
         for scheme in self._schemes(host):
             login = self._authorizer(secure=scheme == "https")
             try:
-                self._knock(f"{scheme}://{host}/v2/", login)
+                self._check_api(f"{scheme}://{host}/v2/", login)
             except (Unreachable, RemoteError) as err:
                 if not _may_be_the_other(scheme, err):
                     raise
@@ -137,7 +137,7 @@ class Repository:
             check_address(f"http://{host}/")
         except BadInputError:
             return ("https",)
-        return "http", "https"  # this machine's own registry, as a rule without a certificate
+        return "http", "https"  # a registry on this machine usually has no certificate
 
     def _authorizer(self, *, secure: bool) -> Authorizer:
         registry, repository = self._reference.registry, self._reference.repository
@@ -151,29 +151,29 @@ class Repository:
             announce=self._access.announce,
         )
 
-    def _knock(self, url: str, login: Authorizer) -> None:
+    def _check_api(self, url: str, login: Authorizer) -> None:
         try:
             with self._client.get(url, {}, auth=anonymous):
                 return
         except NotFoundError as err:
-            raise RemoteError(f"{url}: there is no registry ({err.message})", "Check its name.") from err
+            raise RemoteError(f"{url}: not a registry ({err.message})", "Check its name.") from err
         except LoginError as refused:
             try:
                 login.answer(refused, "")
             except LoginError:
                 if login.has_login:
                     raise
-                # it may give this repository to anyone all the same
+                # this repository may be public all the same
 
     def manifest(self, name: str, cache: Cache | None = None) -> tuple[str, bytes]:
-        """Read a manifest or an index by tag or digest; give its digest, verified, and its text.
+        """Read a manifest or an index by tag or digest; return its verified digest and its content.
 
         Raises
         ------
         NotFoundError
-            If there is none.
+            If it does not exist.
         VerificationError
-            If it is not the one that its digest names.
+            If it does not match its digest.
         RemoteError
             If the registry refuses, or fails several times in a row.
         """
@@ -198,7 +198,7 @@ class Repository:
         return cache.load_or_fetch(digest, limit, fetch) if cache else fetch()
 
     def _small(self, path: str, digest: str, limit: int) -> tuple[str, bytes]:
-        """Read what is small; without a digest, verify the one that the registry says it has."""
+        """Read a small file; without a digest, verify the one in the registry's answer."""
         where = self._reference.canonical
 
         def attempt() -> tuple[str, bytes]:
@@ -212,7 +212,7 @@ class Repository:
             if found != expected:
                 raise VerificationError(
                     f"{where}: {path}: the digest is {found}, expected {expected}",
-                    "See whether a proxy answers in the registry's place, then try again.",
+                    "Check whether a proxy answers instead of the registry, then try again.",
                 )
             return found, text
 
@@ -221,12 +221,12 @@ class Repository:
         except NotFoundError as err:
             raise NotFoundError(
                 f"{where}: {self._reference.registry} has no such image ({err.message})",
-                "Check name and tag; a private image may need a login: apptainer registry login.",
+                "Check the name and tag; a private image may need a login: apptainer registry login.",
             ) from err
 
 
 def _may_be_the_other(scheme: str, err: Exception) -> bool:
-    """Return whether the error is one that the other scheme may cure: http asks a TLS server, or https a plain one."""
+    """Return whether the other scheme may work: http was used for a TLS server, or https for a plain one."""
     if isinstance(err, StatusError):
         return scheme == "http" and err.status == 400
     return isinstance(err, Unreachable) or scheme == "https"

@@ -95,13 +95,13 @@ def test_a_login_that_another_thread_has_renewed_meanwhile_is_not_renewed_again(
 def test_a_password_that_is_refused_is_not_shown_again() -> None:
     login = authorizer(Credentials("the file", "me", "secret"))
     login.answer(LoginError("said", "", "Basic"), "")
-    with pytest.raises(LoginError, match="refuses the login from the file"):
+    with pytest.raises(LoginError, match="rejected the login from the file"):
         login.answer(LoginError("said", "", "Basic"), login.header)
 
 
 @pytest.mark.parametrize("challenge", ["", "Negotiate", 'Digest realm="x"'])
 def test_a_login_of_another_kind_is_said(challenge: str) -> None:
-    with pytest.raises(RemoteError, match="kind that is not supported"):
+    with pytest.raises(RemoteError, match="unsupported kind of login"):
         authorizer(None).answer(LoginError("said", "", challenge), "")
 
 
@@ -114,7 +114,7 @@ def test_a_password_goes_to_no_token_server_that_could_not_be_trusted(realm: str
 
 
 def test_a_registry_with_a_certificate_has_its_tokens_given_over_https() -> None:
-    with pytest.raises(RemoteError, match="not asked over plain http"):
+    with pytest.raises(RemoteError, match="uses plain http, which is not allowed"):
         authorizer(None).answer(LoginError("", "", 'Bearer realm="http://localhost/token"'), "")
 
 

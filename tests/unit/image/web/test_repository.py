@@ -113,7 +113,7 @@ def test_what_is_not_there_is_not_found(proxy: Proxy, session: requests.Session)
         fault = refusal(at(proxy.host, session), name)
         assert (type(fault), fault.exit_code) == (NotFoundError, 3)
         assert f"{proxy.host} has no such image" in fault.message
-        assert "Check name and tag" in fault.cure
+        assert "Check the name and tag" in fault.cure
 
 
 @pytest.mark.parametrize("said", ["", "sha256:" + "0" * 64, "sha512:" + "0" * 128])
@@ -166,7 +166,7 @@ def test_what_is_no_registry_is_told_from_an_image_that_is_not_there(proxy: Prox
     proxy.faults = [Fault("/v2/$", times=100, status=404)]
     fault = refusal(at(proxy.host, session))
     assert (type(fault), fault.exit_code) == (RemoteError, 8)
-    assert "there is no registry" in fault.message
+    assert "not a registry" in fault.message
     assert fault.cure == "Check its name."
 
 
@@ -174,7 +174,7 @@ def test_a_refusal_says_to_see_to_name_and_login(proxy: Proxy, session: requests
     proxy.faults = [Fault("/manifests/", times=100, status=403)]
     fault = refusal(at(proxy.host, session))
     assert (fault.exit_code, "403" in fault.message) == (8, True)
-    assert "your login may read it" in fault.cure
+    assert "your login has read access" in fault.cure
 
 
 @pytest.fixture(scope="module")
@@ -194,8 +194,8 @@ def test_a_login_is_found_and_shown_and_no_image_is_got_without(
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(locked.ca))
     assert at(locked.host, session, find_credentials=somebody).manifest("1")
     for found, says in (
-        (nobody, "wants a login, and none was found"),
-        (lambda *_: Credentials("a test", USER, "wrong"), "refuses the login"),
+        (nobody, "requires a login, but none was found"),
+        (lambda *_: Credentials("a test", USER, "wrong"), "rejected the login"),
     ):
         fault = refusal(at(locked.host, session, find_credentials=found))
         assert (fault.exit_code, says in fault.message, bool(fault.cure)) == (8, True, True)
