@@ -1,4 +1,4 @@
-"""What can go wrong, as one exception type with a message and a cure, and the exit codes: the only list of them.
+"""Exceptions with a message and a cure, and the exit codes: the only list of them.
 
 ====  =====================================================
 code  meaning
@@ -7,13 +7,13 @@ code  meaning
 1     a check failed
 2     usage, or bad input
 3     not found
-4     verification failed: the bytes are not the ones promised
+4     verification failed: the data does not match its checksum, length or digest
 5     no space, or over quota
 6     busy: another process holds the lock
-7     the environment lacks something
+7     the environment is missing something
 8     a remote server failed
-9     not trusted: no digest, checksum or signature where the site's policy wants one
-10    not trusted: signed by none of the keys that the site's policy names
+9     not trusted: no digest, checksum or signature where the site's policy requires one
+10    not trusted: not signed with any of the keys that the site's policy names
 ====  =====================================================
 """
 
@@ -23,14 +23,14 @@ import errno
 
 
 class HpcmodError(Exception):
-    """A fault with its cure; only the command line and the easyblock's one boundary turn it into output.
+    """An error with its cure; only the command line and the easyblock's error handler turn it into output.
 
     Parameters
     ----------
     message
-        What went wrong and where, and what was found against what was expected.
+        What went wrong and where, and what was found and expected.
     cure
-        The command or the edit that helps, as a full sentence; empty if none is known.
+        The command or edit that helps, as a complete sentence; empty if none is known.
     """
 
     exit_code = 2
@@ -45,31 +45,31 @@ class HpcmodError(Exception):
 
 
 class CheckFailedError(HpcmodError):
-    """A check of something installed did not pass."""
+    """A check of something installed failed."""
 
     exit_code = 1
 
 
 class BadInputError(HpcmodError):
-    """What the user or a file gave is not of the form it must have."""
+    """Input from the user or a file is not in the expected form."""
 
     exit_code = 2
 
 
 class NotFoundError(HpcmodError):
-    """Something named does not exist in any place looked at."""
+    """Something named was not found in any of the places searched."""
 
     exit_code = 3
 
 
 class VerificationError(HpcmodError):
-    """Bytes differ from what a checksum, a length or a digest promises."""
+    """Data does not match its checksum, length or digest."""
 
     exit_code = 4
 
 
 class NoSpaceError(HpcmodError):
-    """The file system is full, or a quota would be passed."""
+    """The file system is full, or a quota would be exceeded."""
 
     exit_code = 5
 
@@ -81,39 +81,39 @@ class BusyError(HpcmodError):
 
 
 class LackingError(HpcmodError):
-    """The machine lacks something that is needed, or cannot run what is asked."""
+    """The machine is missing something that is needed, or cannot run what was requested."""
 
     exit_code = 7
 
 
 class RemoteError(HpcmodError):
-    """A server did not give what was asked of it."""
+    """A server did not return what was requested."""
 
     exit_code = 8
 
 
 class UntrustedError(HpcmodError):
-    """The site's policy wants a digest, a checksum or a signature, and there is none."""
+    """The site's policy requires a digest, checksum or signature, and it is missing."""
 
     exit_code = 9
 
 
 class UnknownKeyError(HpcmodError):
-    """An image is signed, but by no key that the site's policy names."""
+    """An image is signed, but not with any of the keys that the site's policy names."""
 
     exit_code = 10
 
 
-ELSEWHERE = "hpcmod install --prefix DIRECTORY (of eb: --prefix=DIRECTORY)"
+ELSEWHERE = "hpcmod install --prefix DIRECTORY (with eb: --prefix=DIRECTORY)"
 """The option that installs below another directory."""
 
 
 def explain_os_error(err: OSError) -> HpcmodError:
-    """Make an error with a cure from one of the operating system's: a full disk, a quota, or a place not ours."""
+    """Return an error with a cure for an operating system error: a full disk, a quota, or missing permissions."""
     where = f"{err.filename}: " if err.filename else ""
     what = f"{where}{err.strerror or err}"
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpaceError(what, f"Free some space there, or choose another place: {ELSEWHERE}")
+        return NoSpaceError(what, f"Free some space there, or choose another directory: {ELSEWHERE}")
     if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return LackingError(what, f"Choose a place you may read and write: {ELSEWHERE}")
+        return LackingError(what, f"Choose a directory that you may read and write: {ELSEWHERE}")
     return HpcmodError(what)

@@ -1,11 +1,11 @@
-"""A lock that names its holder: others wait for one that lives, and replace one that is known to be dead.
+"""A lock that names its holder: wait for a live holder, take the lock over from one that is known to be dead.
 
-The lock is a small file that gets its name by a hard link, in one step on every file system that has links, over NFS
-and on Lustre too. A holder is known to be dead only in the same boot of the same machine, and in the same namespaces:
-there the kernel says whether the process exists. Everywhere else only the heartbeat counts, the times of the file that
-its holder touches every few seconds; when they stay the same for long, the user decides.
+The lock is a small file that gets its name by a hard link, which is atomic on every file system that has links,
+including NFS and Lustre. A holder is known to be dead only in the same boot of the same machine and in the same
+namespaces: there the kernel knows whether the process exists. Everywhere else only the heartbeat counts, that is,
+the times of the file, which its holder touches every few seconds; if they stop changing, the user decides.
 
-docs/explanation/locks.md says which file systems this is right on, and why.
+docs/explanation/locks.md says on which file systems this is correct, and why.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ HEARTBEAT = 5.0
 """Seconds between two touches of a held lock."""
 
 SILENCE = 60.0
-"""Seconds without a heartbeat after which a holder that cannot be asked for is no longer waited for."""
+"""Seconds without a heartbeat after which to stop waiting for a holder that cannot be checked."""
 
 POLL = 0.2
-"""Seconds between two looks at a lock that is waited for."""
+"""Seconds between two checks of a lock that is being waited for."""
 
-_LIMIT = 4096  # bytes of a lock
-_LONGEST = 256  # characters of each of its texts
+_LIMIT = 4096  # bytes of a lock file
+_LONGEST = 256  # characters of each of its strings
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock."""
+    """The process that holds a lock."""
 
     host: str
     pid: int
     started: str
-    """Start of the process in clock ticks since boot; empty if that could not be seen."""
+    """Start time of the process in clock ticks since boot; empty if unknown."""
     user: str
     since: str
     machine: str = ""
-    """Identifies this boot of this machine, and the namespaces of processes and sockets; empty if that is unknown."""
+    """Identifies this boot of this machine and its process and network namespaces; empty if unknown."""
     token: str = ""
-    """Random: no two locks are the same."""
+    """Random: no two locks share it."""
 
     @classmethod
     def me(cls) -> Holder:
-        """Describe this process."""
+        """Return the holder that describes this process."""
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         pid = os.getpid()
         return cls(socket.gethostname(), pid, _start_of(pid), _user_name(), since, _machine(), secrets.token_hex(8))
@@ -73,16 +73,16 @@ class Holder:
         if not self.machine or self.machine != _machine():
             return False
         try:
-            os.kill(self.pid, 0)  # sees every process, also where /proc is mounted with hidepid
+            os.kill(self.pid, 0)  # reaches every process, even where /proc is mounted with hidepid
         except (ProcessLookupError, OverflowError):
             return True
-        except OSError:  # it is another user's
+        except OSError:  # it belongs to another user
             pass
         started = _start_of(self.pid)
         return bool(started and self.started) and started != self.started
 
     def __str__(self) -> str:
-        """Name the process for a message."""
+        """Describe the process for a message."""
         return f"process {self.pid} of {self.user} on {self.host}, since {self.since}"
 
 
@@ -94,9 +94,9 @@ def _user_name() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """Return when a process started, `ended` for one that only waits to be collected, or empty if it is not visible."""
+    """Return when a process started, `ended` for a zombie, or empty if the process is not visible."""
     try:
-        if str(Path("/proc/self").readlink()) != str(os.getpid()):  # /proc of another namespace: other processes
+        if str(Path("/proc/self").readlink()) != str(os.getpid()):  # /proc of another namespace shows other processes
             return ""
         found = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -105,7 +105,7 @@ def _start_of(pid: int) -> str:
 
 
 def _machine() -> str:
-    """Return what processes share that see each other and `_alone`: the boot and two namespaces; empty if unknown."""
+    """Return an ID of the boot and two namespaces, shared by processes that can see each other; empty if unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         spaces = [str(Path(f"/proc/self/ns/{name}").stat().st_ino) for name in ("pid", "net")]
@@ -115,28 +115,28 @@ def _machine() -> str:
 
 
 def lock_name(directory: str) -> str:
-    """Return the lock's name for an installation, short whatever the length of its path: file names have a limit."""
+    """Return the name of an installation's lock, which stays short for any path because file names have a limit."""
     return f"hpcmod_{Path(directory).parent.name[:60]}_{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """A lock as it was at one look."""
+    """A lock file's state at the time it was read."""
 
     holder: Holder
     file: tuple[int, int]
     """Device and inode."""
     beat: tuple[int, int]
-    """Times of its last change; they are only compared with each other, so that no clock matters."""
+    """Times of its last change; compared only with each other, so clock differences do not matter."""
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Return who holds a lock; None if nobody does.
+    """Return the holder of a lock; None if it is free.
 
     Raises
     ------
     BusyError
-        If what is there is not a lock.
+        If the file is not a lock.
     """
     seen = _look(path)
     return seen.holder if seen else None
@@ -169,21 +169,21 @@ def _parse(text: bytes) -> Holder:
     known = {one.name for one in fields(Holder)}
     values = json.loads(text)
     if not isinstance(values, dict):
-        raise TypeError("it is not a table")
+        raise TypeError("expected a JSON object")
     found = Holder(**{name: value for name, value in values.items() if name in known})
     if isinstance(found.pid, bool) or not isinstance(found.pid, int) or found.pid < 1:
-        raise ValueError("it does not name a process")
+        raise ValueError("the process ID is not valid")
     for value in asdict(found).values():
         if value != found.pid and (not isinstance(value, str) or len(value) > _LONGEST):
-            raise ValueError("its fields are not short texts")
+            raise ValueError("its fields are not short strings")
         str(value).encode()  # surrogates cannot be printed
     return found
 
 
 def _not_ours(path: Path, why: str) -> BusyError:
     return BusyError(
-        f"{path} is not one of our locks: {why}",
-        explain_sticky(path) or f"Remove it if nothing of hpcmod runs: rm {path}",
+        f"{path} is not an hpcmod lock file: {why}",
+        explain_sticky(path) or f"If no hpcmod process is running, remove it: rm {path}",
     )
 
 
@@ -197,27 +197,27 @@ def hold(
     on_wait: Callable[[], None] = lambda: None,
     below: Path | None = None,
 ) -> Iterator[bool]:
-    """Hold a lock while the block runs; the value is whether somebody else was waited for.
+    """Hold a lock while the block runs; yield whether there was a wait for another process.
 
     Parameters
     ----------
     path
-        The lock file; its directory is made if it does not exist.
+        The lock file; its directory is created if it does not exist.
     limit
-        Seconds to wait for a holder that lives; None for as long as it takes.
+        Seconds to wait for a live holder; None to wait forever.
     tell
-        Called with a line for the user: who is waited for, what was cleared.
+        Called with a line for the user: the holder that is waited for, or the lock that was cleared.
     on_stale
-        Called when a dead process's lock was taken over, to clear what else it left.
+        Called after taking over a dead process's lock, to remove what else that process left.
     on_wait
-        Called every `POLL` seconds while somebody is waited for; what it raises ends the waiting.
+        Called every `POLL` seconds during the wait; an exception from it ends the wait.
     below
-        A directory that others may write too, below which the lock is: no link is followed from there on.
+        A directory that others may write too and that contains the lock: no link below it is followed.
 
     Raises
     ------
     BusyError
-        If the limit passed, or a holder that cannot be asked for gave no heartbeat for `SILENCE` seconds.
+        If the limit passed, or a holder that cannot be checked gave no heartbeat for `SILENCE` seconds.
     OSError
         ELOOP if there is a link below the shared directory.
     """
@@ -236,7 +236,7 @@ def hold(
             heart.join()
             _LOG.debug("unlocking %s", path)
             try:
-                if _is_at(anchored, mine):  # else it was removed by hand, and this is another one's
+                if _is_at(anchored, mine):  # otherwise it was removed by hand, and this is another process's lock
                     anchored.unlink(missing_ok=True)
             finally:
                 os.close(mine)
@@ -244,7 +244,7 @@ def hold(
 
 def _beat(mine: int, stop: threading.Event) -> None:
     while not stop.wait(HEARTBEAT):
-        with contextlib.suppress(OSError):  # the next beat may get through; silence is judged by others
+        with contextlib.suppress(OSError):  # the next beat may succeed; waiting processes judge the silence
             os.utime(mine)
 
 
@@ -255,7 +255,7 @@ def _acquire(
     on_stale: Callable[[], None],
     on_wait: Callable[[], None],
 ) -> tuple[bool, int]:
-    """Take the lock; return whether somebody was waited for, and the descriptor of the lock's file."""
+    """Take the lock; return whether there was a wait, and the descriptor of the lock file."""
     began = heard = time.monotonic()
     last: _Seen | None = None
     told: Holder | None = None
@@ -270,8 +270,8 @@ def _acquire(
         if seen is None:
             continue
         if seen.holder.is_dead() and _clear(path, seen):
-            _LOG.info("cleared %s, which the dead %s held", path, seen.holder)
-            tell(f"clearing the lock of {seen.holder}, which is gone")
+            _LOG.info("cleared %s, which was held by dead %s", path, seen.holder)
+            tell(f"removing the lock of {seen.holder}, which no longer exists")
             stale = True
             continue
         now = time.monotonic()
@@ -279,41 +279,41 @@ def _acquire(
             last, heard = seen, now
         if seen.holder != told:
             told = seen.holder
-            _LOG.info("waiting for %s, which %s holds", path, told)
+            _LOG.info("waiting for %s, held by %s", path, told)
             tell(f"waiting for {told}")
         _check_heartbeat(path, seen, now - heard)
         if limit is not None and now - began >= limit:
-            raise BusyError(f"{path} is held by {told}", "Wait for it, or give a longer --wait-on-lock-limit.")
+            raise BusyError(f"{path} is held by {told}", "Wait until it ends, or set a longer --wait-on-lock-limit.")
         on_wait()
         time.sleep(POLL)
 
 
 def _check_heartbeat(path: Path, seen: _Seen, silence: float) -> None:
-    """Raise BusyError for a holder that has been silent, unless it is known to live: it may only be stopped."""
+    """Raise BusyError for a silent holder, unless it is known to be alive: it may only be suspended."""
     if silence > SILENCE and (seen.holder.machine != _machine() or seen.holder.is_dead()):
         raise BusyError(
             f"{path} is held by {seen.holder}, with no heartbeat for {silence:.0f} s",
             explain_sticky(path)
-            or f"If that process is gone, for example since its machine was restarted, remove its lock: rm {path}",
+            or f"If that process no longer exists, for example after a reboot, remove its lock: rm {path}",
         )
 
 
 def _take(path: Path) -> int | None:
-    """Make the lock ours and return its descriptor; None if somebody has it."""
+    """Take the lock and return its descriptor; None if another process has it."""
     temporary = path.with_name(temporary_name(path.name))
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     mine = os.open(temporary, flags, 0o600)
     try:
         with _named(temporary):
             os.write(mine, json.dumps(asdict(Holder.me())).encode())
-            os.fchmod(mine, 0o644)  # whatever the umask: others are to see whom they wait for
+            os.fchmod(mine, 0o644)  # whatever the umask: others must be able to read whom they wait for
         _link(mine, temporary, path)
         if _is_at(path, mine):
             return mine
     except FileExistsError:
-        if _is_at(path, mine):  # NFS: it was done, and the first answer was lost
+        if _is_at(path, mine):  # NFS: the link was made, and the first reply was lost
             return mine
-    except FileNotFoundError:  # another user has removed our file, and we try again
+    except FileNotFoundError:  # another user has removed our file: try again
         if os.fstat(mine).st_nlink:
             raise
     except BaseException:
@@ -327,7 +327,7 @@ def _take(path: Path) -> int | None:
 
 
 def _link(mine: int, temporary: Path, path: Path) -> None:
-    """Give our file the lock's name; by its descriptor, for another user may have put something else at its first."""
+    """Link our file to the lock's name, by descriptor: another user may have replaced the file at its first name."""
     place = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if Path("/proc/self/fd").is_dir():
@@ -343,12 +343,12 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as err:
-        err.filename = err.filename or str(path)  # a full disk is met while writing, which knows no name
+        err.filename = err.filename or str(path)  # a full disk shows while writing, where the system knows no file name
         raise
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Return whether a path is still that of an open file."""
+    """Return whether a path still names an open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
@@ -362,10 +362,10 @@ def clear_dead(path: Path) -> bool:
 
 
 def _clear(path: Path, dead: _Seen) -> bool:
-    """Remove the lock of a dead process, if it is still that; return whether it was removed.
+    """Remove the lock of a dead process if it has not changed; return whether it was removed.
 
-    Everybody who may do so runs on the same machine (see `Holder.is_dead`), so a mutex of its kernel is enough to make
-    looking and removing one step: nobody removes a lock that was taken meanwhile.
+    Every process that may do so runs on the same machine (see `Holder.is_dead`), so a mutex in its kernel makes this
+    check and the removal atomic: no process can remove a lock that was taken in between.
     """
     with _alone(path) as alone:
         now = _look(path) if alone else None
@@ -377,10 +377,10 @@ def _clear(path: Path, dead: _Seen) -> bool:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[bool]:
-    """Keep other processes of this machine out; the value is False where one is inside.
+    """Keep out other processes on this machine; yield False if another one is inside.
 
-    A name in the kernel's abstract socket namespace needs no file system that knows flock, leaves no file, and is
-    free again when its process ends.
+    A name in the kernel's abstract socket namespace needs no flock support in the file system, leaves no file, and is
+    released when its process ends.
     """
     place = path.parent.stat()
     digest = hashlib.sha256(f"{place.st_dev}:{place.st_ino}:{path.name}".encode(errors="surrogateescape")).hexdigest()
@@ -396,5 +396,5 @@ def _alone(path: Path) -> Iterator[bool]:
 
 
 def tidy(path: Path) -> None:
-    """Remove what dead processes left beside a lock while they took it."""
+    """Remove files that dead processes left next to a lock while taking it."""
     clear_leftovers(path.parent, path.name)

@@ -1,7 +1,7 @@
-"""Log what hpcmod does, on stderr or in a file, for a person who looks for the cause of a problem.
+"""Log what hpcmod does to stderr or a file, for people who diagnose a problem.
 
-Every module logs to `logging.getLogger(__name__)`; nothing is written unless somebody asks for it. What may hold a
-password or a token is not logged, and `scrub` takes out of each line what looks like one.
+Every module logs to `logging.getLogger(__name__)`; nothing is written unless logging is turned on. Values that may
+hold a password or a token are not logged, and `scrub` removes from each line anything that looks like one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from hpcmod.errors import BadInputError
 from hpcmod.render.quote import terminal
 
 LEVEL_VARIABLE = "HPCMOD_LOG"
-"""Variable with the level of what is logged on stderr: `info` or `debug`."""
+"""Variable that sets the log level on stderr: `info` or `debug`."""
 FILE_VARIABLE = "HPCMOD_LOG_FILE"
-"""Variable with the path of a file to which everything is logged."""
+"""Variable with the path of a file that receives the complete log."""
 
 USER_MESSAGES = "hpcmod.cli.output"
-"""Logger of the messages that the user sees anyway: they go to the file, and not to stderr a second time."""
+"""Logger of the messages that the user sees anyway: they go to the file, but not to stderr a second time."""
 
 _ROOT = logging.getLogger("hpcmod")
 _LEVELS = {"info": logging.INFO, "debug": logging.DEBUG}
@@ -33,7 +33,7 @@ _HIDDEN = "***"
 
 _NAME = r"[\w-]{0,40}(?:passw(?:or)?d|token|secret|credential|api[_-]?key|authorization)[\w-]{0,40}"
 _VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s&,'"]+)"""
-_SECRETS = (  # names are limited: text that others wrote must not make the search slow
+_SECRETS = (  # names are limited: text from others must not slow down the search
     (re.compile(r"(://)[^/\s]*@"), rf"\1{_HIDDEN}@"),
     (re.compile(r"\b(basic|bearer)\s+[\w.~+/=-]+", re.IGNORECASE), rf"\1 {_HIDDEN}"),
     (re.compile(rf"(--{_NAME})(?:\s+|=){_VALUE}", re.IGNORECASE), rf"\1 {_HIDDEN}"),
@@ -43,37 +43,37 @@ _SECRETS = (  # names are limited: text that others wrote must not make the sear
 
 @dataclass(frozen=True)
 class LogSettings:
-    """Where the log goes."""
+    """Log level and file."""
 
     level: str = ""
-    """Of what is logged on stderr: `info`, `debug`, or empty for nothing."""
+    """Level on stderr: `info`, `debug`, or empty for none."""
     file: str = ""
-    """Absolute path of the file that gets everything; empty for none."""
+    """Absolute path of the file that receives the complete log; empty for none."""
 
     def variables(self) -> dict[str, str]:
-        """Return the variables with which another program of ours logs likewise."""
+        """Return the variables that make another hpcmod program log the same way."""
         named = {LEVEL_VARIABLE: self.level, FILE_VARIABLE: self.file}
         return {name: value for name, value in named.items() if value}
 
 
 def read_settings(environ: Mapping[str, str], *, verbosity: int = 0, file: str = "") -> LogSettings:
-    """Return the settings that flags ask for, else those of the environment.
+    """Return the settings from flags, or else from the environment.
 
     Parameters
     ----------
     verbosity
         How often -v was given.
     file
-        What --log-file names; empty for nothing.
+        Value of --log-file; empty if not given.
 
     Raises
     ------
     BadInputError
-        If the variable names no level.
+        If the variable is not a valid level.
     """
     level = environ.get(LEVEL_VARIABLE, "")
     if level and level not in _LEVELS:
-        raise BadInputError(f"{LEVEL_VARIABLE}={level}: not a level", f"Set it to one of {', '.join(_LEVELS)}.")
+        raise BadInputError(f"{LEVEL_VARIABLE}={level}: not a valid level", f"Set it to one of {', '.join(_LEVELS)}.")
     if verbosity:
         level = "debug" if verbosity > 1 else "info"
     file = file or environ.get(FILE_VARIABLE, "")
@@ -81,7 +81,7 @@ def read_settings(environ: Mapping[str, str], *, verbosity: int = 0, file: str =
 
 
 def current_settings() -> LogSettings:
-    """Return where the log of this process goes."""
+    """Return this process's log settings."""
     levels = [one.level for one in _ROOT.handlers if isinstance(one, _StderrHandler)]
     files = [one.path for one in _ROOT.handlers if isinstance(one, _FileHandler)]
     names = {number: name for name, number in _LEVELS.items()}
@@ -108,7 +108,7 @@ def logging_to(settings: LogSettings) -> Iterator[None]:
 
 
 def start_log(settings: LogSettings) -> list[logging.Handler]:
-    """Log from now on, unless this process does so already; return the handlers that do it.
+    """Start logging unless this process logs already; return the new handlers.
 
     Raises
     ------
@@ -130,14 +130,14 @@ def start_log(settings: LogSettings) -> list[logging.Handler]:
 
 
 def scrub(text: str) -> str:
-    """Return a text without what looks like a password or a token, and without control characters."""
+    """Return a string without control characters and without anything that looks like a password or a token."""
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return "\n".join(terminal(line) for line in text.splitlines())
 
 
 class CommandLine:
-    """A program and its arguments, written out only if the line is logged."""
+    """A program and its arguments, formatted only if the line is logged."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         self._argv = argv
@@ -147,17 +147,17 @@ class CommandLine:
 
 
 class _Formatter(logging.Formatter):
-    """Writes a record as one line, or more with a traceback, of which none holds a secret."""
+    """Formats a record as one line, or more with a traceback, with secrets removed."""
 
     converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text of a record."""
+        """Return the formatted record."""
         return scrub(super().format(record))
 
 
 class _StderrHandler(logging.Handler):
-    """Writes to what is stderr at the time."""
+    """Writes to the current `sys.stderr`."""
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
@@ -165,7 +165,7 @@ class _StderrHandler(logging.Handler):
         self.addFilter(lambda record: record.name != USER_MESSAGES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, on a terminal in place of a line of progress."""
+        """Write a record; on a terminal, replace the progress line."""
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""
         with suppress(OSError):
             sys.stderr.write(f"{clear}{self.format(record)}\n")
@@ -185,7 +185,7 @@ class _FileHandler(logging.Handler):
         )
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record at once, so that lines of several processes do not mix."""
+        """Write a record in one call, so that lines of several processes do not mix."""
         with suppress(OSError):  # a full disk must not end the work that is logged
             os.write(self._file, f"{self.format(record)}\n".encode(errors="backslashreplace"))
 

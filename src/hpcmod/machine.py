@@ -1,4 +1,4 @@
-"""Know the machine: choose the site profile that is asked for, or the one that fits, and read it."""
+"""Choose and read this machine's site profile."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hpcmod.model.trust import ANYTHING, TrustPolicy
 from hpcmod.resources import site_profiles
 
 SYSTEM_PROFILE = Path("/etc/hpcmod/site.toml")
-"""A site's own profile, on every node."""
+"""The site's own profile, on every node."""
 
 _LARGEST = 1 << 20  # bytes of a site profile
 FALLBACK = "generic"
 
 MACHINE = "machine"
-"""What a profile extends that wants to add to whatever this machine has without it."""
+"""Value of `extends` in a profile that adds to the profile this machine would otherwise use."""
 
 
 @dataclass(frozen=True)
@@ -30,31 +30,31 @@ class Choice:
     profile: str
     """Name of a shipped profile, or a file."""
     reason: str
-    """Who asked for it, for people, e.g. `$HPCMOD_SITE`."""
+    """What selected it, for messages, e.g. `$HPCMOD_SITE`."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The site, and how it came about."""
+    """The site and how its profile was chosen."""
 
     site: Site
     """With the trust policy of SYSTEM_PROFILE, whichever profile was chosen."""
     choice: Choice
     profiles: tuple[Profile, ...]
-    """Those the site is made of, the most general first."""
+    """The profiles that make up the site, the most general first."""
 
     def origin(self, key: str) -> str:
-        """Say where a value comes from, by its dotted key: file and line of the last profile that sets it, or empty."""
+        """Return the origin of a value, by its dotted key: file and line of the last profile that sets it, or empty."""
         return next((one.origins[key] for one in reversed(self.profiles) if key in one.origins), "")
 
 
 def load_site(asked: str | None, environ: Mapping[str, str], easyconfig: str = "") -> Site:
-    """Return the profile of this machine, with those it extends; see find_machine.
+    """Return the profile of this machine, merged with those it extends; see find_machine.
 
     Parameters
     ----------
     easyconfig
-        The file that asks: a profile that it names by a relative path is beside it, not in the working directory.
+        Easyconfig that names the profile: a relative path is relative to its directory, not the working directory.
     """
     if asked and easyconfig and is_profile_file(asked):
         asked = str(Path(easyconfig).absolute().parent / asked)
@@ -67,16 +67,16 @@ def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | N
     Parameters
     ----------
     asked
-        Name or file that an easyconfig gives; it is overruled by $HPCMOD_SITE.
+        Name or file from an easyconfig; $HPCMOD_SITE overrides it.
     environ
-        The environment; HPCMOD_SITE, XDG_CONFIG_HOME, HOME and what profiles are detected by are read from it.
+        The environment; HPCMOD_SITE, XDG_CONFIG_HOME, HOME and the variables that profiles are detected by are read.
     flag
-        Name or file that the user gives on the command line; it overrules all.
+        Name or file from the command line; it overrides everything else.
 
     Raises
     ------
     HpcmodError
-        If there is no such profile, or it is not valid.
+        If the profile does not exist or is not valid.
     """
     choices = _choices(asked, environ, flag)
     choice = next(choices)
@@ -104,7 +104,7 @@ def system_policy(environ: Mapping[str, str]) -> TrustPolicy | None:
 
 
 def _choices(asked: str | None, environ: Mapping[str, str], flag: str | None) -> Iterator[Choice]:
-    """Yield what may be used, the first wins: flag, environment, easyconfig, the user's file, the site's, what fits."""
+    """Yield the choices by precedence: flag, environment, easyconfig, the user's file, the site's, detected."""
     for name, reason in (
         (flag, "--site"),
         (environ.get("HPCMOD_SITE"), "$HPCMOD_SITE"),
@@ -126,12 +126,12 @@ def _files(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 
 
 def absolute(path: str | None) -> str:
-    """Return a path if it is absolute, else nothing: a relative one would mean another file in each directory."""
+    """Return a path if it is absolute, else empty: a relative one would mean another file in each directory."""
     return path if path and path.startswith("/") else ""
 
 
 def detect(environ: Mapping[str, str]) -> Iterator[Choice]:
-    """Yield the shipped profiles that fit this machine, the most special first, and the one that fits every machine."""
+    """Yield the shipped profiles that match this machine, the most specific first, then the fallback."""
     fits = []
     shipped = {name: parse_profile(text, name) for name, text in site_profiles().items()}
     for name, profile in sorted(shipped.items()):
@@ -139,11 +139,11 @@ def detect(environ: Mapping[str, str]) -> Iterator[Choice]:
         if reason:
             fits.append((-_depth(profile, shipped), name, reason))
     yield from (Choice(name, reason) for _, name, reason in sorted(fits))
-    yield Choice(FALLBACK, "no other shipped profile fits")
+    yield Choice(FALLBACK, "no other shipped profile matches")
 
 
 def _fits(profile: Profile, environ: Mapping[str, str]) -> str:
-    """Say by what a machine is known as this one; empty if it is not."""
+    """Return the evidence that this is the profile's machine; empty if it is not."""
     paths = [place for place in profile.values.get("detect.paths", ()) if Path(place).exists()]
     wanted = profile.values.get("detect.variables", ())
     variables = [f"${name} is {value}" for name, value in wanted if environ.get(name) == value]
@@ -151,7 +151,7 @@ def _fits(profile: Profile, environ: Mapping[str, str]) -> str:
 
 
 def _depth(profile: Profile, shipped: Mapping[str, Profile]) -> int:
-    """Count what a profile extends: one that adds to another knows more of the machine."""
+    """Return how many profiles a profile extends: one that extends another is more specific."""
     depth = 0
     while profile.extends in shipped and depth < len(shipped):
         profile, depth = shipped[profile.extends], depth + 1
@@ -159,38 +159,38 @@ def _depth(profile: Profile, shipped: Mapping[str, Profile]) -> int:
 
 
 def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE", beside: Path = Path()) -> Profile:
-    """Read a profile: a shipped one by its name, or a file, relative to the directory `beside`."""
+    """Read a profile: a shipped one by name, or a file, relative to the directory `beside`."""
     shipped = site_profiles()
     if choice in shipped:
         return parse_profile(shipped[choice], f"{choice}.toml")
     path = beside / choice
     if not (is_profile_file(choice) and path.is_file()):
         raise NotFoundError(
-            f"there is no site profile {choice!r}: no such file, and the shipped ones are {', '.join(sorted(shipped))}",
-            f"Name one of these, or a TOML file of your own, in {named_in}.",
+            f"site profile {choice!r}: not a file and not one of the shipped profiles: {', '.join(sorted(shipped))}",
+            f"Name one of these, or your own TOML file, in {named_in}.",
         )
     try:
         return parse_profile(read_text(path, _LARGEST), str(path))
     except UnusableFileError as err:
-        raise BadInputError(f"site profile {path}: {err.strerror}", "Name a TOML file.") from err
+        raise BadInputError(f"site profile {path}: {err.strerror}", "Choose a TOML file.") from err
     except UnicodeDecodeError as err:
-        raise BadInputError(f"site profile {path} is not text in UTF-8: {err}", "Save it as UTF-8.") from err
+        raise BadInputError(f"site profile {path} is not valid UTF-8: {err}", "Save it as UTF-8.") from err
 
 
 def is_profile_file(choice: str) -> bool:
-    """Return whether a text names a file and not a shipped profile: it has a slash or ends in .toml."""
+    """Return whether a string names a file rather than a shipped profile: it has a slash or ends in .toml."""
     return "/" in choice or choice.endswith(".toml")
 
 
 def _with_bases(profile: Profile, rest: Iterator[str]) -> list[Profile]:
-    """Put before a profile those it extends, the most general first; MACHINE is the first of the rest."""
+    """Return a profile after those it extends, the most general first; MACHINE means the first of the rest."""
     chain = [profile]
     while chain[0].extends:
         name = next(rest, FALLBACK) if chain[0].extends == MACHINE else chain[0].extends
         base = _read(name, named_in=f"`extends` of {chain[0].source}", beside=Path(chain[0].source).parent)
         if base.source in {known.source for known in chain}:
             raise BadInputError(
-                f"site profile {profile.source} extends itself, through {base.source}", "Break the circle."
+                f"site profile {profile.source} extends itself, through {base.source}", "Remove the circular `extends`."
             )
         chain.insert(0, base)
     return chain

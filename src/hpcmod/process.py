@@ -1,4 +1,4 @@
-"""Run other programs, the only module that does: argv lists in, output out, never a shell string."""
+"""Run other programs, with argv lists and never a shell string; no other module does."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from hpcmod.log import CommandLine
 
 _LOG = logging.getLogger(__name__)
 
-_LOOK = 0.5  # seconds after which a silent program is looked at
-_PATIENCE = 10  # seconds that a program has to tidy up when it is told to end
+_LOOK = 0.5  # seconds after which a silent program is checked
+_PATIENCE = 10  # seconds that a program has to clean up after it is asked to end
 _TIE = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGTERM: linux/prctl.h
 if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[3:])
 """
-"""Becomes a program that gets SIGTERM when the process that started it dies, even of SIGKILL."""
+"""Runs a program that gets SIGTERM when the process that started it dies, even of SIGKILL."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A program that ended: its exit status and what it wrote, as text."""
+    """Result of a program: its exit status and its output as text."""
 
     status: int
     stdout: str
@@ -43,12 +43,12 @@ class Completed:
 
 
 def without_relative_entries(path: str) -> str:
-    """Return a PATH without empty and relative entries: those mean another directory wherever you are."""
+    """Return a PATH without empty and relative entries, because these depend on the working directory."""
     return os.pathsep.join(one for one in path.split(os.pathsep) if one.startswith("/")) or os.defpath
 
 
 def which(program: str, environ: Mapping[str, str]) -> str | None:
-    """Return the path of a program on the PATH of an environment; None if it is not there."""
+    """Return the path of a program on an environment's PATH; None if not found."""
     return shutil.which(program, path=without_relative_entries(environ.get("PATH", "")))
 
 
@@ -61,23 +61,23 @@ def run(
     cwd: Path | None = None,
     tied: bool = False,
 ) -> Completed:
-    """Run a program to its end and return what it did; a non-zero status is the caller's to judge.
+    """Run a program to its end and return its result; the caller checks the exit status.
 
     Parameters
     ----------
     argv
         Program and arguments; the program is looked up on PATH.
     env
-        The whole environment of the program; None for our own.
+        The program's complete environment; None for our own.
     stdin
-        What the program reads on its standard input; None for our own input.
+        The program's standard input; None for our own.
     timeout
         Seconds after which the program is killed.
     cwd
         The program's working directory; None for our own.
     tied
-        Whether the program ends with us: it leads a session, which is ended on any exception, and gets SIGTERM when
-        this process is killed.
+        Whether the program ends with this process: it leads a session, which is ended on any exception, and gets
+        SIGTERM when this process is killed.
 
     Raises
     ------
@@ -124,9 +124,9 @@ def call(
     Parameters
     ----------
     cwd, tied
-        As for `run`; it stays in our session, where it hears Ctrl-C itself.
+        As for `run`; it stays in our session, where it receives Ctrl-C itself.
     to_stderr
-        Whether what it prints to stdout goes to stderr, because stdout is for our own data.
+        Whether its stdout goes to stderr, because stdout is reserved for our own data.
 
     Raises
     ------
@@ -175,16 +175,16 @@ def follow(
     on_start: Callable[[int], None] = lambda _: None,
     on_line: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Run a long program in a session of its own, write all it says to a log, and return its exit status.
+    """Run a long program in its own session, write all its output to a log, and return its exit status.
 
     Parameters
     ----------
     log
-        What the program writes, to stdout and stderr, is added to this file as it comes.
+        File to which the program's stdout and stderr are appended as they arrive.
     on_start
-        Called with the number of the process, which is also that of its session.
+        Called with the process ID, which is also the session ID.
     on_line
-        Called with each line; whatever it raises ends the program and all that it started, as Ctrl-C does.
+        Called with each line; an exception from it ends the program and everything it started, as Ctrl-C does.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def follow(
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    with child, log.open("ab", buffering=0) as file:  # whoever reads it sees how far it is
+    with child, log.open("ab", buffering=0) as file:  # unbuffered, so that readers of the log see the current state
         try:
             on_start(child.pid)
             for line in _lines(child):
@@ -216,7 +216,7 @@ def follow(
 
 
 def _lines(child: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """Return the lines of a program until it has ended: what it left running may hold its output open for ever."""
+    """Yield a program's lines until it has ended: a process that it left running may keep its output open forever."""
     pipe, rest = child.stdout.fileno() if child.stdout else -1, b""
     while True:
         ended = child.poll() is not None
@@ -231,7 +231,7 @@ def _lines(child: subprocess.Popen[bytes]) -> Iterator[bytes]:
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:
-    """End a program that leads a session, and what it started; it may tidy up for a while."""
+    """End a program that leads a session and everything it started; it has some time to clean up."""
     _signal_group(child.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(timeout=_PATIENCE)
@@ -246,7 +246,7 @@ def _signal_group(number: int, sent: signal.Signals) -> None:
 
 
 def become(argv: Sequence[str]) -> NoReturn:
-    """Run a program in place of this one, so that signals and the terminal are its own.
+    """Replace this process by a program, so that signals and the terminal go to it directly.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One line of progress on a terminal, and a few plain lines where there is none."""
+"""One line of progress on a terminal, and a few plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TextIO
 from hpcmod.model.text import terminal_line
 
 _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
-_QUIET = 10.0  # seconds between two lines in a log; the first only after as long, so short work says nothing
+_QUIET = 10.0  # seconds between two lines in a log; also before the first, so short work prints nothing
 
 
 class ProgressLine:
-    """Shows bytes done, rate and time left of one long piece of work; call it with bytes done and bytes in all."""
+    """Shows bytes done, rate and time left of one long task; call it with bytes done and total bytes."""
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
         self._label = label
@@ -38,15 +38,15 @@ class ProgressLine:
             self._stream.flush()
 
     def note(self, detail: str) -> None:
-        """Say more of how far it is, e.g. of each part; shown with the next call, as far as the line is wide."""
+        """Set a detail, such as the progress of each part; it is shown with the next call, if the line has space."""
         self._detail = detail
 
     def __call__(self, done: int, total: int) -> None:
-        """Show how far it is; the rate is the one since the first call, for bytes may have been there before."""
+        """Show the progress; the rate counts from the first call, because some bytes may have been there before."""
         now, began, before = time.monotonic(), self._began, self._before
         if before < 0:
             self._began, self._before = now, done
-            if now - began >= _QUIET:  # other work came first, and this has only begun
+            if now - began >= _QUIET:  # other work came first, and this task has only begun
                 self._shown = now
         if not self._terminal and now - self._shown < _QUIET:
             return
@@ -55,7 +55,7 @@ class ProgressLine:
         text = f"{terminal_line(self._label)}: {render_progress(done, total, now - began, before=max(0, before))}"
         text += f" ({terminal_line(self._detail)})" if self._detail else ""
         width = shutil.get_terminal_size().columns - 1
-        ended = self._terminal and 0 < total <= done  # what is said next begins on a clean line
+        ended = self._terminal and 0 < total <= done  # the next message begins on a clean line
         self._stream.write(f"\r{text[:width]}\x1b[K" if self._terminal else f"{text}\n")
         self._stream.write("\r\x1b[K" if ended else "")
         self._drew = not ended
@@ -63,7 +63,7 @@ class ProgressLine:
 
 
 class Working:
-    """Shows on a terminal that work goes on whose progress is not known, and for how many seconds."""
+    """Shows on a terminal that work of unknown length is running, and for how many seconds."""
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
         self._label = label
@@ -95,9 +95,9 @@ class Working:
 
 
 def render_progress(done: int, total: int, seconds: float, *, before: int = 0) -> str:
-    """Return bytes done of bytes in all after so many seconds, e.g. `1.2 of 20.1 GB, 6 %, 812.0 MB/s, 24 s left`.
+    """Return the progress after some seconds, e.g. `1.2 of 20.1 GB, 6 %, 812.0 MB/s, 24 s left`.
 
-    `before` is how many were done before those seconds began.
+    `before` is the number of bytes done before those seconds began.
     """
     rate = max(0, done - before) / seconds if seconds > 0 else 0.0
     left = f", {(total - done) / rate:.0f} s left" if rate and total > done else ""
@@ -108,5 +108,5 @@ def render_progress(done: int, total: int, seconds: float, *, before: int = 0) -
 
 
 def _unit(size: float) -> tuple[str, int]:
-    """Return the unit that fits a number of bytes, and how many bytes it is."""
+    """Return the unit that suits a number of bytes, and its size in bytes."""
     return next(((unit, factor) for unit, factor in _UNITS if size >= factor), ("kB", 1000))

@@ -138,7 +138,7 @@ def test_the_lock_of_a_dead_process_is_cleared_with_easybuilds_own(eb: EasyBuild
     easybuilds = lock.with_name(f"{str(eb.prefix / 'software/Toy/1.0').replace('/', '_')}.lock")
     easybuilds.mkdir()
     done = installed(eb, toy)
-    assert f"clearing the lock of process {os.getpid()} of " in done.stdout
+    assert f"removing the lock of process {os.getpid()} of " in done.stdout
     assert leftovers(eb) == set()
     assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
 

@@ -148,7 +148,7 @@ def test_who_waits_sees_how_far_the_other_is_and_takes_over_when_it_dies(proxy: 
     out, err = second.communicate(timeout=60)
     assert out.split() == SUMS, err
     assert f"waiting for process {first.pid}" in waits
-    assert f"clearing the lock of process {first.pid}" in err
+    assert f"removing the lock of process {first.pid}" in err
     assert [asked.start for asked in proxy.blobs() if SUMS[4] in asked.path][1] > 0
 
 

@@ -116,7 +116,7 @@ def test_the_lock_of_a_dead_process_is_cleared_and_what_it_left_too(path: Path, 
     with hold(path, limit=0.0, tell=told.append, on_stale=lambda: cleared.append(path)) as waited:
         assert not waited
         assert cleared == [path]
-        assert [line.startswith(f"clearing the lock of process {dead.pid} of ") for line in told] == [True]
+        assert [line.startswith(f"removing the lock of process {dead.pid} of ") for line in told] == [True]
 
 
 def test_a_process_that_is_killed_but_not_yet_waited_for_is_dead(path: Path, start: Start) -> None:
@@ -323,7 +323,7 @@ def test_what_somebody_planted_as_a_lock_is_an_error_at_once(path: Path, kind: s
             file.truncate(1 << 40)
     else:
         path.symlink_to("/dev/zero")
-    with pytest.raises(BusyError, match="not one of our locks"), hold(path, limit=0.0, tell=print, on_stale=never):
+    with pytest.raises(BusyError, match="not an hpcmod lock file"), hold(path, limit=0.0, tell=print, on_stale=never):
         pytest.fail("inside")
 
 
@@ -403,7 +403,7 @@ def make_link(path: Path) -> None:
 def test_what_is_not_a_file_at_the_name_of_a_lock_is_named_at_once(path: Path, make: Callable[[Path], None]) -> None:
     path.parent.mkdir()
     make(path)
-    with pytest.raises(BusyError, match=f"{path} is not one of our locks"):
+    with pytest.raises(BusyError, match=f"{path} is not an hpcmod lock file"):
         read_holder(path)
     with pytest.raises(BusyError), hold(path, limit=None, tell=pytest.fail, on_stale=never):
         pytest.fail("inside")

@@ -81,7 +81,7 @@ def test_flags_win_over_the_environment(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_unknown_level_is_refused() -> None:
-    with pytest.raises(BadInputError, match="HPCMOD_LOG=loud: not a level\nSet it to one of info, debug"):
+    with pytest.raises(BadInputError, match="HPCMOD_LOG=loud: not a valid level\nSet it to one of info, debug"):
         read_settings({"HPCMOD_LOG": "loud"})
 
 

@@ -168,7 +168,7 @@ def main(ctx: click.Context, verbose: int, log_file: str) -> None:
       eval "$(hpcmod env)"     # let the site's own eb find hpcmod
 
     Exit codes: 0 ok, 1 a check failed, 2 bad input, 3 not found, 4 verification failed, 5 no space, 6 busy,
-    7 the environment lacks something, 8 a remote server failed, 9 not trusted,
+    7 the environment is missing something, 8 a remote server failed, 9 not trusted,
     10 signed by an unknown key.
     """
     settings = read_settings(os.environ, verbosity=verbose, file=log_file)

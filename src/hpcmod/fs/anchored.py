@@ -1,4 +1,4 @@
-"""Reach a file through its open directory: by a path that stays right while others exchange directories."""
+"""Access a file through its open directory: by a path that stays valid while others replace directories."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hpcmod.fs.tree import Tree
 
 @contextmanager
 def anchored_at(path: Path, below: Path | None) -> Iterator[Path]:
-    """Make a file's directory; yield a path of the file that means the same whatever others rename meanwhile.
+    """Create a file's directory; yield a path of the file that keeps its meaning whatever others rename meanwhile.
 
     Parameters
     ----------
     below
-        A directory that others may write too; no link is followed from there on. None if there is none.
+        A directory that others may write too; no link below it is followed. None if there is no such directory.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def anchored_at(path: Path, below: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def renamed_in_errors(anchored: Path, path: Path) -> Iterator[None]:
-    """Name the file's own path in errors, not the way through a descriptor."""
+    """Use the file's real path in errors, not the path through a descriptor."""
     hidden, shown = str(anchored.parent), str(path.parent)
     try:
         yield

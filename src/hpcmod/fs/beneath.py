@@ -1,4 +1,4 @@
-"""Open a file below an open directory without following a link: by openat2 where there is one, else step by step."""
+"""Open a file below an open directory without following links: with openat2 if available, else step by step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _OPENAT2 = 437  # the number is the same on x86_64, aarch64, ppc64le and riscv64
 _BENEATH, _NO_SYMLINKS = 0x08, 0x04  # RESOLVE_* of linux/openat2.h
-_TRIES = 8  # the kernel says EAGAIN where something was renamed while it looked
-_LACKING = (errno.ENOSYS, errno.EPERM)  # before Linux 5.6, and behind filters of system calls that do not know it
+_TRIES = 8  # the kernel returns EAGAIN when something was renamed during the lookup
+_LACKING = (errno.ENOSYS, errno.EPERM)  # before Linux 5.6, and under system call filters that do not know openat2
 
 
 def open_beneath(directory: int, path: str | PurePath, flags: int, mode: int = 0o600) -> int:
@@ -27,7 +27,7 @@ def open_beneath(directory: int, path: str | PurePath, flags: int, mode: int = 0
     flags
         As for `os.open`. `O_CLOEXEC` and `O_NOFOLLOW` are added.
     mode
-        Of a file that is created.
+        Mode of a file that is created.
 
     Raises
     ------
@@ -41,14 +41,14 @@ def open_beneath(directory: int, path: str | PurePath, flags: int, mode: int = 0
     mode = mode if flags & os.O_CREAT else 0
     try:
         return _open(directory, parts, flags, mode)
-    except NotADirectoryError:  # what the kernel says of a link, too, where a directory is asked for
+    except NotADirectoryError:  # the kernel reports this for a link, too, if a directory is requested
         if flags & os.O_DIRECTORY and _is_link(directory, parts):
             raise _is_a_link(str(path)) from None
         raise
 
 
 def _is_a_link(path: str) -> OSError:
-    return OSError(errno.ELOOP, "there is a symbolic link, and none is followed here", path)
+    return OSError(errno.ELOOP, "is or contains a symbolic link, which is not followed here", path)
 
 
 def _is_link(directory: int, parts: tuple[str, ...]) -> bool:
@@ -79,7 +79,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _openat2(directory: int, path: str, flags: int, mode: int) -> int:
-    import ctypes  # slow to import, and verbs that only read need none
+    import ctypes  # slow to import, and commands that only read do not need it
 
     how = struct.pack("=QQQ", flags, mode, _BENEATH | _NO_SYMLINKS)  # struct open_how
     number = errno.EAGAIN

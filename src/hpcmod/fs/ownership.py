@@ -1,4 +1,4 @@
-"""Who else may change a file or a directory, and directories that are this user's alone."""
+"""Who else may change a file or a directory, and directories that are private to this user."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def others_may_change(status: os.stat_result) -> bool:
-    """Return whether anybody but this user and root may change what has this status.
+    """Return whether anyone but this user and root may change a file or directory with this status.
 
-    A group counts whatever its members, and so does an access control list: its mask shows as the group's bits.
+    Group permissions count whoever the members are, and so does an access control list: its mask shows as group bits.
     """
     return status.st_uid not in (os.geteuid(), 0) or bool(status.st_mode & _OTHERS_WRITE)
 
 
 def others_may_replace(path: Path | str) -> bool:
-    """Return whether anybody but this user and root may put something else at a path, or change what is there.
+    """Return whether anyone but this user and root may replace or change what is at a path.
 
-    All directories on the way to it are looked at, with links resolved. In one with the sticky bit, as /tmp, others
+    All directories on the way to it are checked, with links resolved. In one with the sticky bit, such as /tmp, others
     cannot rename what is not theirs.
     """
     whole = Path(os.path.realpath(path))
@@ -37,14 +37,14 @@ def _others_may_rename_in(status: os.stat_result) -> bool:
 
 
 def make_private_directory(path: Path | str) -> None:
-    """Make a directory that only this user may enter, whatever the umask; one of this user's that is there is closed.
+    """Create a directory that only this user may enter, whatever the umask; restrict an existing one of this user.
 
-    Directories above it are made the same way. Those above that are there already stay as they are.
+    Missing parent directories are created the same way; existing ones are not changed.
 
     Raises
     ------
     OSError
-        If it is another user's, or not a directory.
+        If it belongs to another user, or is not a directory.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -55,7 +55,7 @@ def make_private_directory(path: Path | str) -> None:
     try:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid():
-            raise OSError(errno.EPERM, f"is a directory of user {status.st_uid}, not yours", str(path))
+            raise OSError(errno.EPERM, f"belongs to user {status.st_uid}, not to you", str(path))
         if stat.S_IMODE(status.st_mode) & 0o777 != 0o700:
             os.fchmod(descriptor, 0o700)
     finally:

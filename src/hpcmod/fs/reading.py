@@ -1,4 +1,4 @@
-"""Read regular files up to a limit: a FIFO, a device or a huge sparse file ends in an error at once, not in a hang."""
+"""Read regular files up to a limit: a FIFO, a device or a huge sparse file is an error at once, not a hang."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _CHUNK = 1 << 16
 
 
 class UnusableFileError(OSError):
-    """What has the name is not a regular file, or larger than it can be."""
+    """A file is not a regular file, or is larger than allowed."""
 
 
 def read_file(path: Path | str, limit: int) -> bytes:
-    """Return the content of a regular file; a link to one is followed, for it is for the user to say what is read.
+    """Return the content of a regular file; a link to one is followed, because the user decides what is read.
 
     Parameters
     ----------
     limit
-        Bytes it may have.
+        Largest allowed size in bytes.
 
     Raises
     ------
     UnusableFileError
-        If it is not a regular file, or larger.
+        If it is not a regular file, or is larger.
     OSError
         If it cannot be opened or read.
     """
@@ -44,7 +44,7 @@ def read_file(path: Path | str, limit: int) -> bytes:
 
 
 def read_text(path: Path | str, limit: int, *, errors: str = "strict") -> str:
-    """Return the text of a regular file in UTF-8, as `read_file` does."""
+    """Return the UTF-8 text of a regular file, as `read_file` does."""
     return read_file(path, limit).decode("utf-8", errors=errors)
 
 
@@ -61,7 +61,7 @@ def open_regular(path: Path | str, *, follow: bool = True) -> BinaryIO:
 
 
 def as_regular_file(descriptor: int, path: Path | str) -> BinaryIO:
-    """Make a file of a descriptor opened for reading, which is closed if it is not that of a regular file."""
+    """Return a file object for a descriptor opened for reading; close it if it is not that of a regular file."""
     try:
         check_regular(os.fstat(descriptor), path)
         return open(path, "rb", opener=lambda *_: descriptor)  # the file has its name for messages
@@ -71,7 +71,7 @@ def as_regular_file(descriptor: int, path: Path | str) -> BinaryIO:
 
 
 def check_regular(status: os.stat_result, path: Path | str, *, limit: int | None = None) -> None:
-    """Raise UnusableFileError if a file is not a regular one of at most `limit` bytes."""
+    """Raise UnusableFileError if a file is not a regular file of at most `limit` bytes."""
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         what = _KINDS.get(kind, "something else")
@@ -86,10 +86,10 @@ def _too_large(size: int, path: Path | str, limit: int) -> UnusableFileError:
 
 
 def read_whole(file: BinaryIO, path: Path | str, limit: int) -> bytes:
-    """Return all that an open file holds, which may be `limit` bytes; `path` is its name in the error."""
+    """Return the complete content of an open file of at most `limit` bytes; `path` is its name in the error."""
     size = os.fstat(file.fileno()).st_size
     found = file.read(size + 1) if size <= limit else b""
-    while len(found) > size and len(found) <= limit:  # it grows, or is in /proc, where sizes are 0
+    while len(found) > size and len(found) <= limit:  # it is growing, or is in /proc, where sizes are 0
         chunk = file.read(_CHUNK)
         if not chunk:
             return found

@@ -1,4 +1,4 @@
-"""Remove a file, a link or a directory with all that is in it; what a link leads to is never touched."""
+"""Remove a file, a link or a directory with its content; the target of a link is never touched."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import stat
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_DEEPEST = 250  # levels, each of which takes an open file: processes may have 1,024
+_DEEPEST = 250  # levels, each of which needs an open file: processes may have 1,024
 
 
 def remove_path(path: Path | str, *, open_to: int | None = None) -> None:
-    """Remove what has a name, whatever it is; nothing happens if there is nothing.
+    """Remove a file, link or directory of any kind; do nothing if it does not exist.
 
     Parameters
     ----------
     open_to
-        Empty only directories that this group, or everybody, may write. Whoever may write a shared directory can
-        rename another user's private directory into it: this way nothing goes that they could not remove themselves.
+        Empty only directories that this group, or everyone, may write. Any user who may write a shared directory can
+        rename another user's private directory into it: this way, only what they could remove themselves is removed.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def remove_path(path: Path | str, *, open_to: int | None = None) -> None:
 
 
 def prune(directory: Path) -> None:
-    """Remove a directory if it is empty; nothing happens if it is not, or if this user may not."""
+    """Remove a directory if it is empty; do nothing if it is not empty, or if this user has no permission."""
     try:
         directory.rmdir()
     except OSError:
@@ -45,17 +45,17 @@ def prune(directory: Path) -> None:
 
 
 def remove_at(directory: int, name: str, *, open_to: int | None = None) -> None:
-    """Remove what has a name in an open directory, as `remove_path` does."""
+    """Remove an entry of an open directory, as `remove_path` does."""
     _remove(directory, name, _DEEPEST, open_to)
 
 
 def empty(directory: int) -> None:
-    """Remove all that is in an open directory, whatever its name is now."""
+    """Remove everything in an open directory, whatever its name is now."""
     _remove_all(directory, _DEEPEST, None)
 
 
 def find_closed(path: Path | str, group: int) -> Path | None:
-    """Return the first directory at or below a path that `remove` does not empty for this group; None if there is none.
+    """Return the first directory at or below a path that `remove` does not empty for this group; None if none.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def find_closed(path: Path | str, group: int) -> Path | None:
 
 
 def is_open_to(status: os.stat_result, group: int) -> bool:
-    """Return whether all of a group may remove what is in a directory, whoever owns it."""
+    """Return whether all members of a group may remove what is in a directory, whoever owns it."""
     by_group = status.st_gid == group and status.st_mode & stat.S_IWGRP
     return bool((by_group or status.st_mode & stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX)
 
@@ -96,7 +96,7 @@ def _empty(directory: int, name: str, levels: int, open_to: int | None) -> None:
     inside = os.open(name, _DIRECTORY, dir_fd=directory)
     try:
         if open_to is not None and not is_open_to(os.fstat(inside), open_to) and os.listdir(inside):
-            raise OSError(errno.EPERM, "only its owner may change this directory, it may be somebody's own", name)
+            raise OSError(errno.EPERM, "only its owner may change this directory, which may be another user's", name)
         _remove_all(inside, levels - 1, open_to)
     finally:
         os.close(inside)

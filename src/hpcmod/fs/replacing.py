@@ -1,4 +1,4 @@
-"""Make a file or a directory in private, beside its final name, and give it that name when it is whole."""
+"""Create a file or a directory privately, next to its final name, and rename it when it is complete."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ _EXCHANGE = 2  # RENAME_EXCHANGE of linux/fs.h
 
 @dataclass(frozen=True)
 class Scratch:
-    """A directory that only this user may enter, beside the final name of what is made in it.
+    """A directory that only this user may enter, next to the final name of what is created in it.
 
-    Its paths lead through open descriptors (`/proc/PID/fd/N`): they mean the same directories to this process and to
-    those it starts, whatever other people rename or plant beside them. Errors name the final path instead.
+    Its paths go through open descriptors (`/proc/PID/fd/N`): they mean the same directories to this process and to
+    those it starts, whatever others rename or plant next to them. Errors name the final path instead.
     """
 
     final: Path
-    """The name as the caller gave it."""
+    """The name as given by the caller."""
     directory: Path
     """The private directory."""
     beside: Path
-    """The directory of the final name: what else belongs there goes through it."""
+    """The directory of the final name, through which its other entries are accessed."""
 
     @property
     def path(self) -> Path:
-        """The temporary name of what will be called `final`."""
+        """Return the temporary path of what will be renamed to `final`."""
         return self.directory / self.final.name
 
     def put(self) -> None:
-        """Give the file or the new directory its final name."""
+        """Rename the file or the new directory to its final name."""
         os.replace(self.path, self.beside / self.final.name)
 
 
 @contextlib.contextmanager
 def scratch(final: Path | str, *, resumable: bool = False) -> Iterator[Scratch]:
-    """Make a private directory beside a final name, and remove it at the end.
+    """Create a private directory next to a final name, and remove it at the end.
 
     Parameters
     ----------
     resumable
-        Where the block raises, keep what is in it for this user's next process, which is given the same directory.
-        Only the holder of a lock may ask for that.
+        If the block raises, keep the content for this user's next process, which gets the same directory.
+        Only the holder of a lock may use this.
     """
     final = Path(final)
     place = os.open(final.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -76,7 +76,7 @@ def scratch(final: Path | str, *, resumable: bool = False) -> Iterator[Scratch]:
 
 @contextlib.contextmanager
 def replacing(final: Path | str) -> Iterator[Path]:
-    """Yield a temporary path; what the block leaves there gets the final name, unless it raises: then it is removed."""
+    """Yield a temporary path; rename what the block creates there to the final name, or remove it on an error."""
     with scratch(final) as made:
         yield made.path
         made.put()
@@ -84,24 +84,24 @@ def replacing(final: Path | str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing_directory(final: Path | str, check_old: Callable[[Path], None] | None = None) -> Iterator[Path]:
-    """Yield a new directory; what the block leaves there becomes the final one whole, unless the block raises.
+    """Yield a new directory, which replaces the final one as a unit unless the block raises.
 
     Parameters
     ----------
     check_old
-        Called with the path of the former directory, where nobody else can reach it any more, before it is removed.
-        If it raises, the former directory gets its name back. Whoever may write the parent directory can give the final
-        name to a directory of somebody else's, so without a check only an empty one is replaced.
+        Called with the path of the former directory, where no one else can reach it any more, before it is removed.
+        If it raises, the former directory gets its name back. Anyone who may write the parent directory can give the
+        final name to another user's directory, so without a check only an empty one is replaced.
 
     Raises
     ------
     OSError
-        ENOTEMPTY if there is a former directory that is not empty, and nothing checks it.
+        ENOTEMPTY if the former directory is not empty and there is no check.
 
     Notes
     -----
-    Where the file system can exchange two names (most can, Lustre cannot), there is no moment without the directory.
-    What a killed process leaves, whole directories, `clear_leftovers` removes.
+    Where the file system can exchange two names (most can, Lustre cannot), the directory exists at every moment.
+    `clear_leftovers` removes the complete directories that a killed process leaves.
     """
     Path(final).parent.mkdir(parents=True, exist_ok=True)
     with scratch(final) as made:
@@ -134,7 +134,7 @@ def _check_empty(final: Path, old: Path) -> None:
 
 
 def _open_private(place: int, name: str, *, reuse: bool) -> int:
-    """Make a private directory and open it; one that is there is used again only if it is this user's alone."""
+    """Create a private directory and open it; an existing one is reused only if it is private to this user."""
     for _ in range(2):
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, PRIVATE, dir_fd=place)
@@ -144,11 +144,11 @@ def _open_private(place: int, name: str, *, reuse: bool) -> int:
                 return private
             os.close(private)
         _free(place, name)
-    raise OSError(errno.EEXIST, "somebody else makes this name again and again", name)
+    raise OSError(errno.EEXIST, "another process keeps creating this name", name)
 
 
 def _free(place: int, name: str) -> None:
-    """Free a name that somebody else has planted; a directory is renamed, for what is in it may be anybody's."""
+    """Free a name that another user has planted; a directory is renamed, because its content may be anyone's."""
     try:
         os.unlink(name, dir_fd=place)
     except FileNotFoundError:
@@ -161,7 +161,7 @@ def _free(place: int, name: str) -> None:
 
 def _remove_private(place: int, name: str, private: int) -> None:
     empty(private)
-    with contextlib.suppress(OSError):  # renamed by somebody else: what has the name now is not ours to remove
+    with contextlib.suppress(OSError):  # renamed by another user: what has the name now is not ours to remove
         os.rmdir(name, dir_fd=place)
 
 
@@ -170,7 +170,7 @@ def _path_of(descriptor: int) -> Path:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two names in one step; False where that is not possible."""
+    """Exchange two names atomically; return False where that is not possible."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # glibc 2.28
     here = -100  # AT_FDCWD
     return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0
@@ -178,7 +178,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 @contextlib.contextmanager
 def _naming(made: Scratch) -> Iterator[None]:
-    """Name the final path in errors, not the way through descriptors."""
+    """Use the final path in errors, not the path through descriptors."""
     shown = str(made.final.parent)
     try:
         yield

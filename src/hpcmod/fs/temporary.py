@@ -1,7 +1,7 @@
-"""Temporary names that tell whose they are, so that what dead processes left can be removed without guessing.
+"""Temporary names that identify their owner, so that leftovers of dead processes can be removed without guessing.
 
-Whoever may write a directory can give any of its entries such a name, also a directory that only its owner can change.
-So a directory counts as one of ours by its mode, which only its owner can set, and never by its name alone.
+Anyone who may write a directory can give any of its entries such a name, even a directory that only its owner can
+change. So a directory counts as ours by its mode, which only its owner can set, and never by its name alone.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from pathlib import Path
 from hpcmod.fs.removal import empty, remove_at
 
 PRIVATE = stat.S_ISVTX | stat.S_IRWXU
-"""Mode of temporary directories: for their owner alone, and with the sticky bit, which says that they are ours."""
+"""Mode of temporary directories: owner only, with the sticky bit to mark them as ours."""
 
 _PART = ".hpcmod-part"
-_LONGEST = 150  # bytes of the final name that are kept: with all the rest it stays below the 255 that Linux takes
+_LONGEST = 150  # bytes of the final name that are kept: the complete name stays below Linux's limit of 255
 
 
 def temporary_name(final: str) -> str:
-    """Return a new hidden name for what is to be called `final`: with this process in it, and random digits."""
+    """Return a new hidden name for what will be called `final`: with this process in it, and random digits."""
     pid = os.getpid()
     return f"{_stem(final)}-{_this_machine()}-{pid}-{_start_of(pid)}-{os.urandom(4).hex()}"
 
 
 def resumable_name(final: str) -> str:
-    """Return the hidden name of what this user's next process continues; `clear_leftovers` keeps it."""
+    """Return the hidden name of what this user's next process resumes; `clear_leftovers` keeps it."""
     return f"{_stem(final)}+{os.getuid()}"
 
 
 def clear_leftovers(directory: Path, name: str | None = None, *, alone: bool = False) -> None:
     """Remove the temporary files and directories that dead processes left in a directory.
 
-    A directory that is not empty goes only if it is this user's and was made with the mode `PRIVATE`.
+    A directory that is not empty is removed only if it belongs to this user and was created with the mode `PRIVATE`.
 
     Parameters
     ----------
     name
-        Remove those of this final name only; None for all.
+        Remove only those of this final name; None for all.
     alone
-        Whether this process holds the lock that everybody takes who writes there: then all of them are leftovers.
-        Without it, only those of this user's processes that are known to have ended on this machine go.
+        Whether this process holds the lock that every writer of the directory takes: then all of them are leftovers.
+        Without it, only those of this user's processes that are known to have ended on this machine are removed.
     """
     try:
         place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -60,7 +60,7 @@ def clear_leftovers(directory: Path, name: str | None = None, *, alone: bool = F
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Return whether a directory is a temporary one of this user, which nobody else could write."""
+    """Return whether a directory is a temporary one of this user, which no one else could write."""
     others = stat.S_IRWXG | stat.S_IRWXO
     return status.st_uid == os.geteuid() and status.st_mode & (stat.S_ISVTX | others) == stat.S_ISVTX
 
@@ -75,7 +75,7 @@ def _remove(place: int, name: str) -> None:
     elif is_private(status):
         _remove_directory(place, name)
     else:
-        with suppress(OSError):  # somebody has renamed a directory of another kind
+        with suppress(OSError):  # another user has renamed a directory of another kind
             os.rmdir(name, dir_fd=place)
 
 
@@ -100,7 +100,7 @@ def _stem(final: str) -> str:
 
 
 def _is_dead(place: int, name: str, token: str) -> bool:
-    """Return whether the process that made a temporary file is known to be gone: one of this user on this machine."""
+    """Return whether a temporary file's process, one of this user on this machine, is known to be gone."""
     machine, _, rest = token.partition("-")
     pid, _, rest = rest.partition("-")
     started = rest.partition("-")[0]
@@ -115,7 +115,7 @@ def _is_dead(place: int, name: str, token: str) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _this_machine() -> str:
-    """Return what tells this boot of this machine, and this space of process numbers, from all others."""
+    """Return an ID of this boot of this machine and this PID namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         return _sha256(f"{boot}{os.stat('/proc/self/ns/pid').st_ino}".encode())[:8]
@@ -133,6 +133,6 @@ def _start_of(pid: int) -> str:
 
 
 def _sha256(data: bytes) -> str:
-    import hashlib  # slow to import, and verbs that only read need none
+    import hashlib  # slow to import, and commands that only read do not need it
 
     return hashlib.sha256(data).hexdigest()

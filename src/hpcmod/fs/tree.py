@@ -16,21 +16,21 @@ from hpcmod.fs.reading import as_regular_file, read_whole
 from hpcmod.fs.removal import is_open_to, remove_at
 from hpcmod.fs.temporary import temporary_name
 
-_HANDLE = os.O_PATH | os.O_CLOEXEC  # a place in the tree, nothing is read or written through it
+_HANDLE = os.O_PATH | os.O_CLOEXEC  # a handle of a path; nothing is read or written through it
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A directory and all below it.
+    """A directory and everything below it.
 
-    Paths are relative to the root, or start with it. How the root itself is reached is the user's business: links on
+    Paths are relative to the root, or start with it. The user decides how the root itself is reached: links on
     the way to it are followed. Nothing stays open between two calls.
 
     Raises
     ------
     OSError
-        From every method: ELOOP if a link is where none may be, EXDEV if a path leads out of the tree, or what the
-        system says. Its file name is the whole path.
+        From every method: ELOOP if there is a link where none may be, EXDEV if a path leads out of the tree, or the
+        system's error. Its file name is the complete path.
     """
 
     root: Path
@@ -74,26 +74,26 @@ class Tree:
             return read_whole(file, path, limit)
 
     def write(self, path: Path | str, content: str | bytes, *, mode: int = 0o644) -> None:
-        """Put a file in place whole or not at all; its directory is there."""
+        """Write a file atomically; its directory must exist."""
         with self.parent(path) as (place, name):
             write_at(place, name, content, mode)
 
     def status(self, path: Path | str) -> os.stat_result:
-        """Return what `lstat` tells of a path."""
+        """Return the `lstat` status of a path."""
         with self.parent(path) as (place, name):
             return os.stat(name, dir_fd=place, follow_symlinks=False)
 
     def read_link(self, path: Path | str) -> str:
-        """Return what a symbolic link says; it is not followed."""
+        """Return the target of a symbolic link, which is not followed."""
         with self.parent(path) as (place, name):
             return os.readlink(name, dir_fd=place)
 
     def names(self, path: Path | str = "") -> list[str]:
-        """Return the names in a directory, sorted; empty if there is no such directory."""
+        """Return the names in a directory, sorted; empty if the directory does not exist."""
         return [name for name, _ in self.entries(path)]
 
     def entries(self, path: Path | str = "") -> list[tuple[str, os.stat_result]]:
-        """Return the names in a directory, sorted, each with what `lstat` tells; empty if there is none."""
+        """Return the names in a directory, sorted, each with its `lstat` status; empty if there is no directory."""
         try:
             place = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError):
@@ -105,12 +105,12 @@ class Tree:
             os.close(place)
 
     def make_directory(self, path: Path | str, mode: int | None = None) -> None:
-        """Make a directory, and those above it in the tree, unless they are there.
+        """Create a directory and its missing parents in the tree; do nothing if it exists.
 
         Parameters
         ----------
         mode
-            Of those that are made, whatever the umask; None for what the umask leaves of 0777.
+            Mode of those that are created, whatever the umask; None for 0777 less the umask.
         """
         with self._named(path), self._opened_root() as root:
             at = os.dup(root)
@@ -131,23 +131,23 @@ class Tree:
             os.close(handle)
 
     def rename(self, old: Path | str, new: Path | str, *, open_to: int | None = None) -> None:
-        """Rename within the tree, over what has the new name, as `os.replace` does.
+        """Rename within the tree, replacing an existing target, as `os.replace` does.
 
         Parameters
         ----------
         open_to
-            Fail unless this group, or everybody, may rename what is in the old directory.
+            Fail unless this group, or everyone, may rename entries of the old directory.
         """
         with self.parent(old) as (source, before), self.parent(new) as (target, after):
             if open_to is not None and not is_open_to(os.fstat(source), open_to):
-                raise OSError(errno.EPERM, "only its owner may change its directory, it may be somebody's own")
+                raise OSError(errno.EPERM, "only its owner may change its directory, which may be another user's")
             os.replace(before, after, src_dir_fd=source, dst_dir_fd=target)
 
     def remove(self, path: Path | str) -> None:
-        """Remove a file, a link or an empty directory; nothing happens if there is nothing.
+        """Remove a file, a link or an empty directory; do nothing if it does not exist.
 
-        A directory with something in it is renamed out of the way: where a file is expected, somebody else put the
-        directory there, and what is in it may be anybody's.
+        A directory that is not empty is renamed out of the way: where a file is expected, another user put it there,
+        and its content may be anyone's.
         """
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (place, name):
             if not stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
@@ -155,17 +155,17 @@ class Tree:
                 return
             try:
                 os.rmdir(name, dir_fd=place)
-            except OSError:  # what is in a directory that somebody put there may be anybody's
+            except OSError:  # the content of a directory that another user put there may be anyone's
                 os.rename(name, temporary_name(name), src_dir_fd=place, dst_dir_fd=place)
 
     def remove_all(self, path: Path | str, *, open_to: int | None = None) -> None:
-        """Remove what has a name with all that is in it, as `remove_path` does; nothing happens if there is nothing."""
+        """Remove a file, link or directory with its content, as `remove_path` does; do nothing if it does not exist."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (place, name):
             remove_at(place, name, open_to=open_to)
 
     @contextlib.contextmanager
     def parent(self, path: Path | str) -> Iterator[tuple[int, str]]:
-        """Open the directory that a path is in; yield its descriptor, and the name in it."""
+        """Open the directory that contains a path; yield its descriptor, and the name in it."""
         relative = self._relative(path)
         if not relative.name:
             raise OSError(errno.EINVAL, "is the root of its tree", str(self.root))
@@ -192,7 +192,7 @@ class Tree:
 
     @contextlib.contextmanager
     def _named(self, path: Path | str) -> Iterator[None]:
-        """Name the whole path in errors: the system knows only what it was called with."""
+        """Use the complete path in errors: the system reports only the path it was called with."""
         try:
             yield
         except OSError as err:
@@ -201,12 +201,12 @@ class Tree:
 
 
 def write_file(path: Path | str, content: str | bytes, *, mode: int = 0o644) -> None:
-    """Put a file in place whole or not at all; a link that has the name is replaced, not followed."""
+    """Write a file atomically; an existing link of that name is replaced, not followed."""
     Tree(Path(path).parent).write(Path(path).name, content, mode=mode)
 
 
 def write_at(directory: int, name: str, content: str | bytes, mode: int) -> None:
-    """Put a file in place in an open directory."""
+    """Write a file atomically in an open directory."""
     temporary = temporary_name(name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
@@ -229,7 +229,7 @@ def _statuses(found: Iterator[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_
 
 
 def _step_into(directory: int, name: str, mode: int | None) -> int:
-    """Open a directory in another, and make it before if it is not there."""
+    """Open a directory in another, and create it first if it does not exist."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o777 if mode is None else 0o700, dir_fd=directory)
         made = open_beneath(directory, name, _HANDLE | os.O_DIRECTORY)
@@ -243,4 +243,4 @@ def _change_mode(handle: int, mode: int) -> None:
     kind = os.fstat(handle).st_mode
     if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
         raise OSError(errno.ELOOP, "is neither a regular file nor a directory")
-    os.chmod(f"/proc/self/fd/{handle}", mode)  # fchmod refuses a handle; this path leads to what is open
+    os.chmod(f"/proc/self/fd/{handle}", mode)  # fchmod refuses a handle; this path points to the open file

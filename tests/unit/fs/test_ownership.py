@@ -61,5 +61,5 @@ def test_a_directory_that_was_open_to_others_is_closed(tmp_path: Path) -> None:
 def test_a_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.raises(OSError, match="not yours"):
+    with pytest.raises(OSError, match="not to you"):
         make_private_directory(tmp_path / "a")

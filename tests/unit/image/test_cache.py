@@ -233,7 +233,7 @@ def test_a_lock_that_cannot_be_read_counts_as_busy_and_is_an_error_with_a_cure(c
     cache.partial(digest(1)).write_bytes(b"abc")
     (cache.directory / "locks" / digest(1)[7:]).write_text(torn)
     assert cache.entries()[0].busy
-    with pytest.raises(BusyError, match="not one of our locks"):
+    with pytest.raises(BusyError, match="not an hpcmod lock file"):
         cache.remove(digest(1))
 
 
