@@ -98,12 +98,12 @@ def test_what_a_job_would_miss_is_refused_before_the_queue(tiny_jobs: Jobs) -> N
     for words, said in (
         (("PyTorhc", *asked, "--", "train.py"), "Did you mean PyTorch"),
         (("PyTorch", *asked, "--", "trian.py"), "Did you mean train.py"),
-        (("PyTorch", *asked, "--stage-data", "nope.tar", "--", "train.py"), "there is no data file nope.tar"),
+        (("PyTorch", *asked, "--stage-data", "nope.tar", "--", "train.py"), "data file nope.tar not found"),
         (
             ("PyTorch", *asked, "--profile-rank", "0", "--profiler", "nope", "--", "train.py"),
-            "there is no profiler nope",
+            "profiler nope not found",
         ),
-        (("PyTorch", *asked, "--", "nope"), "there is no command nope"),
+        (("PyTorch", *asked, "--", "nope"), "command nope not found"),
     ):
         done = tiny_jobs(hpcmod, "job", *words)
         assert (done.returncode, said in done.stderr) == (3, True), done.stderr

@@ -67,5 +67,5 @@ def test_a_check_for_nodes_without_slurm_is_refused_before_anything_is_seen(
     site.does("catalogue", "init", site.catalogue)
     done = site.publish(tiny_sif, "1.0", "--job-check", "true")
     assert done.returncode == 7
-    assert "some checks are for a job step only" in done.stderr
+    assert "some checks need a job step" in done.stderr
     assert not (site.modules / "Toy").exists()

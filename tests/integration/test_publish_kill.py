@@ -190,7 +190,7 @@ def test_two_admins_publish_the_same_and_one_of_them_does_it(site: Site, images:
     both = [site.start("publish", images[0], *words) for _ in range(2)]
     said = [admin.communicate()[0].decode() for admin in both]
     assert [admin.returncode for admin in both] == [0, 0], said
-    assert sum("is published already, with this very image" in one for one in said) == 1
+    assert sum("is already published with this image" in one for one in said) == 1
     assert sum("waiting for process" in one for one in said) == 1
     assert [line["verb"] for line in site.journal()] == ["publish"]
     other = [site.start("publish", image, "--name", "Toy", "--version", "2.0", "--no-slurm") for image in images]

@@ -1,4 +1,4 @@
-"""Advisories of the catalogues: read from their files, held against an image, this host and an environment."""
+"""Read the advisories of the catalogues, and match them against an image, this host and an environment."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LIMIT = 1 << 20  # bytes of a file
 
 
 def read_advisories(catalogues: Iterable[Catalogue]) -> Iterator[Advisory | BadInputError]:
-    """Read every advisory, in the order of the catalogues and of the files' names; a broken one gives its error.
+    """Read every advisory, in order of the catalogues and file names; yield an error for each invalid one.
 
-    Hidden files are none of them: editors keep such beside the file that they edit.
+    Hidden files are skipped: editors create them next to the file that they edit.
     """
     for catalogue in catalogues:
         for path in sorted(catalogue.advisories.glob("[!.]*.toml")):
@@ -33,10 +33,10 @@ def _text(catalogue: Catalogue, path: Path) -> str:
     try:
         return catalogue.read_file(path, _LIMIT).decode()
     except UnicodeDecodeError as err:
-        raise BadInputError(f"advisory {path} is not text in UTF-8: {err}", "Save it as UTF-8.") from err
+        raise BadInputError(f"advisory {path} is not valid UTF-8: {err}", "Save it as UTF-8.") from err
     except OSError as err:
         raise BadInputError(
-            f"advisory {path} cannot be read: {err.strerror}", "Make it a file that all can read."
+            f"advisory {path} cannot be read: {err.strerror}", "Make it readable for everyone: chmod a+r"
         ) from err
 
 
@@ -49,14 +49,14 @@ def matching_advisories(
     packages: Sequence[Package] = (),
     now: float | None = None,
 ) -> tuple[Advisory, ...]:
-    """Find the advisories that hold for an image, on this host, in this environment, today; broken ones are left out.
+    """Return the advisories that apply to an image on this host, in this environment, today; invalid ones are left out.
 
     Parameters
     ----------
     packages
-        Python packages of the image.
+        Python packages in the image.
     now
-        Seconds since 1970; None: now.
+        Seconds since 1970; None for the current time.
     """
     moment = time.time() if now is None else now
     found = (one for one in read_advisories(catalogues) if isinstance(one, Advisory))

@@ -1,4 +1,4 @@
-"""What somebody wants published, an image or an easyconfig, as one value: its name, its image, its easyconfig."""
+"""What to publish, from an image or an easyconfig: its name, its image, its easyconfig."""
 
 from __future__ import annotations
 
@@ -28,81 +28,81 @@ _TITLE, _VERSION = "org.opencontainers.image.title", "org.opencontainers.image.v
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for."""
+    """What the user wants to publish."""
 
     what: str
     """An easyconfig, or a reference to an image."""
     name: str = ""
     version: str = ""
-    """With the suffix; name and version may be left out where the image's labels or the easyconfig tell."""
+    """With the suffix; name and version are optional if the image's labels or the easyconfig have them."""
     description: str = ""
     homepage: str = ""
     moduleclass: str = "ai"
     checksum: str | None = None
     aliases: tuple[str, ...] = ()
-    """Names that are to lead to it."""
+    """Names that will point to it."""
     checks: tuple[str, ...] = ()
-    """Commands that must succeed with the module loaded: here, and as a job step where there is Slurm."""
+    """Commands that must succeed with the module loaded: here, and as a job step if Slurm is available."""
     job_checks: tuple[str, ...] = ()
-    """Commands that are run as a job step only."""
+    """Commands that are only run as a job step."""
     commands: tuple[str, ...] = ()
-    """Commands of the image to put on PATH: NAME, or NAME=PATH in the image; empty: the well-known ones."""
+    """Commands of the image to put on PATH: NAME, or NAME=PATH in the image; if empty, the well-known ones."""
     misfit: bool = False
-    """Whether it is wanted although it does not fit the machine that publishes."""
+    """Whether to publish it although it does not fit this machine."""
     readers: str = ""
-    """The group that may read the image; empty: everybody, or as published before."""
+    """The group that may read the image; empty for everyone, or as published before."""
     licence: str = ""
-    """File with a text that users must accept once; empty: none, or as published before."""
+    """File with a text that users must accept once; empty for none, or as published before."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A container that may be published."""
+    """A container to be published."""
 
     name: str
     version: str
     """With the suffix."""
     reference: ImageReference
-    """What to get its image by."""
+    """Where to get its image."""
     sif: str
-    """File name that the SIF gets."""
+    """File name of the SIF."""
     checksum: str | None
     description: str = ""
     homepage: str = ""
     moduleclass: str = "ai"
     commands: Commands = ()
-    """Commands to put on PATH; empty: the well-known ones."""
+    """Commands to put on PATH; if empty, the well-known ones."""
     text: str = field(default="", repr=False)
-    """The easyconfig that was given; empty: one is to be written."""
+    """The easyconfig that was given; empty if one is to be written."""
 
     @property
     def module(self) -> str:
-        """Short module name."""
+        """Return the short module name."""
         return f"{self.name}/{self.version}"
 
     @property
     def easyconfig(self) -> str:
-        """File name of the easyconfig, by EasyBuild's rule."""
+        """Return the file name of the easyconfig, following EasyBuild's rule."""
         return easyconfig_name(self.name, self.version)
 
 
 def choose_candidate(request: Request, *, central: Sequence[str] = ()) -> Candidate:
-    """Decide what is to be published; of an image that lies on disk the labels name what the request does not.
+    """Return what is to be published; for an image on disk, labels supply what the request leaves out.
 
     Parameters
     ----------
     central
-        Directories in which the image of an easyconfig is looked for, after the easyconfig's own.
+        Directories in which to look for the image of an easyconfig, after the easyconfig's own directory.
 
     Raises
     ------
     BadInputError
-        If it has no name or version, or one that cannot be part of a module's.
+        If the name or version is missing, or is not valid in a module name.
     """
     if request.what.endswith(".eb"):
         if request.commands:
             raise BadInputError(
-                "--command is for images; an easyconfig names its own",
+                "--command works with images only; an easyconfig has its own list",
                 "Write wrapped_commands = ['NAME'] into the easyconfig.",
             )
         return _checked(request, _of_easyconfig(request, central))
@@ -110,7 +110,7 @@ def choose_candidate(request: Request, *, central: Sequence[str] = ()) -> Candid
     image = sif_on_disk(reference)
     if image is None and recognize(reference).kind in LOCAL_KINDS and not Path(reference.path).exists():
         raise NotFoundError(
-            f"{request.what}: no such file", "Name an image, an easyconfig or a reference, e.g. docker://..."
+            f"{request.what}: no such file", "Give an image, an easyconfig or a reference, e.g. docker://..."
         )
     known = bool(request.name and request.version) or image is None
     labels = {} if known else dict(read_facts(str(image)).labels)
@@ -118,7 +118,7 @@ def choose_candidate(request: Request, *, central: Sequence[str] = ()) -> Candid
 
 
 def describe_label_names(request: Request, *, central: Sequence[str] = ()) -> str:
-    """Return which of name and version only the labels of the image decide, and from where; empty if none.
+    """Return which of name and version come only from labels of the image, and which ones; empty if none.
 
     Raises
     ------
@@ -129,12 +129,12 @@ def describe_label_names(request: Request, *, central: Sequence[str] = ()) -> st
         return ""
     made = choose_candidate(request, central=central)
     fields = (("name", request.name, made.name, _TITLE), ("version", request.version, made.version, _VERSION))
-    told = (f"the {field} {value} is from its label {label}" for field, asked, value, label in fields if not asked)
+    told = (f"the {field} {value} comes from its label {label}" for field, asked, value, label in fields if not asked)
     return f"{request.what} would be published as {made.module}: " + ", and ".join(told)
 
 
 def sif_on_disk(reference: ImageReference) -> Path | None:
-    """Return the SIF that a reference names, if it is one on this machine: its facts are there to be read."""
+    """Return the path of the SIF that a reference names, if it is a file on this machine and so can be read."""
     path = Path(reference.path)
     return path if recognize(reference).kind in LOCAL_KINDS and path.is_file() else None
 
@@ -142,11 +142,11 @@ def sif_on_disk(reference: ImageReference) -> Path | None:
 def _checked(request: Request, made: Candidate) -> Candidate:
     bad = [text for text in (made.name, made.version, made.sif, made.easyconfig) if not is_file_name(text)]
     if bad:
-        named = f"{bad[0]!r} cannot be part of the name of a module or of a file"
-        unnamed = "no name or version given, and no image file whose labels have them"
+        named = f"{bad[0]!r} is not valid in a module name or file name"
+        unnamed = "no name or version given, and no image file with labels that have them"
         raise BadInputError(
             f"{request.what}: {named if bad[0] else unnamed}",
-            "Say what it is to be called: --name PyTorch --version 2.7.1-rocm-6.2.4-singularity",
+            "Set its name and version: --name PyTorch --version 2.7.1-rocm-6.2.4-singularity",
         )
     return made
 
@@ -167,7 +167,7 @@ def _of_image(request: Request, labels: Mapping[str, str]) -> Candidate:
 
 
 def _read_commands(given: Sequence[str]) -> Commands:
-    """Read NAME or NAME=PATH, PATH being that of a program in the image."""
+    """Parse NAME or NAME=PATH, where PATH is a program in the image."""
     words = (text.partition("=") for text in given)
     return parse_commands({name: [path or name] for name, _, path in words})
 
@@ -183,13 +183,13 @@ def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
     for asked, found in ((request.name, named.software), (request.version, version)):
         if asked not in ("", found):
             raise BadInputError(
-                f"{path}: makes {named.software}/{version}, not {asked!r}", "Leave --name and --version out."
+                f"{path}: makes {named.software}/{version}, not {asked!r}", "Omit --name and --version."
             )
     source = make_source(named.reference, named.source_urls, request.checksum or named.checksum)
-    if source.reference.kind == "path":  # eb would link to that very file, which its owner goes on changing
+    if source.reference.kind == "path":  # eb would link to that file, which its owner can still change
         raise BadInputError(
             f"{path}: names its image by a path, {named.reference}, which is not in the catalogue",
-            f"Write sources = [{Path(named.reference).name!r}], and put a link to the image beside the easyconfig.",
+            f"Write sources = [{Path(named.reference).name!r}], and put a link to the image next to the easyconfig.",
         )
     return Candidate(
         name=named.software,
@@ -208,34 +208,34 @@ def _read(path: Path) -> str:
     try:
         return read_text(path, _LIMIT)
     except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such file", "Name an image or an easyconfig.") from err
+        raise NotFoundError(f"{path}: no such file", "Give an image or an easyconfig.") from err
     except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: is not written in UTF-8", "Save it as UTF-8.") from err
+        raise BadInputError(f"{path}: is not valid UTF-8", "Save it as UTF-8.") from err
     except UnusableFileError as err:
-        raise BadInputError(f"{path}: {err.strerror}", "Name an easyconfig.") from err
+        raise BadInputError(f"{path}: {err.strerror}", "Give an easyconfig.") from err
 
 
 def _locate(source: ImageSource, directories: Sequence[str]) -> ImageReference:
-    """Return what to get an easyconfig's image by: a file where it lies, else the first place that it names."""
+    """Return where to get an easyconfig's image: a local file, or else the first of its source URLs."""
     found = find_image(source.reference, directories)
     if found:
         return ImageReference.parse(str(found))
     if not source.origins:
         places = ", ".join(dict.fromkeys(directories))
         raise BadInputError(
-            f"the image {source.reference} is in none of {places}, and the easyconfig names no source_urls",
-            "Put it beside the easyconfig, or publish the image itself: hpcmod publish IMAGE",
+            f"image {source.reference} not found in {places}, and the easyconfig has no source_urls",
+            "Put it next to the easyconfig, or publish the image itself: hpcmod publish IMAGE",
         )
     return source.origins[0]
 
 
 def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str) -> str:
-    """Write the easyconfig, or pin the one that was given.
+    """Return the text of a new easyconfig, or of the given one with its image pinned.
 
     Parameters
     ----------
     reference
-        Where the image came from, with its digest where it has one: others can get it from there.
+        Where the image came from, with its digest if known: others can get it from there.
     """
     if candidate.text:
         return with_checksum(candidate.text, sha256)
@@ -260,5 +260,5 @@ def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str) -> str
 
 
 def with_checksum(text: str, sha256: str) -> str:
-    """Return an easyconfig with this checksum for its image; everything else stays as it is written."""
+    """Return an easyconfig with this checksum for its image, otherwise unchanged."""
     return assign_strings(text, "checksums", [sha256])

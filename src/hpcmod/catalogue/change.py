@@ -1,7 +1,7 @@
-"""Change a catalogue: one writer at a time, all of a change or nothing of it, and a line in the journal.
+"""Change a catalogue: one writer at a time, all of a change or none of it, and a line in the journal.
 
-What a change will do is on disk (`pending.json`) before it does anything. Whoever takes the lock next finishes what a
-killed process has begun; what fails, as on a full disk, is taken back.
+A change is described on disk (`pending.json`) before it starts. The next process that takes the lock finishes what a
+killed process has begun; a change that fails, for example on a full disk, is rolled back.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Actor:
 
 @contextmanager
 def changing(catalogue: Catalogue, actor: Actor) -> Iterator[None]:
-    """Keep all other writers out while the block runs, and finish first what a killed one has begun.
+    """Keep out all other writers while the block runs, after finishing the change of a killed one.
 
     Raises
     ------
@@ -78,18 +78,18 @@ def commit(
     removed: Sequence[str] = (),
     back: Sequence[Move] = (),
 ) -> Change:
-    """Carry out a change within `changing`: readers see all of it or nothing, and it is taken back if it fails.
+    """Carry out a change within `changing`: readers see all of it or none, and it is rolled back if it fails.
 
     Parameters
     ----------
     new
-        What the records are to be; None removes one.
+        The new records by container; None removes one.
     undoes
-        The change that this one takes back; 0: none.
+        ID of the change that this one reverts; 0 for none.
     removed
-        Paths below the catalogue's directory to take out of it.
+        Paths below the catalogue's directory to remove.
     back
-        Renames that bring back what the undone change took out.
+        Renames that restore what the undone change removed.
     """
     old = {key: catalogue.find(*key) for key in new}
     edits = make_edits(old, new)
@@ -105,10 +105,10 @@ def commit(
         catalogue.tree.write(pending, _render_pending(change, changed, moves), mode=file_mode(catalogue.directory))
         _apply(catalogue, changed, moves, actor)
         _write_journal(catalogue, change)
-    except BaseException as err:  # a full disk, Ctrl-C: as it was
-        _LOG.info("change %d failed and is taken back: %s", number, err)
-        with suppress(OSError, HpcmodError):  # else the next writer completes it
-            if last_change(catalogue.directory) < change.id:  # with its line in the journal it is done
+    except BaseException as err:  # a full disk, Ctrl-C: restore the former state
+        _LOG.info("change %d failed and is rolled back: %s", number, err)
+        with suppress(OSError, HpcmodError):  # on failure, the next writer completes it
+            if last_change(catalogue.directory) < change.id:  # once its line is in the journal, the change is complete
                 _apply(catalogue, {key: old[key] for key in changed}, [one.reversed for one in moves], actor)
             catalogue.tree.remove(pending)
         raise
@@ -142,7 +142,7 @@ def _text(record: CatalogueRecord | None) -> str:
 
 
 def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
-    """Carry out to its end what a killed process has begun."""
+    """Finish the change that a killed process has begun."""
     path = catalogue.directory / _PENDING
     try:
         text = catalogue.read_file(path, _LIMIT)
@@ -168,7 +168,7 @@ def _write_journal(catalogue: Catalogue, change: Change) -> None:
 
 
 def _apply(catalogue: Catalogue, records: Records, moves: Sequence[Move], actor: Actor) -> None:
-    """Rename files, write records, and all that is made from them; the same again changes nothing."""
+    """Rename files, write records, and regenerate everything derived from them; repeating it changes nothing."""
     move_to_trash(catalogue, moves)
     for (name, version), record in records.items():
         path = catalogue.record_path(name, version)
@@ -181,13 +181,13 @@ def _apply(catalogue: Catalogue, records: Records, moves: Sequence[Move], actor:
 
 
 def write_note(catalogue: Catalogue, verb: str, what: str, actor: Actor) -> None:
-    """Write a line into the journal, within `changing`, about a change that edited no record."""
+    """Append a line to the journal, within `changing`, about a change that edited no record."""
     why = f"{actor.why}: {what}" if actor.why else what
     _write_journal(catalogue, Change(last_change(catalogue.directory) + 1, _now(), actor.who, verb, why, ()))
 
 
 def refresh_index(catalogue: Catalogue, actor: Actor) -> None:
-    """Regenerate, within `changing`, all that is made from the records."""
+    """Regenerate, within `changing`, everything that is derived from the records."""
     _LOG.info("regenerating everything of %s", catalogue.directory)
     _update(catalogue, {name for name, _ in catalogue.containers()}, actor, anew=True)
 

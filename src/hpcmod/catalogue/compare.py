@@ -1,4 +1,4 @@
-"""What differs between two containers: packages, environment, what they are built on, commands and size."""
+"""Differences between two containers: packages, environment, base stack, commands and size."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hpcmod.model.catalogue.record import CatalogueRecord
 
 @dataclass(frozen=True)
 class ContainerDifference:
-    """Something that is not the same in both."""
+    """A difference between two containers."""
 
     kind: str
     """package, variable, stack, command, or image."""
     name: str
     before: str | None
-    """In the first; None: it is not there."""
+    """Value in the first; None if absent."""
     after: str | None
 
 
 def compare(first: CatalogueRecord, second: CatalogueRecord) -> tuple[ContainerDifference, ...]:
-    """Compare two containers; sorted by kind, and by name, case ignored."""
+    """Return the differences between two containers, sorted by kind and by name, ignoring case."""
     return (
         *_changes("image", _image_of(first), _image_of(second)),
         *_changes("stack", dict(first.stack), dict(second.stack)),

@@ -1,4 +1,4 @@
-"""Decide which copy of a container is meant: a user's own, or the site's. Every verb asks here, so that all agree."""
+"""Decide which copy of a container to use: the user's own or the site's. All commands use this, so that they agree."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class Copies:
     """The installed copies of one module; at least one."""
 
     meant: Installed
-    """What `module load` takes in this shell; where it finds none, or there is no module tool: the first."""
+    """The copy that `module load` takes in this shell; the first one if it finds none or there is no module tool."""
     others: tuple[Installed, ...]
 
 
 def find_copies(module: str, trees: Sequence[Path], environ: Mapping[str, str]) -> Copies | None:
-    """Find all copies of a module, and the one that is meant; None if there is none.
+    """Return all copies of a module and the one in use; None if there is none.
 
     Parameters
     ----------
     module
         Its full name, NAME/VERSION.
     trees
-        Directories of modulefiles to look in, the first has priority where the module tool does not decide.
+        Directories of modulefiles to search; the first has priority if the module tool does not decide.
     """
     found = [one for one in (find_in_tree(tree, module) for tree in trees) if one]
     if not found:
@@ -39,7 +39,7 @@ def find_copies(module: str, trees: Sequence[Path], environ: Mapping[str, str]) 
 
 
 def find_loaded_by(text: str, environ: Mapping[str, str]) -> Installed | None:
-    """Return the container module that `module load TEXT` loads in this shell; None if it loads none of ours."""
+    """Return the container module that `module load TEXT` loads in this shell; None if it is not one of hpcmod's."""
     modulefile = find_modulefile(text, environ)
     module = module_name(modulefile, environ) if modulefile else ""
     return read_installed(modulefile, module) if modulefile and module else None
@@ -48,14 +48,14 @@ def find_loaded_by(text: str, environ: Mapping[str, str]) -> Installed | None:
 def loading_commands(
     copy: Installed, environ: Mapping[str, str], *, fresh: bool = False
 ) -> tuple[tuple[str, ...], ...]:
-    """Make the commands that load this copy in this shell, as words: `module use` where needed, then `module load`.
+    """Return the commands that load this copy in this shell, as words: `module use` if needed, then `module load`.
 
-    Where another copy would still win, because Lmod prefers a marked default, its directory is left out first.
+    If another copy would still win, because Lmod prefers a marked default, its directory is removed first.
 
     Parameters
     ----------
     fresh
-        Whether they are for another shell, whose MODULEPATH is not known.
+        Whether the commands are for another shell, whose MODULEPATH is unknown.
     """
     tree = copy.modulefile.parents[copy.module.count("/")]
     load = (("module", "load", copy.module),)

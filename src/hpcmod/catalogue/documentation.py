@@ -1,4 +1,4 @@
-"""Document a catalogue: pages for people, made from the records, written aside and put in place whole."""
+"""Document a catalogue: pages for people, generated from the records and put in place as a unit."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ from hpcmod.resources import module_templates, page_files
 MARK = ".hpcmod-docs"
 """A file in each directory of documentation that lists its pages; `hpcmod docs` replaces nothing else."""
 
-_MARK_LINE = "hpcmod docs replaces this directory whole, which holds these files:"
+_MARK_LINE = "hpcmod docs replaces this whole directory, which contains these files:"
 _MARK_LIMIT = 64 << 20  # bytes
 
 _PLACEHOLDERS = {"time": "01:00:00"}
-"""Values of options of sbatch in an example; others are the option's name in capitals."""
+"""Values of sbatch options in an example; for other options, the option's name in capitals."""
 
 _LISTED_COMMANDS = 8
-"""How many commands of a tool the title of an example names."""
+"""Maximum number of a tool's commands in the title of an example."""
 
 
 def make_documentation(
@@ -68,16 +68,16 @@ def make_documentation(
     now: float,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Documentation:
-    """Make all pages of some catalogues; of two containers of one name the first catalogue's is documented.
+    """Return all pages for some catalogues; if two containers have the same name, the first catalogue's is documented.
 
     Parameters
     ----------
     environ
-        The environment, which site profiles are found by.
+        The environment, used to find site profiles.
     now
         Seconds since 1970.
     tell
-        Called with a line for the user: an advisory that cannot be read is on no page.
+        Called with a line for the user about each advisory that cannot be read, and so is on no page.
     """
     found = {record.module: (one, record) for one in reversed(catalogues) for record in one.records()}
     records = [record for _, record in found.values()]
@@ -138,7 +138,7 @@ def _shown(one: ContainerDifference, value: str | None) -> str:
 
 @lru_cache(maxsize=8)
 def _site_of(name: str, environ: tuple[tuple[str, str], ...]) -> Site:
-    """Load the profile a container was published with; this machine's, if it has that name or there is no other."""
+    """Return the profile that a container was published with; this machine's, if its name matches or none is found."""
     here = load_site(None, dict(environ))
     if name and name != here.name:
         with suppress(NotFoundError):
@@ -151,7 +151,7 @@ def _help_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
 
 
 def _commands_on_path(catalogue: Catalogue, record: CatalogueRecord) -> Collection[str] | None:
-    """List the commands that the module of a container puts on PATH; None if its scripts cannot be listed."""
+    """Return the commands that the module of a container puts on PATH; None if its scripts cannot be listed."""
     try:
         return catalogue.tree.names(software_of(catalogue, record) / "bin") or None
     except OSError:
@@ -159,12 +159,12 @@ def _commands_on_path(catalogue: Catalogue, record: CatalogueRecord) -> Collecti
 
 
 def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] | None = None) -> Iterator[Example]:
-    """Make what users of a container can copy and run on a machine; nothing for one that does not load any more.
+    """Yield examples for users of a container to copy and run on a machine; none if it no longer loads.
 
     Parameters
     ----------
     on_path
-        Names of the commands that its module puts on PATH; None: the well-known ones that the image has.
+        Names of the commands that its module puts on PATH; None for the well-known ones in the image.
     """
     if record.state == "retired":
         return
@@ -179,34 +179,34 @@ def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] 
         yield Example(title, f"module load {module}\n{own if own in wrapped else f'start-shell {own}'}")
     if has_python:
         runs = command if python in wrapped else f"start-shell {command}"
-        yield Example("Load it, and run a program with its Python", f"module load {module}\n{runs}")
+        yield Example("Load it and run a program with its Python", f"module load {module}\n{runs}")
         yield from _job_example(module, site)
     yield Example("Without loading the module", f"hpcmod exec {module} {command}\nhpcmod shell {module}")
-    yield Example("A copy of your own, which stays when this one goes", f"hpcmod install {module}")
+    yield Example("Install your own copy, which stays if this one is removed", f"hpcmod install {module}")
 
 
 def _choose_command(record: CatalogueRecord, wrapped: Collection[str]) -> tuple[str, str]:
-    """Choose the command of a tool for an example, and the title of the example."""
+    """Choose a command of a tool for an example, and the title of the example."""
     names = _own_commands(wrapped, record) or [name for name in record.commands if COMMAND_NAME.fullmatch(name)]
     chosen = [name for name in names if name.lower() == record.name.lower()] or names
     if len(chosen) == 1 or (chosen[:1] and chosen[0] in wrapped):
-        return chosen[0], f"Load it, and run {chosen[0]}"
+        return chosen[0], f"Load it and run {chosen[0]}"
     listed = ", ".join([*names[:_LISTED_COMMANDS], *["..."][: len(names) - _LISTED_COMMANDS]])
-    return "COMMAND", f"Load it, and run one of its commands: {listed}" if names else "Load it, and run a command in it"
+    return "COMMAND", f"Load it and run one of its commands: {listed}" if names else "Load it and run a command in it"
 
 
 def _own_commands(wrapped: Collection[str], record: CatalogueRecord) -> list[str]:
-    """List the commands on PATH that are the tool's, not hpcmod's and not those of every Python."""
+    """Return the commands on PATH that belong to the tool, not to hpcmod or to every Python."""
     others = {*WELL_KNOWN_COMMANDS, *RUNTIMES, "start-shell", f"python{record.python}", f"pip{record.python}"}
     return [name for name in wrapped if name not in others and COMMAND_NAME.fullmatch(name)]
 
 
 def _job_example(module: str, site: Site) -> Iterator[Example]:
-    with suppress(HpcmodError):  # a profile may want what no example can know
+    with suppress(HpcmodError):  # a profile may require values that no example can know
         options = tuple((name, _PLACEHOLDERS.get(name, name.upper())) for name in site.job.required)
         plan = make_job(JobRequest(("train.py",), module=module, nodes=2, options=options), site)
         text = render_jobscript(plan, templates=module_templates())
-        yield Example(f"A job on two nodes of {site.name}: save it as train.sh, then run: sbatch train.sh", text)
+        yield Example(f"A job on two nodes of {site.name} (save it as train.sh, then run: sbatch train.sh)", text)
 
 
 def write_documentation(
@@ -216,25 +216,25 @@ def write_documentation(
     tick: Callable[[int], object] = lambda _: None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Write all pages where a former documentation lies, or nothing yet; return how many files there are.
+    """Write all pages to a new directory or over former documentation; return the number of files.
 
-    The Markdown pages are below markdown/. Whoever reads meanwhile sees the former pages, then all of the new ones.
+    The Markdown pages are below markdown/. Readers see the former pages until all the new ones are in place.
 
     Parameters
     ----------
     tick
-        Called with 1 after each file; there are two a container, and a few more.
+        Called with 1 after each file; there are two per container, and a few more.
     tell
-        Called with a line for the user: who else writes there.
+        Called with a line for the user about another process that writes there.
 
     Raises
     ------
     BadInputError
-        If the directory is not empty, or holds more than the pages that `hpcmod docs` wrote.
+        If the directory is not empty, or contains more than pages that `hpcmod docs` wrote.
     """
-    final = Path(os.path.realpath(directory))  # a link that a web server knows stays a link
+    final = Path(os.path.realpath(directory))  # a link that a web server uses stays a link
     if final.exists() and not (final.is_dir() and ((final / MARK).is_file() or not any(final.iterdir()))):
-        raise BadInputError(f"{final}: directory is not empty", "Name an empty directory, or a new one.")
+        raise BadInputError(f"{final}: directory is not empty", "Choose an empty or new directory.")
     names = []
     with _alone(final, tell), replacing_directory(final, partial(_check_pages, final)) as new:
         for name, text in _files(documentation):
@@ -248,22 +248,22 @@ def write_documentation(
 
 
 def _check_pages(final: Path, old: Path) -> None:
-    """Check that a former documentation holds its pages only, before it is removed.
+    """Check that former documentation contains only its pages, before it is removed.
 
-    Others who may write the directory above can rename anything to its name, with a copy of the mark in it.
+    Others who may write the parent directory can rename anything to its name, with a copy of the mark in it.
 
     Raises
     ------
     BadInputError
-        If it holds another file, or the mark is not this user's.
+        If it contains another file, or the mark does not belong to this user.
     """
     if not any(old.iterdir()):
         return
     lines, is_ours = _read_mark(old)
-    cure = f"Look at what is in it. If it is not needed: rm -r {final}"
+    cure = f"Check its content. If it is not needed, remove it: rm -r {final}"
     if not is_ours and find_closed(old, final.parent.stat().st_gid):
-        raise BadInputError(f"{final}: not documentation that you wrote, and others cannot remove it", cure)
-    if lines[0] != _MARK_LINE:  # of an older hpcmod, which listed no pages
+        raise BadInputError(f"{final}: not documentation that you wrote, and only its owner can remove it", cure)
+    if lines[0] != _MARK_LINE:  # written by an older hpcmod, which listed no pages
         if others_may_replace(final):
             raise BadInputError(f"{final}: {MARK} in it does not list the pages, and others may write there", cure)
         return
@@ -275,7 +275,7 @@ def _check_pages(final: Path, old: Path) -> None:
 
 
 def _read_mark(old: Path) -> tuple[list[str], bool]:
-    """Return the lines of the mark, and whether this user alone may write it."""
+    """Return the lines of the mark, and whether only this user may write it."""
     with Tree(old).open_file(MARK) as file:
         lines = read_whole(file, old / MARK, _MARK_LIMIT).decode(errors="surrogateescape").splitlines()
         return lines or [""], not others_may_change(os.fstat(file.fileno()))
@@ -283,7 +283,7 @@ def _read_mark(old: Path) -> tuple[list[str], bool]:
 
 @contextmanager
 def _alone(final: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Keep others from writing there meanwhile, and clear what killed ones have left."""
+    """Keep out other writers, and remove what killed ones have left."""
     lock = final.with_name(f".{final.name}.lock")
     try:
         with hold(lock, limit=None, tell=tell, on_stale=lambda: None):

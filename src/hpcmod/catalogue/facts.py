@@ -1,4 +1,4 @@
-"""Make the record of a container from what was read from its image, without starting it."""
+"""Create the record of a container from what was read from its image, without starting it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hpcmod.model.facts import ImageFacts, Package
 from hpcmod.model.strict_json import Texts
 
 SBOM = "/opt/hpcmod/sbom.cdx.json"
-"""Where images that hpcmod builds have the list of their software; see recipes/components/finish.sh."""
+"""Where images that hpcmod builds keep their software list; see recipes/components/finish.sh."""
 
 
 def make_record(candidate: Candidate, facts: ImageFacts, provenance: Provenance, *, site: str) -> CatalogueRecord:
-    """Make the record of a container that has not been tried yet."""
+    """Return the record of a container that has not been tested yet."""
     return CatalogueRecord(
         name=candidate.name,
         version=candidate.version,
@@ -40,7 +40,7 @@ def make_record(candidate: Candidate, facts: ImageFacts, provenance: Provenance,
 
 
 def describe_installed(one: Installed) -> CatalogueRecord:
-    """Make the record of what is installed and in no catalogue, from its image.
+    """Return a record of an installation that is in no catalogue, read from its image.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def describe_installed(one: Installed) -> CatalogueRecord:
 
 
 def _of_image(facts: ImageFacts) -> dict[str, Any]:
-    """Return the fields of a record that say what is inside."""
+    """Return the fields of a record that describe the image's content."""
     return {
         "size": facts.size,
         "architecture": facts.architecture,
@@ -90,12 +90,12 @@ def _texts(pairs: Iterable[tuple[str, str]]) -> Texts:
 
 
 def _text(text: str) -> str:
-    """Make `?` of what neither JSON nor a program's argument can hold: NUL, and halves of characters."""
+    """Replace with `?` what neither JSON nor a program's argument can contain: NUL and lone surrogates."""
     return text.replace("\0", "?").encode(errors="replace").decode()
 
 
 def stack_pairs(stack: StackFacts) -> Texts:
-    """Return what an image is built on, each with its version as far as that is known; `yes` where only that is."""
+    """Return the base stack of an image, each part with its version if known, or else `yes`."""
     mpi, fabric, plugin = stack.mpi, stack.fabric, next(iter(stack.plugins), None)
     found = {
         "glibc": stack.glibc,

@@ -1,4 +1,4 @@
-"""Find the container that is meant by what a user types: Name, Name/version, Name/alias, or less of a version."""
+"""Find a container by what a user types: Name, Name/version, Name/alias, or part of a version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.record import CatalogueRecord, is_file_name
 
 _DEFAULTS = ("stable", "latest")
-"""Aliases that a name without a version stands for, the first that there is."""
+"""Aliases that a name without a version means, in order of priority."""
 
 
 @dataclass(frozen=True)
@@ -25,28 +25,28 @@ class Container:
 
     @property
     def module(self) -> str:
-        """Short module name."""
+        """Return the short module name."""
         return f"{self.name}/{self.version}"
 
     def read(self) -> CatalogueRecord:
-        """Read all that the catalogue knows of it."""
+        """Return the container's record."""
         return self.catalogue.read(self.name, self.version)
 
 
 def find_container(catalogues: Sequence[Catalogue], text: str) -> Container:
-    """Find the container that is meant; the first catalogue that has one wins.
+    """Return the container that a text means; the first catalogue that has it wins.
 
     Parameters
     ----------
     text
         `PyTorch`: its stable version, else the latest, else the highest that is not deprecated or retired.
-        `PyTorch/2.7.1-rocm-6.2.4`, `PyTorch/stable`; `PyTorch/2.7` where only one version begins so. Case counts only
+        `PyTorch/2.7.1-rocm-6.2.4`, `PyTorch/stable`; `PyTorch/2.7` if only one version begins so. Case counts only
         where two names differ in nothing else.
 
     Raises
     ------
     NotFoundError
-        If there is none, or it is not clear which; with the nearest names.
+        If no container or more than one matches; with the nearest names.
     """
     name, _, version = text.partition("/")
     exact = _find_exact(catalogues, name, version)
@@ -71,7 +71,7 @@ def _find_exact(catalogues: Sequence[Catalogue], name: str, version: str) -> Con
 
 
 def choose_entry(entries: Iterable[IndexEntry], text: str) -> IndexEntry | None:
-    """Choose the entry of one catalogue that is meant, as find_container does; None if none is, or it is not clear."""
+    """Return the entry of one catalogue that a text means, as in find_container; None if no entry or several match."""
     name, _, version = text.partition("/")
     named = [entry for entry in entries if entry.name.lower() == name.lower()]
     named = [entry for entry in named if entry.name == name] or (named if _is_one(named) else [])
@@ -87,7 +87,7 @@ def _is_one(entries: Sequence[IndexEntry]) -> bool:
 
 
 def _default(entries: Sequence[IndexEntry]) -> IndexEntry | None:
-    """Choose among the versions of one name, the highest last."""
+    """Return the default among the versions of one name, which are sorted with the highest last."""
     for alias in _DEFAULTS:
         for entry in entries:
             if alias in entry.aliases.split() and entry.state == "published":
@@ -106,15 +106,15 @@ def _unknown(text: str, entries: Sequence[IndexEntry], damaged: Sequence[str]) -
     if begun:
         shown = ", ".join((near or begun)[:8]) + (", ..." if len(near or begun) > 8 else "")
         why = f"{text} is ambiguous" if near else f"no version {version} of {name} in any catalogue"
-        return NotFoundError(why, f"There are: {shown}")
+        return NotFoundError(why, f"Available: {shown}")
     if damaged:
-        return NotFoundError(f"no container {text} among those that can be read", "\n".join(damaged))
+        return NotFoundError(f"container {text} not found among those that can be read", "\n".join(damaged))
     if not entries:
-        return NotFoundError(f"no {text}: there is no container in any catalogue", NO_CATALOGUE)
-    return NotFoundError(f"no container {text} in any catalogue", _near_names(name, entries))
+        return NotFoundError(f"container {text} not found: the catalogues are empty", NO_CATALOGUE)
+    return NotFoundError(f"container {text} not found in any catalogue", _near_names(name, entries))
 
 
-NO_CATALOGUE = "Name a catalogue: HPCMOD_CATALOGUE=DIRECTORY, or `catalogues` of the site profile."
+NO_CATALOGUE = "Set a catalogue: HPCMOD_CATALOGUE=DIRECTORY, or `catalogues` in the site profile."
 
 
 def _near_names(name: str, entries: Sequence[IndexEntry]) -> str:

@@ -1,4 +1,4 @@
-"""What a catalogue holds that nobody needs: leftovers, the images of retired containers; and what nobody loads."""
+"""Find what is no longer needed in a catalogue: leftovers, images of retired containers, and modules no one loads."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Unused:
     """Something that is not needed, or not used."""
 
     what: str
-    """A path of the catalogue, or a module."""
+    """A path in the catalogue, or a module."""
     why: str
     size: int
-    """Bytes on disk; 0: not counted."""
+    """Bytes on disk; 0 if not counted."""
     remove: bool
-    """Whether `gc` removes it; what is published, or may be somebody's own, is only reported."""
+    """Whether `gc` removes it; what is published, or may be another user's, is only reported."""
     private: str = ""
-    """A directory that only its owner may change, for which it is not removed."""
+    """A directory that only its owner may change, which is why it is not removed."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Use:
 
 
 def read_uses(catalogue: Catalogue) -> dict[str, Use]:
-    """Read how often modules were loaded, by their names; empty where nobody counts, or this user may not see it."""
+    """Return how often modules were loaded, by name; empty if not counted or if this user may not see the counts."""
     if not catalogue.counts_use:
         return {}
     try:
@@ -66,7 +66,7 @@ def read_uses(catalogue: Catalogue) -> dict[str, Use]:
 
 
 def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Unused]:
-    """Find what nobody needs, or has used for so many days.
+    """Yield what is not needed, or has not been used for some days.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Un
         use = uses.get(record.module)
         since = max(use.last if use else 0.0, _published(record))
         idle = use is not None and now - since > days * _DAY
-        # retiring wrote the record: jobs that were queued then, and restoring it, have as many days
+        # retiring wrote the record: queued jobs, and a restore, have as many days from then
         changed = catalogue.record_path(record.name, record.version).stat().st_mtime
         old = now - max(changed, seconds_of(record.until or "1970-01-01")) > days * _DAY
         if record.state == "retired" and old and (use is None or idle):
@@ -94,7 +94,7 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Un
 def _find_leftovers(
     catalogue: Catalogue, records: tuple[CatalogueRecord, ...], *, days: float, now: float
 ) -> Iterator[Unused]:
-    """Find what belongs to no container: publishing was killed, or was undone."""
+    """Yield what belongs to no container, after publishing was killed or undone."""
     images = {record.sif for record in records}
     images |= {sidecar(Path(name)).name for name in images}
     known = {(record.name, record.version): record for record in records}
@@ -118,7 +118,7 @@ def _find_leftovers(
 def _find_former(
     catalogue: Catalogue, record: CatalogueRecord, path: Path, *, days: float, now: float
 ) -> Iterator[Unused]:
-    """Find a rendering that a refresh replaced, and that nobody will want back."""
+    """Yield a former rendering that a refresh replaced and that is old enough to remove."""
     replaced = catalogue.record_path(record.name, record.version).stat().st_mtime
     if now - max(replaced, path.lstat().st_mtime) > days * _DAY:
         yield _removable(catalogue, path, f"a former rendering of {record.module}")
@@ -131,7 +131,7 @@ def _removable(catalogue: Catalogue, path: Path, why: str) -> Unused:
 
 
 def _children(place: Path) -> list[Path]:
-    """List what is in a directory, but for EasyBuild's own locks; a link is not followed, so nothing is in it."""
+    """Return the entries of a directory, except EasyBuild's locks; a link is not followed and so has no entries."""
     if place.is_symlink() or not place.is_dir():
         return []
     return [place / name for name in Tree(place).names() if name != ".locks"]
@@ -147,7 +147,7 @@ def _name(catalogue: Catalogue, path: Path) -> str:
 
 
 def _published(record: CatalogueRecord) -> float:
-    """Return when a container was published, in seconds since 1970; 0 if that is not known."""
+    """Return when a container was published, in seconds since 1970; 0 if unknown."""
     with suppress(ValueError):
         return float(calendar.timegm(time.strptime(record.published, "%Y-%m-%dT%H:%M:%SZ")))
     return 0.0
@@ -164,7 +164,7 @@ def _day(seconds: float) -> str:
 
 
 def _size(path: Path) -> int:
-    """Bytes on disk that go with a path; of a file with two names none."""
+    """Return the bytes on disk that removing a path frees; 0 for a file with two names."""
     if not path.is_dir() or path.is_symlink():
         found = path.lstat()
         return found.st_blocks * 512 if found.st_nlink == 1 else 0
@@ -174,19 +174,19 @@ def _size(path: Path) -> int:
 def remove_unused(
     catalogue: Catalogue, *, days: float, now: float, actor: Actor, keep: bool = False
 ) -> tuple[list[Unused], int]:
-    """Remove what `find_unused` marks, all of it or nothing; return all that it found, and the number of the change.
+    """Remove what `find_unused` marks, all or nothing; return all that it found, and the ID of the change.
 
     Files are renamed out of the catalogue as one change of the journal, and only then deleted.
 
     Parameters
     ----------
     keep
-        Whether they are only put aside, so that the change can be undone until the next removal.
+        Whether to keep the files aside, so that the change can be undone until the next removal.
 
     Raises
     ------
     LackingError
-        If this user may not remove some of it; then everything is as it was.
+        If this user may not remove some of it; then nothing is changed.
     """
     with changing(catalogue, actor):
         found = list(find_unused(catalogue, days=days, now=now))

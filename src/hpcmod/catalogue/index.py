@@ -1,7 +1,7 @@
-"""The index of a catalogue: what lists and searches need of all records, in one file that is made from them.
+"""The index of a catalogue: what lists and searches need of all records, in one file generated from them.
 
-Reader and writer take from it what is still true, and read the records of the containers that have changed since: a
-missing, old or broken index costs time, and is never believed.
+Readers and writers use its entries that are still valid, and read the records of the containers that have changed
+since: a missing, old or damaged index costs time, but never gives wrong results.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from hpcmod.model.facts import Package
 INDEX = "index.jsonl"
 
 _SPARE = 0.25
-"""As many numbers without an entry, by entry, are worth more than reading all records to be rid of them."""
+"""Maximum of unused numbers per entry; with more, rebuilding from all records is worth the time."""
 
 _TICK = 0.02
 """Seconds within which a local disk may give two changes the same time."""
 _SECOND = 1.05
-"""The same for disks that count whole seconds, as Lustre does."""
+"""The same for disks that count full seconds, such as Lustre."""
 
 
 @dataclass(frozen=True)
 class Index:
-    """All containers of a catalogue as they are now."""
+    """All containers of a catalogue in their current state."""
 
     catalogue: Catalogue
     entries: tuple[IndexEntry, ...]
     """Sorted by name, and by version with numbers as numbers."""
     damaged: tuple[str, ...] = ()
-    """What is wrong with the records that could not be read."""
+    """Errors of the records that could not be read."""
     _stored: Stored | None = None
     _changed: tuple[str, ...] = ()
-    """Names of containers of which the index says nothing, or nothing that is still true."""
+    """Names of containers that are missing or outdated in the index."""
 
     def find_packages(self, wanted: Callable[[str], bool]) -> Iterator[tuple[IndexEntry, Package]]:
-        """Yield the containers with the packages whose names, as `comparable` writes them, are wanted."""
+        """Yield the containers with the packages whose names, in the form of `comparable`, are wanted."""
         try:
             found = list(self._stored.packages(wanted)) if self._stored else []
             changed: Iterable[str] = self._changed
-        except (ValueError, KeyError, TypeError, AttributeError):  # a line is broken
+        except (ValueError, KeyError, TypeError, AttributeError):  # a line is damaged
             found, changed = [], {entry.name for entry in self.entries}
         yield from found
         entries = {(entry.name, entry.version): entry for entry in self.entries}
@@ -70,18 +70,18 @@ class Index:
 
 
 def release_key(version: str) -> tuple[tuple[int, int, str], ...]:
-    """Make the key that sorts versions: 1.10 after 1.9, and numbers after words."""
+    """Return the key that sorts versions: 1.10 after 1.9, and numbers after words."""
     parts = re.findall(r"\d+|[a-zA-Z]+", version)
     return tuple((1, int(part), "") if part.isdigit() and part.isascii() else (0, 0, part) for part in parts)
 
 
 def write_index(catalogue: Catalogue, *, anew: bool = False) -> None:
-    """Make the index, after each change, by the holder of the catalogue's lock; what is still true of it is taken over.
+    """Write the index, after each change, as holder of the catalogue's lock; entries that are still valid are reused.
 
     Parameters
     ----------
     anew
-        From the records alone.
+        Ignore the old index and use only the records.
     """
     path = catalogue.directory / INDEX
     directories = _look(catalogue)
@@ -98,7 +98,7 @@ def write_index(catalogue: Catalogue, *, anew: bool = False) -> None:
 
 
 def read_index(catalogue: Catalogue) -> Index:
-    """Read what all lists are made of; where the index is not of now, the records are read."""
+    """Return the index; where the file is out of date, the records are read."""
     try:
         directories = _look(catalogue)
     except OSError as err:
@@ -125,7 +125,7 @@ def _make_entry(record: CatalogueRecord) -> IndexEntry:
 
 
 def _look(catalogue: Catalogue) -> dict[str, int]:
-    """Say when each directory of records was last changed, in nanoseconds; renaming a record into it changes it."""
+    """Return when each directory of records was last changed, in nanoseconds; renaming a record into it changes it."""
     found = {}
     with suppress(FileNotFoundError):
         for directory in os.scandir(catalogue.records_directory):
@@ -135,14 +135,14 @@ def _look(catalogue: Catalogue) -> dict[str, int]:
 
 
 def _wait_for_the_next_tick(times: Iterable[int]) -> None:
-    """Let time pass, so that a change after this one gets another time; nanoseconds."""
+    """Wait until a change after this one gets a different time; times are in nanoseconds."""
     newest = max(times, default=0)
     if time.time_ns() - newest < 60e9:
         time.sleep(_TICK if newest % 1_000_000_000 else _SECOND)
 
 
 def _read_records(catalogue: Catalogue, names: Iterable[str], damaged: dict[str, str]) -> Iterator[CatalogueRecord]:
-    """Yield the records of some containers, sorted; what is wrong with one goes by its name into `damaged`."""
+    """Yield the records of some containers, sorted; add errors to `damaged` by container name."""
     keys = []
     for name in names:
         try:
@@ -156,13 +156,13 @@ def _read_records(catalogue: Catalogue, names: Iterable[str], damaged: dict[str,
             damaged[name] = (explain_os_error(err) if isinstance(err, OSError) else err).message
             continue
         if record and (record.name, record.version) != (name, version):
-            damaged[name] = f"{catalogue.record_path(name, version)}: is of {record.module}"
+            damaged[name] = f"{catalogue.record_path(name, version)}: is the record of {record.module}"
         elif record:
             yield record
 
 
 def _take_over(stored: Stored | None) -> tuple[dict[int, IndexEntry], int, Lines]:
-    """Take from an index its entries that are still true, the first number that was never given, and its lines."""
+    """Return the entries of an index that are still valid, the first number never used, and its package lines."""
     if stored is None or stored.next_number > (1 + _SPARE) * len(stored.entries) + 100:
         return {}, 0, []
     try:
@@ -172,7 +172,7 @@ def _take_over(stored: Stored | None) -> tuple[dict[int, IndexEntry], int, Lines
 
 
 def _collect(records: Iterable[CatalogueRecord], *, first: int) -> tuple[dict[int, IndexEntry], Packages]:
-    """Keep of each record what the index holds: all of 10,000 would be half a gigabyte."""
+    """Return only the index fields of each record: 10,000 complete records would need half a gigabyte."""
     entries: dict[int, IndexEntry] = {}
     packages: Packages = {}
     for number, record in enumerate(records, first):

@@ -1,12 +1,12 @@
-"""The file of an index: its entries, and by package which of them have it, in a form of which little need be read.
+"""The file of an index: its entries, and by package the entries that have it, in a form that can be read in parts.
 
-    line 1   what it was made of: by name of a container, when its directory below records/ was last changed
-    line 2   the entries, sorted, their numbers, and the first number that was never given
-    line 3   the names of all packages, as they are compared, with length and CRC-32 of their lines
-    then     one line a package: by version, the numbers of the entries that have it, as in 0-5,9
+    line 1   its sources: by name of a container, when its directory below records/ was last changed
+    line 2   the entries, sorted, their numbers, and the first number never used
+    line 3   the names of all packages, in comparable form, with length and CRC-32 of their lines
+    then     one line per package: by version, the numbers of the entries that have it, such as 0-5,9
 
-What is read again gets new numbers, so that the lines of other packages stay as they are; numbers that nobody has any
-more mean nothing.
+A record that is read again gets a new number, so that the lines of other packages stay unchanged; numbers without an
+entry are ignored.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from hpcmod.model.facts import Package
 
 INDEX_VERSION = 2
 
-_LIMIT = 1 << 30  # bytes; of 10,000 containers it has 30 MB
+_LIMIT = 1 << 30  # bytes; with 10,000 containers it has 30 MB
 
 Lines = list[tuple[str, str]]
-"""Names of packages, as they are compared, each with its line."""
+"""Names of packages, in comparable form, each with its line."""
 Packages = dict[str, dict[str, list[int]]]
-"""By name of a package as written, and by version: numbers of the entries that have it, rising."""
+"""By name of a package as written, and by version: numbers of the entries that have it, ascending."""
 
 
 class IndexEntry(NamedTuple):
-    """What lists say of a container; each field is that of its record."""
+    """What lists show of a container; each field is that of its record."""
 
     name: str
     version: str
@@ -49,24 +49,24 @@ class IndexEntry(NamedTuple):
     easyconfig: str
     description: str
     aliases: str
-    """Separated by blanks."""
+    """Separated by spaces."""
     until: str
     successor: str
     tested: bool
 
     @property
     def module(self) -> str:
-        """Short module name."""
+        """Return the short module name."""
         return f"{self.name}/{self.version}"
 
 
 def comparable(name: str) -> str:
-    """Write the name of a package as package indexes compare names (PEP 503)."""
+    """Return the name of a package in the form in which package indexes compare names (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def add_packages(lines: Lines, packages: Packages) -> Lines:
-    """Add packages to lines, whose numbers are all lower; sorted."""
+    """Return sorted lines with packages added, whose entry numbers are all higher than those in the lines."""
     left = {name: {one: _write_ranges(numbers) for one, numbers in found.items()} for name, found in packages.items()}
     keys = {comparable(name) for name in left}
     merged = []
@@ -90,11 +90,11 @@ def render_index(
     Parameters
     ----------
     directories
-        When those whose records it is made of were last changed, in nanoseconds.
+        When the directories of its records were last changed, in nanoseconds.
     listed
-        Entries with their numbers, in the order of lists.
+        Entries with their numbers, in list order.
     next_number
-        The first that was never given.
+        The first number never used.
     """
     values = {"next": next_number, "numbers": [one for one, _ in listed], "entries": [entry for _, entry in listed]}
     entries = json.dumps(values, separators=(",", ":")) + "\n"
@@ -112,7 +112,7 @@ def render_index(
 
 
 def _write_ranges(numbers: list[int]) -> str:
-    """Write rising numbers as 0-5,9."""
+    """Return ascending numbers in the form 0-5,9."""
     runs = ([number for _, number in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]))
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
@@ -125,41 +125,41 @@ def _read_ranges(text: str) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Stored:
-    """An index file that is whole, and what of it is still true."""
+    """An intact index file, and which of its entries are still valid."""
 
     file: mmap.mmap
-    """What was opened, also when a newer one has taken its name."""
+    """The file as opened, even if a newer one has replaced it."""
     current: frozenset[str]
-    """Names of containers whose records are the ones that it was made of."""
+    """Names of containers whose records have not changed since."""
     complete: bool
-    """Whether these are all that it was made of."""
+    """Whether these are all the records that it was made from."""
     entries: tuple[IndexEntry, ...]
     numbers: list[int]
-    """By which the lines of packages mean them."""
+    """Entry numbers, which the package lines refer to."""
     next_number: int
-    """The first that was never given."""
+    """The first number never used."""
     keys: list[list[Any]]
-    """Names of packages, each with the bytes and the CRC-32 of its line."""
+    """Names of packages, each with the length in bytes and the CRC-32 of its line."""
     start: int
-    """Where the lines of packages begin."""
+    """Offset of the first package line."""
 
     def numbered(self) -> dict[int, IndexEntry]:
-        """Return by their numbers the entries that are still true."""
+        """Return the entries that are still valid, by number."""
         return {number: entry for number, entry in zip(self.numbers, self.entries) if entry.name in self.current}
 
     def lines(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-        """Yield the packages that are wanted, each with its line; ValueError if it is broken."""
+        """Yield the wanted packages, each with its line; raise ValueError if it is damaged."""
         at = self.start
         for key, length, crc in self.keys:
             if wanted(key):
                 line = self.file[at : at + length]
                 if zlib.crc32(line) != crc:
-                    raise ValueError(f"the line of {key} is not the one that was written")
+                    raise ValueError(f"the line of {key} does not match its checksum")
                 yield key, line.decode()
             at += length
 
     def packages(self, wanted: Callable[[str], bool]) -> Iterator[tuple[IndexEntry, Package]]:
-        """Yield the packages that are wanted, each with a container whose records it knows."""
+        """Yield the wanted packages, each with a container whose entry is still valid."""
         numbered = self.numbered()
         for _, line in self.lines(wanted):
             found = json.loads(line)
@@ -170,7 +170,7 @@ class Stored:
 
 
 def open_stored(path: Path, directories: dict[str, int]) -> Stored | None:
-    """Read an index file; None if there is none, or it is not whole, or of another version."""
+    """Open an index file; return None if it does not exist, is damaged or has another version."""
     try:
         with open_regular(path, follow=False) as opened:
             if os.fstat(opened.fileno()).st_size > _LIMIT:

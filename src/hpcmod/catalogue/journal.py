@@ -1,4 +1,4 @@
-"""The journal of a catalogue on disk: one line a change, appended by whoever holds the lock."""
+"""The journal of a catalogue on disk: one line per change, appended by the holder of the lock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOURNAL = "journal.jsonl"
 
 
 def read_journal(directory: Path) -> tuple[Change, ...]:
-    """Read all changes of a catalogue, the oldest first; a line that was not finished counts for nothing.
+    """Return all changes of a catalogue, the oldest first; an incomplete last line is ignored.
 
     Raises
     ------
@@ -31,26 +31,26 @@ def read_journal(directory: Path) -> tuple[Change, ...]:
 
 
 def find_change(directory: Path, number: int) -> Change:
-    """Return a change by its number.
+    """Return a change by its ID.
 
     Raises
     ------
     NotFoundError
-        If there is none.
+        If it does not exist.
     """
     found = next((change for change in read_journal(directory) if change.id == number), None)
     if found is None:
-        raise NotFoundError(f"there is no change {number} in {directory / JOURNAL}", "See: hpcmod catalogue journal")
+        raise NotFoundError(f"change {number} not found in {directory / JOURNAL}", "See: hpcmod catalogue journal")
     return found
 
 
 def append_change(directory: Path, change: Change, *, mode: int) -> None:
-    """Append a line, on disk for good or not at all; the rest of one that a killed process began is cut off first.
+    """Append a line durably or not at all, after cutting off the incomplete line of a killed process.
 
     Parameters
     ----------
     mode
-        Of the file where it is made: other admins are to append too.
+        Mode of the file if it is created: other admins must be able to append.
     """
     path = directory / JOURNAL
     descriptor = _open(directory, os.O_RDWR | os.O_CREAT, mode)
@@ -69,7 +69,7 @@ def append_change(directory: Path, change: Change, *, mode: int) -> None:
 
 
 def last_change(directory: Path) -> int:
-    """Return the number of the last change; 0 if there is none.
+    """Return the ID of the last change; 0 if there is none.
 
     Raises
     ------
@@ -94,7 +94,7 @@ _LIMIT = 1 << 30  # bytes; a million changes have 300 MB
 
 
 def _open(directory: Path, flags: int, mode: int = 0) -> int:
-    """Open the journal; what is not a regular file of its size, as a FIFO that somebody put there, is refused."""
+    """Open the journal; refuse anything but a regular file of valid size, for example a FIFO from another user."""
     descriptor = Tree(directory).open(JOURNAL, flags | os.O_NONBLOCK, mode)
     try:
         check_regular(os.fstat(descriptor), directory / JOURNAL, limit=_LIMIT)
@@ -105,12 +105,12 @@ def _open(directory: Path, flags: int, mode: int = 0) -> int:
 
 
 def _whole_lines(descriptor: int) -> int:
-    """Bytes up to the last line end."""
+    """Return the number of bytes up to the last line end."""
     return _line_start(descriptor, os.fstat(descriptor).st_size + 1)
 
 
 def _line_start(descriptor: int, end: int) -> int:
-    """Where the line starts whose line end is the last byte before `end`."""
+    """Return where the line starts whose line end is the last byte before `end`."""
     place = end - 1
     while place > 0:
         start = max(0, place - _STEP)

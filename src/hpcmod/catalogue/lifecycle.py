@@ -1,4 +1,4 @@
-"""The admin's verbs on what is published: decide from the records of a name, show it or do it, and undo it again."""
+"""The admin's commands on published containers: decide from the records of a name, preview or apply it, and undo it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hpcmod.model.catalogue.lifecycle import check_leads, key_of
 from hpcmod.model.catalogue.record import CatalogueRecord
 
 Decide = Callable[[Sequence[CatalogueRecord]], Records]
-"""Gives what the records of one name are to be; raises where that cannot be. See hpcmod.model.catalogue.lifecycle."""
+"""Returns the new records of one name; raises if that is not possible. See hpcmod.model.catalogue.lifecycle."""
 
 
 def change_name(
     catalogue: Catalogue, name: str, decide: Decide, *, verb: str, actor: Actor, dry_run: bool = False
 ) -> Change:
-    """Change the containers of one name, or only say how; what was so already is not a change, and not in the journal.
+    """Change the containers of one name, or only preview it; if nothing differs, nothing is added to the journal.
 
     Raises
     ------
     HpcmodError
-        If it cannot be; then everything is as it was.
+        If the change is not possible; then nothing is changed.
     """
     if dry_run:
         return _preview(catalogue, _decide(catalogue, name, decide), verb, actor)
@@ -40,7 +40,7 @@ def _decide(catalogue: Catalogue, name: str, decide: Decide) -> Records:
 
 
 def _check_there(catalogue: Catalogue, new: Records) -> None:
-    """Check that what is to be loadable again was not removed."""
+    """Check that containers that become loadable again have all their files."""
     for key, record in new.items():
         old = catalogue.find(*key)
         if record and record.state != "retired" and (old is None or old.state == "retired"):
@@ -48,14 +48,14 @@ def _check_there(catalogue: Catalogue, new: Records) -> None:
 
 
 def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: bool = False) -> Change:
-    """Take a change back: that of a number in the journal, or the last that was not taken back yet.
+    """Undo a change: the one with the given ID, or the last one that was not undone yet.
 
     Raises
     ------
     NotFoundError
-        If there is no such change.
+        If the change does not exist.
     BadInputError
-        If a later one has changed the same.
+        If a later change has modified the same containers.
     """
     if dry_run:
         change, records, _ = _find_undo(catalogue, number)

@@ -1,4 +1,4 @@
-"""What there is for a user: containers of catalogues and installed ones, each with what can be done with it here."""
+"""The containers that a user can see, in catalogues and installed, each with how it can be used here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpcmod.catalogue.store import Catalogue
 from hpcmod.install.installed import Installed
 
 READY, AVAILABLE, ELSEWHERE = "ready", "available", "elsewhere"
-"""Can be used at once; can be installed; is for another machine."""
+"""Can be used now; can be installed; is for another machine."""
 
 
 class Listed(NamedTuple):
@@ -23,36 +23,36 @@ class Listed(NamedTuple):
     place: str
     """READY, AVAILABLE or ELSEWHERE."""
     state: str
-    """Of its record; published where it has none."""
+    """State from its record; `published` if it has none."""
     size: int
-    """Bytes of the image; 0: not known."""
+    """Bytes of the image; 0 if unknown."""
     machine: str
-    """Site profile it is for; empty: any."""
+    """Site profile it is for; empty for any."""
     architecture: str
     aliases: str
-    """Separated by blanks."""
+    """Separated by spaces."""
     until: str
     successor: str
     description: str
     catalogue: str
-    """Directory of its catalogue; empty: it is in none."""
+    """Directory of its catalogue; empty if it is in none."""
     yours: bool
-    """Whether the module is an installation of the user's own."""
+    """Whether the module is one of the user's own installations."""
     copy: str = ""
-    """Which copy is used: own or site; empty: none is installed."""
+    """Which copy is used: own or site; empty if none is installed."""
 
 
 def list_containers(
     indexes: Sequence[Index], installed: Iterable[Installed], *, site: str, architecture: str
 ) -> list[Listed]:
-    """Join catalogues and own installations: by name and version one entry, what comes first hides the rest.
+    """Merge catalogues and own installations: one entry per name and version, where earlier ones hide later ones.
 
     Sorted by name; within a name by catalogue, in which versions are sorted.
 
     Parameters
     ----------
     site, architecture
-        Of this machine, as in its site profile and as GOARCH has it.
+        Name of this machine's site profile, and its architecture as a GOARCH value.
     """
     own = {one.module: one for one in installed}
     found: dict[str, Listed] = {}
@@ -93,7 +93,7 @@ def _of_installed(one: Installed) -> Listed:
 
 
 def _visible_modules(catalogue: Catalogue, names: Iterable[str]) -> set[str]:
-    """Names of the modules that users of a catalogue can load."""
+    """Return the names of the modules that users of a catalogue can load."""
     tree = str(catalogue.modules)
     return {module for name in names for module in _modules_of(tree, name)}
 

@@ -1,4 +1,4 @@
-"""Notices on disk: what a module reads when it loads, one file a SIF, made from the records and the advisories."""
+"""Notices on disk: what a module prints when it loads, one file per SIF, generated from records and advisories."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")
 
 
 def look_for_notices(plan: InstallPlan, environ: Mapping[str, str]) -> InstallPlan:
-    """Have a module look for notices in each catalogue that is known now, whether or not there are any yet."""
+    """Return a plan whose module reads the notices of each catalogue known now, whether or not any exist yet."""
     places = [Catalogue(place).notices.absolute() for place in catalogue_directories(plan.site, environ)]
     return with_notices(plan, map(str, places), recorded_sha256(Path(plan.spec.root)))
 
 
 def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple[str, ...]:
-    """Make the notices of a catalogue what its records and advisories say; what is right already is left alone.
+    """Update the notices of a catalogue to its records and advisories; files that are up to date are not touched.
 
-    Only the holder of the catalogue's lock may. Each file is replaced whole, and is gone once nothing is to be said.
+    The caller must hold the catalogue's lock. Each file is replaced atomically, and removed if there is nothing to say.
     Returns the names of the files that changed, sorted.
 
     Parameters
     ----------
     tell
-        Called with a line about each broken advisory, of which no module tells, and each file that has no room for all.
+        Called with a line about each invalid advisory, which no module shows, and each file over the size limit.
     """
     read = tuple(read_advisories([catalogue]))
     for fault in read:
@@ -81,7 +81,7 @@ def _read(path: Path) -> str:
 
 
 def find_silent(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: float) -> Iterator[str]:
-    """Yield a line about each advisory that no module of the catalogue tells.
+    """Yield a line about each advisory that no module of the catalogue shows.
 
     Parameters
     ----------
@@ -91,35 +91,35 @@ def find_silent(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: fl
     entries, inside = read_index(catalogue).entries, _find_inside(catalogue, advisories)
     for one in advisories:
         if now >= one.until:
-            yield f"{one.name}: expired on {one.expires}, so nobody is told"
+            yield f"{one.name}: expired on {one.expires}, so it is not shown"
         elif (
             one.modules
             and not one.digests
             and not any(one.concerns(entry.module, entry.sha256, inside.get(entry.module, ())) for entry in entries)
         ):
-            yield f"{one.name}: no container of the catalogue is called {' or '.join(one.modules)}"
+            yield f"{one.name}: no container in the catalogue is called {' or '.join(one.modules)}"
         elif (
             one.packages
             and not one.modules
             and not one.digests
             and not any(has_any(inside.get(entry.module, ()), one.packages) for entry in entries)
         ):
-            yield f"{one.name}: no container of the catalogue has such a package"
+            yield f"{one.name}: no container in the catalogue has such a package"
 
 
 def find_crowded(catalogue: Catalogue, notices: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Yield a line about each image of which there is more to tell than a module reads, with what is left out."""
+    """Yield a line about each image with more notices than a module reads, and what is left out."""
     for name, said in notices.items():
         fitting = set(choose_notices(said))
         left_out = [what for block, what in said.items() if block not in fitting]
         if left_out:
             modules = sorted(entry.module for entry in read_index(catalogue).entries if entry.sha256 == name)
             whose = "every container" if name == ALL else " and ".join(modules) or f"the image sha256:{name}"
-            yield f"modules read {LIMIT} bytes of notices of {whose}, and will not tell {', '.join(left_out)}"
+            yield f"notices of {whose} exceed the {LIMIT} bytes that modules read; not shown: {', '.join(left_out)}"
 
 
 def _find_inside(catalogue: Catalogue, advisories: Iterable[Advisory]) -> Mapping[str, list[Package]]:
-    """Find the packages that advisories are about, by the module that has them."""
+    """Return the packages that advisories are about, by the module that contains them."""
     names = {wanted.name for one in advisories for wanted in one.packages}
     found: dict[str, list[Package]] = defaultdict(list)
     for entry, package in read_index(catalogue).find_packages(names.__contains__) if names else ():
@@ -128,7 +128,7 @@ def _find_inside(catalogue: Catalogue, advisories: Iterable[Advisory]) -> Mappin
 
 
 def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mapping[str, Mapping[str, str]]:
-    """Make all notices of a catalogue: by name of the file, the blocks it consists of, each with what it is about."""
+    """Return all notices of a catalogue: by file name, the blocks it consists of, each with its subject."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for one in advisories:
         for name in (ALL,) if one.for_all else one.digests:
@@ -141,12 +141,12 @@ def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mappin
         about = [one for one in by_name if one.concerns(entry.module, entry.sha256, inside.get(entry.module, ()))]
         said = {render_advisory_notice(one): f"the advisory {one.name}" for one in about}
         if entry.state != "published":
-            # a damaged record is for `verify` to tell; the others are told of all the same
+            # `verify` reports a damaged record; the others get their notices all the same
             with suppress(BadInputError):
                 record = catalogue.find(entry.name, entry.version)
                 if record:
                     block = render_state_notice(record, named=images.count(record.sha256) > 1)
-                    said[block] = f"that {entry.module} is {entry.state}"
+                    said[block] = f"the notice that {entry.module} is {entry.state}"
         if said:
             found[entry.sha256].update(said)
     return found

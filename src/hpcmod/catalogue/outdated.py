@@ -1,4 +1,4 @@
-"""What of a user's own installations is no longer what the catalogues offer, and the command that helps."""
+"""Find the user's own installations that differ from what the catalogues offer, with a command to update each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hpcmod.install.installed import Installed
 
 @dataclass(frozen=True)
 class Outdated:
-    """One thing about an installation that could be newer."""
+    """A reason to update an installation."""
 
     module: str
     kind: str
-    """state: deprecated or retired; image: another one is published by this name; scripts: an older hpcmod wrote them;
-    version: a newer one is published; damaged: its image, or scripts of it, are gone."""
+    """state: deprecated or retired; image: another image is published under its name; scripts: an older hpcmod wrote
+    them; version: a newer version is published; damaged: its image or some of its scripts are missing."""
     found: str
     cure: str
     """A command."""
@@ -31,7 +31,7 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, v
     Parameters
     ----------
     version
-        Of this hpcmod.
+        Version of this hpcmod.
     """
     for one in installed:
         listed = [entry for index in indexes for entry in index.entries if entry.name == one.name]
@@ -42,7 +42,7 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, v
         if damage:
             yield Outdated(one.module, "damaged", damage, f"hpcmod update {one.module}")
         if one.record.get("hpcmod") != version:
-            found = f"its scripts are of hpcmod {one.record.get('hpcmod', '?')}, this is {version}"
+            found = f"its scripts were written by hpcmod {one.record.get('hpcmod', '?')}; this is {version}"
             yield Outdated(one.module, "scripts", found, f"hpcmod update {one.module}")
         yield from _find_newer(one, listed)
 
@@ -53,7 +53,7 @@ def _compare(one: Installed, same: IndexEntry) -> Iterator[Outdated]:
         cure = f"hpcmod install {same.successor}" if same.successor else "hpcmod ls"
         yield Outdated(one.module, "state", f"{same.state}{until}", cure)
     if one.of_image("sha256") not in ("", same.sha256) and same.state != "retired":
-        yield Outdated(one.module, "image", "another image is published by this name", f"hpcmod update {one.module}")
+        yield Outdated(one.module, "image", "another image is published under this name", f"hpcmod update {one.module}")
 
 
 def _find_newer(one: Installed, listed: Sequence[IndexEntry]) -> Iterator[Outdated]:

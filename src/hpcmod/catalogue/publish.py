@@ -1,4 +1,4 @@
-"""Publish a container: bring and read its image, install it unseen, try it, and only then let everybody see it."""
+"""Publish a container: fetch and read its image, install it out of sight, check it, and only then make it visible."""
 
 from __future__ import annotations
 
@@ -42,50 +42,50 @@ from hpcmod.model.reference import LOCAL_KINDS
 
 @dataclass(frozen=True)
 class PublishContext:
-    """With what a container is brought, installed and tried."""
+    """Settings and tools for fetching, installing and checking a container."""
 
     machine: Machine
     options: ObtainOptions
     eb_environment: Mapping[str, str]
-    """In which `eb` finds our easyblock."""
+    """Environment in which `eb` finds our easyblock."""
     actor: Actor
     slurm: tuple[str, ...] = ()
-    """Options of srun."""
+    """Options for srun."""
     use_slurm: bool = True
     progress: Callable[[str], Progress | None] = lambda _: None
-    """Gives what shows the progress of a piece of work, by its label."""
+    """Returns the progress display of a task, by its label."""
     working: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
-    """Gives what shows that work goes on whose progress is not known, by its label."""
+    """Returns the display for a task of unknown length, by its label."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """What was published."""
+    """Result of publishing."""
 
     record: CatalogueRecord
     change: int
-    """The line of the journal; 0: it was there already."""
+    """ID of the change in the journal; 0 if nothing was changed."""
 
 
 def publish(catalogue: Catalogue, request: Request, context: PublishContext) -> Published:
-    """Publish a container: all of it, or nothing. One that is published with this very image is repaired if needed.
+    """Publish a container, all or nothing. If it is already published with the same image, repair it if needed.
 
     Raises
     ------
     CheckFailedError
         If the installation or a check failed.
     BadInputError
-        If another image is published by that name.
+        If another image is published under that name.
     HpcmodError
-        If the image cannot be got, is not for this machine, or is not trusted; if a check needs Slurm, and there is
-        none.
+        If the image cannot be fetched, does not fit this machine or is not trusted, or if a check needs Slurm, which is
+        not available.
     """
     candidate = choose_candidate(request, central=context.machine.site.central)
     stage = Stage(catalogue, candidate.name, candidate.version, state_directory(context.options.environ))
     check_writable(catalogue)
     find_srun(context.eb_environment, use_slurm=context.use_slurm, needed=bool(request.job_checks))
     with shared(catalogue), _alone(stage, candidate, context.actor):
-        with changing(catalogue, context.actor):  # finishes what a killed one has begun
+        with changing(catalogue, context.actor):  # finishes the change of a killed process
             check_aliases(catalogue.named(candidate.name), candidate, request.aliases)
             known = catalogue.find(candidate.name, candidate.version)
         try:
@@ -104,7 +104,7 @@ def publish(catalogue: Catalogue, request: Request, context: PublishContext) -> 
 
 @contextmanager
 def _alone(stage: Stage, candidate: Candidate, actor: Actor) -> Iterator[None]:
-    """Let one process at a time publish this container, or this image; all other changes of the catalogue go on."""
+    """Let one process at a time publish this container or image, without blocking other changes of the catalogue."""
     locks = [stage.catalogue.locks / f"{name}.lock" for name in (stage.title, f"image-{candidate.sif}")]
     with ExitStack() as held:
         for lock in locks:
@@ -124,13 +124,13 @@ def _publish_new(stage: Stage, candidate: Candidate, request: Request, context: 
 def _publish_again(
     stage: Stage, candidate: Candidate, known: CatalogueRecord, request: Request, context: PublishContext
 ) -> Published:
-    """Move the aliases of what is published with this very image; what is damaged of it is made whole."""
+    """Move the aliases of a container that is published with the same image; repair it if it is damaged."""
     progress = context.progress(candidate.sif)
     check_same(candidate, known, progress)
     damage = [one for one in verify_container(stage.catalogue, known, progress=progress) if one.verdict == FAIL]
     known = set_terms(stage.catalogue, known, readers=request.readers, licence=request.licence)
     if not damage:
-        context.actor.tell(f"{known.module} is published already, with this very image")
+        context.actor.tell(f"{known.module} is already published with this image")
         return _make_visible(stage, known, request, context, verb="alias")
     for one in damage:
         context.actor.tell(f"repairing: {one.found}")
@@ -140,7 +140,7 @@ def _publish_again(
 
 
 def _as_before(request: Request, known: CatalogueRecord) -> Request:
-    """Ask for the checks that were passed, where no others are asked for."""
+    """Return the request with the checks that passed before, if it has none of its own."""
     if request.checks or request.job_checks:
         return request
     plain = tuple(one.name for one in known.checks if not one.under and one.name != EASYBUILD_CHECK)
@@ -168,7 +168,7 @@ def _install_and_check(
     with context.working(f"installing {record.module}"):
         install_staged(stage, easyconfig, profile=named, site=site, environ=context.eb_environment)
     places = (stage.software, got.path, sidecar(got.path))
-    set_modes(stage.catalogue, places, since=began)  # `eb` leaves the publisher's own group
+    set_modes(stage.catalogue, places, since=began)  # `eb` sets the publisher's own group
     if request.readers:
         for image in (got.path, stage.software / candidate.sif):
             restrict(stage.catalogue, image, request.readers)
@@ -176,12 +176,12 @@ def _install_and_check(
 
 
 def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: PublishContext) -> CatalogueRecord:
-    """Note what the image is built on, and whether that fits this machine.
+    """Record what the image is built on, and whether it fits this machine.
 
     Raises
     ------
     CheckFailedError
-        If it does not, and that was not asked for.
+        If it does not fit, and the request does not allow that.
     """
     case = make_case(image, context.machine.site, context.options.environ)
     verdict = judge(case, RULES)
@@ -191,7 +191,7 @@ def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: P
         why = "\n".join(f"  {one.rule}: {one.found} {one.cure}".rstrip() for one in verdict.at(REFUSE))
         raise CheckFailedError(
             f"{record.module} does not fit this machine:\n{why}",
-            "Fix the image; or, if it is for nodes that differ from this one: --misfit.",
+            "Fix the image; or, if it is for different nodes than this one, use --misfit.",
         )
     with open_files(image) as files:
         sbom = SBOM if files.real(SBOM) else ""
@@ -199,18 +199,18 @@ def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: P
 
 
 def _bring(catalogue: Catalogue, candidate: Candidate, context: PublishContext) -> Obtained:
-    """Bring the image to where it will stay; without an easyconfig and a record nobody looks for it there."""
+    """Fetch the image to its final place; without an easyconfig and a record, no one looks for it there."""
     path = catalogue.images / candidate.sif
     owner = find_owner(catalogue, candidate.sif)
     if owner and owner.module != candidate.module:
-        raise BadInputError(f"{path} belongs to {owner.module}", "Name the image otherwise in the easyconfig.")
+        raise BadInputError(f"{path} belongs to {owner.module}", "Use another image name in the easyconfig.")
     _check_given(candidate, context)
     options = replace(context.options, checksum=candidate.checksum, replace=True)
     return obtain(candidate.reference, path, options=options, progress=context.progress(candidate.sif))
 
 
 def _check_given(candidate: Candidate, context: PublishContext) -> None:
-    """Read a file that the user gave where it lies: what is wrong with it is told by that name, before it is copied."""
+    """Read the file that the user gave before it is copied, so that errors name that file."""
     if recognize(candidate.reference).kind in LOCAL_KINDS:
         path = Path(candidate.reference.path)
         check_sif(read_sif(path), architecture=context.options.architecture)
@@ -218,7 +218,7 @@ def _check_given(candidate: Candidate, context: PublishContext) -> None:
 
 
 def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:
-    """Find the container that an image of the catalogue belongs to; None if there is none."""
+    """Return the container that an image of the catalogue belongs to; None if there is none."""
     if not (catalogue.images / sif).exists():
         return None
     return next((one for one in catalogue.records() if one.sif == sif), None)
@@ -244,7 +244,7 @@ def _try(stage: Stage, record: CatalogueRecord, request: Request, context: Publi
 def _make_visible(
     stage: Stage, record: CatalogueRecord, request: Request, context: PublishContext, *, verb: str
 ) -> Published:
-    """Let users see it: the one step in which that happens."""
+    """Make the container visible to users, in a single step."""
     catalogue, key = stage.catalogue, key_of(record)
     with changing(catalogue, context.actor):
         if verb != "alias":
@@ -256,7 +256,7 @@ def _make_visible(
 
 
 def _discard(stage: Stage, candidate: Candidate) -> None:
-    """Leave the catalogue as it was."""
+    """Restore the catalogue to its former state."""
     stage.discard()
     image = stage.catalogue.images / candidate.sif
     if find_owner(stage.catalogue, candidate.sif) is None:

@@ -1,4 +1,4 @@
-"""Say what publishing would do, and do none of it: the facts of the image, the easyconfig, the commands, the checks."""
+"""Plan what publishing would do without doing it: the facts of the image, the easyconfig, the commands, the checks."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ class PublishPlan:
 
     module: str
     image: FetchPlan
-    """Where the image comes from, and where it goes."""
+    """Source and target of the image."""
     record: CatalogueRecord | None
-    """None where the image is not on this machine: its facts are not known before."""
+    """None if the image is not on this machine, so that its facts are unknown."""
     easyconfig: str
-    """The text; without a checksum where the image is not on this machine."""
+    """Its text; without a checksum if the image is not on this machine."""
     command: tuple[str, ...]
-    """What installs it."""
+    """The command that installs it."""
     checks: tuple[str, ...]
     """Run on this machine."""
     job_checks: tuple[str, ...]
-    """Run as job steps, where Slurm answers."""
+    """Run as job steps, if Slurm is available."""
     aliases: tuple[str, ...]
     published: bool
     """Whether it is published already, so that only the aliases would change."""
 
 
 def plan_publish(catalogue: Catalogue, request: Request, context: PublishContext) -> PublishPlan:
-    """Plan what `publish` would do.
+    """Return what `publish` would do.
 
     Raises
     ------
     HpcmodError
-        If it would refuse before anything is fetched.
+        If `publish` would refuse before it fetches anything.
     """
     candidate = choose_candidate(request, central=context.machine.site.central)
     check_aliases(catalogue.named(candidate.name), candidate, request.aliases)

@@ -1,4 +1,4 @@
-"""What is published already: whether it is the very same, and where its aliases are to lead."""
+"""What is already published under a name: whether it is the same image, and where its aliases point."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ from hpcmod.model.catalogue.record import CatalogueRecord
 
 
 def check_aliases(records: Sequence[CatalogueRecord], candidate: Candidate, aliases: Sequence[str]) -> None:
-    """Refuse aliases that are versions, and a version that is an alias.
+    """Raise BadInputError for an alias that is a version, or a version that is an alias.
 
     Parameters
     ----------
     records
-        All of the name.
+        All records of the name.
     """
     for alias in aliases:
         check_alias(alias, records)
         if alias == candidate.version:
-            raise BadInputError(f"{alias!r} is the version itself", "Take another word.")
+            raise BadInputError(f"{alias!r} is the version itself", "Choose another alias.")
     holder = next((one for one in records if candidate.version in one.aliases), None)
     if holder:
-        raise BadInputError(f"{candidate.version!r} is an alias of {holder.module}", "Take another version.")
+        raise BadInputError(f"{candidate.version!r} is an alias of {holder.module}", "Choose another version.")
 
 
 def check_same(candidate: Candidate, known: CatalogueRecord, progress: Progress | None) -> None:
-    """Refuse another image by a name that is published: what users load by it must not change.
+    """Raise an error for another image under a published name: what users load by that name must not change.
 
     Raises
     ------
     BadInputError
-        If it is another one, or that cannot be told without getting it; or if the name is retired.
+        If it is another image, if that is unknown without fetching it, or if the name is retired.
     """
     if known.state == "retired":
-        raise BadInputError(f"{known.module} is retired", f"hpcmod restore {known.module}; or take another version.")
+        raise BadInputError(
+            f"{known.module} is retired", f"Restore it: hpcmod restore {known.module}; or choose another version."
+        )
     path = sif_on_disk(candidate.reference)
     found = candidate.checksum or (file_sha256(path, progress) if path else "")
     same_place = candidate.reference.canonical in (known.reference, known.reference.partition("@")[0])
@@ -47,12 +49,12 @@ def check_same(candidate: Candidate, known: CatalogueRecord, progress: Progress 
     raise BadInputError(
         f"{known.module} is published with another image, {known.sif} of sha256 {known.sha256}: what users load must "
         "not change",
-        "Take another version: --version; or take the old one back first: hpcmod undo",
+        "Choose another version: --version; or undo the former publication first: hpcmod undo",
     )
 
 
 def with_aliases(records: Sequence[CatalogueRecord], target: CatalogueRecord, aliases: Sequence[str]) -> Records:
-    """Let aliases lead to a record: it, and the others that change."""
+    """Return the new records with aliases pointed at one of them: that one, and the others that change."""
     now = {key_of(one): one for one in records}
     for alias in aliases:
         moved = move_alias(tuple(now.values()), key_of(target), alias)

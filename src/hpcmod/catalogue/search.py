@@ -1,4 +1,4 @@
-"""Search containers by their names, descriptions, and the packages inside."""
+"""Search containers by their names, descriptions and packages."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from hpcmod.model.facts import Package
 
 @dataclass(frozen=True)
 class Hit:
-    """A container that fits what was searched for."""
+    """A container that matches the search."""
 
     module: str
     catalogue: str
-    """Directory of its catalogue; empty: it is in none."""
+    """Directory of its catalogue; empty if it is in none."""
     state: str
     packages: tuple[Package, ...]
-    """Those that fit; may be empty where its name, an alias or its description fits."""
+    """Packages that match; may be empty if its name, an alias or its description matches."""
 
 
 def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed] = ()) -> list[Hit]:
-    """Search; the catalogue that comes first hides the same container in a later one. Names of containers come first.
+    """Return the matching containers, matches by name first; earlier catalogues hide the same container in later ones.
 
-    What is installed and in no catalogue comes last.
+    Installations that are in no catalogue come last.
 
     Parameters
     ----------
     text
-        Part of a name, of a version, of a description or of the name of a package, in any case, `-`, `_` and `.` being
-        the same; `torch==2.7` asks for packages of a version that begins so. Where nothing fits, abbreviations do:
+        Part of a name, version, description or package name, ignoring case and treating `-`, `_` and `.` as the same;
+        `torch==2.7` finds packages whose version begins with 2.7. If nothing matches, abbreviations are tried:
         flash-attention finds flash_attn.
     """
     name, _, version = text.partition("==")
@@ -51,13 +51,13 @@ def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed
 
 
 def is_abbreviated(one: str, other: str) -> bool:
-    """Return whether two comparable names are the same but for abbreviated words, as flash-attn and flash-attention."""
+    """Return whether two comparable names differ only by abbreviated words, as flash-attn and flash-attention do."""
     words, others = one.split("-"), other.split("-")
     return len(words) == len(others) and all(map(_abbreviates, words, others))
 
 
 def _abbreviates(one: str, other: str) -> bool:
-    """Return whether one of two words begins as the other does, and has its letters in their order, three or more."""
+    """Return whether one of two words has three or more letters and abbreviates the other."""
     short, long = sorted((one, other), key=len)
     if short == long:
         return True
@@ -90,17 +90,17 @@ def _search_installed(
 
 
 def _text_of(entry: IndexEntry) -> str:
-    """Return what a text is searched in."""
+    """Return the text to search in."""
     return _plain(f"{entry.name}/{entry.version} {entry.aliases} {entry.description}")
 
 
 def _plain(text: str) -> str:
-    """Write a text nearly as `comparable` does, but fast: 10,000 are no reason to wait."""
+    """Normalize a string almost as `comparable` does, but fast enough for 10,000 of them."""
     return text.lower().replace("_", "-").replace(".", "-")
 
 
 def _search_packages(index: Index, fits: Callable[[str], bool], version: str) -> dict[str, Hit]:
-    """Search packages; in the order of the containers."""
+    """Search packages; return matches in the order of the containers."""
     found: dict[IndexEntry, list[Package]] = {}
     for entry, package in index.find_packages(fits):
         if package.version.startswith(version):

@@ -1,4 +1,4 @@
-"""The container module of a shell: which it is, and what the catalogues know of its image."""
+"""The container module loaded in a shell, and what the catalogues know about its image."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from hpcmod.render.notice import render_advisory
 
 @dataclass(frozen=True)
 class LoadedModule:
-    """The container module of this shell."""
+    """The container module loaded in this shell."""
 
     module: str
-    """Short module name; empty: none is loaded."""
+    """Short module name; empty if none is loaded."""
     sha256: str
-    """Of its image; empty: not known."""
+    """Checksum of its image; empty if unknown."""
     packages: tuple[Package, ...] = ()
-    """Python packages of its image."""
+    """Python packages in its image."""
 
 
 def find_loaded(environ: Mapping[str, str]) -> LoadedModule:
-    """Tell which container module is loaded in an environment, by what our modules note in it."""
+    """Return the container module loaded in an environment, from the variables that our modules set."""
     module = environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
     root = environ.get("CONTAINERROOT", "")
     if not (module and root):
@@ -50,7 +50,7 @@ def _matching(
 
 
 def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Look at what the catalogues know of the loaded module, for `hpcmod doctor`; nothing without a catalogue."""
+    """Yield what the catalogues know about the loaded module, for `hpcmod doctor`; nothing without a catalogue."""
     skipped: list[str] = []
     try:
         listed = find_catalogues(load_site(None, environ), environ, tell=skipped.append)
@@ -75,7 +75,7 @@ def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def retired_installations(environ: Mapping[str, str]) -> frozenset[Path]:
-    """Return the roots of the installations that the catalogues of this machine have retired."""
+    """Return the roots of the installations that this machine's catalogues have retired."""
     try:
         listed = find_catalogues(load_site(None, environ), environ, tell=lambda _: None)
     except HpcmodError:  # check_advisories reports it

@@ -1,4 +1,4 @@
-"""What a site sets up once, as files: the module of hpcmod, its default version, and the scripts it puts on PATH."""
+"""Files that a site sets up once: the module of hpcmod, its default version, and the scripts it puts on PATH."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GROUP_BITS = 0o2020
 
 @dataclass(frozen=True)
 class SetupFile:
-    """One file that is to be there."""
+    """A file to create."""
 
     path: Path
     text: str
@@ -31,7 +31,7 @@ class SetupFile:
 def make_site_module(
     place: Path, python: Path, catalogues: Sequence[Catalogue], *, version: str, site: str = ""
 ) -> SiteModule:
-    """Make the value of the module that is to lie in a place."""
+    """Return the description of the module to install in a directory."""
     pattern = f"{resources.easyblocks_directory()}/container*.py" if resources.is_checkout() else ""
     return SiteModule(
         version=version,
@@ -47,19 +47,19 @@ def make_site_module(
 
 
 def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile, ...]:
-    """Return the files of a setup, the modulefiles last: nobody sees one before what it leads to.
+    """Return the files of a setup, the modulefiles last: users must not see a module before its files exist.
 
     Parameters
     ----------
     eb
-        Whether the `eb` beside hpcmod is to be on PATH too, for a machine that has none of its own.
+        Whether the `eb` next to hpcmod is put on PATH too, for a machine without its own.
 
     Raises
     ------
     LackingError
-        If hpcmod, or `eb`, is not installed beside this Python.
+        If hpcmod or `eb` is not installed next to this Python.
     BadInputError
-        If a path cannot be an element of a list.
+        If a path is not valid as an element of a list.
     """
     for path in (*module.easyconfigs, *module.images, *module.catalogues, *module.modules, module.bin):
         if ":" in path:
@@ -71,7 +71,7 @@ def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile
 
 def _launcher(place: Path, program: Path) -> SetupFile:
     if not program.is_file():
-        raise LackingError(f"there is no {program}", f"Install it there: {program.with_name('pip')} install hpcmod")
+        raise LackingError(f"{program} not found", f"Install it there: {program.with_name('pip')} install hpcmod")
     return SetupFile(place / "bin" / program.name, render_launcher(str(program)), executable=True)
 
 
@@ -81,12 +81,12 @@ def _modulefiles(directory: Path, module: SiteModule) -> Iterator[SetupFile]:
     for syntax in SYNTAXES:
         text = render_site_module(module, syntax, templates)
         yield SetupFile(directory / f"{module.version}{_SUFFIX[syntax]}", text)
-    # In Lua only: for one in Tcl, Lmod 8.6 would start a program at each command, and fail where the path has blanks.
+    # Only for Lua: for a Tcl module, Lmod 8.6 would start a program at each command, and fail if the path has spaces.
     yield SetupFile(directory / MODULERC["Lua"], render_template("modulerc", "Lua", templates, leads))
 
 
 def write_setup(files: Iterable[SetupFile]) -> None:
-    """Write the files, each whole or not at all, for all to read whatever the umask; the group is the directory's."""
+    """Write each file atomically and readable for all, whatever the umask; its group is that of the directory."""
     for file in files:
         _make_directory(file.path.parent)
         clear_leftovers(file.path.parent, file.path.name)
@@ -95,7 +95,7 @@ def write_setup(files: Iterable[SetupFile]) -> None:
 
 
 def _make_directory(path: Path) -> None:
-    """Make a directory that all may read; whom the one above belongs to and who may write there, it keeps."""
+    """Create a directory that everyone may read, without changing owner and permissions of the parent directory."""
     if path.is_dir():
         return
     _make_directory(path.parent)

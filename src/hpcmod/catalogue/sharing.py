@@ -1,4 +1,4 @@
-"""Who may read and change a catalogue: what its own directory allows, all below it allows too."""
+"""Who may read and change a catalogue: the permissions of its directory apply to everything below it."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ _PRIVATE = "it, or a directory above it, is closed to some who may read the cata
 
 
 def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
-    """Make the directories of a catalogue, its name last; where there is one already, what is missing of it.
+    """Create the directories of a catalogue, the file that identifies it last; if it exists, add what is missing.
 
     Parameters
     ----------
     group
-        Who may change it besides the owner; empty: nobody. Everybody may read it, as far as the directories above
-        allow.
+        Group that may change it besides the owner; empty for none. Everyone may read it, if the parent directories
+        allow that.
 
     Raises
     ------
     BadInputError
-        If the directory holds anything else.
+        If the directory contains anything else.
     LackingError
-        If there is no such group, or the user is not in it.
+        If the group does not exist, or the user is not a member.
     """
     root = catalogue.directory
     places = (catalogue.records_directory, catalogue.images, catalogue.easyconfigs, catalogue.software)
     mine = (catalogue.kept, catalogue.advisories, catalogue.notices, catalogue.staging, catalogue.locks)
     every = (*places, catalogue.modules, *mine, *([catalogue.usage] if catalogue.counts_use else []))
     if root.is_dir() and not (root / CATALOGUE).is_file() and not _is_begun(root, every):
-        raise BadInputError(f"{root}: this directory is not empty", "Name a directory that is empty or does not exist.")
+        raise BadInputError(
+            f"{root}: this directory is not empty", "Choose a directory that is empty or does not exist."
+        )
     root.mkdir(parents=True, exist_ok=True)
     if group:
         _give_to_group(root, group)
@@ -61,10 +63,10 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
 
 
 def loads_mode(root: int) -> int:
-    """Return the mode of the directory in which loads are counted, by that of the catalogue.
+    """Return the mode of the directory in which loads are counted, from the mode of the catalogue.
 
-    Every user may add a file, and only those who may publish may list them. It is sticky, so that nobody changes
-    another's file, and has no set-group-ID bit, so that the group of a file is that of the user who loaded the module.
+    Every user may add a file, and only publishers may list them. It is sticky, so that users cannot change each other's
+    files, and has no set-group-ID bit, so that a file has the group of the user who loaded the module.
     """
     return 0o1733 | (0o040 if root & _GROUP_MAY_WRITE else 0)
 
@@ -78,7 +80,7 @@ def _make_loads(catalogue: Catalogue) -> None:
 
 
 def _is_begun(root: Path, places: Iterable[Path]) -> bool:
-    """Return whether a directory is empty, or holds no more than an interrupted `make_catalogue` leaves."""
+    """Return whether a directory is empty, or contains only what an interrupted `make_catalogue` leaves."""
     clear_leftovers(root, CATALOGUE)
     ours = {root / place.relative_to(root).parts[0] for place in places}
     return all(entry in ours and not _holds_files(entry) for entry in root.iterdir())
@@ -89,7 +91,7 @@ def _holds_files(directory: Path) -> bool:
 
 
 def _as_it_is(catalogue: Catalogue) -> Catalogue:
-    """Record mode and group of a catalogue's directory: a backup that is unpacked without them can be repaired."""
+    """Return the catalogue with its directory's mode and group: a backup unpacked without them can be repaired."""
     status, group = catalogue.directory.stat(), ""
     if status.st_mode & _SETGID:
         with contextlib.suppress(KeyError):
@@ -98,31 +100,33 @@ def _as_it_is(catalogue: Catalogue) -> Catalogue:
 
 
 def _give_to_group(root: Path, group: str) -> None:
-    """Let a group write, and let all that is made below belong to it, whoever makes it."""
+    """Let a group write, and make everything created below belong to it, whoever creates it."""
     try:
         os.chown(root, -1, grp.getgrnam(group).gr_gid)
         Tree(root).change_mode("", _ALL_MAY_READ | _GROUP_MAY_WRITE | _SETGID)
     except KeyError as err:
-        raise LackingError(f"there is no group {group!r}", "Name one that is there: getent group") from err
+        raise LackingError(f"group {group!r} not found", "Choose an existing group: getent group") from err
     except PermissionError as err:
-        raise LackingError(f"{root}: cannot be given to the group {group}", "Have somebody in it make it.") from err
+        raise LackingError(
+            f"{root}: cannot be given to the group {group}", "Ask a member of that group to create the catalogue."
+        ) from err
 
 
 def file_mode(root: Path) -> int:
-    """Mode of a file below a directory: for whom the directory is readable and writable."""
+    """Return the mode of a file below a directory, from the directory's read and write permissions."""
     return root.stat().st_mode & 0o666
 
 
 def group_may_write(root: Path) -> bool:
-    """Return whether a directory is there for a group to change."""
+    """Return whether a directory's group may change it."""
     return bool(root.stat().st_mode & _GROUP_MAY_WRITE)
 
 
 def removal_group(catalogue: Catalogue, path: Path) -> int | None:
     """Return the group that must be able to remove what is at a path, for this user to remove it.
 
-    None if nobody but this user, root and the catalogue's owner could have put it there. Anybody else who may write a
-    directory above it can rename another user's directory to the path, also one that they cannot read or empty.
+    None if only this user, root or the catalogue's owner could have put it there. Any other user who may write a
+    directory above it can rename another user's directory to the path, even one that they cannot read or empty.
     """
     root = catalogue.directory.stat()
     trusted = (0, os.geteuid(), root.st_uid)
@@ -156,7 +160,7 @@ def check_readable_by_readers(catalogue: Catalogue, path: Path) -> Callable[[os.
 
 
 def find_private(catalogue: Catalogue, path: Path) -> Path | None:
-    """Return a directory at, in or above a path that may be somebody's own; None if all of it can be removed safely."""
+    """Return a directory at, in or above a path that may be another user's; None if all of it can be removed safely."""
     group = removal_group(catalogue, path)
     if group is None:
         return None
@@ -166,20 +170,20 @@ def find_private(catalogue: Catalogue, path: Path) -> Path | None:
 
 
 def check_replaceable(catalogue: Catalogue, path: Path, old: Path | None = None) -> None:
-    """Check that a directory can be replaced without removing what may be somebody's own.
+    """Check that a directory can be replaced without removing what may be another user's.
 
     Parameters
     ----------
     path
-        Its place in the catalogue.
+        Its path in the catalogue.
     old
-        Where it is meanwhile.
+        Its temporary path, if it was renamed.
 
     Raises
     ------
     LackingError
-        If a directory in it can be changed only by its owner, although others could have put it there; if it is
-        reached through a symbolic link, or is one.
+        If a directory in it can be changed only by its owner, although others could have put it there; or if it is a
+        symbolic link or below one.
     """
     check_no_links(catalogue, [path])
     group = removal_group(catalogue, path)
@@ -188,7 +192,7 @@ def check_replaceable(catalogue: Catalogue, path: Path, old: Path | None = None)
         below = private.relative_to(old or path)
         raise LackingError(
             f"{path / below}: only {_owner_of(private)} may change this directory, so it may not be the catalogue's",
-            f"Move it to where it belongs, or remove it: rm -r {path}",
+            f"Move it back to its owner's directory, or remove it: rm -r {path}",
         )
 
 
@@ -198,7 +202,7 @@ def check_no_links(catalogue: Catalogue, paths: Iterable[Path]) -> None:
     Raises
     ------
     LackingError
-        With the first path that is a symbolic link or below one.
+        For the first path that is a symbolic link or below one.
     """
     for path in paths:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -210,8 +214,8 @@ def check_no_links(catalogue: Catalogue, paths: Iterable[Path]) -> None:
                     raise
             if is_link:
                 raise LackingError(
-                    f"{path} is a symbolic link or below one, which could lead anywhere",
-                    f"See who made it: ls -ld {path}. Mount or move the directory there instead of linking it.",
+                    f"{path} is a symbolic link or below one, which could point anywhere",
+                    f"See who created it: ls -ld {path}. Mount or move the directory there instead of linking it.",
                 )
 
 
@@ -223,12 +227,12 @@ def _owner_of(path: Path) -> str:
 
 
 def check_writable(catalogue: Catalogue) -> None:
-    """Refuse a user who may not change a catalogue, before anything is tried.
+    """Raise an error if the user may not change a catalogue, before anything is tried.
 
     Raises
     ------
     LackingError
-        With who may; or with where the catalogue is now.
+        With the group or owner that may change it, or the catalogue's new location.
     """
     if catalogue.moving_from:
         raise LackingError(
@@ -240,7 +244,7 @@ def check_writable(catalogue: Catalogue) -> None:
     if catalogue.moved_to:
         raise LackingError(
             f"the catalogue {catalogue.directory} was moved to {catalogue.moved_to}",
-            f"Change that one: --catalogue {catalogue.moved_to}. To use this one again: hpcmod catalogue init "
+            f"Use that one: --catalogue {catalogue.moved_to}. To use this one again: hpcmod catalogue init "
             f"{catalogue.directory}",
         )
     if not os.access(catalogue.locks, os.W_OK):
@@ -251,12 +255,12 @@ def check_writable(catalogue: Catalogue) -> None:
 
 @contextlib.contextmanager
 def shared(catalogue: Catalogue) -> Iterator[None]:
-    """Let what this process and its children make belong to whom the catalogue does, whatever their own umask.
+    """Give what this process and its children create to the catalogue's group, whatever the user's umask.
 
     Notes
     -----
-    An admin's umask of 077 would publish what nobody can read. The group comes from the set-group-ID bit of the
-    directory, which new directories inherit.
+    An admin's umask of 077 would publish files that no one else can read. The group comes from the directory's
+    set-group-ID bit, which new directories inherit.
     """
     before = os.umask(0o777 & ~catalogue.directory.stat().st_mode)
     try:

@@ -1,4 +1,4 @@
-"""Install a container with the real `eb` where it will be used, but with its module where nobody looks yet."""
+"""Install a container with `eb` in its final place, but with its module where users do not see it yet."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from hpcmod.machine import absolute
 
 _KEPT = "kept"
 _SUFFIX = {".lua": "Lua", "": "Tcl"}
-_SAID = 15  # lines of what a failed `eb` said
+_SAID = 15  # lines of the output of a failed `eb`
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a container is made that is about to be published.
+    """The directory in which a container is prepared for publishing.
 
-    The directory belongs to the publisher alone, and is not below the catalogue: what `eb` reads there is code, and
-    other members of a catalogue's group could exchange it. It is in the home directory, for checks as job steps.
+    It belongs to the publisher alone and is not below the catalogue: what `eb` reads there is code, and others in the
+    catalogue's group could replace it. It is in the home directory, so that checks as job steps can read it.
     """
 
     catalogue: Catalogue
@@ -48,36 +48,36 @@ class Stage:
     version: str
     """With the suffix."""
     state: Path
-    """The user's directory for state."""
+    """The user's state directory."""
 
     @property
     def title(self) -> str:
-        """What this container is called among those that are published at the same time."""
-        return f"{self.name}@{self.version}"  # no name holds an @
+        """Return the name of this container among those that are published at the same time."""
+        return f"{self.name}@{self.version}"  # no name contains an @
 
     @property
     def directory(self) -> Path:
-        """Removed when all is done, or went wrong."""
+        """Return the directory, which is removed on success and on failure."""
         place = hashlib.sha256(os.fsencode(os.path.realpath(self.catalogue.directory))).hexdigest()[:16]
         return self.state / "staging" / place / self.title
 
     @property
     def modules(self) -> Path:
-        """A module tree that holds nothing but this module."""
+        """Return the module tree that contains only this module."""
         return self.directory / "modules" / "all"
 
     @property
     def software(self) -> Path:
-        """The installation, at its final place."""
+        """Return the installation, at its final place."""
         return self.catalogue.software / self.name / self.version
 
     @property
     def kept(self) -> Path:
-        """What the catalogue keeps of it when it is published."""
+        """Return the directory of the files that the catalogue keeps once it is published."""
         return self.catalogue.kept / self.name / self.version
 
     def clear(self) -> None:
-        """Begin anew, and remove what killed publishing of other containers left."""
+        """Start with an empty directory, and remove what killed processes left of other containers."""
         remove_path(self.directory)
         for other in self.directory.parent.glob("*"):
             if not self._is_held(other.name):
@@ -88,18 +88,18 @@ class Stage:
     def _is_held(self, title: str) -> bool:
         try:
             holder = read_holder(self.catalogue.locks / f"{title}.lock")
-        except (BusyError, OSError):  # a lock that cannot be read
+        except (BusyError, OSError):  # an unreadable lock
             return True
         return holder is not None and not holder.is_dead()
 
     def remove(self) -> None:
-        """Leave nothing of the directory."""
+        """Remove the directory."""
         with contextlib.suppress(OSError):
             remove_path(self.directory)
 
     def discard(self) -> None:
-        """Remove all that was put in place, and the directory."""
-        with contextlib.suppress(OSError):  # gc tells of what is left
+        """Remove everything that was put in place, and the directory."""
+        with contextlib.suppress(OSError):  # gc reports what is left
             remove_code(self.catalogue, self.name, self.version)
         self.remove()
         for place in (self.kept, self.software):
@@ -111,7 +111,7 @@ class Stage:
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
-    """Return this user's directory for state, which is not made.
+    """Return this user's state directory, which is not created.
 
     Raises
     ------
@@ -121,12 +121,12 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     home = absolute(environ.get("HOME"))
     state = absolute(environ.get("XDG_STATE_HOME")) or (f"{home}/.local/state" if home else "")
     if not state:
-        raise LackingError("there is no home directory to work in", "Set HOME, or XDG_STATE_HOME.")
+        raise LackingError("home directory unknown", "Set HOME, or XDG_STATE_HOME.")
     return Path(state, "hpcmod")
 
 
 def eb_command(stage: Stage, easyconfig: Path) -> list[str]:
-    """Make the command line: whatever the site has configured, the module ends in the stage, by its plain name."""
+    """Return the command line: whatever the site configures, the module goes to the stage under its plain name."""
     catalogue, place = stage.catalogue, stage.directory
     writable = ["--group-writable-installdir"] if group_may_write(catalogue.directory) else []
     umask = 0o777 & ~catalogue.directory.stat().st_mode
@@ -140,36 +140,36 @@ def eb_command(stage: Stage, easyconfig: Path) -> list[str]:
 
 
 def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, environ: Mapping[str, str]) -> None:
-    """Run `eb`, and put aside what it made for `place_kept`.
+    """Run `eb`, and keep the files that `place_kept` needs.
 
     Parameters
     ----------
     profile, site
-        File or name of the site profile, and what the site is called in it.
+        File or name of the site profile, and its name for the site.
     environ
-        In which `eb` finds our easyblock.
+        Environment in which `eb` finds our easyblock.
 
     Raises
     ------
     CheckFailedError
-        If `eb` failed, with what it said.
+        If `eb` failed, with its output.
     """
     check_replaceable(stage.catalogue, stage.software)  # `eb` removes it
     stage.catalogue.tree.remove_all(
         stage.software / "easybuild"
-    )  # another admin's log files, which `eb` would write over
+    )  # log files of another admin, which `eb` would overwrite
     ours = stage.directory / "site.toml"
-    # the image is in the catalogue already: one file with two names, not two files
+    # the image is already in the catalogue: use a hard link, not a second file
     text = f'name = {_toml(site)}\nextends = {_toml(profile)}\n[images]\ninstall_mode = "link"\n'
     write_file(ours, text)
-    # the module looks for notices in the catalogues that are known here
+    # the module reads notices from the catalogues that are known here
     known = ":".join(filter(None, (str(stage.catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
     done = run_eb(eb_command(stage, easyconfig)[1:], {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known})
     if done.status:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SAID:])
         raise CheckFailedError(
             f"eb failed for {stage.name}/{stage.version} (exit code {done.status}):\n{said}",
-            "Fix what it says is wrong; --dry-run shows the easyconfig and the whole command.",
+            "Fix the reported problem; --dry-run shows the easyconfig and the complete command.",
         )
     _keep(stage, easyconfig)
 
@@ -179,14 +179,14 @@ def _toml(text: str) -> str:
 
 
 def _keep(stage: Stage, easyconfig: Path) -> None:
-    """Put aside what the catalogue will keep: modulefile, easyconfig and scripts."""
+    """Keep modulefile, easyconfig and scripts for the catalogue."""
     new = stage.directory / _KEPT
     new.mkdir()
     found = {suffix: stage.modules / stage.name / f"{stage.version}{suffix}" for suffix in _SUFFIX}
     if not any(path.is_file() for path in found.values()):
         raise CheckFailedError(
             f"eb made no module {stage.name}/{stage.version} in {stage.modules}",
-            "Look for what keeps eb from it, as `stop` or hooks would: eb --show-config",
+            "Check the EasyBuild configuration for `stop` or hooks that prevent it: eb --show-config",
         )
     for suffix, path in found.items():
         if path.is_file():
@@ -196,7 +196,7 @@ def _keep(stage: Stage, easyconfig: Path) -> None:
 
 
 def place_kept(stage: Stage) -> None:
-    """Put what is kept where the catalogue looks for it, within `changing`: nobody else looks there."""
+    """Move the kept files to their place in the catalogue, within `changing`: no one else reads them there."""
     mode = file_mode(stage.catalogue.directory)
     check_no_links(stage.catalogue, [stage.kept])
     with replacing_directory(stage.kept, partial(check_replaceable, stage.catalogue, stage.kept)) as new:

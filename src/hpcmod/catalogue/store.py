@@ -1,4 +1,4 @@
-"""A catalogue on disk: its places, its records, and which catalogues there are, in order of priority."""
+"""A catalogue on disk: its paths, its records, and which catalogues are configured, in order of priority."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ from hpcmod.model.site import Site
 from hpcmod.model.strict_json import JsonObject, load_json
 
 CATALOGUE = "catalogue.json"
-"""What makes a directory a catalogue."""
+"""The file that identifies a directory as a catalogue."""
 
 FORMAT = 1
 
-_LIMIT = 1 << 20  # bytes of the file that makes a directory a catalogue
+_LIMIT = 1 << 20  # bytes of the file that identifies a catalogue
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """A directory that holds a catalogue; reading it asks nobody and waits for nobody."""
+    """A directory that contains a catalogue; it can be read at any time without a lock."""
 
     directory: Path
     name: str = ""
     site: str = ""
-    """Name of the profile it is for; empty: not said."""
+    """Name of the profile it is for; empty if not set."""
     counts_use: bool = False
     """Whether its modules count how often they are loaded; see `hpcmod.catalogue.storage.usage`."""
 
     mode: int = 0
-    """Mode that its directory was given; 0: not recorded."""
+    """Mode that its directory was given; 0 if not recorded."""
     group: str = ""
-    """Group that may change it; empty: nobody but the owner, or not recorded."""
+    """Group that may change it; empty if only the owner may, or if not recorded."""
     moved_to: str = ""
-    """Where it is now; empty: here. What is left here loads, but takes no more changes."""
+    """Its new directory after a move; empty if not moved. The old one still loads, but accepts no more changes."""
     moving_from: str = ""
-    """Where it is being copied from, until that is finished; empty: this is no copy, or a finished one."""
+    """The directory it is being copied from; empty if it is not a copy, or the copy is finished."""
 
     @property
     def tree(self) -> Tree:
-        """The directory as one in which no link is followed: whoever may publish may also put links there."""
+        """Return the directory as a tree that follows no links: anyone who may publish may also put links there."""
         return Tree(self.directory)
 
     def read_file(self, path: Path, limit: int, *, check: Callable[[os.stat_result], None] = lambda _: None) -> bytes:
-        """Read a file of the catalogue.
+        """Return the content of a file of the catalogue.
 
         Parameters
         ----------
         check
-            Called with the status of each directory on the way and of the file; what it raises as an OSError is an
+            Called with the status of each directory on the way and of the file; an OSError from it is reported as an
             error of the catalogue.
 
         Raises
         ------
         FileNotFoundError
-            If there is none.
+            If the file does not exist.
         BadInputError
             If it is not a regular file of at most `limit` bytes, or may not be read.
         """
@@ -80,94 +80,94 @@ class Catalogue:
 
     @property
     def records_directory(self) -> Path:
-        """The truth: one file a container, `records/<Name>/<version>.json`."""
+        """Return the directory of the records, one file per container: `records/<Name>/<version>.json`."""
         return self.directory / "records"
 
     @property
     def images(self) -> Path:
-        """The SIFs: on EasyBuild's source path."""
+        """Return the directory of the SIFs, which is on EasyBuild's source path."""
         return self.directory / "images"
 
     @property
     def easyconfigs(self) -> Path:
-        """On EasyBuild's robot path, as `easyconfigs/<letter>/<Name>/*.eb`."""
+        """Return the easyconfigs on EasyBuild's robot path: `easyconfigs/<letter>/<Name>/*.eb`."""
         return self.directory / "easyconfigs"
 
     @property
     def software(self) -> Path:
-        """Where the modules' run scripts and wrappers lie."""
+        """Return the directory of the modules' run scripts and wrappers."""
         return self.directory / "software"
 
     @property
     def modules(self) -> Path:
-        """What users have on MODULEPATH."""
+        """Return the module tree that users have on MODULEPATH."""
         return self.directory / "modules" / "all"
 
     @property
     def code(self) -> Path:
-        """What modulefiles in Lua run as they are loaded; no module tool looks for modules there."""
+        """Return the directory of code that Lua modulefiles run when loaded; no module tool searches it for modules."""
         return self.directory / "modules" / ".code"
 
     @property
     def notices(self) -> Path:
-        """What a module looks at when it loads: one file a SIF, by its sha256."""
+        """Return the directory of what modules print when they load: one file per SIF, named by its sha256."""
         return self.directory / "notices"
 
     @property
     def advisories(self) -> Path:
-        """Dated, known problems: `*.toml`."""
+        """Return the directory of dated advisories on known problems: `*.toml`."""
         return self.directory / "advisories"
 
     @property
     def kept(self) -> Path:
-        """What `eb` made of each container, as it was: `kept/<Name>/<version>/`; what users see is made from that."""
+        """Return the original output of `eb`, `kept/<Name>/<version>/`, from which what users see is made."""
         return self.directory / "kept"
 
     @property
     def usage(self) -> Path:
-        """What is known of loads: totals, and `loads/` with one empty file a load."""
+        """Return the directory of load counts: totals, and `loads/` with one empty file per load."""
         return self.directory / "usage"
 
     @property
     def loads(self) -> Path:
-        """Where every user may add a file, and nobody but its owner may change or remove one."""
+        """Return the directory in which every user may add a file, and only its owner may change or remove it."""
         return self.usage / "loads"
 
     @property
     def staging(self) -> Path:
-        """What is about to be published; nobody looks in there."""
+        """Return the directory of what is being published, which users do not see."""
         return self.directory / ".staging"
 
     @property
     def locks(self) -> Path:
-        """Locks of those who change the catalogue."""
+        """Return the directory of the locks for changing the catalogue."""
         return self.directory / ".locks"
 
     def record_path(self, name: str, version: str) -> Path:
-        """Return the file of a record, whether or not there is one."""
+        """Return the path of a record, whether or not it exists."""
         return self.records_directory / name / f"{version}.json"
 
     def easyconfigs_of(self, name: str) -> Path:
-        """Where a name's easyconfigs lie, by EasyBuild's rule: below the letter, or below 0."""
+        """Return the directory of a name's easyconfigs, following EasyBuild's rule: below the letter, or below 0."""
         letter = name[0].lower()
         return self.easyconfigs / (letter if letter.isalpha() else "0") / name
 
     def containers(self) -> tuple[tuple[str, str], ...]:
-        """Name and version of every record, sorted; none is opened."""
+        """Return name and version of every record, sorted, without opening any."""
         names = _directories(self.records_directory)
         return tuple(sorted((name, one) for name in names for one in self.versions(name)))
 
     def versions(self, name: str) -> list[str]:
-        """Return the versions of a name, in no order; no record is opened."""
+        """Return the versions of a name, in no order, without opening any record."""
         return _versions(self.records_directory / name)
 
     def records(self) -> Iterator[CatalogueRecord]:
-        """Read every record, in the order of `containers`; one that was removed meanwhile is left out.
+        """Yield every record, in the order of `containers`, except those removed meanwhile.
 
         Raises
         ------
         BadInputError
-            If one is damaged.
+            If a record is damaged.
         """
         for name, version in self.containers():
             record = self.find(name, version)
@@ -175,18 +175,18 @@ class Catalogue:
                 yield record
 
     def named(self, name: str) -> tuple[CatalogueRecord, ...]:
-        """Read the records of one name, sorted by version.
+        """Return the records of one name, sorted by version.
 
         Raises
         ------
         BadInputError
-            If one is damaged.
+            If a record is damaged.
         """
         found = (self.find(name, version) for version in sorted(self.versions(name)))
         return tuple(record for record in found if record)
 
     def find(self, name: str, version: str) -> CatalogueRecord | None:
-        """Read a record; None if there is none."""
+        """Return a record; None if it does not exist."""
         path = self.record_path(name, version)
         try:
             return parse_record(self.read_file(path, RECORD_LIMIT), str(path))
@@ -194,12 +194,12 @@ class Catalogue:
             return None
 
     def read(self, name: str, version: str) -> CatalogueRecord:
-        """Read a record.
+        """Return a record.
 
         Raises
         ------
         NotFoundError
-            If there is none.
+            If it does not exist.
         """
         record = self.find(name, version)
         if record is None:
@@ -221,14 +221,14 @@ def _versions(place: Path) -> list[str]:
 
 
 def open_catalogue(directory: Path) -> Catalogue:
-    """Open a catalogue, and check that it is one of ours.
+    """Open a catalogue, and check that it is a valid one.
 
     Raises
     ------
     NotFoundError
-        If there is none in the directory.
+        If the directory is not a catalogue.
     BadInputError
-        If it is of a format that this hpcmod does not know.
+        If its format is not known to this hpcmod.
     """
     path = directory / CATALOGUE
     try:
@@ -237,7 +237,9 @@ def open_catalogue(directory: Path) -> Catalogue:
         raise NotFoundError(f"{directory} is not a catalogue: it has no {CATALOGUE}", _MAKE_ONE) from err
     found = JsonObject(load_json(text, str(path), limit=_LIMIT), str(path))
     if found.number("format") != FORMAT:
-        raise BadInputError(f"{path}: format {found.number('format')}, known is {FORMAT}", "Use a later hpcmod.")
+        raise BadInputError(
+            f"{path}: unknown format {found.number('format')}, expected {FORMAT}", "Use a newer hpcmod."
+        )
     counts = found.values.get("counts_use") is True
     texts = {key: found.text(key) for key in ("name", "site", "group", "moved_to", "moving_from")}
     return Catalogue(directory, counts_use=counts, mode=_octal(found), **texts)
@@ -251,13 +253,13 @@ def _octal(found: JsonObject) -> int:
 
 
 _MAKE_ONE = (
-    "If it was moved, correct HPCMOD_CATALOGUE or `catalogues` of the site profile. To make one: "
+    "If it was moved, correct HPCMOD_CATALOGUE or `catalogues` in the site profile. To create one: "
     "hpcmod catalogue init DIRECTORY"
 )
 
 
 def render_catalogue(catalogue: Catalogue) -> str:
-    """Render the file that makes a directory a catalogue."""
+    """Return the content of the file that identifies a catalogue."""
     values: dict[str, object] = {"name": catalogue.name, "site": catalogue.site, "counts_use": catalogue.counts_use}
     values |= {"mode": f"{catalogue.mode:04o}"} if catalogue.mode else {}
     values |= {"group": catalogue.group} if catalogue.group else {}
@@ -274,7 +276,7 @@ def find_catalogues(
     Parameters
     ----------
     tell
-        Called with a line about each that cannot be opened. Only the first must open: it is the one that verbs change.
+        Called with a line about each that cannot be opened. Only the first must open: commands change that one.
 
     Raises
     ------
@@ -293,7 +295,7 @@ def find_catalogues(
 
 
 def catalogue_directories(site: Site | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Directories of the catalogues, the first has priority, each once."""
+    """Return the directories of the catalogues by priority, each once."""
     named = [place for place in environ.get("HPCMOD_CATALOGUE", "").split(":") if place]
     places = [*named, *(site.catalogues if site else ())]
     own = user_catalogue(environ)
@@ -303,6 +305,6 @@ def catalogue_directories(site: Site | None, environ: Mapping[str, str]) -> tupl
 
 
 def user_catalogue(environ: Mapping[str, str]) -> Path | None:
-    """Where a user's own catalogue belongs; None where there is no home."""
+    """Return where a user's own catalogue belongs; None without a home directory."""
     home = absolute(environ.get("XDG_DATA_HOME")) or (f"{environ['HOME']}/.local/share" if environ.get("HOME") else "")
     return Path(home, "hpcmod", "catalogue") if home else None

@@ -1,4 +1,4 @@
-"""The terms of a restricted container: the group that may read its image, and the licence that users accept once."""
+"""Terms of a restricted container: the group that may read its image, and the licence that users accept once."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
     Parameters
     ----------
     readers
-        Name of a group; empty: nothing changes.
+        Name of a group; if empty, unchanged.
     licence
-        Path of a text file; empty: nothing changes.
+        Path of a text file; if empty, unchanged.
 
     Raises
     ------
     NotFoundError
-        If there is no such group or file.
+        If the group or file does not exist.
     BadInputError
-        If the licence is not text in UTF-8.
+        If the licence is not valid UTF-8.
     LackingError
         If this user may not give files to the group.
     """
@@ -57,7 +57,7 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
 
 
 def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
-    """Let only its owner and one group read an image; nothing happens if it is not there."""
+    """Let only its owner and one group read an image; do nothing if the image does not exist."""
     group = find_group(readers)
     try:
         descriptor = catalogue.tree.open(image, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -75,17 +75,17 @@ def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
 
 
 def find_group(name: str) -> int:
-    """Return the number of a group.
+    """Return the ID of a group.
 
     Raises
     ------
     NotFoundError
-        If this machine has none of that name.
+        If this machine has no group of that name.
     """
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError as err:
-        raise NotFoundError(f"no group {name} on this machine", "Your own groups are listed by: groups") from err
+        raise NotFoundError(f"group {name} not found on this machine", "To list your groups: groups") from err
 
 
 def _read_licence(path: str) -> bytes:
@@ -93,9 +93,9 @@ def _read_licence(path: str) -> bytes:
         text = read_file(path, _LIMIT)
         text.decode()
     except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such file", "Name the text of the licence.") from err
+        raise NotFoundError(f"{path}: no such file", "Choose the text file of the licence.") from err
     except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: not text in UTF-8", "Save it as UTF-8.") from err
+        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
     return text
 
 
@@ -105,7 +105,7 @@ def read_licence(catalogue: Catalogue, record: CatalogueRecord) -> str:
     Raises
     ------
     NotFoundError
-        If the catalogue has lost it.
+        If the file is missing from the catalogue.
     """
     if not record.licence:
         return ""
@@ -135,7 +135,7 @@ def check_accepted(record: CatalogueRecord, environ: Mapping[str, str]) -> None:
 
 
 def accept(record: CatalogueRecord, text: str, environ: Mapping[str, str]) -> Path:
-    """Note that this user accepts a licence, where modules look when they load; return the file, which has its text."""
+    """Record that this user accepts a licence, where modules check it on load; return the file, which has its text."""
     path = _marker(record, environ)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_file(path, text, mode=0o600)

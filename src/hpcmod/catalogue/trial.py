@@ -1,4 +1,4 @@
-"""Run what was declared as checks of a container, with its module loaded: on this machine, and as a job step."""
+"""Run the declared checks of a container with its module loaded: on this machine, and as a job step."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hpcmod.process import Completed, run, which
 from hpcmod.render.checkscript import NO_MODULE_TOOL, render_check
 
 EASYBUILD_CHECK = "eb: the module loads, the image starts, sanity_check_commands of the easyconfig"
-"""The name of the check that `eb` itself makes of every installation."""
+"""The name of the check that `eb` itself does for every installation."""
 
-_NOT_FOUND = 127  # what bash ends with where there is no such command
+_NOT_FOUND = 127  # exit status of bash if a command is not found
 _LINE = re.compile(r"^bash: line \d+: ")
 _MISSING = re.compile(r"^([^\s:]+): command not found$")
-_SAID = 10  # lines of what a failed check said
+_SAID = 10  # lines of the output of a failed check
 
 
 @dataclass(frozen=True)
@@ -30,50 +30,51 @@ class CheckRun:
     module: str
     modulepath: Path
     sha256: str
-    """Of the image: the results are worth nothing for another."""
+    """Checksum of the image: the results are valid only for it."""
     environ: Mapping[str, str]
     slurm: tuple[str, ...] = ()
-    """Options of srun: account, partition, nodes."""
+    """Options for srun: account, partition, nodes."""
     use_slurm: bool = True
+    """If False, nothing is run as a job step, even where Slurm is available."""
     tell: Callable[[str], None] = lambda _: None
-    """False: nothing is run as a job step, even where there is Slurm."""
+    """Called with a line for the user."""
     timeout: float = 1800.0
-    """Seconds for one check, waiting for nodes among them."""
+    """Seconds for one check, including the wait for nodes."""
 
 
 def run_checks(trial: CheckRun, commands: Sequence[str], job_commands: Sequence[str] = ()) -> Iterator[Check]:
-    """Run every command, and say how it went; the first that fails ends it.
+    """Run the commands in order and yield their results; stop at the first failure.
 
     Parameters
     ----------
     commands
-        Run on this machine, and as a job step where there is Slurm.
+        Run on this machine, and as a job step if Slurm is available.
     job_commands
-        Run as a job step only.
+        Only run as a job step.
 
     Raises
     ------
     CheckFailedError
-        With what the command said.
+        With the command's output.
     LackingError
-        If something is to be run as a job step, and there is no Slurm.
+        If something must be run as a job step, and Slurm is not available.
     """
     for command in commands:
         yield _run(trial, command)
     srun = find_srun(trial.environ, use_slurm=trial.use_slurm, needed=bool(job_commands))
     if commands and not srun and trial.use_slurm and which("srun", trial.environ):
-        trial.tell("Slurm does not answer, so the checks ran on this machine only and not in a job step")
+        trial.tell("Slurm does not respond, so the checks ran on this machine only and not in a job step")
     for command in (*commands, *job_commands) if srun else ():
         yield _run(trial, command, srun)
 
 
 def repeat_checks(trial: CheckRun, checks: Iterable[Check]) -> Iterator[Check]:
-    """Run the checks of a record again; what `eb` had checked is a plain load now.
+    """Run the checks of a record again; `eb`'s own check becomes a plain load.
 
     Raises
     ------
     CheckFailedError
-        With what the command said.
+        With the command's output.
     """
     for check in checks:
         srun = find_srun(trial.environ, use_slurm=trial.use_slurm, needed=False) if check.under else ""
@@ -82,20 +83,20 @@ def repeat_checks(trial: CheckRun, checks: Iterable[Check]) -> Iterator[Check]:
 
 
 def find_srun(environ: Mapping[str, str], *, use_slurm: bool, needed: bool) -> str:
-    """Find what starts a job step; empty where there is no Slurm, or it is not to be used.
+    """Return the command that starts a job step; empty if Slurm is not available or not to be used.
 
     Raises
     ------
     LackingError
-        If it is needed, and there is none.
+        If it is needed and not available.
     """
     srun = which("srun", environ) if use_slurm else None
     if srun and run(["sinfo", "--noheader"], env=environ, timeout=60).status == 0:
         return srun
     if needed:
         raise LackingError(
-            f"some checks are for a job step only, and {'no Slurm answers here' if use_slurm else 'none is to be run'}",
-            "Publish from a login node of the machine." if use_slurm else "Leave out --no-slurm.",
+            f"some checks need a job step, but {'Slurm does not respond here' if use_slurm else '--no-slurm is set'}",
+            "Publish from a login node of the machine." if use_slurm else "Omit --no-slurm.",
         )
     return ""
 
@@ -120,20 +121,20 @@ def _failed(command: str, trial: CheckRun, where: str, done: Completed) -> Check
     lines = [_LINE.sub("", line) for line in (done.stdout + done.stderr).strip().splitlines()]
     said = "".join(f"\n  {line}" for line in lines[-_SAID:])
     missing = _MISSING.search(lines[-1]) if done.status == _NOT_FOUND and lines else None
-    options = "Where Slurm wants an account: --slurm '-A ACCOUNT'. Not to use it: --no-slurm." if where else ""
+    options = "If Slurm requires an account: --slurm '-A ACCOUNT'. To skip Slurm: --no-slurm." if where else ""
     if missing:
         return CheckFailedError(
-            f"a check of {trial.module} failed{' under Slurm' * bool(where)}: {command}\n  there is no command "
-            f"{missing[1]} once the module is loaded",
+            f"a check of {trial.module} failed{' under Slurm' * bool(where)}: {command}\n  command not found: "
+            f"{missing[1]} (with the module loaded)",
             f"To put a command of the image on PATH: --command {missing[1]}; or run it in the image: "
             f"--check 'singularity exec $SIF {command}'",
         )
     return CheckFailedError(
         f"a check of {trial.module} failed {'under Slurm ' * bool(where)}(exit code {done.status}): {command}{said}",
-        f"Correct the image or the check. {options}".rstrip(),
+        f"Fix the image or the check. {options}".rstrip(),
     )
 
 
 def now_text() -> str:
-    """Return the time as records have it: ISO 8601, UTC."""
+    """Return the current time in the form used in records: ISO 8601, UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,4 +1,4 @@
-"""Whether all of a published container is there, and as it was published: image, installation, module, checks."""
+"""Check that a published container is complete and unchanged: image, installation, module, checks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.installed import read_record
 from hpcmod.model.catalogue.record import CatalogueRecord
 
-_REPAIR = "Publish the same image by the same name again: that repairs it."
+_REPAIR = "To repair it, publish the same image under the same name again."
 
 _REBUILD = "Render it again from the records: hpcmod catalogue rebuild"
 
 IMAGE = "image"
-"""Subject of the findings on bytes."""
+"""Subject of the findings about image data."""
 
 
 def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
-    """Refuse to let users see a container of which something was removed.
+    """Raise an error if files of a container that is to become visible were removed.
 
     Raises
     ------
     NotFoundError
-        If its image, its installation or its module is gone.
+        If its image, its installation or its module is missing.
     """
     kept = kept_directory(catalogue, record)
     modules = [kept / name for name in KEPT_MODULE.values()]
@@ -39,7 +39,7 @@ def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
     missing += [] if any(path.is_file() for path in modules) else [str(kept)]
     if missing:
         raise NotFoundError(
-            f"{record.module} cannot be brought back; missing: {', '.join(missing)}",
+            f"{record.module} cannot be restored; missing: {', '.join(missing)}",
             "Publish its image again under another version.",
         )
 
@@ -47,12 +47,12 @@ def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
 def verify_container(
     catalogue: Catalogue, record: CatalogueRecord, *, progress: Progress | None = None, images: bool = True
 ) -> Iterator[Finding]:
-    """Compare a container with its record: every byte of its image, and what users see of it.
+    """Compare a container with its record: its image, byte by byte, and what users see of it.
 
     Parameters
     ----------
     images
-        False: only the size of the image is compared.
+        If False, only the size of the image is compared.
     """
     image = catalogue.images / record.sif
     yield _verify_image(image, record, progress, read=images)
@@ -63,21 +63,28 @@ def verify_container(
     yield from _verify_visible(catalogue, record)
     stale = [check.name for check in record.checks if not check.passed or check.sha256 != record.sha256]
     if stale or not record.checks:
-        yield Finding(WARN, "checks", "none passed on this image" if not record.checks else f"not on this: {stale}", "")
+        yield Finding(
+            WARN,
+            "checks",
+            "no check passed with this image" if not record.checks else f"not with this image: {stale}",
+            "",
+        )
     else:
-        yield Finding(OK, "checks", f"{len(record.checks)} passed on this image", "")
+        yield Finding(OK, "checks", f"{len(record.checks)} passed with this image", "")
 
 
 def _verify_image(path: Path, record: CatalogueRecord, progress: Progress | None, *, read: bool = True) -> Finding:
     if not path.is_file():
-        return _gone(record, IMAGE, f"{path} is gone")
+        return _gone(record, IMAGE, f"{path} is missing")
     if path.stat().st_size != record.size:
-        return Finding(FAIL, IMAGE, f"{path} has {path.stat().st_size} bytes, published were {record.size}", _REPAIR)
+        return Finding(
+            FAIL, IMAGE, f"{path} has {path.stat().st_size} bytes, expected {record.size} as published", _REPAIR
+        )
     if not read:
         return Finding(OK, IMAGE, f"{path}, {record.size} bytes, not read", "")
     found = file_sha256(path, progress)
     if found != record.sha256:
-        return Finding(FAIL, IMAGE, f"{path} has sha256 {found}, published was {record.sha256}", _REPAIR)
+        return Finding(FAIL, IMAGE, f"{path} has sha256 {found}, expected {record.sha256} as published", _REPAIR)
     return Finding(OK, IMAGE, f"{path}, sha256 {found}", "")
 
 
@@ -86,7 +93,7 @@ def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Fin
     files = read_record(root).get("files", [])
     missing = [str(root / name) for name in files if not (root / name).is_file()]
     if missing or not files:
-        yield _gone(record, "installation", f"{', '.join(missing[:3]) or root}: gone")
+        yield _gone(record, "installation", f"missing: {', '.join(missing[:3]) or root}")
     else:
         changed = [str(path) for path, text in script_files(catalogue, record).items() if not _has(path, text)]
         if changed:
@@ -110,11 +117,11 @@ def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[F
             yield Finding(FAIL, "visible", f"{path}: not as published", _REBUILD)
     if not any(catalogue.modules in path.parents for path in wanted):
         gone = kept_directory(catalogue, record)
-        yield Finding(FAIL, "visible", f"{gone}: gone", _REPAIR)
+        yield Finding(FAIL, "visible", f"missing: {gone}", _REPAIR)
 
 
 def _has(path: Path, text: str) -> bool:
-    """Return whether a file has a text."""
+    """Return whether a file has the given content."""
     try:
         return read_file(path, len(text.encode())) == text.encode()
     except OSError:

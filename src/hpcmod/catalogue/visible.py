@@ -1,4 +1,4 @@
-"""Make what users see of a catalogue out of its records: modulefiles, aliases, easyconfigs; each file renamed whole."""
+"""Generate what users see of a catalogue from its records: modulefiles, aliases, easyconfigs, each atomically."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ _SUFFIX = {"Lua": ".lua", "Tcl": ""}
 
 
 def modulefile(catalogue: Catalogue, name: str, version: str, syntax: str) -> Path:
-    """Return the name of the modulefile that users see."""
+    """Return the path of the modulefile that users see."""
     return catalogue.modules / name / f"{version}{_SUFFIX[syntax]}"
 
 
 def easyconfig_name(name: str, version: str) -> str:
-    """Return the name of the easyconfig of a container, by EasyBuild's rule for the toolchain SYSTEM."""
+    """Return the name of the easyconfig of a container, following EasyBuild's rule for the toolchain SYSTEM."""
     return f"{name}-{version}.eb"
 
 
 def load_prefix(catalogue: Catalogue, record: CatalogueRecord) -> str:
-    """Return what begins the path of the file that each load makes; random digits follow."""
+    """Return the path prefix of the file that each load creates; random digits follow."""
     return str(catalogue.loads / f"{record.name}@{record.version}@")
 
 
 def update_visible(catalogue: Catalogue, names: Iterable[str], *, anew: bool = False) -> None:
-    """Make what users see of some names agree with the records; only the holder of the catalogue's lock may.
+    """Update what users see of some names to match the records; the caller must hold the catalogue's lock.
 
-    Scripts are compared one by one only if asked for (`anew`), or if the installation's record differs.
+    Scripts are compared one by one only with `anew`, or if the installation's record differs.
 
-    What can be loaded comes first, then where aliases lead, and what can no longer be loaded goes last: at no time does
-    an alias lead to nothing.
+    Modules that can be loaded are written first, then the aliases, and modules that can no longer be loaded are removed
+    last: at no time does an alias point to a missing module.
     """
     for name in sorted(set(names)):
         records = catalogue.named(name)
@@ -78,7 +78,7 @@ def _show(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
 
 
 def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tuple[Path, str]]:
-    """Yield what users need of a container beside its scripts: path and text, in the order in which to write them."""
+    """Yield what users need of a container besides its scripts: path and text, in the order in which to write them."""
     easyconfig = read_easyconfig(catalogue, record)
     if easyconfig is not None and record.easyconfig:
         yield catalogue.easyconfigs_of(record.name) / record.easyconfig, easyconfig
@@ -96,7 +96,7 @@ def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tup
 
 
 def script_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[Path, str]:
-    """Return the scripts of an installation, its record last; empty once the installation is removed, or if unknown."""
+    """Return the scripts of an installation, its record last; empty if the installation was removed or is unknown."""
     root = software_of(catalogue, record)
     files = read_files(catalogue, record) if root.is_dir() else {}
     return {root / name: files[name] for name in sorted(files, key=lambda name: (name == RECORD, name))}
@@ -114,12 +114,12 @@ def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool)
 
 
 def _defer(catalogue: Catalogue, name: str, version: str, text: str) -> Deferred:
-    """Take what not every `avail` needs out of the modulefile in Lua, into a directory that no module tool reads."""
+    """Move code that `avail` does not need out of a Lua modulefile, into a directory that module tools do not read."""
     return defer(text, module=f"{name}/{version}", directory=str(catalogue.code))
 
 
 def remove_code(catalogue: Catalogue, name: str, version: str) -> None:
-    """Remove the code of a module that nobody has seen; that of others stays for who is just loading them, until gc."""
+    """Remove the code of a module that no one has seen; other code stays until gc, for shells now loading it."""
     text = read_kept_text(catalogue, catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
     for path, _ in _defer(catalogue, name, version, text).files:
         catalogue.tree.remove(path)
@@ -136,7 +136,7 @@ def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[Catalogue
 
 
 def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord]) -> None:
-    """Take away what users see of containers that have no record any more; what others put there is not ours."""
+    """Remove what users see of containers without a record; files of others are left alone."""
     known = {one.version for one in records}
     with contextlib.suppress(FileNotFoundError):
         for version in {kept.name.partition("@")[0] for kept in (catalogue.kept / name).iterdir()} - known:
@@ -146,7 +146,7 @@ def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[Catalo
 
 
 def _write(catalogue: Catalogue, path: Path, text: str, *, executable: bool = False) -> None:
-    """Put a file in place, unless that very text is there."""
+    """Write a file unless it already has that content."""
     if read_kept_text(catalogue, path) != text:
         catalogue.tree.make_directory(path.parent)
         mode = file_mode(catalogue.directory)

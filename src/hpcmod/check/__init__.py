@@ -1,1 +1,1 @@
-"""Look at a machine or an installation and say what is found."""
+"""Check a machine, an image or an installation, and report the findings."""

@@ -1,4 +1,4 @@
-"""Look at bind paths on this machine: which are kept and which dropped, why, and who asked for them."""
+"""Explain bind paths on this machine: which are used and which are not, why, and where they come from."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from hpcmod.model.site import Binds
 VARIABLES = ("SINGULARITY_BIND", "APPTAINER_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
 
 OWN_TREES = ("", "usr", "bin", "sbin", "lib", "lib64", "etc", "dev", "proc", "sys")
-"""What lies there is the image's own, so no link is followed into it; empty: the root itself."""
+"""Path prefix of the image's own files, in which no links are followed; empty means the root itself."""
 
 
 @dataclass(frozen=True)
 class BindFinding:
-    """One bind path looked at."""
+    """Result for one bind path."""
 
     bind: Bind
-    """With the source as it was found; as it was asked for where nothing was found."""
+    """With the source that was found, or as requested if nothing was found."""
     kept: bool
     why: str
     asked: str
-    """As it stands in the profile, or in the variable."""
+    """As written in the profile, or in the variable."""
 
     @property
     def missing(self) -> bool:
-        """Whether a job will lack something."""
+        """Return whether a job will lack this path."""
         return self.bind.required and not self.kept
 
 
 def explain_binds(groups: Binds, environ: Mapping[str, str]) -> list[BindFinding]:
-    """Decide about each candidate as a module and its wrappers do, the user's own binds in `environ` among them."""
+    """Decide about each candidate as a module and its wrappers do, including the user's own binds in `environ`."""
     kernel = os.uname().release
     users = list(_users_binds(groups, environ, kernel))
     taken = {_trimmed(one.bind.place): one.bind.origin for one in users}
@@ -46,9 +46,9 @@ def explain_binds(groups: Binds, environ: Mapping[str, str]) -> list[BindFinding
 
 
 def _users_binds(groups: Binds, environ: Mapping[str, str], kernel: str) -> Iterator[BindFinding]:
-    """Yield what the bind variables hold besides the candidates, each destination once.
+    """Yield what the bind variables contain besides the candidates, each destination once.
 
-    A module that is loaded has put there its own directories, below $CONTAINERROOT, and the trees that links lead into.
+    A loaded module has added its own directories, below $CONTAINERROOT, and the trees that links point into.
     """
     candidates = [bind for group in groups for bind in group]
     trees = {os.path.realpath(bind.source) for bind in candidates if not bind.destination}
@@ -61,7 +61,7 @@ def _users_binds(groups: Binds, environ: Mapping[str, str], kernel: str) -> Iter
                 continue
             seen.add(_trimmed(bind.place))
             absent = _absence(bind.source)
-            lost = f"{absent}: the runtime would not start; wrappers leave it out"
+            lost = f"{absent}: the runtime would not start, so wrappers omit it"
             whose = "of the loaded module" if root and bind.source.startswith(f"{root}/") else "yours"
             yield BindFinding(bind, not absent, lost if absent else whose, str(bind))
 
@@ -71,10 +71,10 @@ def _trimmed(place: str) -> str:
 
 
 def _absence(path: str) -> str:
-    """Return why there is nothing to bind; empty if there is."""
+    """Return why a path cannot be bound; empty if it can."""
     place = Path(path)
     if place.exists():
-        return "" if can_be_bound(path) else "no bind can hold such a name"
+        return "" if can_be_bound(path) else "its name is not valid in a bind path"
     return f"a link to {place.readlink()}, which does not exist" if place.is_symlink() else "does not exist here"
 
 
@@ -84,7 +84,7 @@ def _explain_group(group: Iterable[Bind], taken: dict[str, str], kernel: str) ->
         bind, why = _resolve(candidate, kernel)
         place = _trimmed(bind.place)
         if done:
-            yield BindFinding(bind, False, f"not needed, as {done} is there", str(candidate))
+            yield BindFinding(bind, False, f"not needed, because {done} exists", str(candidate))
         elif why:
             yield BindFinding(bind, False, why, str(candidate))
         else:
@@ -96,32 +96,32 @@ def _explain_group(group: Iterable[Bind], taken: dict[str, str], kernel: str) ->
 
 
 def _resolve(candidate: Bind, kernel: str) -> tuple[Bind, str]:
-    """Put what exists and is newest in the place of a pattern; say why there is nothing to bind, if there is not."""
+    """Return a bind with its pattern replaced by the newest match, and why it cannot be bound; empty if it can."""
     if not candidate.pattern:
         return candidate, _absence(candidate.source)
     fits = _fits(candidate, kernel)
     if not fits:
-        return candidate, "nothing here fits the pattern"
+        return candidate, "nothing here matches the pattern"
     return replace(candidate, source=fits[0], pattern=False), _absence(fits[0])
 
 
 def _fits(candidate: Bind, kernel: str) -> list[str]:
-    """Find what exists of a pattern, the newest first."""
+    """Return the existing paths that match a pattern, the newest first."""
     return _existing(candidate.source.replace(KERNEL, kernel))
 
 
 def _existing(pattern: str) -> list[str]:
-    found = glob.glob(re.sub(r"\[", "[[]", pattern))  # noqa: PTH207 - Path.glob is for what is relative to a directory
+    found = glob.glob(re.sub(r"\[", "[[]", pattern))  # noqa: PTH207 - Path.glob only works relative to a directory
     return sorted((path for path in found if Path(path).exists()), key=_preference, reverse=True)
 
 
 def _preference(path: str) -> tuple[bool, str]:
-    """Return what sorts the best last: captured libraries whose original this node has, then the newest."""
+    """Return the sort key that puts the best last: captured libraries whose original this node has, then the newest."""
     return Path(path, ON_HOST).exists(), version_key(path)
 
 
 def find_newest(pattern: str) -> str:
-    """Find the newest path that fits a pattern, in which `*` and `?` alone are special; empty: there is none."""
+    """Return the newest path that matches a pattern, in which only `*` and `?` are special; empty if none does."""
     return next(iter(_existing(pattern.replace(KERNEL, os.uname().release))), "")
 
 
@@ -129,11 +129,11 @@ def _found(candidate: Bind, bind: Bind, kernel: str) -> str:
     if not candidate.pattern:
         return "exists"
     fits = len(_fits(candidate, kernel))
-    return f"the newest of {fits} that fit {candidate.source}" if fits > 1 else f"fits {candidate.source}"
+    return f"the newest of {fits} that match {candidate.source}" if fits > 1 else f"matches {candidate.source}"
 
 
 def _follow_links(found: Iterable[BindFinding], taken: dict[str, str]) -> Iterator[BindFinding]:
-    """Yield the trees that kept sources are links into, unless they are bound anyway."""
+    """Yield the trees that the sources in use are links into, unless they are bound anyway."""
     for finding in found:
         source = finding.bind.source
         if not finding.kept or finding.bind.destination or not Path(source).is_dir():

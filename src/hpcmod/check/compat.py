@@ -1,8 +1,8 @@
-"""Check whether an image fits this machine, from its files and the host's alone: nothing is started.
+"""Check whether an image fits this machine, only from its files and the host's: nothing is started.
 
-The container's file system is put together as the module would: the image, over it the binds that exist on this node,
-the captured libraries of the host first on the search path, what --nv or --rocm bring in last. Then the loader's rules
-say which file each needed library is.
+The container's file system is assembled as the module would: the image, over it the binds that exist on this node, the
+captured host libraries first on the search path, and what --nv or --rocm add last. Then the loader's rules determine
+the file of each needed library.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hpcmod.model.libraries.swap import swaps_libraries
 from hpcmod.model.site import IN_CONTAINER, Site
 
 _Kind = TypeVar("_Kind", Fabric, Mpi)
-_FOLLOWED = re.compile(r"lib(?:fabric|mpi|mpich|mpi_abi|cxi)\.so")  # what needs these is looked at itself
+_FOLLOWED = re.compile(r"lib(?:fabric|mpi|mpich|mpi_abi|cxi)\.so")  # libraries that need these are checked themselves
 
 
 def check_compat(sif: Path, site: Site, environ: Mapping[str, str], *, binds: Sequence[Bind] = ()) -> Verdict:
@@ -46,16 +46,16 @@ def make_case(
     libraries: HostLibraries | None = None,
     root: Path = Path("/"),
 ) -> Case:
-    """Gather all that the rules ask for.
+    """Collect everything that the rules need.
 
     Parameters
     ----------
     environ
         The user's own binds are read from it.
     binds
-        Of the easyconfig, on top of the site's.
+        Binds of the easyconfig, in addition to the site's.
     libraries, root
-        Of the host, where it is not this very machine.
+        Libraries and root of the host, if it is not this machine.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def make_case(
 def _find_binds(
     site: Site, environ: Mapping[str, str], binds: Sequence[Bind], *, swaps: bool
 ) -> tuple[tuple[str, str], ...]:
-    """Find what is bound on this node: place in the container, and source."""
+    """Return what is bound on this node: path in the container, and source."""
     groups = (*(site.all_binds if swaps else site.binds), *((bind,) for bind in binds))
     return tuple((one.bind.place, one.bind.source) for one in explain_binds(groups, environ) if one.kept)
 
@@ -96,7 +96,7 @@ def _with_last(search: Search, last: Sequence[str]) -> Search:
 
 
 def _see_host(host: HostFacts, seen: StackFacts, view: ContainerFiles, search: Search, netstack: str) -> HostFacts:
-    """Add what containers see of the host's libraries."""
+    """Return the facts with what containers see of the host's libraries."""
     mpis = [one for one in seen.mpis if view.on_host(view.real(one.path))]
     return replace(
         host,
@@ -107,7 +107,7 @@ def _see_host(host: HostFacts, seen: StackFacts, view: ContainerFiles, search: S
 
 
 def _find_hidden(netstack: str, own: ContainerFiles, view: ContainerFiles, search: Search) -> Iterator[Unmet]:
-    """Find the host's libraries that every program gets in the place of an own one that defines more versions."""
+    """Yield host libraries that replace one of the image's own that defines more versions."""
     for name in view.listdir(netstack):
         path = find_library(name, own, search)
         mine, theirs = own.elf(path) if path else None, view.elf(f"{netstack}/{name}")
@@ -120,7 +120,7 @@ def _load_all(image: StackFacts, loader: _Loader, injected: Sequence[tuple[str, 
     if image.mpi is not None:
         yield loader.load(MPI, image.mpi.soname, image.mpi.path)
     plugins = [loader.load(PLUGIN, plugin.path.rpartition("/")[2], plugin.path) for plugin in image.plugins]
-    yield from {one.path: one for one in plugins}.values()  # of several with one name NCCL gets the first
+    yield from {one.path: one for one in plugins}.values()  # if several have the same name, NCCL gets the first
     others = [loader.load(what, "", path, before=_before(what, image)) for what, path in image.others]
     yield from (one for one in others if one.what != MPI4PY)
     yield from _variants([one for one in others if one.what == MPI4PY])
@@ -131,12 +131,12 @@ def _load_all(image: StackFacts, loader: _Loader, injected: Sequence[tuple[str, 
 
 
 def _before(what: str, image: StackFacts) -> tuple[str, ...]:
-    """Return what a program has loaded before it loads a file of a kind."""
+    """Return what a program has already loaded before it loads a file of a kind."""
     return (image.mpi.path,) if what == PART and image.mpi else ()
 
 
 def _variants(found: Sequence[Loaded]) -> Sequence[Loaded]:
-    """Keep of the variants of mpi4py, one for each family of MPI, those that work; the first if none does."""
+    """Return the variants of mpi4py, one for each family of MPI, that work; the first if none does."""
     return [one for one in found if not one.missing and not one.unmet] or found[:1]
 
 
@@ -156,10 +156,10 @@ class _Loader:
         self._mpis = {view.real(one.path): one for stack in stacks for one in stack.mpis}
 
     def load(self, what: str, name: str, path: str, *, before: tuple[str, ...] = ()) -> Loaded:
-        """Load what the loader finds by a name, else what is at a path; `before` is loaded already."""
+        """Load the library found by name, or else the file at a path; `before` is already loaded."""
         found = find_library(name, self._view, self._search) if name else path
         if found and self._machine(found) != self._machine(path):
-            found = path  # a program of this machine passes by what is made for another
+            found = path  # a program for this machine skips files for another
         place = found or path
         roots = (*before, place)
         closure = find_closure(roots, self._view, self._search)
@@ -168,7 +168,7 @@ class _Loader:
             names = {name for name, _ in closure.missing}
             closure = find_closure(roots, self._view, self._everywhere)
             elsewhere = tuple((one.name, one.path) for one in closure.libraries if one.name in names)
-        guessed = {guess for _, guess in elsewhere}  # that it is these is not known, so nothing is said of them
+        guessed = {guess for _, guess in elsewhere}  # these are only guesses, so nothing is reported about them
         return Loaded(
             what,
             place,

@@ -19,7 +19,7 @@ OK, WARN, FAIL = "ok", "warn", "fail"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at."""
+    """Result of one check."""
 
     verdict: str
     """ok, warn (something may surprise) or fail (something will not work)."""
@@ -29,14 +29,14 @@ class Finding:
 
 
 def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
-    """Look at everything, in the order an installation needs it.
+    """Check everything, in the order in which an installation needs it.
 
     Parameters
     ----------
     environ
-        The environment of the user.
+        The user's environment.
     easyconfigs
-        Directory of our easyconfigs, which EasyBuild's robot must know.
+        Directory of hpcmod's easyconfigs, which must be on EasyBuild's robot path.
     """
     yield _check_site(environ)
     yield _check_runtime(environ)
@@ -76,7 +76,7 @@ def _check_tool_of_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
     tool = find_module_tool(environ)
     if not tool:
         return
-    # what hpcmod adds is left out: it is what a plain eb uses that counts
+    # hpcmod's additions are excluded: a plain eb is what counts
     shown = run_eb(["--show-config"], environ).stdout
     configured = dict(re.findall(r"^(modules-tool|module-syntax) +\(\w\) = (\S+)", shown, re.MULTILINE))
     used, syntax = configured.get("modules-tool", LMOD), configured.get("module-syntax", "Lua")
@@ -109,7 +109,7 @@ def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _check_robot_paths(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
-    """Find a robot path that leaves out the default ones: an empty element stands for them."""
+    """Report a robot path without the default ones, which an empty element represents."""
     paths = environ.get("EASYBUILD_ROBOT_PATHS")
     if paths and "" not in paths.split(":") and easyconfigs not in paths.split(":"):
         cure = f"export EASYBUILD_ROBOT_PATHS={easyconfigs}:{paths}"
@@ -125,11 +125,11 @@ def _check_loaded(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _check_bind_pairs(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Find a pair of variables that differ: Apptainer then drops the SINGULARITY_ one, whole."""
+    """Report a pair of variables that differ: Apptainer then ignores the SINGULARITY_ one completely."""
     for name in ("BIND", "BINDPATH"):
         legacy, current = environ.get(f"SINGULARITY_{name}"), environ.get(f"APPTAINER_{name}")
         if legacy and current is not None and legacy != current:
-            found = f"SINGULARITY_{name} and APPTAINER_{name} differ, so Apptainer ignores the former"
+            found = f"SINGULARITY_{name} and APPTAINER_{name} differ, so Apptainer ignores the first one"
             yield Finding(
                 WARN, "binds", found, f'export SINGULARITY_{name}="$APPTAINER_{name}", or the other way round.'
             )

@@ -1,4 +1,4 @@
-"""The verdict where somebody depends on it: an installation before its modulefile, a job, an installed module."""
+"""Apply the verdict: before an installation writes its modulefile, to a job, to installed modules."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _VERDICTS = {compat.OK: OK, compat.WARN: WARN, compat.REFUSE: FAIL}
 
 
 def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[str], None]) -> None:
-    """Check that the image of an installation fits this machine; what may disappoint goes to `warn`.
+    """Check that the image of an installation fits this machine; report possible problems to `warn`.
 
     Raises
     ------
     CheckFailedError
-        If it will not work, with each reason and the first cure.
+        If it will not work, with all reasons and the first cure.
     """
     image = next((place for place in plan.sif_places if Path(place).is_file()), None)
     if image is None:
@@ -37,16 +37,16 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
         reasons = "\n".join(f"  {one.rule}: {one.found}" for one in refused)
         raise CheckFailedError(
             f"{image} does not fit this machine ({plan.site.name}):\n{reasons}",
-            f"{refused[0].cure}\nAll there is to say: hpcmod compat {image}. To install it anyway: "
+            f"{refused[0].cure}\nFor the full report: hpcmod compat {image}. To install it anyway: "
             "eb --skip-sanity-check ...",
         )
 
 
 def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Look at images that somebody names; at those of all container modules that can be loaded here, if none is."""
+    """Check the given images, or those of all container modules that can be loaded here if none are given."""
     try:
         site = load_site(None, environ)
-    except HpcmodError:  # `hpcmod doctor` says so anyway
+    except HpcmodError:  # `hpcmod doctor` reports it anyway
         return
     named = [(str(image), image) for image in images]
     for subject, image in named or _installed(environ):
@@ -54,7 +54,7 @@ def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Fi
 
 
 def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Return module and image of what is installed, each image once."""
+    """Yield module and image of what is installed, each image once."""
     seen = set()
     for one in find_installed(module_trees(environ)):
         image = Path(one.of_image("path"))
@@ -64,7 +64,7 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def explain_module(found: Installed | None, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
-    """Say, in a line each, what speaks against the image of an installed module on this machine."""
+    """Yield a line for each problem of an installed module's image on this machine."""
     image = Path(found.of_image("path")) if found else None
     if found is None or image is None or not image.is_file():
         return
@@ -87,6 +87,6 @@ def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> 
 
 def _as_finding(subject: str, image: Path, verdict: Verdict) -> Finding:
     worst = verdict.at(verdict.level) if verdict.level != compat.OK else ()
-    said = "; ".join(one.found for one in worst) or "fits this machine, as far as is known"
-    cure = f"{worst[0].cure}\n     All there is to say: hpcmod compat {image}".strip() if worst else ""
+    said = "; ".join(one.found for one in worst) or "fits this machine, as far as known"
+    cure = f"{worst[0].cure}\n     For the full report: hpcmod compat {image}".strip() if worst else ""
     return Finding(_VERDICTS[verdict.level], f"image {subject}", said, cure)

@@ -1,4 +1,4 @@
-"""What this machine has that containers on it depend on: processor, drivers, Slingshot, libraries that are injected."""
+"""What containers on this machine depend on: processor, drivers, Slingshot, libraries that are injected."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ _AMD = "sys/module/amdgpu/version"
 _CXI = ("sys/class/cxi", "dev/cxi0")
 
 NVIDIA_LIBRARIES = ("libcuda.so", "libnvidia-ml.so", "libnvidia-ptxjitcompiler.so", "libnvidia-nvvm.so", "libOpenCL.so")
-"""Of those that --nv brings in (etc/nvliblist.conf of Apptainer 1.4.5) the ones that compute; the rest draws."""
+"""The compute libraries that --nv adds (etc/nvliblist.conf of Apptainer 1.4.5), without those for graphics."""
 
 ROCM_LIBRARIES = (
     *("libCXLActivityLogger.so", "libhc_am.so", "libmcwamp.so", "libmcwamp_cpu.so", "libmcwamp_hsa.so", "libdrm.so"),
     *("libdrm_amdgpu.so", "libnuma.so", "libpci.so", "librocr_debug_agent64.so", "libamdcomgr64.so"),
     *("libamdocl64.so", "libcltrace.so", "libOpenCL.so"),
 )
-"""Those that --rocm brings in (etc/rocmliblist.conf of Apptainer 1.4.5); before its pull request 2606 of 2024 they were
-more, RCCL and rocBLAS among them, so the machine's own list is asked first."""
+"""Libraries that --rocm adds (etc/rocmliblist.conf of Apptainer 1.4.5); before its pull request 2606 of 2024 the list
+was longer, with RCCL and rocBLAS, so the machine's own list is read first."""
 
 _ROCM_LISTS = ("etc/apptainer/rocmliblist.conf", "etc/singularity/rocmliblist.conf")
 
 
 @dataclass(frozen=True)
 class HostLibraries:
-    """The host's files, and where its loader looks; tests hand in others."""
+    """The host's files, and where its loader searches; tests pass others."""
 
     files: Files
     search: Search
 
 
 def read_libraries() -> HostLibraries:
-    """Read those of this machine; LD_LIBRARY_PATH plays no part, for containers do not get the host's."""
+    """Return those of this machine; LD_LIBRARY_PATH is ignored, because containers do not get the host's."""
     return HostLibraries(HostFiles(), read_search({}))
 
 
 def read_host(libraries: HostLibraries, *, root: Path = Path("/")) -> HostFacts:
-    """Read what is known of this machine from files alone; what there is no file for stays unknown.
+    """Return the facts of this machine that can be read from files; others stay unknown.
 
     Parameters
     ----------
     root
-        Where /proc, /sys and /dev are.
+        Directory that contains /proc, /sys and /dev.
     """
     return HostFacts(
         architecture=architecture_name(platform.machine()),
@@ -66,7 +66,7 @@ def read_host(libraries: HostLibraries, *, root: Path = Path("/")) -> HostFacts:
 
 
 def find_injected(site: Site, libraries: HostLibraries, *, root: Path = Path("/")) -> Iterator[tuple[str, str]]:
-    """Find what the runtime's flags bring into containers here: place in the container, and path on the host."""
+    """Yield what the runtime's flags add to containers here: path in the container, and path on the host."""
     by_flag = {"--nv": NVIDIA_LIBRARIES, "--nvccli": NVIDIA_LIBRARIES, "--rocm": _rocm_libraries(root)}
     stems = {stem for flag in site.runtime_flags for stem in by_flag.get(flag, ())}
     for name, path in libraries.search.cache:
@@ -81,7 +81,7 @@ def _rocm_libraries(root: Path) -> tuple[str, ...]:
 
 
 def _nvidia_driver(text: str) -> str:
-    """Read the release from `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  555.42.06  Release Build ...`."""
+    """Return the release in `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  555.42.06  Release Build ...`."""
     found = re.search(r"^NVRM version:.*?\s(\d{2,}\.\d+(?:\.\d+)?)\s", text, re.MULTILINE)
     return found[1] if found else ""
 

@@ -1,4 +1,4 @@
-"""Which MPI the programs of an installed module get on this machine, for the srun that starts them."""
+"""The MPI that programs of an installed module use on this machine, for the srun that starts them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from hpcmod.model.site import Site
 
 
 def find_image_mpi(installed: Installed | None, site: Site, environ: Mapping[str, str]) -> str:
-    """Return what hpcmod.model.jobs.mpi calls it; empty if nothing is installed here, or the image has none."""
+    """Return a name from hpcmod.model.jobs.mpi; empty if nothing is installed here, or the image has no MPI."""
     return read_image_mpi(Path(installed.of_image("path")), site, environ) if installed else ""
 
 
 def read_image_mpi(image: Path, site: Site, environ: Mapping[str, str]) -> str:
-    """Return what hpcmod.model.jobs.mpi calls an image's MPI; empty if it has none, or cannot be read."""
+    """Return the name of an image's MPI from hpcmod.model.jobs.mpi; empty if it has none, or cannot be read."""
     if not image.is_file():
         return ""
     try:
         return name_mpi(make_case(image, site, environ))
-    except HpcmodError:  # the checks of the image say what is wrong with it
+    except HpcmodError:  # the checks of the image report the error
         return ""
 
 
 def name_mpi(case: Case) -> str:
-    """Name the MPI that programs get, from all that is known of an image on a machine."""
+    """Return the name of the MPI that programs use, from everything known about an image on a machine."""
     own = case.image.mpi
     if own is None:
         return ""

@@ -1,4 +1,4 @@
-"""Whether all of an installation is still there: its image, its scripts and its wrappers."""
+"""Check that an installation is complete: its image, its scripts and its wrappers."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from hpcmod.render.quote import sh_word
 
 
 def find_damage(installed: Installed) -> str:
-    """Say what is missing of an installation, or is not as it was installed; empty if nothing is. No image is read."""
+    """Return what is missing or changed in an installation; empty if nothing is. The image is not read."""
     if not installed.record:
         return f"{installed.root} has no record of what was installed"
     image = Path(installed.of_image("path"))
     if not image.is_file():
-        return "" if _has_other_image(installed) else f"the image is gone: {image}"
+        return "" if _has_other_image(installed) else f"the image is missing: {image}"
     if image.stat().st_size != installed.size:
-        return f"the image has {image.stat().st_size} bytes, installed were {installed.size}: {image}"
+        return f"the image has {image.stat().st_size} bytes, expected {installed.size} as installed: {image}"
     listed = installed.record.get("files")
     names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     missing = [name for name in names if not os.access(installed.root / name, os.X_OK)]
     if not missing:
         return ""
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return f"not there, or not executable: {', '.join(missing[:3])}{more} in {installed.root}"
+    return f"missing or not executable: {', '.join(missing[:3])}{more} in {installed.root}"
 
 
 def _has_other_image(installed: Installed) -> bool:
-    """Return whether the module finds an image elsewhere, such as the site's: its user may remove the own copy."""
+    """Return whether the module uses an image elsewhere, such as the site's: users may remove their own copy."""
     name = Path(installed.of_image("path")).name
     try:
         text = installed.modulefile.read_text(encoding="utf-8", errors="replace")
@@ -43,7 +43,7 @@ def _has_other_image(installed: Installed) -> bool:
 
 
 def check_installations(environ: Mapping[str, str], *, retired: Collection[Path] = ()) -> Iterator[Finding]:
-    """Find installed container modules with missing or damaged files.
+    """Yield installed container modules with missing or damaged files.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def check_installations(environ: Mapping[str, str], *, retired: Collection[Path]
 
 
 def check_recorded(image: Path, sha256: str) -> None:
-    """Compare the sha256 of a SIF with what the record of an installation around it says, if it lies in one.
+    """Compare the sha256 of a SIF with the record of the installation that contains it, if any.
 
     Raises
     ------
     VerificationError
-        If the record names another one.
+        If the record has another one.
     """
     record = read_record(image.absolute().parent)
     known = record.get("image")
@@ -75,12 +75,12 @@ def check_recorded(image: Path, sha256: str) -> None:
 
 
 def verify_installed(installed: Installed, progress: Progress | None = None) -> str:
-    """Compare the image of an installation with its record, byte for byte, and return its sha256.
+    """Compare the image of an installation with its record, byte by byte, and return its sha256.
 
     Raises
     ------
     VerificationError
-        If something is missing, or the image is another one.
+        If something is missing, or the image differs.
     """
     cure = f"Install it again: hpcmod update {sh_word(installed.module)}, or hpcmod install --rebuild."
     damage = find_damage(installed)

@@ -1,4 +1,4 @@
-"""Look at captured network libraries: are the copies whole, and are they still what the host itself would load."""
+"""Check that captured network libraries are intact, and are still what the host itself would load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hpcmod.render.quote import sh_word
 
 
 def check_capture(directory: Path) -> Iterator[Finding]:
-    """Compare a captured directory with its record, and with what a capture made now would hold.
+    """Compare a captured directory with its record, and with what a capture made now would contain.
 
     Raises
     ------
@@ -44,26 +44,26 @@ def _cure(directory: Path, capture: Capture) -> str:
     left = [word for name in capture.leave_out for word in ("--leave-out", name)]
     words = ["hpcmod", "netstack", "capture", "--out", str(directory.parent), *left]
     loaded = ", with the modules loaded that set LD_LIBRARY_PATH" if capture.library_path else ""
-    return f"Capture anew{loaded}: {' '.join(map(sh_word, [*words, *(root.asked for root in capture.roots)]))}"
+    return f"Capture again{loaded}: {' '.join(map(sh_word, [*words, *(root.asked for root in capture.roots)]))}"
 
 
 def _check_copies(directory: Path, capture: Capture, cure: str) -> Iterator[Finding]:
     damaged = [one for one in capture.libraries if not is_whole(directory, one)]
     for one in damaged:
-        yield Finding(FAIL, one.file, "the copy or a link to it is missing, or not the one that was captured", cure)
+        yield Finding(FAIL, one.file, "the copy or a link to it is missing, or differs from the captured file", cure)
     if not damaged:
-        yield Finding(OK, "copies", f"{len(capture.libraries)} libraries in {directory}, all whole")
+        yield Finding(OK, "copies", f"{len(capture.libraries)} libraries in {directory}, all intact")
 
 
 def _check_host(capture: Capture, now: Capture, cure: str) -> Iterator[Finding]:
-    """Compare library by library, by the name under which others ask for it."""
+    """Compare library by library, by the name that other libraries use."""
     before, after = dict(capture.host), dict(now.host)
     if before.get("os") != after.get("os"):
         yield Finding(WARN, "host", f"is {after.get('os')}, was {before.get('os')} when they were captured")
     stale = [*_stale(capture, now, cure)]
     yield from stale
     if not stale:
-        yield Finding(OK, "host", "loads the same libraries itself")
+        yield Finding(OK, "host", "loads the same libraries")
 
 
 def _by_name(capture: Capture) -> dict[str, CapturedLibrary]:
@@ -74,10 +74,10 @@ def _stale(capture: Capture, now: Capture, cure: str) -> Iterator[Finding]:
     had, has, missing = _by_name(capture), _by_name(now), dict(now.missing)
     for name, one in has.items():
         if name not in had:
-            yield Finding(FAIL, name, f"the host needs {one.source} now, which was not captured", cure)
+            yield Finding(FAIL, name, f"the host now needs {one.source}, which was not captured", cure)
         elif file_sha256(one.source) != had[name].sha256:
             yield Finding(
-                FAIL, name, f"stale: captured from {had[name].source}, the host has another {one.source}", cure
+                FAIL, name, f"stale: captured from {had[name].source}, the host now has another {one.source}", cure
             )
     for name, wanted_by in now.missing:
         if (name, wanted_by) not in capture.missing:

@@ -1,4 +1,4 @@
-"""Compare a site profile with this machine: what is here, what is missing, and what that means."""
+"""Compare a site profile with this machine: what exists, what is missing, and what that means."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from hpcmod.model.site import NodeType, Site
 from hpcmod.process import run, which
 
 GPU_DEVICES = {"amd": ("/dev/kfd",), "nvidia": ("/dev/nvidiactl", "/proc/driver/nvidia/version")}
-"""By vendor, what exists where the driver is loaded."""
+"""By vendor, paths that exist if the driver is loaded."""
 
 NETWORK = Path("/sys/class/net")
 
 MPI_TYPES = ("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2", "cray_shasta")
-"""Types that `srun --mpi=list` may name, but for those that no MPI of today needs."""
+"""Types that `srun --mpi=list` may print, except those that no current MPI needs."""
 
 _PATIENCE = 30.0
-"""Seconds to wait for a Slurm that does not answer."""
+"""Seconds to wait for a Slurm that does not respond."""
 
 
 def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Look at everything the profile names, in the order an installation and then a job needs it."""
+    """Check everything in the profile, in the order in which an installation and then a job needs it."""
     site = machine.site
-    yield Finding(OK, "profile", f"{machine.profiles[-1].source}, because of {machine.choice.reason}")
+    yield Finding(OK, "profile", f"{machine.profiles[-1].source}, selected by {machine.choice.reason}")
     yield from _check_images(site)
     yield from _check_binds(site, environ)
     yield from _check_netstack(site)
@@ -47,7 +47,7 @@ def _check_images(site: Site) -> Iterator[Finding]:
     for directory in site.central:
         path = Path(directory)
         if not path.is_dir():
-            found, cure = "no such directory", "No images are found there: users keep a copy of their own."
+            found, cure = "no such directory", "No images are found there, so users keep their own copies."
             yield Finding(WARN, f"images {directory}", found, cure)
         elif not os.access(path, os.R_OK | os.X_OK):
             yield Finding(WARN, f"images {directory}", "not readable by you", "Ask the site who may use its images.")
@@ -61,44 +61,44 @@ def _check_binds(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
         if one.kept:
             yield Finding(OK, subject, f"{one.bind}: {one.why}" if str(one.bind) != one.asked else one.why)
         elif one.missing:
-            cure = "Jobs on such a node would lack it. This may be right on a login node; otherwise fix the profile"
+            cure = "Missing in jobs on this node. This may be correct on a login node; otherwise fix the profile"
             yield Finding(FAIL, subject, one.why, f"{cure}: {one.bind.origin}.")
         else:
-            cure = "" if one.bind.origin.startswith("$") else f"Left out; asked for in {one.bind.origin}."
+            cure = "" if one.bind.origin.startswith("$") else f"Omitted; set in {one.bind.origin}."
             yield Finding(WARN if one.bind.origin.startswith("$") else OK, subject, one.why, cure)
 
 
 def _check_netstack(site: Site) -> Iterator[Finding]:
-    """Say of the host's captured libraries what is wrong with them, if anything is."""
+    """Yield what is wrong with the host's captured libraries, if anything."""
     for one in explain_binds((site.netstack.directory,), {}):
         if not one.kept or not Path(one.bind.source, RECORD).is_file():
             continue
         try:
             found = list(check_capture(Path(one.bind.source)))
-        except HpcmodError as err:  # of its record; the rest of the machine is worth looking at all the same
+        except HpcmodError as err:  # its record is invalid; continue with the other checks
             found = [Finding(FAIL, "record", err.message, err.cure)]
         yield from (replace(each, subject=f"netstack {each.subject}") for each in found if each.verdict != OK)
         if all(each.verdict == OK for each in found):
-            yield Finding(OK, "netstack", f"{one.bind.source} is whole, and what the host loads itself")
+            yield Finding(OK, "netstack", f"{one.bind.source} is intact, and the same as what the host loads")
 
 
 def _check_gpus(site: Site) -> Iterator[Finding]:
     here = [vendor for vendor, places in GPU_DEVICES.items() if any(Path(place).exists() for place in places)]
     if site.gpu_vendor in here:
-        yield Finding(OK, "GPUs", f"the driver of {site.gpu_vendor} is loaded")
+        yield Finding(OK, "GPUs", f"the {site.gpu_vendor} driver is loaded")
     elif site.gpu_vendor:
-        cure = "Expected on a login node; a job here would see no GPU."
-        yield Finding(WARN, "GPUs", f"no driver of {site.gpu_vendor} on this node", cure)
+        cure = "Expected on a login node; a job here would not see a GPU."
+        yield Finding(WARN, "GPUs", f"no {site.gpu_vendor} driver on this node", cure)
     for vendor in here:
         if vendor != site.gpu_vendor:
             cure = f'Use or extend generic-{vendor}, or set vendor = "{vendor}" in [gpu].'
-            yield Finding(WARN, "GPUs", f"the driver of {vendor} is loaded, of which the profile says nothing", cure)
+            yield Finding(WARN, "GPUs", f"the {vendor} driver is loaded, but the profile does not mention it", cure)
 
 
 def _check_network(site: Site) -> Iterator[Finding]:
     absent = [name for name in site.nics if not (NETWORK / name).exists()]
     if absent:
-        cure = "Expected on a login node; a job on several nodes would not find the fast network."
+        cure = "Expected on a login node; a job on several nodes would not use the fast network."
         yield Finding(WARN, "network", f"no interface {', '.join(absent)}", cure)
     elif site.nics:
         yield Finding(OK, "network", ", ".join(site.nics))
@@ -110,7 +110,7 @@ def _check_cores(site: Site) -> Iterator[Finding]:
     threads = os.cpu_count() or 0
     alike = [node.name for node in known if threads in _threads(node)]
     if alike:
-        yield Finding(OK, "cores", f"{threads} hardware threads, as node type {' and '.join(alike)}")
+        yield Finding(OK, "cores", f"{threads} hardware threads, same as node type {' and '.join(alike)}")
     elif known:
         types = ", ".join(f"{node.name} {node.all_cores * node.threads_per_core}" for node in known)
         cure = "Expected on a login node; on a compute node the masks would be wrong: fix [nodes]."
@@ -128,18 +128,18 @@ def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
         return
     absent = [kind for kind in site.launcher.mpi if kind not in offered]
     if absent:
-        cure = f"Correct `mpi` in [launcher]; srun offers {', '.join(offered) or 'none that is known'}."
+        cure = f"Fix `mpi` in [launcher]; srun offers {', '.join(offered) or 'no known type'}."
         yield Finding(WARN, "mpi", f"srun does not offer {', '.join(absent)}", cure)
     elif site.launcher.mpi:
         yield Finding(OK, "mpi", f"srun offers {', '.join(site.launcher.mpi)}")
     elif offered:
         listed = ", ".join(f'"{kind}"' for kind in offered)
-        cure = f"Add mpi = [{listed}] to [launcher], so that jobs get the type that the MPI of their image needs."
-        yield Finding(OK, "mpi", f"srun offers {', '.join(offered)}; the profile does not say", cure)
+        cure = f"Add mpi = [{listed}] to [launcher], so that jobs use the type that the MPI of their image needs."
+        yield Finding(OK, "mpi", f"srun offers {', '.join(offered)}; not set in the profile", cure)
 
 
 def _find_mpi_types(environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Ask srun for the types that it offers; None where there is no Slurm that answers."""
+    """Return the types that srun offers; None if Slurm is missing or does not respond."""
     srun = which("srun", environ)
     if not srun:
         return None
@@ -157,10 +157,13 @@ def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
         path = Path(_expand(directory, environ))
         if not path.is_dir():
             yield Finding(
-                WARN, what, f"{path} does not exist here", "It may be made for a job, or on compute nodes only."
+                WARN,
+                what,
+                f"{path} does not exist here",
+                "It may be created for a job, or exist only on compute nodes.",
             )
         elif not os.access(path, os.W_OK | os.X_OK):
-            yield Finding(WARN, what, f"{path} is not writable by you", "Name another place in the profile.")
+            yield Finding(WARN, what, f"{path} is not writable by you", "Set another directory in the profile.")
         else:
             yield Finding(OK, what, str(path))
 

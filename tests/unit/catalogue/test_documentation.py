@@ -113,7 +113,7 @@ def test_examples_name_the_commands_of_the_tool(fields: dict[str, tuple[str, ...
 
 def test_several_commands_of_a_tool_are_listed() -> None:
     examples = list(make_examples(make_record("A/1", python="", commands=("mesh", "post")), load_site("generic", {})))
-    assert examples[0].title == "Load it, and run one of its commands: mesh, post"
+    assert examples[0].title == "Load it and run one of its commands: mesh, post"
 
 
 def test_a_tool_with_python_whose_wrappers_are_its_own_does_not_run_the_hosts_python() -> None:

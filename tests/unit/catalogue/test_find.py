@@ -98,6 +98,6 @@ def test_what_is_not_found_among_damaged_records_may_be_one_of_them(catalogues: 
 
 
 def test_without_a_catalogue_it_is_said_how_to_name_one() -> None:
-    with pytest.raises(NotFoundError, match="no container in any catalogue") as caught:
+    with pytest.raises(NotFoundError, match="the catalogues are empty") as caught:
         find_container((), "PyTorch")
     assert "HPCMOD_CATALOGUE" in caught.value.cure

@@ -209,7 +209,7 @@ def test_what_may_not_be_read_is_told_and_hides_no_other(catalogue: Catalogue, p
 def test_a_record_of_another_container_is_damaged(catalogue: Catalogue) -> None:
     path = catalogue.record_path("vLLM", "0.9")
     catalogue.record_path("jax", "1.0").write_bytes(path.read_bytes())
-    assert "is of vLLM/0.9" in read_index(catalogue).damaged[0]
+    assert "is the record of vLLM/0.9" in read_index(catalogue).damaged[0]
 
 
 def test_a_catalogue_without_records_has_an_empty_index(tmp_path: Path) -> None:

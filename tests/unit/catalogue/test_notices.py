@@ -121,11 +121,11 @@ def test_an_advisory_about_all_images_is_in_one_file(catalogue: Catalogue) -> No
         pytest.param(
             ADVISORY,
             '[match]\nmodules = ["PyTroch/*"]',
-            ["a: no container of the catalogue is called PyTroch/*"],
+            ["a: no container in the catalogue is called PyTroch/*"],
             id="a wrong name",
         ),
         pytest.param(
-            ADVISORY.replace("2099", "2026"), "", ["a: expired on 2026-01-01, so nobody is told"], id="expired"
+            ADVISORY.replace("2099", "2026"), "", ["a: expired on 2026-01-01, so it is not shown"], id="expired"
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_what_a_module_has_no_room_for_is_told_by_name_to_whoever_changes_the_ca
     told: list[str] = []
     write_notices(catalogue, tell=told.append)
     (line,) = told
-    assert line.startswith("modules read 65536 bytes of notices of PyTorch/2.6, and will not tell the advisory a")
+    assert line.startswith("notices of PyTorch/2.6 exceed the 65536 bytes that modules read; not shown: the advisory a")
     text = (catalogue.notices / OLD.sha256).read_text()
     left_out = [number for number in range(17) if f"say {number}é" not in text]
     assert left_out and all(f"the advisory a{number:02}" in line for number in left_out)

@@ -85,5 +85,5 @@ def test_a_directory_with_a_file_in_a_place_of_ours_is_left_alone(tmp_path: Path
 
 
 def test_a_group_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(LackingError, match="there is no group 'nobody-has-this'"):
+    with pytest.raises(LackingError, match="group 'nobody-has-this' not found"):
         make_catalogue(Catalogue(tmp_path / "shop"), group="nobody-has-this")

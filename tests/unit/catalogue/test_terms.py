@@ -22,7 +22,7 @@ def test_only_the_owner_and_the_group_may_read_a_restricted_image(tmp_path: Path
 
 
 def test_a_group_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="no group nosuchgroup"):
+    with pytest.raises(NotFoundError, match="group nosuchgroup not found"):
         set_terms(make_catalogue(tmp_path), make_record("Toy/1"), readers="nosuchgroup", licence="")
 
 

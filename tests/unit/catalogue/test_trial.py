@@ -20,7 +20,7 @@ def trial(tmp_path: Path) -> CheckRun:
 def test_a_command_that_is_missing_is_named_with_what_helps(trial: CheckRun) -> None:
     with pytest.raises(CheckFailedError) as caught:
         list(run_checks(trial, ["mytool --version"]))
-    assert "there is no command mytool once the module is loaded" in caught.value.message
+    assert "command not found: mytool (with the module loaded)" in caught.value.message
     assert "bash: line" not in caught.value.message
     assert "--command mytool" in caught.value.cure
 
@@ -44,4 +44,4 @@ def test_a_slurm_that_does_not_answer_is_reported(trial: CheckRun, tmp_path: Pat
     environ = {**trial.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
     checks = list(run_checks(replace(trial, environ=environ, use_slurm=True, tell=told.append), ["true"]))
     assert [check.under for check in checks] == [""]
-    assert told == ["Slurm does not answer, so the checks ran on this machine only and not in a job step"]
+    assert told == ["Slurm does not respond, so the checks ran on this machine only and not in a job step"]

@@ -31,10 +31,13 @@ def test_a_container_as_it_was_published_has_no_fault(shop: Catalogue) -> None:
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte is another one": (lambda top: (top / "images/Toy-1.0.sif").write_bytes(b"imagE of Toy/1.0"), "has sha256"),
-    "half is there": (lambda top: (top / "images/Toy-1.0.sif").write_bytes(b"image"), "has 5 bytes, published were 16"),
-    "the image is gone": (lambda top: (top / "images/Toy-1.0.sif").unlink(), "Toy-1.0.sif is gone"),
-    "a script is gone": (lambda top: (top / "software/Toy/1.0/run").unlink(), "run: gone"),
-    "the installation is gone": (lambda top: (top / "software/Toy/1.0/record.json").unlink(), "software/Toy/1.0: gone"),
+    "half is there": (
+        lambda top: (top / "images/Toy-1.0.sif").write_bytes(b"image"),
+        "has 5 bytes, expected 16 as published",
+    ),
+    "the image is gone": (lambda top: (top / "images/Toy-1.0.sif").unlink(), "Toy-1.0.sif is missing"),
+    "a script is gone": (lambda top: (top / "software/Toy/1.0/run").unlink(), "missing: "),
+    "the installation is gone": (lambda top: (top / "software/Toy/1.0/record.json").unlink(), "missing: "),
     "the module was edited": (lambda top: (top / "modules/all/Toy/1.0.lua").write_text("x"), "not as published"),
     "the module is gone": (lambda top: (top / "modules/all/Toy/1.0.lua").unlink(), "not as published"),
     "what the module runs is gone": (lambda top: shutil.rmtree(top / "modules/.code"), "not as published"),
@@ -66,5 +69,5 @@ def test_an_own_copy_of_the_image_is_looked_at_as_well(shop: Catalogue) -> None:
 def test_checks_that_passed_on_another_image_are_told(shop: Catalogue) -> None:
     record = shop.read("Toy", "1.0")
     stale = replace(record, checks=(replace(record.checks[0], sha256="00" * 32),))
-    assert faults(shop, stale) == ["checks: not on this: ['true']"]
-    assert faults(shop, replace(record, checks=())) == ["checks: none passed on this image"]
+    assert faults(shop, stale) == ["checks: not with this image: ['true']"]
+    assert faults(shop, replace(record, checks=())) == ["checks: no check passed with this image"]

@@ -27,7 +27,7 @@ def test_each_candidate_is_kept_or_dropped_with_the_reason(tmp_path: Path) -> No
         (f"{tmp_path}/a", True, "exists"),
         (f"{tmp_path}/gone", False, "does not exist here"),
         (f"{tmp_path}/dangling", False, "a link to nowhere, which does not exist"),
-        (f"{tmp_path}/x\\", False, "no bind can hold such a name"),
+        (f"{tmp_path}/x\\", False, "its name is not valid in a bind path"),
     ]
     assert [one.missing for one in found] == [False, True, True, True]
 
@@ -39,7 +39,7 @@ def test_of_a_group_the_first_that_is_there_is_kept(tmp_path: Path) -> None:
     assert rows(found) == [
         (f"{tmp_path}/a", False, "does not exist here"),
         (f"{tmp_path}/b", True, "exists"),
-        (f"{tmp_path}/c", False, f"not needed, as {tmp_path}/b is there"),
+        (f"{tmp_path}/c", False, f"not needed, because {tmp_path}/b exists"),
     ]
     assert [one.bind.origin for one in found] == ["x.toml:a", "x.toml:b", "x.toml:c"]
 
@@ -48,10 +48,10 @@ def test_of_a_pattern_the_newest_is_kept_and_named_beside_what_was_asked_for(tmp
     make(tmp_path, "fabric/1.9/lib", "fabric/1.10/lib", "fabric/2.0")
     pattern = f"{tmp_path}/fabric/*/lib"
     (one,) = explain_binds(((Bind(pattern, "/host/lib", pattern=True),),), {})
-    assert rows([one]) == [(f"{tmp_path}/fabric/1.10/lib", True, f"the newest of 2 that fit {pattern}")]
+    assert rows([one]) == [(f"{tmp_path}/fabric/1.10/lib", True, f"the newest of 2 that match {pattern}")]
     assert one.asked == f"{pattern}:/host/lib"
     (none,) = explain_binds(((Bind(f"{tmp_path}/no/*", pattern=True, required=True),),), {})
-    assert (none.why, none.missing) == ("nothing here fits the pattern", True)
+    assert (none.why, none.missing) == ("nothing here matches the pattern", True)
 
 
 def test_of_captured_libraries_the_newest_whose_original_this_node_has_is_kept(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_users_own_binds_win_and_come_last(tmp_path: Path) -> None:
         (False, "$APPTAINER_BINDPATH"),
     ]
     assert found[0].why == "$SINGULARITY_BIND binds something else to /to"
-    assert found[2].why == "does not exist here: the runtime would not start; wrappers leave it out"
+    assert found[2].why == "does not exist here: the runtime would not start, so wrappers omit it"
 
 
 def test_what_a_loaded_module_has_bound_is_not_taken_for_the_users(tmp_path: Path) -> None:

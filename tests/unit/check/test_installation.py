@@ -53,7 +53,7 @@ def test_a_wrapper_that_is_gone_is_found(installed: Installed, damage: str) -> N
 
 def test_an_image_that_is_gone_is_found_unless_the_site_has_it(installed: Installed, tmp_path: Path) -> None:
     (installed.root / "toy.sif").unlink()
-    assert "the image is gone" in find_damage(installed)
+    assert "the image is missing" in find_damage(installed)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "toy.sif").touch()
     assert find_damage(installed) == ""

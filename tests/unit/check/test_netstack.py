@@ -41,9 +41,9 @@ def test_a_library_that_the_host_replaced_is_stale(directory: Path, host: Path) 
     plant(host / "cxi", "libcxi.so.1", release=".6.0", defines=["LIBCXI_1.5", "LIBCXI_1.9"])
     (found,) = [one for one in check_capture(directory) if one.verdict == FAIL]
     assert found.subject == "libcxi.so.1"
-    assert f"{host}/cxi/libcxi.so.1.5.0, the host has another {host}/cxi/libcxi.so.1.6.0" in found.found
+    assert f"{host}/cxi/libcxi.so.1.5.0, the host now has another {host}/cxi/libcxi.so.1.6.0" in found.found
     again = f"hpcmod netstack capture --out {directory.parent} libfabric.so.1"
-    assert found.cure == f"Capture anew, with the modules loaded that set LD_LIBRARY_PATH: {again}"
+    assert found.cure == f"Capture again, with the modules loaded that set LD_LIBRARY_PATH: {again}"
 
 
 def test_the_same_bytes_elsewhere_are_not_stale(directory: Path, host: Path) -> None:

@@ -53,20 +53,20 @@ def test_what_is_there_is_ok(node: Path) -> None:
     )
     assert {one.verdict for one in found.values()} == {OK}
     assert found[f"images {node}/images"].found == "1 files *.sif"
-    assert found["profile"].found == f"{node}/site.toml, because of --site"
+    assert found["profile"].found == f"{node}/site.toml, selected by --site"
     assert found["stage nvme"].found == f"{node}/local"
 
 
 @pytest.mark.parametrize(
     ("text", "subject", "verdict", "words"),
     [
-        ('[images]\ncentral = ["{node}/no"]', "images {node}/no", WARN, "users keep a copy of their own"),
+        ('[images]\ncentral = ["{node}/no"]', "images {node}/no", WARN, "users keep their own copies"),
         ('[binds]\nrequired = ["{node}/no"]', "bind {node}/no", FAIL, "site.toml:3"),
-        ('[binds]\noptional = ["{node}/no"]', "bind {node}/no", OK, "Left out; asked for in"),
+        ('[binds]\noptional = ["{node}/no"]', "bind {node}/no", OK, "Omitted; set in"),
         ('[gpu]\nvendor = "nvidia"', "GPUs", WARN, "generic-amd"),
         ('[network]\ninterfaces = ["hsn0", "hsn1"]', "network", WARN, "login node"),
         ("[nodes.other]\ncores = 99999", "cores", WARN, "fix [nodes]"),
-        ('[caches]\nnode_local = "{node}/no"', "caches", WARN, "compute nodes only"),
+        ('[caches]\nnode_local = "{node}/no"', "caches", WARN, "exist only on compute nodes"),
     ],
 )
 def test_what_is_not_there_is_said_with_what_it_means(
@@ -103,7 +103,7 @@ printf 'MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n\\tpmix\\nspecific pmix pl
     [
         pytest.param('mpi = ["pmix_v4", "pmi2"]', OK, "srun offers pmix_v4, pmi2", id="all are there"),
         pytest.param('mpi = ["cray_shasta"]', WARN, "srun does not offer cray_shasta", id="one is not"),
-        pytest.param("", OK, "srun offers pmix, pmix_v4, pmi2; the profile does not say", id="the profile lists none"),
+        pytest.param("", OK, "srun offers pmix, pmix_v4, pmi2; not set in the profile", id="the profile lists none"),
     ],
 )
 def test_types_of_mpi_are_those_of_srun(node: Path, offered: str, verdict: str, said: str) -> None:

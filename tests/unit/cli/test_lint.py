@@ -67,7 +67,7 @@ def test_a_batch_script_is_known_by_its_suffix_or_first_line(tmp_path: Path) -> 
         done = run("--site", "lumi", tmp_path / name)
         assert (done.exit_code, done.stdout.splitlines()[0]) == (
             1,
-            f"{tmp_path / name}:3: error: memory-unit: --mem=480 is 480 MB: without a unit Slurm counts megabytes",
+            f"{tmp_path / name}:3: error: memory-unit: --mem=480 is 480 MB: the default unit is megabytes",
         )
 
 

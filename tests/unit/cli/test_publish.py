@@ -13,7 +13,7 @@ from tests.catalogues import make_catalogue
 pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
 
 TITLE, VERSION = "org.opencontainers.image.title", "org.opencontainers.image.version"
-TOLD = f"name hpcmod-tiny is from its label {TITLE}, and the version 2.13.0 is from its label {VERSION}"
+TOLD = f"name hpcmod-tiny comes from its label {TITLE}, and the version 2.13.0 comes from its label {VERSION}"
 
 
 @pytest.fixture

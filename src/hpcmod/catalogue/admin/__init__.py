@@ -1,1 +1,1 @@
-"""Look after a catalogue over the years: a new profile, another place, usage."""
+"""Maintain a catalogue over the years: refresh it for a new profile, move it, count its use."""

@@ -1,4 +1,4 @@
-"""Copy a catalogue to another directory and let it work there; the old one still loads, but takes no more changes."""
+"""Copy a catalogue to another directory and switch to it; the old one still loads, but accepts no more changes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _BLOCK = 16 << 20
 
 
 def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catalogue:
-    """Move a catalogue to a directory that does not exist yet; interrupted, it can be run again.
+    """Move a catalogue to a directory that does not exist yet; after an interruption, it can be run again.
 
-    Images are hard links where both directories are on one file system, else copies. The old directory is left for
-    the admin to remove once nobody uses it.
+    Images are hard links if both directories are on one file system, else copies. The old directory remains until
+    the admin removes it.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catal
 
 
 def _copy_all(catalogue: Catalogue, moved: Catalogue, actor: Actor) -> None:
-    """Copy a catalogue, and render what names its directory; until its head is written again it takes no changes."""
+    """Copy a catalogue, and render the files that name its directory; it accepts no changes until then."""
     with replacing_directory(moved.directory, lambda old: _check_removable(moved.directory, old)) as partial:
         _copy(catalogue.tree, partial, actor)
         _write_head(replace(moved, moving_from=str(catalogue.directory)), partial)
@@ -57,18 +57,18 @@ def _copy_all(catalogue: Catalogue, moved: Catalogue, actor: Actor) -> None:
 
 
 def _check_removable(target: Path, old: Path) -> None:
-    """Check that an unfinished copy holds no directory that somebody may have put there to have it removed.
+    """Check that an unfinished copy contains no directory that another user may have put there to have it removed.
 
     Raises
     ------
-    LackingError
+    If it may contain one.
         If it may.
     """
     closed = find_closed(old, old.stat().st_gid) if others_may_replace(target) else None
     if closed:
         raise LackingError(
             f"{target / closed.relative_to(old)}: only its owner may change it, so it may not be the catalogue's",
-            f"Move it to where it belongs; then remove the unfinished copy: rm -r {target}",
+            f"Move it back to its owner's directory; then remove the unfinished copy: rm -r {target}",
         )
 
 
@@ -78,7 +78,7 @@ def _write_head(catalogue: Catalogue, directory: Path | None = None) -> None:
 
 
 def check_target(catalogue: Catalogue, target: Path) -> None:
-    """Refuse a directory to which a catalogue cannot be moved.
+    """Raise an error if a catalogue cannot be moved to a directory.
 
     Raises
     ------
@@ -86,13 +86,13 @@ def check_target(catalogue: Catalogue, target: Path) -> None:
         If it exists and is not an unfinished copy of the catalogue, or is inside the catalogue.
     """
     if os.path.lexists(target) and not _is_unfinished(target, catalogue):
-        raise BadInputError(f"{target} exists already", "Name a directory that does not exist.")
+        raise BadInputError(f"{target} already exists", "Choose a directory that does not exist.")
     if catalogue.directory.resolve() in target.resolve().parents:
-        raise BadInputError(f"{target} is inside the catalogue", "Name a directory outside.")
+        raise BadInputError(f"{target} is inside the catalogue", "Choose a directory outside it.")
 
 
 def _is_unfinished(target: Path, catalogue: Catalogue) -> bool:
-    """Return whether a directory is what an interrupted move of this catalogue left."""
+    """Return whether a directory is the leftover of an interrupted move of this catalogue."""
     try:
         source = open_catalogue(target).moving_from
     except HpcmodError:
@@ -101,10 +101,10 @@ def _is_unfinished(target: Path, catalogue: Catalogue) -> bool:
 
 
 def _copy(source: Tree, target: Path, actor: Actor) -> None:
-    """Copy a directory with modes and groups; names that are one file stay one file.
+    """Copy a directory with modes and groups; hard links in it stay hard links.
 
-    Every file is opened below the source without following a link: a member of the group who puts a link in place of
-    a file while it is copied must not get a copy of what only the admin may read.
+    Every file is opened below the source without following links: a group member who replaces a file with a link
+    during the copy must not get a copy of what only the admin may read.
     """
     seen: dict[tuple[int, int], Path] = {}
     left = [Path()]
@@ -145,7 +145,7 @@ def _copy_file(source: Tree, path: Path, target: Path, actor: Actor) -> None:
 
 
 def _is_linked(source: Tree, path: Path, target: Path, status: os.stat_result) -> bool:
-    """Make a hard link to a file; return whether there is one now, False where it cannot be made."""
+    """Hard-link a file to the copy; return whether that worked, False where it is not possible."""
     with source.parent(path) as (directory, name):
         try:
             os.link(name, target, src_dir_fd=directory, follow_symlinks=False)
@@ -158,9 +158,9 @@ def _is_linked(source: Tree, path: Path, target: Path, status: os.stat_result) -
 
 
 def _copy_mode(status: os.stat_result, target: Path) -> None:
-    """Give a copy the group and the mode of the original; `verify` reports a group that this user is not in.
+    """Set the group and mode of the original on a copy; `verify` reports a group that this user is not a member of.
 
-    Another group than that of the original may do what everybody may.
+    If the copy has another group, that group gets the permissions of everyone.
     """
     mode = stat.S_IMODE(status.st_mode)
     if target.stat().st_gid != status.st_gid:

@@ -1,7 +1,7 @@
-"""Bring published containers up to date with the site profile, or with a new hpcmod: one change, and no outage.
+"""Update published containers to the current site profile or hpcmod version: one change, without an outage.
 
-Modules and scripts are rendered beside those in use, which work until the new ones replace them, each file in one step.
-The image stays where it is.
+Modules and scripts are rendered next to those in use, which work until each file is replaced atomically.
+The image is not moved.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hpcmod.model.site import Site
 
 @dataclass(frozen=True)
 class Renewal:
-    """A container whose module or scripts would be others if it were published now."""
+    """A container whose module or scripts would differ if it were published now."""
 
     record: CatalogueRecord
     before: Rendering
@@ -51,29 +51,29 @@ class Renewal:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What would change: `module (Lua)`, and paths below the installation."""
+        """Return what would change: `module (Lua)`, and paths below the installation."""
         return changed_files(self.before, self.after)
 
     @property
     def module_lines(self) -> tuple[str, ...]:
-        """Lines of the modulefile that go (`-`) and that come (`+`)."""
+        """Return the removed (`-`) and added (`+`) lines of the modulefile."""
         return tuple(compare_modules(self.before, self.after))
 
 
 @dataclass(frozen=True)
 class Refreshed:
-    """What a refresh did, or would do."""
+    """Result of a refresh, or of its dry run."""
 
     renewals: tuple[Renewal, ...]
     faults: tuple[HpcmodError, ...]
-    """Why other containers stay as they are, each with its name in it."""
+    """Why other containers are not changed, each with its name."""
     change: int = 0
-    """The line of the journal; 0: nothing was changed."""
+    """ID of the change in the journal; 0 if nothing was changed."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What containers are to be rendered with."""
+    """Settings to render containers with."""
 
     site: Site
     environ: Mapping[str, str]
@@ -84,7 +84,7 @@ class Wanted:
 def find_renewals(
     catalogue: Catalogue, records: Iterable[CatalogueRecord], wanted: Wanted
 ) -> Iterator[Renewal | HpcmodError]:
-    """Yield the containers that a refresh would change, and why others cannot be rendered; nothing is written."""
+    """Yield the containers that a refresh would change, and errors for those that cannot be rendered; write nothing."""
     for record in records:
         try:
             before = read_rendering(catalogue, record)
@@ -118,7 +118,9 @@ def refresh_containers(
         new = str(last_change(catalogue.directory) + 1)
         for one in renewals:
             if catalogue.find(*key_of(one.record)) != one.record:
-                raise BadInputError(f"{one.record.module} was changed meanwhile", "Run the same command again.")
+                raise BadInputError(
+                    f"{one.record.module} was changed by another process", "Run the same command again."
+                )
         for one in renewals:
             _keep_scripts(catalogue, one)
             _keep(catalogue, one, new)
@@ -132,12 +134,12 @@ def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
     if other:
         raise BadInputError(
             f"published with the profile {', '.join(other)}, but the profile of this machine is {site.name}",
-            f"Run it on that machine, or name its profile: --site {other[0]}",
+            f"Run the command on that machine, or name its profile: --site {other[0]}",
         )
 
 
 def _keep_scripts(catalogue: Catalogue, one: Renewal) -> None:
-    """Keep the scripts of a container that an older hpcmod published, so that an undo brings them back."""
+    """Keep the scripts of a container that an older hpcmod published, so that an undo can restore them."""
     if not read_files(catalogue, one.record):
         path = kept_directory(catalogue, one.record) / KEPT_FILES
         write_file(path, render_kept_files(one.before.files), mode=file_mode(catalogue.directory))

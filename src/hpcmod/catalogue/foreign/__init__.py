@@ -1,1 +1,1 @@
-"""Recipes in other people's formats, read as text and turned into easyconfigs of ours, or refused with the reason."""
+"""Recipes in foreign formats, read as text and converted to hpcmod easyconfigs, or refused with the reason."""

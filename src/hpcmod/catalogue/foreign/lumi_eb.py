@@ -1,6 +1,6 @@
-"""Easyconfigs in LUMI's style, which copy a SIF with MakeCp and write scripts by shell: read without being run.
+"""Easyconfigs in LUMI's style, which copy a SIF with MakeCp and write scripts by shell: read without running them.
 
-Form: LUMI-EasyBuild-containers, 70 easyconfigs of 2023 to 2025, read 2026-11.
+Source: LUMI-EasyBuild-containers, 70 easyconfigs of 2023 to 2025, read 2026-11.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SET_BY_OURS = re.compile(
     r"SIF\w*|RUNSCRIPTS\w*|CONTAINERROOT|(?:SINGULARITY|APPTAINER)_BIND(?:PATH)?"
     r"|(?:SINGULARITY|APPTAINER)ENV_(?:PREPEND_PATH|WITH_\w+|CONDA_\w+|VIRTUAL_ENV)"
 )
-"""Variables whose work ours does: docs/reference/module.md."""
+"""Variables that hpcmod's modules make unnecessary: docs/reference/module.md."""
 
 _LINK = re.compile(r"ln\s+-s\S*\s+\S*python\S*\s+\S*/bin/(\S+)")
 _FOOTER = re.compile(
@@ -47,7 +47,7 @@ _CLASSES = (
 
 
 def import_lumi_eb(paths: Iterable[Path]) -> tuple[Outcome, ...]:
-    """Convert easyconfigs, and all that lie below directories; of two that make one module, the one called like it."""
+    """Convert easyconfigs, and all below directories; of two that make one module, keep the matching file name."""
     outcomes = convert_files(paths, (".eb",), lambda text, path: [convert_easyconfig(text, path)])
     return settle_names(sorted(outcomes, key=lambda one: isinstance(one, ImportedEasyconfig) and not _named_right(one)))
 
@@ -62,12 +62,12 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     Raises
     ------
     BadInputError
-        If it installs no SIF, or what it installs cannot be seen without running it.
+        If it does not install a SIF, or what it installs cannot be determined without running it.
     """
     read = read_static_values(text, str(path), constants=CONSTANTS)
     values = _filled(read)
     if values.get("easyblock") in _OURS:
-        raise BadInputError(f"{path}: is one of ours already", "")
+        raise BadInputError(f"{path}: is already an hpcmod easyconfig", "")
     sif = _find_sif(read, values)
     description, of_description = _describe(values)
     homepage, of_homepage = secure_homepage(_text(values, "homepage"))
@@ -79,7 +79,7 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
         image=sif,
         description=description,
         homepage=homepage,
-        download_instructions=f"Copy {sif} into a source path, or into a directory of images that the site names",
+        download_instructions=f"Copy {sif} to a source path, or to one of the site's image directories",
         wrapped_commands=commands,
         moduleclass=values["moduleclass"] if values.get("moduleclass") in _CLASSES else "ai",
     )
@@ -90,7 +90,7 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
 
 
 def _filled(read: StaticValues) -> dict[str, Any]:
-    """Fill in EasyBuild's templates where a text or a list of texts holds them."""
+    """Fill in EasyBuild's templates in strings and lists of strings."""
     templates = templates_of(read.known)
     return {name: _fill(value, templates) for name, value in read.known.items() if not name.startswith("local_")}
 
@@ -103,15 +103,15 @@ def _fill(value: Any, templates: Mapping[str, str]) -> Any:
 
 def _needed(read: StaticValues, values: Mapping[str, Any], name: str) -> str:
     if name in read.unknown:
-        raise BadInputError(f"its {name} cannot be seen without running it: {read.unknown[name]}", "")
+        raise BadInputError(f"its {name} cannot be determined without running it: {read.unknown[name]}", "")
     if not isinstance(values.get(name), str):
-        raise BadInputError(f"has no {name}", "")
+        raise BadInputError(f"{name} is missing", "")
     return str(values[name])
 
 
 def _find_sif(read: StaticValues, values: Mapping[str, Any]) -> str:
     if "sources" in read.unknown:
-        raise BadInputError(f"its sources cannot be seen without running it: {read.unknown['sources']}", "")
+        raise BadInputError(f"its sources cannot be determined without running it: {read.unknown['sources']}", "")
     sources = values.get("sources")
     names = [
         fill_templates(name, templates_of(read.known))
@@ -121,25 +121,25 @@ def _find_sif(read: StaticValues, values: Mapping[str, Any]) -> str:
     found = [name for name in names if name.endswith(".sif")]
     if len(found) != 1:
         shown = ", ".join(names)[:120] or "nothing"
-        raise BadInputError(f"its sources are not one SIF: {shown}", "")
+        raise BadInputError(f"its sources must be a single SIF, found: {shown}", "")
     if "/" in found[0] or "%(" in found[0]:
-        raise BadInputError(f"its source {found[0][:80]!r} is not the name of a file", "")
+        raise BadInputError(f"its source {found[0][:80]!r} is not a file name", "")
     return found[0]
 
 
 def _describe(values: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Take the description for `module whatis`, else the first paragraph of the help."""
+    """Return the description for `module whatis`, else the first paragraph of the help."""
     whatis = values.get("whatis")
     lines = [one for one in whatis if isinstance(one, str)] if isinstance(whatis, list) else []
     brief = next((one.partition(":")[2] for one in lines if one.lower().startswith("description:")), "")
     paragraphs = re.split(r"\n\s*\n", _text(values, "description").strip())
     line, said = shorten(brief or paragraphs[0])
     more = len(paragraphs) > 1 or bool(brief)
-    return line, [*said, *(["the long help text, for the module makes its own"] if more else [])]
+    return line, [*said, *(["the long help text, because the module generates its own"] if more else [])]
 
 
 def _commands(values: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
-    """Find the commands that the recipe links to its wrapper; none where ours wraps them anyway."""
+    """Return the commands that the recipe links to its wrapper; none if hpcmod wraps them by default."""
     scripts = values.get("postinstallcmds")
     lines = [one for one in scripts if isinstance(one, str)] if isinstance(scripts, list) else []
     linked = [name for line in lines for name in _LINK.findall(line)]
@@ -156,21 +156,21 @@ def _left_out(read: StaticValues, values: Mapping[str, Any]) -> Iterator[str]:
     extra = {str(name): value for name, value in given.items()} if isinstance(given, dict) else {}
     variables = [name for name in extra if not _SET_BY_OURS.fullmatch(name)]
     if variables:
-        yield f"variables of the module, which the site profile sets if it should: {', '.join(variables)[:200]}"
+        yield f"module variables (set them in the site profile if needed): {', '.join(variables)[:200]}"
     texts = {name: value for name, value in extra.items() if isinstance(value, str)}
     binds = [one for one in binds_of(texts, _text(values, "modluafooter")) if "%(" not in one]
     if binds:
-        yield f"binds, which the site profile has if they should be: {', '.join(binds)[:300]}"
+        yield f"binds (add them to the site profile if needed): {', '.join(binds)[:300]}"
     scripts = values.get("postinstallcmds")
     if isinstance(scripts, list) and scripts:
-        yield f"{len(scripts)} shell commands of postinstallcmds, whose scripts ours stand for"
+        yield f"{len(scripts)} shell commands in postinstallcmds, replaced by hpcmod's scripts"
     footer = [line.strip() for line in _text(values, "modluafooter").splitlines() if not _FOOTER.match(line)]
     if footer:
         yield f"Lua of the module: {'; '.join(footer)[:120]}"
     yield from (f"{name} ({_count(values[name])})" for name in _SAID_BY_NAME if values.get(name))
     unread = [name for name in read.unknown if not name.startswith(("local_", "_"))]
     if unread:
-        yield f"what only running it would tell: {', '.join(unread)[:120]}"
+        yield f"parameters that only running it would determine: {', '.join(unread)[:120]}"
 
 
 def _count(value: Any) -> str:

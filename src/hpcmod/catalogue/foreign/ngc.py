@@ -1,6 +1,6 @@
-"""NVIDIA's container modules, Lua by hand in one pattern: read as text, line by line, and never run.
+"""NVIDIA's container modules, Lua written by hand in one pattern: read as text, line by line, and never run.
 
-Form: NVIDIA/ngc-container-environment-modules, 52 modules of 14 applications, last changed 2021-11, read 2026-11.
+Source: NVIDIA/ngc-container-environment-modules, 52 modules of 14 applications, last changed 2021-11, read 2026-11.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _OF_THE_PATTERN = re.compile(
     r"|(?:if|for|else|elseif|end)\b.*|image = (?:pathJoin\(.*|uri)|container_launch \.\. .*"
     r"|local (?:image|uri|entrypoint_args|singularity|singularity_module|container_launch)\s*=.*"
 )
-"""Lines that all of these modules have, or that are told of by name."""
+"""Lines that all of these modules have, or that are reported by name."""
 _ESCAPED = re.compile(r"\\(\d{1,3}|.)", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def import_ngc(paths: Iterable[Path]) -> tuple[Outcome, ...]:
-    """Convert modulefiles, NAME/VERSION.lua, and all that lie below directories."""
+    """Convert modulefiles, NAME/VERSION.lua, and all below directories."""
     return settle_names(convert_files(paths, (".lua",), lambda text, path: [convert_module(text, path)]))
 
 
@@ -50,7 +50,7 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
     Raises
     ------
     BadInputError
-        If it names no image as these do.
+        If it does not name an image in the usual way.
     """
     code = _NO_CODE.sub(lambda found: found["string"] or "", text)
     texts = {match[1]: _string(match[2], match[3]) for match in _LOCAL.finditer(code)}
@@ -81,17 +81,17 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
 
 def _find_image(texts: dict[str, str], path: Path) -> ImageReference:
     if "uri" not in texts:
-        raise BadInputError(f'{path}: names no image: there is no line `local uri = "docker://..."`', "")
+        raise BadInputError(f'{path}: image not found: there is no line `local uri = "docker://..."`', "")
     reference = ImageReference.parse(texts["uri"])
     if not reference.registry:
-        raise BadInputError(f"{path}: its image {texts['uri'][:80]!r} is in no registry", "")
+        raise BadInputError(f"{path}: its image {texts['uri'][:80]!r} is not in a registry", "")
     if reference.tag == "latest" and not reference.pinned:
-        raise BadInputError(f"{path}: the moving tag latest, without a digest, names no image to rely on", "")
+        raise BadInputError(f"{path}: the tag latest without a digest can mean another image tomorrow", "")
     return reference
 
 
 def _whatis(code: str) -> Iterator[tuple[str, str]]:
-    """Yield what the module says of itself; a line without a key is the description."""
+    """Yield the fields of the module's whatis lines; a line without a key is the description."""
     for match in _WHATIS.finditer(code):
         key, colon, value = _string(match[1], match[2]).partition(":")
         known = colon and key.strip().lower() in ("name", "version", "description", "url")
@@ -100,7 +100,7 @@ def _whatis(code: str) -> Iterator[tuple[str, str]]:
 
 def _left_out(code: str, texts: dict[str, str], *, has_programs: bool) -> Iterator[str]:
     if not has_programs:
-        yield "its commands: no list of programs was found"
+        yield "its commands: list of programs not found"
     names = dict.fromkeys(_string(match[2], match[3]) for match in _SETS.finditer(code))
     if names:
         yield f"variables of the module: {', '.join(names)[:200]}"
@@ -116,11 +116,11 @@ def _left_out(code: str, texts: dict[str, str], *, has_programs: bool) -> Iterat
         yield f"{len(unknown)} other lines of Lua: {'; '.join(unknown)[:120]}"
     others = [_string(*found) for match in _CONFLICT.finditer(code) for found in re.findall(_STRING, match[1])]
     if others:
-        yield f"conflicts with {', '.join(dict.fromkeys(others))[:100]}: ours are one family"
+        yield f"conflicts with {', '.join(dict.fromkeys(others))[:100]}: hpcmod's modules are one family"
 
 
 def _string(double: str | None, single: str | None) -> str:
-    """Read a string of Lua from what stands within its quotes."""
+    """Return the value of a Lua string from the text within its quotes."""
     return _ESCAPED.sub(lambda found: _unescaped(found[1]), double or single or "")
 
 

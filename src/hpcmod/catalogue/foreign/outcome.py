@@ -1,4 +1,4 @@
-"""What becomes of a foreign recipe: an easyconfig, with what is lost on the way, or a refusal; and names that clash."""
+"""Results of converting a foreign recipe: an easyconfig with what is lost, or a refusal; and names that clash."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from hpcmod.model.reference import ImageReference
 from hpcmod.model.spec import COMMAND_NAME, HOST_COMMANDS
 from hpcmod.render.easyconfig import EasyconfigText
 
-UNPINNED = "no digest is given, so the tag alone says which image this is"
+UNPINNED = "no digest is given, so the image is identified by its tag alone"
 
-_LONGEST = 210  # characters of a description: what fits on two lines of an easyconfig
-_LONGEST_REASON = 400  # characters: a message may quote what it is about
+_LONGEST = 210  # characters of a description: fits on two lines of an easyconfig
+_LONGEST_REASON = 400  # characters: a message may quote the recipe
 
 
 @dataclass(frozen=True)
 class ImportedEasyconfig:
-    """A recipe, or one version of it, as an easyconfig of ours."""
+    """A recipe, or one version of it, as an hpcmod easyconfig."""
 
     origin: str
-    """The file, and the version in it."""
+    """The recipe's file and the version in it."""
     easyconfig: EasyconfigText
     left_out: tuple[str, ...] = ()
-    """What cannot be carried over, a clause each."""
+    """What cannot be converted, one clause each."""
     notes: tuple[str, ...] = ()
-    """What is to be known besides, a clause each."""
+    """Other information for the user, one clause each."""
     namespace: tuple[str, ...] = ()
-    """What stands before the name where it comes from, e.g. ("quay.io", "biocontainers")."""
+    """What precedes the name in the image's source, e.g. ("quay.io", "biocontainers")."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A recipe that is none, or that no module can be made from."""
+    """A file that is not a valid recipe, or a recipe that cannot become a module."""
 
     origin: str
     reason: str
@@ -47,11 +47,11 @@ Outcome = Union[ImportedEasyconfig, Refused]
 
 
 def settle_names(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """Tell apart tools that have the same name in several places, and refuse what would make a module twice.
+    """Rename tools that have the same name in several namespaces, and refuse duplicates of a module.
 
     Notes
     -----
-    Modules of both tools under one name would be taken for versions of one.
+    Modules of both tools under one name would look like versions of one tool.
     """
     converted = [one for one in outcomes if isinstance(one, ImportedEasyconfig)]
     places = Counter(name for name, _ in {(one.easyconfig.name, one.namespace) for one in converted})
@@ -68,7 +68,7 @@ def settle_names(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
 def _rename(one: ImportedEasyconfig, *, whole: bool) -> ImportedEasyconfig:
     old = one.easyconfig
     name = "-".join((*(one.namespace if whole else one.namespace[-1:]), old.name))
-    said = f"named {name}, for there are several {old.name}"
+    said = f"named {name}, because there are several {old.name}"
     return replace(one, easyconfig=replace(old, name=name), notes=(*one.notes, said))
 
 
@@ -77,7 +77,7 @@ def _refuse_twins(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
     for one in outcomes:
         if isinstance(one, ImportedEasyconfig) and one.easyconfig.module in made:
             module = one.easyconfig.module
-            yield Refused(one.origin, f"would make {module}, which {made[module]} makes already")
+            yield Refused(one.origin, f"would make {module}, which {made[module]} already makes")
             continue
         if isinstance(one, ImportedEasyconfig):
             made[one.easyconfig.module] = one.origin
@@ -85,25 +85,25 @@ def _refuse_twins(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
 
 
 def choose_commands(names: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Choose the commands that can be wrapped, each once; and say what becomes of the others."""
+    """Return the commands that can be wrapped, each once, and a description of the others."""
     wanted = tuple(dict.fromkeys(names))
     hiding = [name for name in wanted if name in HOST_COMMANDS]
     odd = [name for name in wanted if not COMMAND_NAME.fullmatch(name)]
-    said = [f"the command {name}, which would hide the host's" for name in hiding]
+    said = [f"the command {name}, which would hide the host's command" for name in hiding]
     said += [f"the command {name[:60]!r}, which is not a valid file name" for name in odd]
     return tuple(name for name in wanted if name not in (*hiding, *odd)), said
 
 
 def shorten(text: str) -> tuple[str, list[str]]:
-    """Make a description of one line; and say so if that loses some of it."""
+    """Return a description shortened to one line, and a note if that loses some of it."""
     line = " ".join(text.split())
     if len(line) <= _LONGEST:
         return line, []
-    return f"{line[:_LONGEST].rpartition(' ')[0] or line[:_LONGEST]} ...", ["the description beyond its beginning"]
+    return f"{line[:_LONGEST].rpartition(' ')[0] or line[:_LONGEST]} ...", ["the rest of the description"]
 
 
 def secure_homepage(url: str) -> tuple[str, list[str]]:
-    """Take an address that a module may show; and say so if it is none."""
+    """Return an address that a module may show, and a note if it is not usable."""
     usable = url.startswith(("https://", "http://")) and url.isprintable() and " " not in url
     return (url, []) if usable else ("", [f"the address {url[:60]!r}"] if url else [])
 
@@ -132,17 +132,17 @@ def describe_registry_image(
     words: Mapping[str, tuple[str, ...]] | None = None,
     environment: Iterable[tuple[str, str]] = (),
 ) -> tuple[EasyconfigText, list[str]]:
-    """Make the easyconfig of an image in a registry; and say what of these texts cannot be carried over.
+    """Return the easyconfig of an image in a registry, and notes on what cannot be converted.
 
     Parameters
     ----------
     words
-        What those commands run that do not run the program of their name.
+        Arguments of the commands that run something other than the program of their name.
 
     Raises
     ------
     BadInputError
-        If name or version cannot be part of the name of a module.
+        If name or version is not valid in a module name.
     """
     line, of_description = shorten(description)
     homepage, of_homepage = secure_homepage(url)
@@ -162,5 +162,5 @@ def describe_registry_image(
 
 
 def refused(origin: object, err: HpcmodError) -> Refused:
-    """Make the refusal that an error leads to."""
+    """Return the refusal for an error."""
     return Refused(str(origin), err.message.removeprefix(f"{origin}: ")[:_LONGEST_REASON])

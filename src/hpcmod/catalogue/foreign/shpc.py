@@ -1,4 +1,4 @@
-"""Recipes of singularity-hpc: one easyconfig for each tag of a container.yaml, pinned to the digest that is given."""
+"""Recipes of singularity-hpc: one easyconfig for each tag of a container.yaml, pinned to the given digest."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from hpcmod.model.reference import ImageReference, is_digest, is_tag
 from hpcmod.model.spec import is_program, why_no_variable
 
 MOVING = "latest"
-"""The tag that names another image tomorrow."""
+"""The tag that can mean another image tomorrow."""
 
 _ON_PATH = ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/conda/bin")
 _SHELL = re.compile(r"[$`&|;<>(){}*?~\\\n]|^\s*(?:\.|source)\s|^\w+=")
 
 
 def import_shpc(paths: Iterable[Path]) -> tuple[Outcome, ...]:
-    """Convert container.yaml files, and all that lie below directories."""
+    """Convert container.yaml files, and all below directories."""
     return settle_names(convert_files(paths, ("container.yaml",), _convert_text))
 
 
@@ -40,13 +40,13 @@ def _convert_text(text: str, path: Path) -> Iterator[Outcome]:
 
 
 def convert_recipe(recipe: ContainerYaml, path: Path) -> Iterator[Outcome]:
-    """Convert a recipe: one outcome a tag."""
+    """Convert a recipe: yield one outcome per tag."""
     if recipe.kind not in ("docker", "oras"):
         where = {"gh": "a release on GitHub", "path": f"the file {recipe.source[:80]!r}"}[recipe.kind]
         yield Refused(str(path), f"its image is {where}: get the SIF, then hpcmod import sif")
         return
     if not recipe.tags:
-        yield Refused(str(path), "it names no tag")
+        yield Refused(str(path), "it has no tags")
     versions = {digest: tag for tag, digest in recipe.tags if digest and tag != MOVING}
     for tag, digest in recipe.tags:
         origin = f"{path}: {tag[:60]!r}" if not is_tag(tag) else f"{path}: {tag}"
@@ -58,13 +58,13 @@ def convert_recipe(recipe: ContainerYaml, path: Path) -> Iterator[Outcome]:
 
 
 def _why_not(tag: str, digest: str, versions: dict[str, str]) -> str:
-    """Return why a tag names no version; empty if it does."""
+    """Return why a tag cannot be converted; empty if it can."""
     if not is_tag(tag):
-        return "is not a valid tag: at most 128 letters, digits, _ . and - (an error page that was taken for one?)"
+        return "is not a valid tag: at most 128 letters, digits, _ . and - (perhaps part of an error page)"
     if digest and not is_digest(digest):
         return f"{digest[:60]!r} is not a valid digest"
     if tag == MOVING and not digest:
-        return "the moving tag latest, without a digest, names no image to rely on"
+        return "the tag latest without a digest can mean another image tomorrow"
     if tag == MOVING and digest in versions:
         return f"is the same image as {versions[digest]}"
     return ""
@@ -94,7 +94,7 @@ def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, origin: str) -> I
 
 
 def _reference(recipe: ContainerYaml, tag: str, digest: str) -> str:
-    """Write the reference with the registry that the peer leaves to the runtime, which takes Docker Hub."""
+    """Return the reference with a registry: without one, the runtime uses Docker Hub."""
     host, slash, _ = recipe.source.partition("/")
     named = bool(slash) and ("." in host or ":" in host or host == "localhost")
     place = recipe.source if named else f"docker.io/{recipe.source if slash else f'library/{recipe.source}'}"
@@ -102,7 +102,7 @@ def _reference(recipe: ContainerYaml, tag: str, digest: str) -> str:
 
 
 def _commands(aliases: Iterable[Alias]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Choose the aliases that a wrapper can stand for, each with the words it runs; and say what is lost."""
+    """Return the aliases that a wrapper can replace, each with the words it runs, and notes on what is lost."""
     chosen, said = dict[str, tuple[str, ...]](), list[str]()
     for alias in aliases:
         try:
@@ -121,19 +121,19 @@ def _words(alias: Alias) -> tuple[str, ...]:
     Raises
     ------
     BadInputError
-        If only a shell could run it, or there is nothing to run.
+        If only a shell could run it, or it is empty.
     """
     shown = repr(alias.command[:80])
     if _SHELL.search(alias.command.strip()):
-        raise BadInputError(f"which is a line of shell: {shown}", "")
+        raise BadInputError(f"which needs a shell: {shown}", "")
     try:
         words = tuple(shlex.split(alias.command))
     except ValueError as err:
-        raise BadInputError(f"which cannot be read: {shown}", "") from err
+        raise BadInputError(f"which cannot be parsed: {shown}", "") from err
     if not words:
         raise BadInputError("which runs nothing", "")
     if not is_program(words[0]):
-        raise BadInputError(f"which runs what is neither a name nor a whole path: {shown}", "")
+        raise BadInputError(f"which runs neither a name nor an absolute path: {shown}", "")
     if posixpath.dirname(words[0]) in _ON_PATH and len(words) == 1 and posixpath.basename(words[0]) == alias.name:
         return (alias.name,)
     return words
@@ -145,9 +145,9 @@ def _left_out(recipe: ContainerYaml, tag: str) -> Iterator[str]:
             yield f"a variable of the container: {reason}"
     wanted = [name for name, value in recipe.features if name != "gpu" and value.lower() not in ("false", "no", "off")]
     if wanted:
-        yield f"features: {', '.join(wanted)[:100]}"  # a GPU is the site profile's to give
+        yield f"features: {', '.join(wanted)[:100]}"  # GPU access is set by the site profile
     if tag in recipe.overrides:
-        yield "overrides, which another file holds for this tag"
+        yield "overrides for this tag, which are in another file"
     if recipe.scripts:
         yield f"programs of the recipe: {', '.join(recipe.scripts)}"
     if recipe.unknown:

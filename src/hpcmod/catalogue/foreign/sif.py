@@ -1,4 +1,4 @@
-"""SIFs that nobody wrote anything about: what the file's name and the image itself tell becomes an easyconfig."""
+"""SIFs without a recipe: create an easyconfig from the file's name and the image itself."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _SPLIT = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.+-]*?)[-_](?P<version>[vV
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _OCI = "org.opencontainers.image."
 _PACKAGES = {"pytorch": "torch", "tensorflow-rocm": "tensorflow"}
-"""Packages that are called otherwise than what people call them."""
+"""Packages whose names differ from the usual name of the software."""
 
 _TOLD = ("torch", "tensorflow", "jax", "vllm")
 
 Watch = Callable[[str], AbstractContextManager[Progress]]
-"""Begins to show the progress of a long piece of work, by its name."""
+"""Starts the progress display of a long task, by its label."""
 
 
 def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
-    """Make an easyconfig for each SIF, and for all that lie below directories.
+    """Create an easyconfig for each SIF, and for all below directories.
 
     Notes
     -----
-    Each is hashed as it is asked for: what is done of a hundred large ones stays done when the user stops.
+    Each is hashed when it is requested: finished ones are kept if the user interrupts a run over many large ones.
     """
     found = [path for named in paths for path in find_recipes(named, (".sif",))]
     for one in settle_names([_outcome(path, partial(_describe, path)) for path in found]):
@@ -71,15 +71,15 @@ def _with_checksum(one: ImportedEasyconfig, watch: Watch) -> ImportedEasyconfig:
 
 
 def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
-    """Make the easyconfig of a SIF, without its checksum.
+    """Return the easyconfig of a SIF, without its checksum.
 
     Raises
     ------
     BadInputError
-        If neither its name nor what is in it tells a version, or its path cannot be the name of an image.
+        If neither its name nor its content gives a version, or its path is not valid as an image path.
     """
     if ":" in str(path.absolute()):
-        raise BadInputError(f"{path}: a colon in its path, which ends a path for the runtime: rename it", "")
+        raise BadInputError(f"{path}: a colon in its path ends the path for the runtime: rename it", "")
     name, version, said = _name_and_version(path, facts)
     labels = dict(facts.labels)
     described, of_description = shorten(labels.get(f"{_OCI}description", "") or _contents(name, version, facts))
@@ -101,27 +101,25 @@ def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
 
 
 def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, list[str]]:
-    """Find name and version, and say so where they are not those of the file's name.
+    """Return name and version, and notes where they do not come from the file's name.
 
     Notes
     -----
-    The label comes last, for an image inherits it from the image that it was made from: 22.04 is Ubuntu's.
+    The label comes last, because an image inherits it from its base image: 22.04 is Ubuntu's.
     """
     stem = path.name.removesuffix(".sif")
     split = _SPLIT.fullmatch(stem)
     if split:
         return split["name"], split["version"], []
     if not _NAME.fullmatch(stem):
-        raise BadInputError(f"{path}: {stem[:80]!r} cannot be the name of a module: rename it to NAME_VERSION.sif", "")
+        raise BadInputError(f"{path}: {stem[:80]!r} is not valid as a module name: rename it to NAME_VERSION.sif", "")
     package = _version_of(_PACKAGES.get(stem.lower(), stem.lower()), facts)
     if package:
-        return stem, package, [f"the version is that of the package in it: {package}"]
+        return stem, package, [f"the version is that of its package {package}"]
     label = dict(facts.labels).get(f"{_OCI}version", "")
     if _NAME.fullmatch(label):
-        return stem, label, [f"the version is that of a label, perhaps of the image it was made from: {label}"]
-    raise BadInputError(
-        f"{path}: neither its name nor what is in it tells a version: rename it to NAME_VERSION.sif", ""
-    )
+        return stem, label, [f"the version comes from a label, perhaps inherited from the base image: {label}"]
+    raise BadInputError(f"{path}: neither its name nor its content gives a version: rename it to NAME_VERSION.sif", "")
 
 
 def _version_of(package: str, facts: ImageFacts) -> str:
@@ -129,7 +127,7 @@ def _version_of(package: str, facts: ImageFacts) -> str:
 
 
 def _contents(name: str, version: str, facts: ImageFacts) -> str:
-    """Tell what is in an image that says nothing of itself."""
+    """Return a description of an image that has none, from its content."""
     python = [f"Python {facts.python.version}"] if facts.python else []
     told = [f"{one} {_version_of(one, facts)}" for one in _TOLD if _version_of(one, facts)]
     return f"{name} {version}" + (f", with {', '.join([*told, *python])}" if told or python else "")

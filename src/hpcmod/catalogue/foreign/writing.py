@@ -1,4 +1,4 @@
-"""Easyconfigs made from foreign recipes, put where EasyBuild's robot looks for them; none is replaced unasked."""
+"""Write easyconfigs converted from foreign recipes where EasyBuild's robot finds them; replace none without --force."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ CONVERTED, UNCHANGED, EXISTS, REFUSED = "converted", "unchanged", "exists", "ref
 
 @dataclass(frozen=True)
 class ImportRow:
-    """What became of a recipe."""
+    """Result for one recipe."""
 
     status: str
-    """converted; unchanged: the very file is there already; exists: another one is, and stays; refused."""
+    """converted; unchanged: the same file already exists; exists: another file exists and is kept; refused."""
     origin: str
     module: str = ""
     path: str = ""
-    """Of the easyconfig."""
+    """Path of the easyconfig."""
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     reason: str = ""
-    """Of a refusal."""
+    """Reason of a refusal."""
 
 
 def write_easyconfigs(
     outcomes: Iterable[Outcome], directory: Path, *, verb: str, force: bool = False, dry_run: bool = False
 ) -> Iterator[ImportRow]:
-    """Write what was converted, each file whole or not at all, and yield a row for each recipe as it is done.
+    """Write the converted easyconfigs, each atomically, and yield a row for each recipe when it is done.
 
     Parameters
     ----------
     verb
-        What made them, for the comment at the top of each.
+        The command that made them, for the comment at the top of each.
     force
-        Replace a file that says something else.
+        Replace a file with different content.
     dry_run
-        Only say what would become of them.
+        Only report the results, and write nothing.
 
     Raises
     ------

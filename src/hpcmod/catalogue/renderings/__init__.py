@@ -1,1 +1,1 @@
-"""What a container's module and scripts are made of: kept with its record, moved with the catalogue, rendered again."""
+"""The sources of a container's module and scripts: kept with its record, moved with the catalogue, rendered again."""

@@ -1,1 +1,1 @@
-"""The files of a catalogue as files: taken out and put back, their modes and groups."""
+"""The files of a catalogue: removed and restored, their modes and groups."""

@@ -1,8 +1,8 @@
-"""Evidence that a file or directory of a catalogue is the catalogue's own, before others are given access to it.
+"""Evidence that a file or directory belongs to the catalogue, before others are given access to it.
 
-Whoever may write a directory can rename another user's private file into it, so the path of a file proves nothing: what
-counts is its content, or that only its owner may write the directory. A directory that only its owner may write cannot
-be renamed into another one by anybody else: where a catalogue has a directory of its name, it is the catalogue's.
+Any user who may write a directory can rename another user's private file into it, so the path of a file proves
+nothing: its content counts, or that only its owner may write the directory. A directory that only its owner may write
+cannot be renamed into another one by anyone else: if it is at a path that the catalogue uses, it is the catalogue's.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ _WRITTEN = b"Written by hpcmod."
 
 @dataclass(frozen=True)
 class Anchor:
-    """A file, or a directory with what is below it, that is the catalogue's own."""
+    """A file, or a directory with everything below it, that belongs to the catalogue."""
 
     path: Path
     inode: tuple[int, int]
-    """Device and number: whatever else gets the name later is not meant."""
+    """Device and inode number: another file that later gets the name does not count."""
 
 
 def inode_of(status: os.stat_result) -> tuple[int, int]:
-    """Return what tells a file from all others of this machine."""
+    """Return the device and inode number that identify a file on this machine."""
     return status.st_dev, status.st_ino
 
 
 def is_closed(status: os.stat_result) -> bool:
-    """Return whether nobody but its owner may change what is in a directory."""
+    """Return whether only its owner may change the entries of a directory."""
     return stat.S_ISDIR(status.st_mode) and not status.st_mode & _OTHERS_WRITE
 
 
 class Evidence:
-    """Answers for one walk through a catalogue; what it found once, it does not look at again."""
+    """Answers for one walk through a catalogue; what was checked once is not checked again."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._owned: dict[Path, Anchor | None] = {}
 
     def find(self, path: Path, status: os.stat_result) -> Anchor | None:
-        """Return why a path is the catalogue's own: itself, or a directory above that only its owner may change."""
+        """Return the proof that a path is the catalogue's: itself, or a parent that only its owner may change."""
         itself = Anchor(path, inode_of(status))
         if path == self._catalogue.directory:
             return itself
@@ -110,7 +110,7 @@ class Evidence:
 
     @cached_property
     def _directories(self) -> frozenset[Path]:
-        """The directories that a catalogue with these records has."""
+        """Return the directories that a catalogue with these records has."""
         root = self._catalogue.directory
         found = {root / name for name in (*_LAYOUT, *_MORE)}
         for path in self._files:
@@ -122,7 +122,7 @@ class Evidence:
 
     @cached_property
     def _files(self) -> dict[Path, Test]:
-        """The files that a catalogue with these records has, each with a test of its content."""
+        """Return the files that a catalogue with these records has, each with a test of its content."""
         catalogue = self._catalogue
         found: dict[Path, Test] = {
             catalogue.directory / "catalogue.json": lambda file: b'"format"' in file.read(_LIMIT),

@@ -19,18 +19,18 @@ from hpcmod.fs.beneath import open_beneath
 from hpcmod.fs.tree import Tree
 
 UNPROVEN = "others may have put it there"
-"""Why a mode is not set: it would give others access to what may be somebody's own."""
+"""Why a mode is not set: that would give others access to what may be another user's."""
 
-_ACCESS = 0o777  # the bits that give access, without that of set-group-ID
+_ACCESS = 0o777  # the bits that give access, without the set-group-ID bit
 
 _SKEW = 60.0  # seconds
 _APART = (".locks", ".staging", "usage")
-"""Directories with rules of their own, but for their own mode."""
+"""Directories with their own rules for everything but their own mode."""
 
 
 @dataclass(frozen=True)
 class WrongMode:
-    """A file or directory that a reader or another publisher cannot use as they should, or that others may change."""
+    """A file or directory that readers or other publishers cannot use as intended, or that others may change."""
 
     path: Path
     found: str
@@ -39,29 +39,29 @@ class WrongMode:
     mode: int
     """The mode to set."""
     group: int
-    """The number of the group to set."""
+    """The group ID to set."""
     anchor: Anchor | None
-    """Why it may be set; None: it is not known to be the catalogue's own, so others are given no access to it."""
+    """Why it may be set; None if it is not proven to be the catalogue's, so that no one is given access to it."""
 
 
 def find_wrong_modes(
     catalogue: Catalogue, below: Iterable[Path] = (), *, since: float | None = None
 ) -> Iterator[WrongMode]:
-    """Yield what has a wrong mode or group, each directory before what is in it.
+    """Yield paths with a wrong mode or group, each directory before its content.
 
     Parameters
     ----------
     below
-        Where to look; everywhere if empty.
+        Paths to check; everything if empty.
     since
-        Seconds since 1970: what this user wrote later counts as the catalogue's own.
+        Seconds since 1970: what this user wrote later counts as the catalogue's.
     """
     evidence = Evidence(catalogue)
     root = intended(catalogue)
     restricted = set(_restricted(catalogue))
     yield from _compare_loads(catalogue, root)
     for path in (one for place in tuple(below) or (catalogue.directory,) for one in _walk(catalogue, place)):
-        with suppress(FileNotFoundError):  # somebody is publishing
+        with suppress(FileNotFoundError):  # removed by a process that is publishing
             is_root = path == catalogue.directory
             status = path.lstat()
             found = _compare(path, status, root, closed=path.name in restricted, is_root=is_root)
@@ -93,14 +93,14 @@ def _compare_loads(catalogue: Catalogue, root: Intended) -> Iterator[WrongMode]:
 
 @dataclass(frozen=True)
 class Intended:
-    """Mode and group of a catalogue's own directory, as they were when it was made."""
+    """Mode and group of a catalogue's directory, as they were when it was created."""
 
     mode: int
     group: int
 
 
 def intended(catalogue: Catalogue) -> Intended:
-    """Return the mode and group that a catalogue's directory is to have: as recorded, else as it has them."""
+    """Return the intended mode and group of a catalogue's directory: as recorded, else its current ones."""
     status = catalogue.directory.stat()
     group = status.st_gid
     with suppress(KeyError):
@@ -109,7 +109,7 @@ def intended(catalogue: Catalogue) -> Intended:
 
 
 def _restricted(catalogue: Catalogue) -> Iterator[str]:
-    """Yield the images that only a group may read; a record that cannot be read is for others to tell."""
+    """Yield the images that only a group may read; a record that cannot be read is reported elsewhere."""
     for name, version in catalogue.containers():
         with suppress(OSError, HpcmodError):
             record = catalogue.find(name, version)
@@ -120,10 +120,12 @@ def _restricted(catalogue: Catalogue) -> Iterator[str]:
 def fix_modes(catalogue: Catalogue, wrong: Iterable[WrongMode]) -> Iterator[tuple[WrongMode, str]]:
     """Set modes and groups; yield those that are not set, each with the reason.
 
-    What is not proven to be the catalogue's own is left as it is: others may have renamed it into the catalogue.
+    What is not proven to be the catalogue's is left unchanged: others may have renamed it into the catalogue.
     """
     tree = Tree(catalogue.directory)
-    for one in sorted(wrong, key=lambda one: len(one.path.parts), reverse=True):  # what is in a closed directory first
+    for one in sorted(
+        wrong, key=lambda one: len(one.path.parts), reverse=True
+    ):  # the content of a closed directory first
         try:
             _set(tree, one)
         except OSError as err:
@@ -131,20 +133,20 @@ def fix_modes(catalogue: Catalogue, wrong: Iterable[WrongMode]) -> Iterator[tupl
 
 
 def set_modes(catalogue: Catalogue, places: Iterable[Path], *, since: float) -> None:
-    """Give what this user made in some places the modes and the group of the catalogue, as far as they exist.
+    """Set the modes and the group of the catalogue on what this user created in some places, if they exist.
 
     Parameters
     ----------
     since
-        When that began, in seconds since 1970. The clocks of file servers may be a minute behind.
+        When this user began, in seconds since 1970. The clocks of file servers may be a minute behind.
     """
     mine = [path for path in places if path.exists()]
     for _ in fix_modes(catalogue, find_wrong_modes(catalogue, mine, since=since - _SKEW) if mine else ()):
-        pass  # belongs to another publisher, for whom it is as it should be, or verify tells
+        pass  # belongs to another publisher, who has set it, or `verify` reports it
 
 
 def _set(tree: Tree, one: WrongMode) -> None:
-    """Set mode and group of what was looked at, whatever else has its name now."""
+    """Set mode and group of the file that was checked, whatever else has its name now."""
     if one.anchor is None:
         raise OSError(errno.EPERM, UNPROVEN)
     with ExitStack() as opened:
@@ -156,8 +158,8 @@ def _set(tree: Tree, one: WrongMode) -> None:
             opened.callback(os.close, handle)
         status = os.fstat(anchor)
         if inode_of(status) != one.anchor.inode or (handle != anchor and not is_closed(status)):
-            raise OSError(errno.ESTALE, "it was exchanged meanwhile")
-        path = f"/proc/self/fd/{handle}"  # leads to what is open; a handle itself takes no fchmod
+            raise OSError(errno.ESTALE, "was replaced meanwhile")
+        path = f"/proc/self/fd/{handle}"  # points to the open file; a handle itself accepts no fchmod
         if os.fstat(handle).st_gid != one.group:
             os.chown(path, -1, one.group)
         Path(path).chmod(one.mode)

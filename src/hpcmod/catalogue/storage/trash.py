@@ -1,4 +1,4 @@
-"""Take files out of a catalogue by renaming them, so that a removal happens as a whole and can be reversed."""
+"""Remove files from a catalogue by renaming them, so that a removal is all or nothing and can be undone."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _SHOWN = 3  # paths named in one message
 
 @dataclass(frozen=True)
 class Move:
-    """A rename within the catalogue, both paths below its directory; doing it twice does nothing more."""
+    """A rename within the catalogue, both paths relative to its directory; repeating it has no effect."""
 
     source: str
     target: str
 
     @property
     def reversed(self) -> Move:
-        """The rename that takes this one back."""
+        """Return the rename that undoes this one."""
         return Move(self.target, self.source)
 
 
 def moves_out(change: int, paths: Iterable[str]) -> tuple[Move, ...]:
-    """Return the renames that take paths out of a catalogue for a change."""
+    """Return the renames that remove paths from a catalogue for a change."""
     return tuple(Move(path, f"{_TRASH}/{change}/{path}") for path in paths)
 
 
 def moves_back(catalogue: Catalogue, change: int, paths: Iterable[str]) -> tuple[Move, ...]:
-    """Return the renames that bring back what a change took out.
+    """Return the renames that restore what a change removed.
 
     Raises
     ------
     BadInputError
-        If some of it was deleted since, or its place is taken.
+        If some of it was deleted since, or its path is in use.
     """
     back = tuple(one.reversed for one in moves_out(change, paths))
     gone = [one.target for one in back if not os.path.lexists(catalogue.directory / one.source)]
@@ -56,7 +56,7 @@ def moves_back(catalogue: Catalogue, change: int, paths: Iterable[str]) -> tuple
 
 
 def move_to_trash(catalogue: Catalogue, moves: Sequence[Move]) -> None:
-    """Carry out renames; those that were carried out before are skipped."""
+    """Carry out renames, skipping those already done."""
     tree = Tree(catalogue.directory)
     for one in moves:
         if os.path.lexists(catalogue.directory / one.source):
@@ -70,7 +70,7 @@ def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
     Raises
     ------
     LackingError
-        With the directories that do not allow it, and who owns them.
+        With the directories that do not allow it, and their owners.
     """
     closed = sorted({place for path in paths for place in _closed(catalogue.directory / path)})
     if closed:
@@ -82,12 +82,12 @@ def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
 
 
 def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> list[str]:
-    """Delete what changes took out of a catalogue; return what could not be deleted, and why.
+    """Delete what changes removed from a catalogue; return what could not be deleted, and why.
 
     Parameters
     ----------
     older_than
-        Seconds since 1970: what was taken out later stays.
+        Seconds since 1970: what was removed later stays.
     spare
         A change whose files stay in any case.
     """
@@ -105,7 +105,7 @@ def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> 
 
 
 def trash_of(catalogue: Catalogue) -> list[Path]:
-    """Return the directories of what was taken out and is not deleted yet, one a change."""
+    """Return the directories of what was removed and is not deleted yet, one per change."""
     return [catalogue.directory / _TRASH / name for name in catalogue.tree.names(_TRASH)]
 
 
@@ -113,7 +113,7 @@ _TRASH = ".trash"
 
 
 def _closed(path: Path) -> Iterator[Path]:
-    """Yield the directories at and below a path, and the one above, in which this user may not remove names."""
+    """Yield the directories at and below a path, and the one above, in which this user may not remove entries."""
     if not os.access(path.parent, os.W_OK | os.X_OK):
         yield path.parent
     if path.is_dir() and not path.is_symlink():

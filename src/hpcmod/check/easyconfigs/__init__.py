@@ -1,1 +1,1 @@
-"""Mistakes in easyconfigs and in recipes of others: the files, what the rules look at, and the rules."""
+"""Mistakes in easyconfigs and in foreign recipes: the files, the input of the rules, and the rules."""

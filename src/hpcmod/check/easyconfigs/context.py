@@ -1,4 +1,4 @@
-"""What the rules for recipes look at: an easyconfig's text, what it assigns, and where each line of it is."""
+"""Input of the rules for recipes: an easyconfig's text, its variables, and the line of each."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ ERROR, WARNING = "error", "warning"
 
 @dataclass(frozen=True)
 class EasyconfigFault:
-    """One mistake in a recipe."""
+    """A mistake in a recipe."""
 
     line: int
     """Counted from 1."""
     rule: str
     level: str
-    """error (it will fail, or install something else than it says) or warning."""
+    """error (it will fail, or install something other than stated) or warning."""
     what: str
     cure: str
 
 
 def fault(line: int, rule: str, level: str, what: str, cure: str) -> EasyconfigFault:
-    """Make a fault; its line is at least the first."""
+    """Return a fault, with line number 1 or higher."""
     return EasyconfigFault(max(1, line), rule, level, what, cure)
 
 
 def line_of(text: str, words: str) -> int:
-    """Return the number of the first line that holds some words; 1 if none does."""
+    """Return the number of the first line that contains the given words; 1 if none does."""
     return next((number for number, line in enumerate(source_lines(text), 1) if words in line), 1)
 
 
@@ -44,10 +44,10 @@ class LintContext:
     text: str
     path: Path
     values: Mapping[str, Any]
-    """What it assigns, as far as that is seen without running it; templates filled in where they are known."""
+    """Its variables, as far as they are known without running it, with known templates filled in."""
     unknown: Mapping[str, str]
     exists: Callable[[str], bool]
-    """Says whether a path is there on this machine."""
+    """Returns whether a path exists on this machine."""
 
     @classmethod
     def at(cls, text: str, path: Path, exists: Callable[[str], bool]) -> LintContext:
@@ -65,27 +65,27 @@ class LintContext:
 
     @property
     def is_ours(self) -> bool:
-        """Whether one of our easyblocks installs it."""
+        """Return whether one of hpcmod's easyblocks installs it."""
         return str(self.values.get("easyblock", "")).startswith("Container")
 
     def string(self, name: str) -> str:
-        """Return a text that it assigns; empty if it does not."""
+        """Return the value of a string variable; empty if it is not set."""
         value = self.values.get(name)
         return value if isinstance(value, str) else ""
 
     def strings(self, name: str) -> tuple[str, ...]:
-        """Return the texts of a list that it assigns."""
+        """Return the strings of a list variable."""
         value = self.values.get(name)
         return tuple(one for one in value if isinstance(one, str)) if isinstance(value, (list, tuple)) else ()
 
     def table(self, name: str) -> Mapping[str, str]:
-        """Return the texts of a dictionary that it assigns."""
+        """Return the strings of a dictionary variable."""
         value = self.values.get(name)
         items = value.items() if isinstance(value, dict) else ()
         return {key: one for key, one in items if isinstance(key, str) and isinstance(one, str)}
 
     def images(self) -> tuple[str, ...]:
-        """Return what it names its image by: a reference, or names of files."""
+        """Return how it names its image: a reference, or file names."""
         if self.string("image"):
             return (self.string("image"),)
         sources = self.values.get("sources")
@@ -94,7 +94,7 @@ class LintContext:
         return tuple(name for name in names if isinstance(name, str))
 
     def line(self, words: str) -> int:
-        """Return the first line that holds some words."""
+        """Return the first line that contains the given words."""
         return line_of(self.text, words)
 
 

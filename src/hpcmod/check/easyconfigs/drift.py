@@ -1,4 +1,4 @@
-"""Versions that a recipe states more than once, by hand: in names, in descriptions, in the file name of the image."""
+"""Versions that a recipe states more than once: in names, in descriptions, in the file name of the image."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Claim:
 
 
 def find_drift(look: LintContext) -> Iterator[EasyconfigFault]:
-    """Find products of which two places of the recipe state different versions."""
+    """Yield products for which two places in the recipe state different versions."""
     first: dict[str, _Claim] = {}
     told: set[tuple[str, str]] = set()
     for claim in _claims(look):
@@ -38,19 +38,19 @@ def find_drift(look: LintContext) -> Iterator[EasyconfigFault]:
         if not _agree(known.version, claim.version) and (product, claim.place) not in told:
             told.add((product, claim.place))
             what = f"{claim.product} is {claim.version} in {claim.place}, but {known.version} in {known.place}"
-            cure = "Correct the one that is wrong; the module lists the packages of the image by itself."
+            cure = "Fix the wrong one; the module lists the image's packages automatically."
             yield fault(claim.line, "version-drift", WARNING, what, cure)
 
 
 def _claims(look: LintContext) -> Iterator[_Claim]:
-    """Yield what is stated, the places first that decide what is installed."""
+    """Yield stated versions, first those that determine what is installed."""
     name, version = look.string("name"), look.string("version")
     if re.fullmatch(r"\d+(\.\d+)+", version):
         yield _Claim(name, version, "version", look.line("version"))
     for product, stated in _IN_NAMES.findall(look.string("versionsuffix")[:255]):
         yield _Claim(product, stated, "versionsuffix", look.line("versionsuffix"))
     for image in look.images():
-        file = image.rpartition("/")[2][:255]  # no name of a file is longer
+        file = image.rpartition("/")[2][:255]  # file names are not longer
         for product, stated in _IN_NAMES.findall(file):
             yield _Claim(product, stated, f"the image {file[:80]}", look.line("sources ="))
     for variable, value in look.values.items():
@@ -75,7 +75,7 @@ def _product(name: str) -> str:
 
 
 def _agree(one: str, other: str) -> bool:
-    """Return whether one version is the other, or its beginning: 3.12 and 3.12.3, 2.7.1 and 2.7.1+rocm6.2.4."""
+    """Return whether one version equals the other or its beginning: 3.12 and 3.12.3, 2.7.1 and 2.7.1+rocm6.2.4."""
     first, second = (re.split(r"[.+_-]", text.lower().lstrip("v")) for text in (one, other))
     shorter = min(len(first), len(second))
     return first[:shorter] == second[:shorter]

@@ -1,4 +1,4 @@
-"""The files of recipes: which there are below a directory, and their texts, whatever else lies there."""
+"""Recipe files: find them below a directory, and read their text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from hpcmod.errors import BadInputError, explain_os_error
 
 SUFFIXES = (".eb", "container.yaml")
-"""How files end that can be looked at."""
+"""Suffixes of the files that can be checked."""
 
-_LARGEST = 1 << 20  # bytes; LUMI's longest easyconfig has 40,000, and so has the longest of the peer's recipes
+_LARGEST = 1 << 20  # bytes; the longest easyconfig of LUMI has 40,000, and so has the longest recipe of singularity-hpc
 
 
 def find_recipes(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[Path]:
-    """Yield a file, or all below a directory whose names end so, sorted."""
+    """Yield a file, or all files below a directory with one of the suffixes, sorted."""
     if path.is_dir():
         yield from sorted(one for one in path.rglob("*") if one.name.endswith(suffixes) and one.is_file())
     else:
@@ -22,7 +22,7 @@ def find_recipes(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[P
 
 
 def read_recipe(path: Path) -> str:
-    """Read the text of a recipe.
+    """Return the text of a recipe.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def read_recipe(path: Path) -> str:
         If it cannot be read, is too large for a recipe, or is not text.
     """
     try:
-        if not path.is_file():  # a pipe would be waited for
+        if not path.is_file():  # reading from a pipe would block
             raise BadInputError(f"{path}: not a regular file", "")
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)

@@ -21,16 +21,16 @@ _SUM = re.compile(r"[0-9a-f]{64}")
 def _needs_names(look: LintContext) -> Iterator[EasyconfigFault]:
     for name in ("easyblock", "name", "version"):
         if name in look.unknown:
-            what = f"{name} cannot be seen without running it, so little of this is checked: {look.unknown[name]}"
-            yield fault(look.line(name), "unseen", WARNING, what, "Write it out as a text.")
+            what = f"{name} cannot be determined without running it, so little of it is checked: {look.unknown[name]}"
+            yield fault(look.line(name), "unseen", WARNING, what, "Write it as a plain string.")
         elif not look.string(name):
             yield fault(
-                look.line(name), "does-not-load", ERROR, f"{name} is not set, or no text", "Write it as a text."
+                look.line(name), "does-not-load", ERROR, f"{name} is not set, or not a string", "Write it as a string."
             )
     for name in ("name", "version"):
         text = look.string(name)
         if text and not _MODULE_NAME.fullmatch(text):
-            what = f"the {name} {text[:80]!r} makes a module that cannot be loaded"
+            what = f"the {name} {text[:80]!r} results in a module that cannot be loaded"
             yield fault(look.line(text), "does-not-load", ERROR, what, "Use letters, digits, _ . + and - only.")
 
 
@@ -42,7 +42,7 @@ def _file_name(look: LintContext) -> Iterator[EasyconfigFault]:
     if look.path.name != expected:
         what = f"the file is called {look.path.name}, but installs {name}/{version}{look.string('versionsuffix')}"
         yield fault(
-            look.line("version"), "file-name", ERROR, what, f"Rename it to {expected}, or correct what it says."
+            look.line("version"), "file-name", ERROR, what, f"Rename it to {expected}, or correct its name and version."
         )
 
 
@@ -50,7 +50,7 @@ def _images(look: LintContext) -> Iterator[EasyconfigFault]:
     ready = look.string("easyblock") == "ContainerModule" and "sources" not in look.unknown
     if ready and len(look.images()) != 1:
         what = f"names {len(look.images())} images"
-        yield fault(look.line("sources"), "does-not-load", ERROR, what, "Name one, by sources or by image.")
+        yield fault(look.line("sources"), "does-not-load", ERROR, what, "Use one, in sources or image.")
     for text in (*look.images(), *look.strings("source_urls")):
         try:
             reference = ImageReference.parse(text)
@@ -59,7 +59,7 @@ def _images(look: LintContext) -> Iterator[EasyconfigFault]:
                 yield fault(look.line(text), "does-not-load", ERROR, err.message, err.cure)
             continue
         if reference.registry and reference.tag in ("latest", "main", "nightly") and not reference.pinned:
-            what = f"{reference.canonical}: the tag {reference.tag} names another image tomorrow"
+            what = f"{reference.canonical}: the tag {reference.tag} can mean another image tomorrow"
             yield fault(look.line(text), "moving-tag", ERROR, what, "Add the digest: NAME:TAG@sha256:...")
 
 
@@ -72,7 +72,7 @@ def _checksums(look: LintContext) -> Iterator[EasyconfigFault]:
     line = look.line("checksums =" if "checksums =" in look.text else "sources")
     above = source_lines(look.text)[line - 2] if line > 1 else ""
     told = isinstance(given, list) and bool(given) and above.startswith("#")
-    what = f"no checksum tells which image {look.images()[0][:80]} is"
+    what = f"no checksum identifies the image {look.images()[0][:80]}"
     cure = "Add the sha256 of the SIF (`eb --inject-checksums`), or the digest to the reference."
     yield fault(line, "no-checksum", WARNING if told else ERROR, what, cure)
 
@@ -89,13 +89,13 @@ def _dead_binds(look: LintContext) -> Iterator[EasyconfigFault]:
     sources = [bind.partition(":")[0] for bind in (*look.strings("bind_paths"), *theirs)]
     absent = [one for one in sources if re.match(r"/[^%$*]*$", one) and not look.exists(one)]
     if absent:
-        what = f"to be bound, but not on this machine: {', '.join(absent)}: a container does not start with such a bind"
+        what = f"binds that do not exist on this machine: {', '.join(absent)}: containers will not start"
         cure = "Leave it to the site profile, where a bind may be optional."
         yield fault(look.line(absent[0]), "dead-bind", WARNING, what, cure)
 
 
 def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
-    """Return the binds that one of LUMI's easyconfigs sets, by a variable of its module or by the Lua at its end."""
+    """Return the binds that a LUMI easyconfig sets, by a variable of its module or in its Lua footer."""
     lists = [value for name, value in variables.items() if re.search(r"_BIND(PATH)?$", name)]
     return tuple(one for text in (*lists, *_FOOTER_BINDS.findall(footer)) for one in text.split(",") if one)
 
@@ -103,8 +103,8 @@ def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
 def _empty_paths(look: LintContext) -> Iterator[EasyconfigFault]:
     for name, value in look.table("modextravars").items():
         if re.search(r"PATH$", name) and "BIND" not in name and (value.startswith(":") or re.search(r"::|:$", value)):
-            what = f"{name} has an empty element, which stands for the current directory"
-            yield fault(look.line(value), "empty-path", ERROR, what, "Take one of the colons out.")
+            what = f"{name} has an empty element, which means the current directory"
+            yield fault(look.line(value), "empty-path", ERROR, what, "Remove one of the colons.")
 
 
 def _fixed_ports(look: LintContext) -> Iterator[EasyconfigFault]:
@@ -112,8 +112,8 @@ def _fixed_ports(look: LintContext) -> Iterator[EasyconfigFault]:
         code = re.sub(r"(?:^|\s)#.*", "", line)
         found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
         if found:
-            what = f"port {found[1]} is the same for every job: two jobs or steps on one node meet, and both fail"
-            cure = "Leave it out: conda-python-distributed makes one from the job and the step."
+            what = f"port {found[1]} is the same for every job: two jobs or steps on one node collide, and both fail"
+            cure = "Omit it: conda-python-distributed derives one from the job and the step."
             yield fault(number, "fixed-port", ERROR, what, cure)
 
 
@@ -129,7 +129,7 @@ def _site_lua(look: LintContext) -> Iterator[EasyconfigFault]:
     called = re.findall(r"^\s*(create_container_vars)\s*\(", look.string("modluafooter"), re.MULTILINE)
     if called:
         what = f"its module calls {called[0]}, which is in LUMI's SitePackage.lua: it loads nowhere else"
-        yield fault(look.line(called[0]), "site-lua", WARNING, what, "hpcmod import lumi-eb makes one that does.")
+        yield fault(look.line(called[0]), "site-lua", WARNING, what, "To convert it: hpcmod import lumi-eb")
 
 
 def _checked_sums(look: LintContext) -> Iterator[EasyconfigFault]:

@@ -1,4 +1,4 @@
-"""Rules for recipes of singularity-hpc: tags, digests, and the aliases that its modules choke on."""
+"""Rules for recipes of singularity-hpc: tags, digests, and aliases that break its modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcmod.model.reference import is_digest, is_tag
 from hpcmod.model.spec import HOST_COMMANDS
 
 _MOST_ALIASES = (
-    250  # its module names all in one call of conflict(), for which Lua has no registers beyond: 0.1.32, run
+    250  # its module has all names in one conflict() call, and Lua has no registers for more: tested with 0.1.32
 )
 
 
@@ -20,43 +20,45 @@ def _tags(recipe: ContainerYaml, text: str, _: Path) -> Iterator[EasyconfigFault
     for tag, digest in recipe.tags:
         line = line_of(text, tag.splitlines()[0] if tag else "tags")
         if not is_tag(tag):
-            what = f"{tag[:60]!r} is not a valid tag (an error page that was taken for one?)"
-            yield fault(line, "does-not-load", ERROR, what, "Take it out.")
+            what = f"{tag[:60]!r} is not a valid tag (perhaps part of an error page)"
+            yield fault(line, "does-not-load", ERROR, what, "Remove it.")
         elif digest and not is_digest(digest):
             yield fault(
                 line, "no-checksum", ERROR, f"{digest[:60]!r} is not a valid digest", "Use sha256: and 64 digits."
             )
         elif tag == "latest":
-            what = "the tag latest names another image tomorrow"
-            yield fault(line, "moving-tag", WARNING if digest else ERROR, what, "Name a version, with its digest.")
+            what = "the tag latest can mean another image tomorrow"
+            yield fault(line, "moving-tag", WARNING if digest else ERROR, what, "Use a version, with its digest.")
         elif not digest:
-            what = f"no digest tells which image {tag} is"
-            yield fault(line, "no-checksum", ERROR, what, "Add the digest that the registry gives.")
+            what = f"no digest identifies the image {tag}"
+            yield fault(line, "no-checksum", ERROR, what, "Add the digest from the registry.")
 
 
 def _aliases(recipe: ContainerYaml, text: str, _: Path) -> Iterator[EasyconfigFault]:
     line = line_of(text, "aliases")
     if len(recipe.aliases) > _MOST_ALIASES:
-        what = f"{len(recipe.aliases)} aliases: the peer's Lua module does not load with more than {_MOST_ALIASES}"
-        yield fault(line, "does-not-load", ERROR, what, "hpcmod import shpc makes one that does.")
+        what = (
+            f"{len(recipe.aliases)} aliases: singularity-hpc's Lua module does not load with more than {_MOST_ALIASES}"
+        )
+        yield fault(line, "does-not-load", ERROR, what, "To convert it: hpcmod import shpc")
     for alias in recipe.aliases:
         if alias.name in HOST_COMMANDS:
-            what = f"the alias {alias.name} hides the host's {alias.name} from all who load the module"
-            yield fault(line_of(text, alias.name), "hides-command", WARNING, what, "Leave it out.")
+            what = f"the alias {alias.name} hides the host's {alias.name} when the module is loaded"
+            yield fault(line_of(text, alias.name), "hides-command", WARNING, what, "Remove it.")
 
 
 def _paths(recipe: ContainerYaml, text: str, _: Path) -> Iterator[EasyconfigFault]:
     for name, value in recipe.environment:
         if name.endswith("PATH") and (value.startswith(":") or re.search(r"::|:$", value)):
-            what = f"{name} has an empty element, which stands for the current directory"
-            yield fault(line_of(text, name), "empty-path", ERROR, what, "Take one of the colons out.")
+            what = f"{name} has an empty element, which means the current directory"
+            yield fault(line_of(text, name), "empty-path", ERROR, what, "Remove one of the colons.")
 
 
 def _directory(recipe: ContainerYaml, text: str, path: Path) -> Iterator[EasyconfigFault]:
     last = recipe.source.rpartition("/")[2]
     if path.absolute().parent.name != last and recipe.kind in ("docker", "oras"):
-        what = f"the recipe lies in {path.absolute().parent.name}, but installs {last}"
-        yield fault(line_of(text, recipe.kind), "file-name", WARNING, what, f"Put it into a directory {last}.")
+        what = f"the recipe is in {path.absolute().parent.name}, but installs {last}"
+        yield fault(line_of(text, recipe.kind), "file-name", WARNING, what, f"Move it to a directory {last}.")
 
 
 SHPC_RULES: tuple[Callable[[ContainerYaml, str, Path], Iterator[EasyconfigFault]], ...] = (

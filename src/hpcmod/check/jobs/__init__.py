@@ -1,1 +1,1 @@
-"""The mistakes that people make in batch scripts."""
+"""Common mistakes in batch scripts."""

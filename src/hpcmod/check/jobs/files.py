@@ -1,4 +1,4 @@
-"""Read batch scripts from disk, whatever the path names."""
+"""Read batch scripts from disk, safely for any path."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hpcmod.errors import BadInputError, NotFoundError, explain_os_error
 from hpcmod.fs.reading import UnusableFileError, read_file
 
 LARGEST = 1 << 18
-"""Bytes; Slurm takes up to 4 MiB by default (slurm.conf(5), max_script_size), but nobody writes as much."""
+"""Bytes; Slurm accepts up to 4 MiB by default (slurm.conf(5), max_script_size), but no one writes that much."""
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".batch")
-_LONGEST_LINE = 1 << 17  # bytes; a command line of Linux takes 128 KiB for one argument
+_LONGEST_LINE = 1 << 17  # bytes; Linux accepts 128 KiB for one argument of a command line
 
 
 def is_batch_script(path: Path) -> bool:
@@ -25,21 +25,21 @@ def is_batch_script(path: Path) -> bool:
 
 
 def read_batch_file(path: Path) -> str:
-    """Return the text of a batch script, carriage returns included: they are among the mistakes.
+    """Return the text of a batch script, with carriage returns: they are among the mistakes.
 
     Raises
     ------
     NotFoundError
-        If there is no such file.
+        If the file does not exist.
     BadInputError
-        If it is not a regular file, too large for sbatch, or not text in UTF-8.
+        If it is not a regular file, too large for sbatch, or not valid UTF-8.
     """
     if not path.exists():
-        raise NotFoundError(f"{path}: no such file", "Name a batch script: hpcmod lint train.sh")
+        raise NotFoundError(f"{path}: no such file", "Give a batch script: hpcmod lint train.sh")
     try:
         data = read_file(path, LARGEST)
     except UnusableFileError as err:
-        raise BadInputError(f"{path}: {err.strerror}", "Name a batch script: hpcmod lint train.sh") from err
+        raise BadInputError(f"{path}: {err.strerror}", "Give a batch script: hpcmod lint train.sh") from err
     except OSError as err:
         raise explain_os_error(err) from err
     if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
@@ -49,7 +49,7 @@ def read_batch_file(path: Path) -> str:
 
 def _decode(path: Path, data: bytes) -> str:
     if b"\0" in data:
-        raise BadInputError(f"{path}: not text: byte 0 at position {data.index(0)}", "Name a batch script.")
+        raise BadInputError(f"{path}: not text: byte 0 at position {data.index(0)}", "Give a batch script.")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as err:

@@ -1,4 +1,4 @@
-"""Find the mistakes that people make in batch scripts: each with its line, the rule, what happens, and a cure."""
+"""Find common mistakes in batch scripts, each with its line, rule, effect and cure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class JobFault:
-    """One mistake in a batch script."""
+    """A mistake in a batch script."""
 
     line: int
     """Counted from 1."""
@@ -41,14 +41,14 @@ class JobFault:
 
 
 def lint_job(text: str, site: Site) -> tuple[JobFault, ...]:
-    """Find the mistakes in a batch script, in the order of its lines.
+    """Return the mistakes in a batch script, in line order.
 
     Parameters
     ----------
     text
-        The whole script. It is read, never run: what depends on the values of variables is not found.
+        The complete script. It is read, never run, so what depends on the values of variables is not found.
     site
-        The machine it is for: some of the rules are its own.
+        The machine it is for, because some rules depend on it.
     """
     look = ScriptContext.at(text, site)
     found = {JobFault(line, name, what, cure) for name, rule in RULES.items() for line, what, cure in rule(look)}

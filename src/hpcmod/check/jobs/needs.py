@@ -1,4 +1,4 @@
-"""Check before a job waits in the queue that what it needs is there: program, data files and profiler."""
+"""Check before a job waits in the queue that its program, data files and profiler exist."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from hpcmod.image.commands import ImageCommands
 
 _IN_CONTAINER = ("/staged-data/", "/runscripts/", "/user-software/")
-"""Directories that exist in the container of a job only."""
+"""Directories that exist only in a job's container."""
 
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 """Options of Python that take the next word."""
 
 Fault = tuple[str, str]
-"""What is missing, and what helps."""
+"""What is missing, and how to fix it."""
 
 
 def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Fault, ...]:
-    """Find what a job needs and what is not there: program, data files, profiler.
+    """Return what a job needs and does not exist: program, data files, profiler.
 
     Parameters
     ----------
     installed
-        The installation of the job's module; None where that is not known: then commands are not looked for.
+        The installation of the job's module; None if unknown: then commands are not checked.
     """
     start = Path(request.option("chdir") or ".")
     programs = [words for words in (request.program, *request.before, *request.then) if words]
@@ -50,7 +50,7 @@ def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Faul
 
 
 def find_script(program: Sequence[str]) -> str:
-    """Return the file that Python is to run; empty if it runs something else: a module, a command line, its input."""
+    """Return the file that Python will run; empty if it runs something else: a module, a command line, its input."""
     words = list(program[1:] if program[0] in ("python", "python3") else program)
     while words and words[0].startswith("-"):
         option = words.pop(0)
@@ -62,7 +62,7 @@ def find_script(program: Sequence[str]) -> str:
 
 
 def _is_on_host(path: str, start: Path, binds: Iterable[str]) -> bool:
-    """Return whether a file of the container is on the host, where the job's bind paths say; True if that is open."""
+    """Return whether a path in the container is on the host, by the job's bind paths; True if unknown."""
     if "$" in path or path.startswith(_IN_CONTAINER):
         return True
     for bind in binds:
@@ -85,18 +85,18 @@ def _find_missing_files(what: str, names: Iterable[str], start: Path) -> Iterato
         near = _nearest(posixpath.basename(name), listed)
         place = posixpath.dirname(name)
         cure = f"Did you mean {posixpath.join(place, near[0])}?" if near else f"Looked in {directory.absolute()}."
-        yield f"there is no {what} {name}", cure
+        yield f"{what} {name} not found", cure
 
 
 def _nearest(name: str, known: Sequence[str]) -> list[str]:
-    """Return the name that is most like a wrong one, if any is like it."""
+    """Return the known name most similar to a wrong one, if any is similar."""
     from difflib import get_close_matches  # slow to import, and seldom needed
 
     return get_close_matches(name, known, n=1)
 
 
 def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | None:
-    """Read what the image has; None where that does not tell: packages in a squashfs may hold more."""
+    """Return the commands of the image; None if they are incomplete because packages in a squashfs may add more."""
     image = Path(installed.of_image("path"))
     if not image.is_file() or (installed.root / "user-software.squashfs").exists():
         return None
@@ -104,7 +104,7 @@ def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | N
 
     try:
         return read_commands(image, [path for path in paths if path.startswith("/")])
-    except HpcmodError:  # the checks of the image say what is wrong with it
+    except HpcmodError:  # the checks of the image report the error
         return None
 
 
@@ -113,21 +113,21 @@ def _find_missing_commands(
 ) -> Iterator[Fault]:
     own = ("runscripts/*", "user-software/venv/*/bin/*")
     known = {path.name for pattern in own for path in installed.root.glob(pattern)}
-    # a directory that the image lacks may be one that is bound from the host, with the host's programs
+    # a directory that is missing in the image may be bound from the host, with the host's programs
     known |= {path.name for place in image.absent for path in Path(place).glob("*")} | image.names
     for what, wanted in (("command", names), ("profiler", profiler)):
         for name in wanted:
             if name not in known and "/" not in name:
                 near = _nearest(name, sorted(known))
                 add = _how_to_add(name, installed)
-                yield f"there is no {what} {name} in {installed.module}", f"Did you mean {near[0]}?" if near else add
+                yield f"{what} {name} not found in {installed.module}", f"Did you mean {near[0]}?" if near else add
 
 
 def _how_to_add(name: str, installed: Installed) -> str:
-    """Return how to add a command; in a copy of the site only the site can."""
+    """Return how to add a command; to the site's copy, only the site can add it."""
     if os.access(installed.root, os.W_OK):
         return f"If it is a Python package, add it: hpcmod exec {installed.module} pip install {name}"
     return (
-        f"If it is a Python package, add it to a copy of your own: run hpcmod install {installed.module}, "
-        f"then the line that it prints, then pip install {name}"
+        f"If it is a Python package, add it to your own copy: run hpcmod install {installed.module}, "
+        f"then the command that it prints, then pip install {name}"
     )

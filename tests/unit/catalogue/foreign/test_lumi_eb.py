@@ -34,10 +34,10 @@ def test_the_easyconfig_names_the_same_image_and_the_same_module() -> None:
 def test_what_is_lost_is_said_and_what_ours_sets_itself_is_not() -> None:
     lost = convert_easyconfig(LUMI, PATH).left_out
     assert lost == (
-        "the long help text, for the module makes its own",
-        "variables of the module, which the site profile sets if it should: NCCL_SOCKET_IFNAME",
-        "binds, which the site profile has if they should be: /pfs, /scratch",
-        "4 shell commands of postinstallcmds, whose scripts ours stand for",
+        "the long help text, because the module generates its own",
+        "module variables (set them in the site profile if needed): NCCL_SOCKET_IFNAME",
+        "binds (add them to the site profile if needed): /pfs, /scratch",
+        "4 shell commands in postinstallcmds, replaced by hpcmod's scripts",
         "sanity_check_commands (1 entries)",
     )
 
@@ -77,15 +77,15 @@ def test_a_file_that_is_called_otherwise_is_noted() -> None:
 
 
 def test_what_cannot_be_read_is_refused_with_the_reason(outcomes: tuple[Outcome, ...]) -> None:
-    assert "version cannot be seen without running it: line 10" in reason(outcomes, "computed.eb")
-    assert "not one SIF: x.tar.gz" in reason(outcomes, "source.eb")
-    assert "one of ours" in reason(outcomes, "ours.eb")
+    assert "version cannot be determined without running it: line 10" in reason(outcomes, "computed.eb")
+    assert "must be a single SIF, found: x.tar.gz" in reason(outcomes, "source.eb")
+    assert "already an hpcmod easyconfig" in reason(outcomes, "ours.eb")
     assert "is not an easyconfig" in reason(outcomes, "broken.eb")
 
 
 def test_what_only_running_it_would_tell_is_named() -> None:
     text = LUMI.replace("modextravars = {", "modextravars = {**nowhere,")
-    assert "what only running it would tell: modextravars" in convert_easyconfig(text, PATH).left_out
+    assert "parameters that only running it would determine: modextravars" in convert_easyconfig(text, PATH).left_out
 
 
 @pytest.mark.parametrize(
@@ -115,5 +115,5 @@ def test_a_recipe_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_of_two_images_none_is_chosen() -> None:
     text = "easyblock = 'MakeCp'\nname = 'x'\nversion = '1'\nsources = ['a.sif', 'b.sif']\n"
-    with pytest.raises(BadInputError, match=r"not one SIF: a\.sif, b\.sif"):
+    with pytest.raises(BadInputError, match=r"must be a single SIF, found: a\.sif, b\.sif"):
         convert_easyconfig(text, Path("x-1.eb"))

@@ -24,12 +24,12 @@ def test_a_module_becomes_an_easyconfig_called_like_it() -> None:
 def test_what_is_lost_is_said() -> None:
     one = convert_module(NGC, PATH)
     assert one.left_out == (
-        "the command module, which would hide the host's",
+        "the command module, which would hide the host's command",
         "variables of the module: SINGULARITYENV_LD_LIBRARY_PATH, SINGULARITY_BINDPATH",
         "options of the runtime: --pid --pwd /w",
-        "conflicts with rapidsai, tensorflow: ours are one family",
+        "conflicts with rapidsai, tensorflow: hpcmod's modules are one family",
     )
-    assert one.notes == ("no digest is given, so the tag alone says which image this is",)
+    assert one.notes == ("no digest is given, so the image is identified by its tag alone",)
 
 
 def test_lines_that_are_not_of_the_pattern_are_counted_and_shown() -> None:
@@ -56,7 +56,7 @@ def test_a_description_without_its_key_is_one() -> None:
 
 def test_comments_and_help_hold_no_facts() -> None:
     text = NGC.replace("local image", "--[[\nlocal image").replace("--local uri", "]]\n--local uri")
-    with pytest.raises(BadInputError, match="names no image"):
+    with pytest.raises(BadInputError, match="image not found"):
         convert_module(text, PATH)
 
 
@@ -64,15 +64,15 @@ def test_arguments_of_the_entry_point_and_missing_programs_are_named() -> None:
     text = NGC.replace('entrypoint_args = ""', 'entrypoint_args = "-x"').replace("local programs", "local others")
     lost = convert_module(text, PATH).left_out
     assert "arguments of the entry point: '-x'" in lost
-    assert "its commands: no list of programs was found" in lost
+    assert "its commands: list of programs not found" in lost
 
 
 def test_others_are_refused_with_the_reason(tmp_path: Path) -> None:
     outcomes = import_ngc([write_ngc(tmp_path)])
     refused = {Path(one.origin).name: one.reason for one in outcomes if isinstance(one, Refused)}
     assert set(refused) == {"moving.lua", "1.0.lua"}
-    assert "moving tag" in refused["moving.lua"]
-    assert "names no image" in refused["1.0.lua"]
+    assert "the tag latest without a digest" in refused["moving.lua"]
+    assert "image not found" in refused["1.0.lua"]
 
 
 @pytest.mark.parametrize("uri", ["docker://", "library://a/b", "/etc/passwd", "docker://x.io/UPPER:1"])

@@ -51,7 +51,7 @@ def test_the_moving_tag_is_named_after_its_digest(outcomes: tuple[Outcome, ...])
 
 def test_the_moving_tag_is_refused_where_it_says_nothing_new_or_nothing_at_all(outcomes: tuple[Outcome, ...]) -> None:
     assert reason(outcomes, "/same/", "latest") == "is the same image as v7"
-    assert "moving tag" in reason(outcomes, "/alpine/", "latest")
+    assert "the tag latest without a digest" in reason(outcomes, "/alpine/", "latest")
 
 
 def test_an_error_page_is_refused_as_a_tag_and_as_a_digest(outcomes: tuple[Outcome, ...]) -> None:
@@ -78,13 +78,13 @@ def test_aliases_that_are_no_programs_are_not_carried_over_and_named(outcomes: t
     lost = "\n".join(one.left_out)
     for words in (
         "singularity_options, docker_options of the alias salad",
-        "the alias pick, which is a line of shell: 'shuf -n $(shuf -i 1-9 -n1)'",
-        "the alias prof, which is a line of shell",
-        "the command module, which would hide the host's",
-        "the alias ../../evil, which runs what is neither a name nor a whole path",
+        "the alias pick, which needs a shell: 'shuf -n $(shuf -i 1-9 -n1)'",
+        "the alias prof, which needs a shell",
+        "the command module, which would hide the host's command",
+        "the alias ../../evil, which runs neither a name nor an absolute path",
         "the alias , which runs nothing",
         "the alias just a text, which runs nothing",
-        "overrides, which another file holds",
+        "overrides for this tag, which are in another file",
         "singularity_scripts",
         "unknown keys: colour",
     ):

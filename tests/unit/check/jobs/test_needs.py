@@ -69,8 +69,8 @@ def test_what_is_there_is_no_fault(here: Path) -> None:
 def test_a_program_and_data_that_are_not_there_are_named_with_the_nearest() -> None:
     request = JobRequest(("trian.py",), stage_data=("nope.squashfs", "data.tgz"))
     program, data, near = find_missing(request, None)
-    assert program == ("there is no program trian.py", "Did you mean train.py?")
-    assert data[0] == "there is no data file nope.squashfs" and data[1].startswith("Looked in /")
+    assert program == ("program trian.py not found", "Did you mean train.py?")
+    assert data[0] == "data file nope.squashfs not found" and data[1].startswith("Looked in /")
     assert near[1] == "Did you mean data.tar?"
 
 
@@ -90,7 +90,7 @@ def test_a_program_is_looked_for_where_the_job_shows_it(path: str, binds: tuple[
 def test_a_program_is_looked_for_from_where_the_job_starts(here: Path) -> None:
     (here / "run").mkdir()
     request = JobRequest(("train.py",), options=(("chdir", "run"),))
-    assert [found for found, _ in find_missing(request, None)] == ["there is no program train.py"]
+    assert [found for found, _ in find_missing(request, None)] == ["program train.py not found"]
 
 
 def test_of_a_module_that_is_not_known_no_command_is_missed() -> None:
@@ -106,7 +106,7 @@ def test_commands_of_the_image_and_of_the_user_are_known(installed: Installed) -
 @needs_mksquashfs
 def test_a_command_that_the_image_lacks_is_named_with_the_nearest(installed: Installed) -> None:
     assert find_missing(JobRequest(("torchrum",)), installed) == (
-        ("there is no command torchrum in Toy/1.0", "Did you mean torchrun?"),
+        ("command torchrum not found in Toy/1.0", "Did you mean torchrun?"),
     )
     assert find_missing(JobRequest(("/opt/app/other.py",)), installed)
 
@@ -115,7 +115,7 @@ def test_a_command_that_the_image_lacks_is_named_with_the_nearest(installed: Ins
 def test_a_profiler_that_the_image_lacks_is_named(installed: Installed) -> None:
     asked = JobRequest(("train.py",), script_options=("--profile-rank", "0", "--profiler", "scalene --cpu"))
     ((found, cure),) = find_missing(asked, installed)
-    assert found == "there is no profiler scalene in Toy/1.0"
+    assert found == "profiler scalene not found in Toy/1.0"
     assert "pip install scalene" in cure
 
 

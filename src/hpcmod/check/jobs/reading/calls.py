@@ -1,4 +1,4 @@
-"""Take the commands of a batch script apart: variables, srun and its options, the container, the program in it."""
+"""Parse the commands of a batch script: variables, srun and its options, the container, the program in it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _DECLARES = {"export", "declare", "local", "readonly", "typeset"}
 _WRAPPERS = {"timeout", "nohup", "numactl", "stdbuf", "nice", "ionice", "taskset", "setsid", "strace", "xargs", "env"}
 """Programs that start another one."""
 _EXPANDED = re.compile(r"\b(\w+)\+?=[^;\s]{0,200}?(?<!\\)[$`]")
-"""A variable whose value, within "...", is expanded by the shell that reads the quotes."""
+"""A variable whose value is expanded by the shell that reads the quotes, if within "..."."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
 _LISTED = re.compile(r"[^/.\s]\S* ")
-"""A value that stands for several words, rather than a path with blanks."""
+"""A value that consists of several words, rather than a path with spaces."""
 _WHOLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
@@ -41,9 +41,9 @@ class Variable:
     """As written, without its outer quotes."""
     line: int
     in_step: bool = False
-    """It is set where srun starts the ranks, and not in the batch script."""
+    """Whether it is set where srun starts the ranks, and not in the batch script."""
     exported: bool = False
-    """Programs see it: it is exported, or set for one command."""
+    """Whether programs see it: it is exported, or set for one command."""
 
 
 @dataclass(frozen=True)
@@ -58,47 +58,47 @@ class ContainerCall:
 
 @dataclass(frozen=True)
 class Call:
-    """One command, taken apart."""
+    """A parsed command."""
 
     line: int
     variables: tuple[Variable, ...] = ()
     srun: tuple[Option, ...] | None = None
-    """Options of the srun that starts it; None: it runs in the batch script itself."""
+    """Options of the srun that starts it; None if it runs in the batch script itself."""
     container: ContainerCall | None = None
     program: tuple[Word, ...] = field(default=())
-    """What runs in the end, and its arguments."""
+    """The program that finally runs, and its arguments."""
     background: bool = False
     exports: tuple[str, ...] = ()
     """Names that it exports without setting them."""
     wrappers: tuple[Word, ...] = ()
-    """Words between srun and what it starts in the end: a script that selects a GPU, numactl and its options."""
+    """Words between srun and the program: a script that selects a GPU, numactl and its options."""
     words: tuple[Word, ...] = ()
     """The command as written."""
     inner: bool = False
-    """It is part of what a shell is told to run by `bash -c`, or of a script that the batch script writes."""
+    """Whether it is run by `bash -c`, or is part of a script that the batch script writes."""
     literal: bool = False
-    """What it is part of is in single quotes, so that no variable is put in before the step."""
+    """Whether its text is in single quotes, so that no variable is expanded before the step."""
     outputs: tuple[str, ...] = ()
     documents: tuple[Document, ...] = ()
 
     @property
     def name(self) -> str:
-        """Name of the program without its directory; empty if there is none."""
+        """Return the name of the program without its directory; empty if there is none."""
         return self.program[0].plain.rpartition("/")[2] if self.program else ""
 
     def arguments(self) -> str:
-        """All words of the program as one text."""
+        """Return all words of the program as one string."""
         return " ".join(word.plain for word in self.program)
 
     @property
     def multiline(self) -> range:
-        """Lines that the command takes up."""
+        """Return the lines of the command."""
         lines = [word.line for word in self.words] or [self.line]
         return range(min(lines), max(lines) + 1)
 
 
 def read_calls(script: BatchScript) -> tuple[Call, ...]:
-    """Take every command of a script apart, and what `bash -c` is told to run as well."""
+    """Parse every command of a script, including those that `bash -c` runs."""
     known: dict[str, str] = {}
     found: list[Call] = []
     for command in script.commands:
@@ -109,7 +109,7 @@ def read_calls(script: BatchScript) -> tuple[Call, ...]:
 
 
 def read_document(document: Document) -> tuple[Call, ...]:
-    """Take the commands of a script apart that a batch script writes and every rank runs."""
+    """Parse the commands of a script that a batch script writes and every rank runs."""
     text = document.text if document.literal else re.sub(r"\\([$`\\])", r"\1", document.text)
     found = [call for command in read_shell_commands(text) for call in _calls(command, {})]
     return tuple(
@@ -124,7 +124,7 @@ def read_document(document: Document) -> tuple[Call, ...]:
 
 
 def _substitute(command: Command, known: Mapping[str, str]) -> Command:
-    """Put in the words of variables that stand for words: $LAUNCHER python train.py."""
+    """Expand variables that contain commands: $LAUNCHER python train.py."""
     words: list[Word] = []
     for word in command.words:
         found = _WHOLE.fullmatch(word.text)
@@ -145,7 +145,7 @@ def _calls(command: Command, known: Mapping[str, str]) -> Iterator[Call]:
 
 
 def _told_word(call: Call) -> Word | None:
-    """Return the word that `bash -c` is told to run."""
+    """Return the word that `bash -c` runs."""
     if call.name not in SHELLS:
         return None
     for option, word in zip(call.program[1:], call.program[2:]):
@@ -155,7 +155,7 @@ def _told_word(call: Call) -> Word | None:
 
 
 def _told(text: Word, known: Mapping[str, str]) -> str:
-    """Read a word of `bash -c` as that shell gets it: within "..." the batch shell takes backslashes away."""
+    """Return a word of `bash -c` as that shell receives it: within "..." the batch shell removes backslashes."""
     if not text.text.startswith('"'):
         return text.plain
     whole = _WHOLE.fullmatch(text.plain)
@@ -164,7 +164,7 @@ def _told(text: Word, known: Mapping[str, str]) -> str:
 
 
 def _within(outer: Call, text: Word, command: Command) -> Call:
-    """Read a command that a shell is told to run, as part of the call that starts this shell."""
+    """Return a command that a shell runs as part of the call that starts this shell."""
     words = tuple(Word(word.text, text.line + word.line - 1) for word in command.words)
     call = _read_call(replace(command, words=words))
     early = _EXPANDED.findall(text.text) if text.text.startswith('"') else ()
@@ -215,7 +215,7 @@ def _unwrap(words: Sequence[Word], wanted: Sequence[str]) -> tuple[Sequence[Word
 
 
 def _read_variables(words: Sequence[Word]) -> tuple[tuple[Variable, ...], tuple[str, ...], Sequence[Word]]:
-    """Read what comes before a program: keywords, `env`, and its variables; also names that are only exported."""
+    """Parse what precedes a program: keywords, `env`, and its variables; also names that are only exported."""
     found: list[Variable] = []
     declared = ""
     for position, word in enumerate(words):

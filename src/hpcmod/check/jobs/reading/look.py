@@ -1,4 +1,4 @@
-"""What rules for batch scripts look at: the script, its calls, what they ask for, and the machine."""
+"""Input of the rules for batch scripts: the script, its calls, the requested resources, and the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hpcmod.check.jobs.reading.words import Word
 from hpcmod.model.site import NodeType, Site
 
 Fault = tuple[int, str, str]
-"""Line, what is wrong, cure."""
+"""Line, problem, cure."""
 
 LAUNCHERS = ("torchrun", "deepspeed", "accelerate")
 DISTRIBUTED = ("conda-python-distributed", *LAUNCHERS)
@@ -32,7 +32,7 @@ TOOLS = {
     "python-config", "numactl", "taskset", "stat", "getfattr", "lfs", "cmp", "diff", "gzip", "gunzip", "zip", "unzip",
     "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill", "]]", "]",
 }  # fmt: skip
-"""What a script runs besides: one core is enough for it, and it needs no library of the user's."""
+"""Utilities that a script runs: one core is enough for them, and they need no libraries of the user."""
 _LOADS = ("load", "add", "swap", "switch", "try-load")
 _LOADS_NOTHING = (
     "avail", "av", "del", "help", "key", "keyword", "list", "overview", "purge", "reset", "rm", "save", "savelist",
@@ -43,7 +43,7 @@ _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 @dataclass(frozen=True)
 class ScriptContext:
-    """One batch script on one machine."""
+    """A batch script on a machine."""
 
     script: BatchScript
     calls: tuple[Call, ...]
@@ -58,28 +58,28 @@ class ScriptContext:
 
     @cached_property
     def written(self) -> tuple[Call, ...]:
-        """Calls of the shell scripts that the batch script writes, as wrappers of a rank."""
+        """Return the calls in shell scripts that the batch script writes, as wrappers of a rank."""
         documents = (one for call in self.calls if call.outputs for one in call.documents)
         return tuple(call for one in documents if one.text.startswith("#!") for call in read_document(one))
 
     @cached_property
     def sources(self) -> bool:
-        """The script reads another one, which may set any variable."""
+        """Return whether the script sources another one, which may set any variable."""
         return any(call.name in ("source", ".", "eval") for call in self.calls)
 
     @cached_property
     def directives(self) -> str:
-        """All #SBATCH lines as one text."""
+        """Return all #SBATCH lines as one string."""
         return "\n".join(line for line in self.script.lines if line.startswith("#SBATCH"))
 
     def option(self, *names: str, call: Call | None = None) -> Option | None:
-        """Find an option by any of its names: of the srun of a call, else of the script."""
+        """Return an option by any of its names: of the srun of a call, or else of the script."""
         found = [option for option in (call.srun or ()) if option.name in names] if call else []
         found = found or [option for option in self.script.options if option.name in names]
         return found[-1] if found else None
 
     def number(self, *names: str, call: Call | None = None) -> int | None:
-        """Read the number that an option gives; of a range the first, of gpu:TYPE:N the last part."""
+        """Return the number in an option: the first of a range, the last part of gpu:TYPE:N."""
         option = self.option(*names, call=call)
         found = re.fullmatch(
             r"(?:[A-Za-z][\w:]*:)?(\d+)(?:-\d+)?(?:\(.*\))?", self.expand(option.value) if option else ""
@@ -88,14 +88,14 @@ class ScriptContext:
 
     @cached_property
     def variables(self) -> dict[str, str]:
-        """Variables that the script sets, each as written last; those of the batch shell before those of a step."""
+        """Return the last values of the variables that the script sets; the batch shell's before a step's."""
         steps = {one.name: one.value for call in self.calls if call.srun is not None for one in call.variables}
         own = {one.name: one.value for call in self.calls if call.srun is None for one in call.variables}
         return steps | own
 
     @cached_property
     def function_lines(self) -> set[int]:
-        """Numbers of the lines within functions, which run later than they are written."""
+        """Return the numbers of the lines within functions, which run later than they are written."""
         inside, lines = False, set[int]()
         for number, line in self.script.code:
             begins = re.match(r"\s*(?:function\s+\w+|[\w-]+\s*\(\))", line)
@@ -108,7 +108,7 @@ class ScriptContext:
 
     @cached_property
     def names(self) -> set[str]:
-        """Names of all variables that the script sets, in any way."""
+        """Return the names of all variables that the script sets, in any way."""
         found = {one.name for call in (*self.calls, *self.written) for one in call.variables}
         found |= {name for call in self.calls for name in call.exports}
         for call in self.calls:
@@ -120,22 +120,22 @@ class ScriptContext:
         return found | set(re.findall(r"\$\{(\w+):?[=?]", self.text)) | set(re.findall(r"\b(\w+)\+?=\(", self.text))
 
     def expand(self, text: str) -> str:
-        """Put in the values of variables that the script sets; others stay as they are."""
+        """Expand the variables that the script sets; others stay unchanged."""
         for _ in range(3):
             text = _REFERENCE.sub(lambda found: self.variables.get(found[1] or found[2], found[0]), text)
         return text
 
     @cached_property
     def steps(self) -> tuple[Call, ...]:
-        """Calls of srun, one a line."""
+        """Return the calls of srun, one per line."""
         return tuple({call.line: call for call in reversed(self.calls) if call.srun is not None}.values())[::-1]
 
     def nodes(self, call: Call | None = None) -> int | None:
-        """Nodes of a step, or of the job."""
+        """Return the nodes of a step, or of the job; None if unknown."""
         return self.number("nodes", call=call)
 
     def ranks_per_node(self, call: Call | None = None) -> int | None:
-        """Tasks that each node gets, where that can be told."""
+        """Return the tasks on each node; None if unknown."""
         tasks, nodes = self.number("ntasks", call=call), self.nodes(call)
         each = self.number("ntasks-per-node", "tasks-per-node", call=call)
         if tasks is not None and nodes and (each is None or (call and _has(call.srun, "ntasks"))):
@@ -143,12 +143,12 @@ class ScriptContext:
         return each
 
     def ranks(self, call: Call | None = None) -> int | None:
-        """Tasks in all, where that can be told."""
+        """Return the total number of tasks; None if unknown."""
         each, nodes = self.number("ntasks-per-node", "tasks-per-node", call=call), self.nodes(call)
         return self.number("ntasks", call=call) or (each * nodes if each and nodes else each)
 
     def gpus_per_node(self, call: Call | None = None) -> int | None:
-        """Return the GPUs that each node gives to the job, or to a step, where that can be told."""
+        """Return the GPUs on each node for the job or a step; None if unknown."""
         gres = self.option("gres", call=call)
         named = re.search(r"\bgpu(?::[A-Za-z]\w*)?(?::(\d+))?", gres.value) if gres else None
         if named:
@@ -158,20 +158,20 @@ class ScriptContext:
         return self.number("gpus-per-node", call=call) or shared
 
     def asks_for_gpus(self, call: Call | None = None) -> bool:
-        """Return whether a step or the job gets GPUs: by an option, or as part of whole nodes."""
+        """Return whether a step or the job gets GPUs: by an option, or because it gets whole nodes."""
         kind = self.node_type()
         return self.option(*GPU_OPTIONS, call=call) is not None or bool(
             kind and kind.gpus and not self.site.job.gpus and self.whole_nodes()
         )
 
     def whole_nodes(self) -> bool:
-        """Return whether the job has its nodes for itself."""
+        """Return whether the job has exclusive nodes."""
         partition = self.option("partition")
         asked = self.option("exclusive") or "--exclusive" in self.site.job.lines
         return bool(asked or (partition and partition.value in self.site.job.exclusive))
 
     def node_type(self) -> NodeType | None:
-        """Find the kind of node that the job asks for: by its partition or its qos, else the usual one."""
+        """Return the type of node that the job requests: by its partition or its qos, or else the default one."""
         partition, qos = self.option("partition"), self.option("qos")
         kinds = [kind for kind in self.site.node_types if partition and partition.value in kind.partitions]
         kinds += [kind for kind in self.site.node_types if qos and kind.has_qos(qos.value)]
@@ -179,30 +179,30 @@ class ScriptContext:
         return next(iter([*kinds, *usual, *self.site.node_types]), None)
 
     def is_distributed(self, call: Call) -> bool:
-        """Return whether a call starts ranks that are to meet."""
+        """Return whether a call starts ranks that communicate."""
         words = [word.plain.rpartition("/")[2] for word in call.program]
         return any(word in DISTRIBUTED for word in words[:2]) or any(word in _TORCHRUN_MODULES for word in words)
 
     @cached_property
     def ranked(self) -> tuple[Call, ...]:
-        """Calls by which srun starts ranks of a program in a container."""
+        """Return the calls in which srun starts ranks of a program in a container."""
         found = [call for call in self.calls if call.srun is not None and call.container and call.program]
         return tuple(call for call in found if self.is_distributed(call) or call.name.startswith("python"))
 
     @cached_property
     def distributed(self) -> tuple[Call, ...]:
-        """Calls that start ranks which are to meet."""
+        """Return the calls that start ranks that communicate."""
         return tuple(call for call in self.calls if self.is_distributed(call))
 
     @cached_property
     def loads(self) -> tuple[tuple[int, str], ...]:
-        """Modules that are loaded: line and name, as typed."""
+        """Return the loaded modules: line and name, as typed."""
         calls = (call for call in self.calls if call.name in ("module", "ml"))
         return tuple((word.line, self.expand(word.plain)) for call in calls for word in _loaded(call))
 
 
 def launchers_of(call: Call) -> list[str]:
-    """Name the launchers that a call starts: as its program, or through the run script."""
+    """Return the launchers that a call starts: as its program, or through the run script."""
     words = [word.plain.rpartition("/")[2] for word in call.program]
     asked = re.findall(r"--launcher[= ](\w+)", call.arguments()) if words[:1] == ["conda-python-distributed"] else []
     asked += ["torchrun"] if any(word in _TORCHRUN_MODULES for word in words) else []
@@ -216,7 +216,7 @@ def _has(options: Sequence[Option] | None, name: str) -> bool:
 
 
 def _loaded(call: Call) -> Sequence[Word]:
-    """Names of the modules that a call of module or ml loads; `restore` stands for those of a collection."""
+    """Return the modules that a call of module or ml loads; `restore` means those of a collection."""
     words = [word for word in call.program[1:] if not word.plain.startswith("-")]
     verb = words[0].plain if words else ""
     if verb == "restore":
@@ -227,7 +227,7 @@ def _loaded(call: Call) -> Sequence[Word]:
 
 
 def is_unescaped(text: str, variable: str) -> bool:
-    r"""Return whether the batch shell expands a variable in a word as written: not in '...', not behind a backslash."""
+    r"""Return whether the batch shell expands a variable in a word as written: not in '...', not after a backslash."""
     outside = re.sub(r"\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*'", _keep_double, text)
     return re.search(rf"\$\{{?{variable}\b", outside) is not None
 

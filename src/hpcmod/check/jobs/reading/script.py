@@ -17,18 +17,18 @@ class BatchScript:
 
     lines: tuple[str, ...]
     options: tuple[Option, ...]
-    """Of the #SBATCH lines that sbatch reads: those before the first command."""
+    """Options in the #SBATCH lines that sbatch reads: those before the first command."""
     late: tuple[int, ...]
-    """Numbers of the #SBATCH lines after it, which it does not read."""
+    """Numbers of the #SBATCH lines after the first command, which sbatch does not read."""
     commands: tuple[Command, ...]
     documents: frozenset[int] = frozenset()
     """Numbers of the lines within here-documents."""
     unclosed: int | None = None
-    """Line of a word whose quote or bracket never closes."""
+    """Line of a word with an unclosed quote or bracket."""
 
     @property
     def code(self) -> tuple[tuple[int, str], ...]:
-        """Numbers and texts of the lines outside here-documents that are not comments."""
+        """Return numbers and texts of the lines outside here-documents that are not comments."""
         numbered = enumerate(self.lines, 1)
         return tuple(
             (number, line)
@@ -38,7 +38,7 @@ class BatchScript:
 
 
 def read_batch_script(text: str) -> BatchScript:
-    """Read a batch script; no text makes it fail."""
+    """Read a batch script; never fails."""
     lines = tuple(text.split("\n"))
     first = _first_command(lines)
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.startswith(_DIRECTIVE)]
@@ -49,7 +49,7 @@ def read_batch_script(text: str) -> BatchScript:
 
 
 def _first_command(lines: Sequence[str]) -> int:
-    """Return the number of the first line that is neither empty nor a comment: sbatch reads no option after it."""
+    """Return the number of the first line that is neither empty nor a comment: sbatch reads no options after it."""
     return next((n for n, line in enumerate(lines, 1) if line.strip() and line.lstrip()[0] != "#"), len(lines) + 1)
 
 

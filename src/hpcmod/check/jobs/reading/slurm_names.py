@@ -1,4 +1,4 @@
-"""Names that Slurm knows: long options of sbatch and srun, and the variables that it sets in a job."""
+"""Names known to Slurm: long options of sbatch and srun, and the variables that it sets in a job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SBATCH_OPTIONS = _COMMON | {
     "array", "batch", "export-file", "get-user-env", "ignore-pbs", "kill-on-invalid-dep", "no-requeue", "parsable",
     "requeue", "wait-all-nodes", "wrap", "external-launcher", "job-name",
 }  # fmt: skip
-"""Long options of sbatch: sbatch(1) of Slurm 22.05, and what later versions and common plugins add."""
+"""Long options of sbatch: sbatch(1) of Slurm 22.05, and additions of later versions and common plugins."""
 
 SRUN_ONLY = {
     "accel-bind", "bcast", "bcast-exclude", "compress", "cpu-bind", "disable-status", "epilog", "exact", "het-group",
@@ -74,4 +74,4 @@ SET_BY = {
     "SLURM_MEM_PER_GPU": ("mem-per-gpu",),
     "SLURM_CPUS_PER_GPU": ("cpus-per-gpu",),
 }
-"""Variables that are there only if the job gives one of these options."""
+"""Variables that are set only if the job uses one of these options."""

@@ -1,4 +1,4 @@
-"""Split shell text into simple commands: words with their line, here-documents, and what stays unclosed."""
+"""Split shell text into simple commands: words with their line, here-documents, and unclosed quotes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Word:
 
     @property
     def plain(self) -> str:
-        """The word without its quotes; variables are not expanded."""
+        """Return the word without its quotes; variables are not expanded."""
         return _QUOTED.sub(lambda found: found[1] or found[2] or found[3] or "", self.text)
 
 
@@ -33,10 +33,10 @@ class Document:
     """A here-document."""
 
     line: int
-    """Line of its first line of text."""
+    """Number of its first line."""
     text: str
     literal: bool
-    """Its delimiter is quoted, so the shell expands nothing in it."""
+    """Whether its delimiter is quoted, so that the shell expands nothing in it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Command:
 
     words: tuple[Word, ...]
     background: bool = False
-    """It ends with `&`."""
+    """Whether it ends with `&`."""
     outputs: tuple[str, ...] = ()
     """Files that its output is redirected to."""
     documents: tuple[Document, ...] = ()
@@ -53,14 +53,14 @@ class Command:
 
 @dataclass
 class _Ahead:
-    """Finds the next place of a piece of text, and looks at each part of the text once."""
+    """Finds the next occurrence of a string, scanning each part of the text only once."""
 
     text: str
     piece: str
     found: int = -1
 
     def after(self, at: int) -> int:
-        """Return where the piece begins at or behind a place, which only grows; the end of the text if nowhere."""
+        """Return the next occurrence at or after a position, which must not decrease; the end of the text if none."""
         if self.found < at:
             found = self.text.find(self.piece, at)
             self.found = len(self.text) if found < 0 else found
@@ -74,11 +74,11 @@ class _Reading:
     words: list[Word] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     awaited: list[tuple[str, bool]] = field(default_factory=list)
-    """Delimiters of here-documents that begin behind the end of this line, and whether they are quoted."""
+    """Delimiters of here-documents that begin after the end of this line, and whether they are quoted."""
     documents: list[Document] = field(default_factory=list)
-    """Of the whole text, as far as it has been read."""
+    """All here-documents read so far."""
     taken: int = 0
-    """How many of them belong to commands already."""
+    """How many of them are already assigned to commands."""
 
     def end(self, separator: str) -> Command:
         """Return the command that ends here."""
@@ -89,7 +89,7 @@ class _Reading:
 
 
 def read_shell_commands(text: str) -> Iterator[Command]:
-    """Split shell text into simple commands, without comments and redirections; no text makes it fail."""
+    """Split shell text into simple commands, without comments and redirections; never fails."""
     reading = _Reading()
     for kind, piece, line in _tokens(text, reading):
         if kind == "word":
@@ -101,13 +101,13 @@ def read_shell_commands(text: str) -> Iterator[Command]:
 
 
 def find_unclosed(text: str) -> int | None:
-    """Return the line of the word whose quote or bracket never closes."""
+    """Return the line of the word with an unclosed quote or bracket."""
     last = [(piece, line) for kind, piece, line in _tokens(text, _Reading()) if kind == "word"][-1:]
     return next((line for piece, line in last if not _is_closed(piece)), None)
 
 
 def document_lines(text: str) -> set[int]:
-    """Return the numbers of the lines that here-documents take up, their last line included."""
+    """Return the numbers of the lines in here-documents, including their last lines."""
     reading = _Reading()
     for _ in _tokens(text, reading):
         pass
@@ -147,7 +147,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _read_redirection(text: str, found: re.Match[str], reading: _Reading) -> int:
-    """Note what a redirection writes or awaits, and return where it ends."""
+    """Record what a redirection writes or expects, and return where it ends."""
     at = found.end()
     while at < len(text) and text[at] in " \t":
         at += 1
@@ -174,7 +174,7 @@ def _read_documents(text: str, at: int, line: int, reading: _Reading) -> int:
 
 
 def _word_end(text: str, at: int) -> int:
-    """Return where the word ends that begins here: at least one character further."""
+    """Return where the word that begins here ends: at least one character further."""
     start = at
     while at < len(text) and not (text[at] in " \t\r\n;|&()<>" and at > start):
         if text[at] == "\\":
@@ -203,7 +203,7 @@ def _is_closed(word: str) -> bool:
 
 
 def _closed(text: str, at: int) -> tuple[int, bool]:
-    """Return where what opens here closes (quotes, $(...), ${...} and all within), and whether it does."""
+    """Return where what opens here closes (quotes, $(...), ${...} and everything within), and whether it does."""
     if text[at] == "$":
         at += 1
     inside = [_CLOSING.get(text[at], "}")]

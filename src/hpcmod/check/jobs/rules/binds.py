@@ -1,4 +1,4 @@
-"""Rules for batch scripts: how the container is opened, and what is bound into it."""
+"""Rules for batch scripts: how the container is started, and what is bound into it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _bind_of_system(look: ScriptContext) -> Iterator[Fault]:
                 yield (
                     line,
                     what,
-                    f"Bind the files that are needed, or to another place: {part.split(':')[0]}:/host{target}.",
+                    f"Bind the files that are needed, or bind to another path: {part.split(':')[0]}:/host{target}.",
                 )
 
 
@@ -44,7 +44,7 @@ def _bind_target(look: ScriptContext) -> Iterator[Fault]:
         for part, line in _bind_parts(look, call):
             pieces = part.split(":")
             if len(pieces) == 2 and pieces[1] in ("ro", "rw"):
-                what = f"{part}: behind the first colon is the path in the container, and {pieces[1]} is none"
+                what = f"{part}: {pieces[1]} is not a path in the container, which must follow the first colon"
                 yield line, what, f"Write {pieces[0]}:{pieces[0]}:{pieces[1]}."
             elif len(pieces) > 1 and pieces[1] and not re.match(r"[/$]", pieces[1]):
                 what = f"{part}: the path in the container must begin with a slash"
@@ -57,7 +57,7 @@ def _tilde(look: ScriptContext) -> Iterator[Fault]:
             if not call.container and not re.match(r"[\"']~/", word.text):
                 continue
             if re.match(r"--[\w-]+=[\"']?~/|[\"']~/|[^~=\s\"']+:~/", word.text) and _names_a_path(call, word.text):
-                what = "bash puts in the home directory only for a ~ that begins a word"
+                what = "bash expands ~ only at the beginning of a word"
                 yield word.line, what, f"Write {word.text.replace('~', '$HOME', 1)}."
 
 
@@ -70,14 +70,14 @@ def _options_behind_image(look: ScriptContext) -> Iterator[Fault]:
         first = call.program[0].plain if call.program and call.container else ""
         runs = call.container and call.container.verb in ("exec", "shell") and not call.inner
         if runs and call.container and re.match(r"--?[A-Za-z]", first):
-            what = f"behind the image comes the program: {first} would be the name of one"
+            what = f"the program follows the image, so {first} would be run as a program"
             yield (
                 call.program[0].line,
                 what,
                 f"Write {call_of(call)} {call.container.verb} {first} ... before the image.",
             )
         elif call.container and not call.inner and call.container.verb in RUNTIMES:
-            yield call.container.line, f"{call.container.verb} starts {call.container.verb}", "Write it once."
+            yield call.container.line, f"{call.container.verb} starts {call.container.verb}", "Remove one of the two."
 
 
 def _before_the_verb(look: ScriptContext) -> Iterator[Fault]:
@@ -101,7 +101,7 @@ def _writable(look: ScriptContext) -> Iterator[Fault]:
         given = [option for option in call.container.options if option.name == "writable"] if call.container else []
         if image and given and ("SIF" in image.text or look.expand(image.plain).endswith((".sif", ".simg"))):
             what = "--writable: a SIF is read-only, and the container does not start"
-            yield given[0].line, what, "Leave it out, or write --writable-tmpfs for small changes in memory."
+            yield given[0].line, what, "Omit it, or write --writable-tmpfs for small changes in memory."
 
 
 def _overlay(look: ScriptContext) -> Iterator[Fault]:
@@ -120,8 +120,8 @@ def _host_library_path(look: ScriptContext) -> Iterator[Fault]:
         for variable in call.variables:
             inside = re.fullmatch(r"(?:SINGULARITYENV|APPTAINERENV)_(?:LD_LIBRARY_PATH|PATH|PYTHONPATH)", variable.name)
             if inside and re.match(r"\$\{?(?:LD_LIBRARY_PATH|PATH|PYTHONPATH)\b", variable.value):
-                what = f"{variable.name} replaces the container's own search path by the host's"
-                yield variable.line, what, "Leave it out, or add only directories that the container has."
+                what = f"{variable.name} replaces the container's own search path with the host's"
+                yield variable.line, what, "Omit it, or add only directories that the container has."
 
 
 def _host_environment(look: ScriptContext) -> Iterator[Fault]:
@@ -155,7 +155,7 @@ def _purged(look: ScriptContext) -> Iterator[Fault]:
         used = [one for one in look.calls if one.line > call.line and one.container]
         if gone and before and not after and used:
             what = f"module {verbs[0]} unloads {', '.join(before)}, which the lines below need"
-            yield call.line, what, "Put it above module load."
+            yield call.line, what, "Move it above module load."
 
 
 _FRAMEWORKS = {"pytorch", "tensorflow", "jax", "vllm", "sglang", "megatron", "nemo"}
@@ -171,15 +171,15 @@ def _two_modules(look: ScriptContext) -> Iterator[Fault]:
     )
     between = any(loaded[0][0] < call.line < loaded[-1][0] and call.container for call in look.calls)
     if not unloads and not between:
-        what = f"{loaded[-1][1]} takes the place of {loaded[0][1]}: one container module is loaded at a time"
-        yield loaded[-1][0], what, "Load the one whose image the job runs."
+        what = f"{loaded[-1][1]} replaces {loaded[0][1]}: one container module is loaded at a time"
+        yield loaded[-1][0], what, "Load only the module whose image the job runs."
 
 
 def _runtime_not_loaded(look: ScriptContext) -> Iterator[Fault]:
     needed = [found[1] for line in look.site.job.command if (found := re.match(r"module load (\w+)", line))]
     for call in look.calls:
         if call.container and needed and not look.loads and not look.sources:
-            what = f"{needed[0]} comes from a module on {look.site.name}, and none is loaded"
+            what = f"{needed[0]} comes from a module on {look.site.name}, which is not loaded"
             yield call.line, what, f"Add module load {needed[0]} above."
             return
 
@@ -195,7 +195,7 @@ def _required_binds(look: ScriptContext) -> Iterator[Fault]:
         if image and look.expand(image.plain).startswith("$"):
             continue
         if image and call.srun is not None and several and "SIF" not in image.text and look.asks_for_gpus(call):
-            what = f"nothing binds {', '.join(required)}, which runs over several nodes need"
+            what = f"{', '.join(required)} not bound, which runs on several nodes need"
             yield call.line, what, f"Add -B {','.join(required)}"
             return
 
@@ -207,7 +207,7 @@ def _unset_image(look: ScriptContext) -> Iterator[Fault]:
         if not image or not found or found[1] in look.names or look.sources or found[1].startswith("SIF") or call.inner:
             continue
         if not look.loads and not found[1].isdecimal():
-            what = f"${found[1]} is set nowhere in this script, so there is no image"
+            what = f"${found[1]} is not set in this script, so the image is missing"
             yield image.line, what, f"Add {found[1]}=/path/to/image.sif above."
 
 

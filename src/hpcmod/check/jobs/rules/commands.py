@@ -1,4 +1,4 @@
-"""Rules for batch scripts: commands that the wrong shell reads, and shell syntax that bash refuses."""
+"""Rules for batch scripts: commands that the wrong shell reads, and shell syntax errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext, is_unesca
 
 _BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "trap", "alias", "conda activate"}
 _OF_CONTAINER = ("WITH_CONDA", "WITH_VENV", "WITH_CONDA_VENV", "INIT_CONDA_VENV")
-"""Variables that only the container has, on LUMI and with hpcmod's modules."""
+"""Variables that are set only in the container, on LUMI and with hpcmod's modules."""
 _OPENS = {"if": "fi", "do": "done", "case": "esac"}
 _BEFORE = {"then", "else", "elif", "do", "!", "{", "time", "while", "until", "if"}
 
@@ -21,8 +21,8 @@ def _shell_in_container(look: ScriptContext) -> Iterator[Fault]:
             continue
         if call.program[0].plain in _BUILTINS:
             name = call.program[0].plain
-            what = f"{name} is part of a shell, no program: the container has none of this name"
-            yield call.program[0].line, what, f"Write bash -c '{name} ... && program' behind the image."
+            what = f"{name} is a shell builtin, not a program in the container"
+            yield call.program[0].line, what, f"Write bash -c '{name} ... && program' after the image."
 
 
 def _container_variable(look: ScriptContext) -> Iterator[Fault]:
@@ -30,7 +30,7 @@ def _container_variable(look: ScriptContext) -> Iterator[Fault]:
         for word in () if call.inner or not call.container else call.words:
             early = [name for name in _OF_CONTAINER if name not in look.names and is_unescaped(word.text, name)]
             if early:
-                what = f"${early[0]} is a variable of the container, which the batch shell replaces by nothing"
+                what = f"${early[0]} is a variable of the container, which is empty in the batch shell"
                 yield word.line, what, f"Write it in single quotes: bash -c '${early[0]}; program'."
 
 
@@ -49,7 +49,7 @@ def _quoted_command(look: ScriptContext) -> Iterator[Fault]:
         first = call.program[0] if call.program and (call.container or call.srun is not None) else None
         if first and not call.inner and re.fullmatch(r"([\"'])[A-Za-z][\w./-]* .*\1", first.text, re.DOTALL):
             what = "in quotes, program and arguments are one word: no program has such a name"
-            yield first.line, what, "Leave out the quotes, or write bash -c before them."
+            yield first.line, what, "Remove the quotes, or write bash -c before them."
 
 
 def _mask_without_kind(look: ScriptContext) -> Iterator[Fault]:
@@ -88,7 +88,7 @@ def _test_brackets(look: ScriptContext) -> Iterator[Fault]:
         opens = re.match(r"\[\[?[$\"'-]", texts[0])
         closes = texts[0] in ("[", "[[") and len(texts) > 1 and re.search(r"[^\]\s]\]{1,2}$", texts[-1])
         if opens or closes:
-            yield call.line, "bash needs blanks within the brackets of a test", 'Write [ "$A" = "$B" ].'
+            yield call.line, "bash needs spaces within the brackets of a test", 'Write [ "$A" = "$B" ].'
 
 
 def _path_replaced(look: ScriptContext) -> Iterator[Fault]:
@@ -108,11 +108,11 @@ def _requeue_loop(look: ScriptContext) -> Iterator[Fault]:
                 break
         plain = not call.inner and depth == 0 and call.line not in look.function_lines
         if plain and re.match(r"scontrol requeue\b", call.arguments()) and not _conditional(look, call) and not option:
-            what = "each run ends by putting the job into the queue again, whether it is done or not: it never ends"
+            what = "each run requeues the job at its end, done or not, so the job never ends"
             yield (
                 call.line,
                 what,
-                "Do so in a trap, or only if the run asks for it: [ -e done ] || scontrol requeue ...",
+                "Requeue in a trap, or only if the run is not done: [ -e done ] || scontrol requeue ...",
             )
 
 

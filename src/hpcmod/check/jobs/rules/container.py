@@ -16,7 +16,7 @@ _CACHES = re.compile(
     r"(?:MIOPEN_USER_DB_PATH|MIOPEN_CUSTOM_CACHE_DIR|TRITON_CACHE_DIR|TORCHINDUCTOR_CACHE_DIR|TORCH_EXTENSIONS_DIR|AITER_JIT_DIR)"
 )
 _OF_A_JOB = re.compile(r"SLURM_JOB|TMPDIR|mktemp")
-"""What most often names a directory of this job alone; TMPDIR does so at many sites."""
+"""Variables that usually name a directory of this job alone; TMPDIR does so at many sites."""
 
 
 def _no_module(look: ScriptContext) -> Iterator[Fault]:
@@ -36,7 +36,7 @@ def _no_module(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _module_variable(call: Call) -> str:
-    """Return the variable of a module that a call needs; empty: none."""
+    """Return the variable of a module that a call needs; empty if none."""
     image = call.container.image if call.container else None
     found = _SIF.search(image.text) if image else None
     return found[1] if found else ""
@@ -50,14 +50,14 @@ def _other_module(look: ScriptContext) -> Iterator[Fault]:
         wanted = _module_variable(call)[len("SIF") :]
         if wanted and names and wanted not in names and f"SIF{wanted}" not in look.names:
             loaded = ", ".join(name for _, name in look.loads)
-            yield call.line, f"$SIF{wanted} is of a module that is not loaded; loaded: {loaded}", "Use $SIF."
+            yield call.line, f"$SIF{wanted} belongs to a module that is not loaded; loaded: {loaded}", "Use $SIF."
 
 
 def _literal_sif(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
         if image and re.match(r"'\$\{?SIF", image.text):
-            yield image.line, "in single quotes nothing is put in for the variable", 'Write "$SIF".'
+            yield image.line, "the variable is not expanded in single quotes", 'Write "$SIF".'
 
 
 def _unquoted_sif(look: ScriptContext) -> Iterator[Fault]:
@@ -65,7 +65,7 @@ def _unquoted_sif(look: ScriptContext) -> Iterator[Fault]:
         image = call.container.image if call.container else None
         found = re.fullmatch(r"\$\{?(\w+)\}?", image.text) if image else None
         if image and found and " " in look.variables.get(found[1], ""):
-            yield image.line, f"the path in {image.text} has a blank, which splits it in two", f'Write "{image.text}".'
+            yield image.line, f"the path in {image.text} has a space, which splits it in two", f'Write "{image.text}".'
 
 
 def _repeated_bind(look: ScriptContext) -> Iterator[Fault]:
@@ -76,8 +76,8 @@ def _repeated_bind(look: ScriptContext) -> Iterator[Fault]:
         given = [part for option in call.container.options if option.name == "bind" for part in option.value.split(",")]
         again = [part for part in given if part in known and ".so" in part]
         if again:
-            what = f"the module binds {', '.join(again)} already, where it exists; -B makes a missing one fatal"
-            yield call.line, what, "Leave it out."
+            what = f"the module already binds {', '.join(again)} if it exists; with -B a missing one is fatal"
+            yield call.line, what, "Omit it."
 
 
 def _bind_replaced(look: ScriptContext) -> Iterator[Fault]:
@@ -85,11 +85,11 @@ def _bind_replaced(look: ScriptContext) -> Iterator[Fault]:
         for variable in call.variables:
             loaded = any(line < variable.line for line, _ in look.loads)
             if variable.name in _BIND_VARIABLES and loaded and "$" not in variable.value:
-                what = f"{variable.name} is set anew: the module's own binds are gone"
+                what = f"{variable.name} is overwritten: the module's own binds are lost"
                 yield (
                     variable.line,
                     what,
-                    f'export {variable.name}="${variable.name},{variable.value}", for both names.',
+                    f'export {variable.name}="${variable.name},{variable.value}", under both names.',
                 )
 
 
@@ -97,9 +97,7 @@ def _not_an_image(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
         if image and re.match(r"\.?/[^:$]*[:,]", image.plain) and "://" not in image.plain:
-            what = (
-                f"{call.container.verb if call.container else ''} takes {image.plain} for the image: it is a bind path"
-            )
+            what = f"{call.container.verb if call.container else ''} takes {image.plain}, a bind path, as the image"
             yield image.line, what, f"Write --bind {image.plain}."
 
 
@@ -118,19 +116,19 @@ def _image_on_home(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container and call.srun is not None else None
         if image and re.match(r"(?:~|\$HOME|\$\{HOME\}|/home/)", look.expand(image.plain)):
-            what = "the image lies in the home directory, which every node reads at the same time"
+            what = "the image is in the home directory, which all nodes will read at the same time"
             yield image.line, what, "Keep it on the parallel file system, and stage it: hpcmod job --stage."
 
 
 def _no_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
-    # On AMD a flag brings the host's libraries only: the devices are in every container.
+    # For AMD the flag only adds the host's libraries: the devices are in every container.
     kind = look.node_type() if look.site.gpu_vendor == "nvidia" else None
     runs = [call for call in look.calls if call.container and call.container.verb in ("exec", "run", "shell")]
     for flag in look.site.runtime_flags if kind and kind.gpus and look.asks_for_gpus() else ():
         without = [call for call in runs if not call.inner and not _has_flag(call, flag) and call.name not in _NO_GPU]
         if without and (len(without) == len(runs) or any(call in look.ranked for call in without)):
             wrong = [call for call in without if len(without) == len(runs) or call in look.ranked]
-            what = f"without {flag} no GPU is seen in the container on {look.site.name}"
+            what = f"without {flag} the container has no GPU on {look.site.name}"
             yield (
                 wrong[0].line,
                 what,
@@ -153,8 +151,8 @@ def _wrong_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
         if call.container and wrong and any(option.name == wrong for option in call.container.options):
             yield (
                 call.line,
-                f"--{wrong}, but the GPUs of {look.site.name} are of {look.site.gpu_vendor}",
-                "Leave it out.",
+                f"--{wrong}, but the GPUs of {look.site.name} are made by {look.site.gpu_vendor}",
+                "Remove it.",
             )
 
 
@@ -162,18 +160,18 @@ def _clean_environment(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for option in call.container.options if call.container and call.srun is not None else ():
             if option.name in ("cleanenv", "containall", "contain"):
-                what = f"--{option.name} hides what Slurm tells each rank" + (
+                what = f"--{option.name} hides the variables that Slurm sets for each rank" + (
                     ", and the node's /tmp and devices" if option.name != "cleanenv" else ""
                 )
-                yield option.line, what, "Leave it out: the run scripts keep the host's Python away by themselves."
+                yield option.line, what, "Remove it: the run scripts already exclude the host's Python."
 
 
 def _shared_cache(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in call.variables:
             if _CACHES.fullmatch(variable.name) and not _OF_A_JOB.search(look.expand(variable.value)):
-                what = f"{variable.name}={variable.value} is the same for every job, and other users' as well"
-                yield variable.line, what, "Leave it out: conda-python-distributed makes one a job and node."
+                what = f"{variable.name}={variable.value} is the same for all jobs and all users"
+                yield variable.line, what, "Omit it: conda-python-distributed sets one per job and node."
 
 
 def _library_path(look: ScriptContext) -> Iterator[Fault]:
@@ -184,12 +182,12 @@ def _library_path(look: ScriptContext) -> Iterator[Fault]:
                 yield (
                     variable.line,
                     what,
-                    "Where it must: SINGULARITYENV_LD_LIBRARY_PATH, with the path in the container.",
+                    "If needed, set SINGULARITYENV_LD_LIBRARY_PATH to a path in the container.",
                 )
 
 
 def _is_for_containers(look: ScriptContext, call: Call) -> bool:
-    """Return whether containers alone could read what a call sets: its own, or all that follow."""
+    """Return whether what a call sets is read only by containers: its own, or all that follow."""
     if call.program:
         return call.container is not None
     after = [one for one in look.calls if one.line > call.line and one.program and one.name not in TOOLS]

@@ -18,7 +18,7 @@ def _signal_name(text: str) -> str:
 
 
 def _traps(look: ScriptContext) -> list[tuple[Call, set[str]]]:
-    """Find the traps of the batch shell, with the signals that they act on."""
+    """Return the traps of the batch shell, with the signals that they handle."""
     found = []
     for call in look.calls:
         if call.name == "trap" and not call.inner and len(call.program) > 2 and call.program[1].plain not in ("-", ""):
@@ -43,21 +43,21 @@ def _signals(look: ScriptContext) -> Iterator[Fault]:
     others = [call for call, signals in traps if signals - {"EXIT", "ERR", "DEBUG", "0"} and signal not in signals]
     if to_shell and others and not caught:
         what = f"Slurm sends {signal} (line {option.line}), and this trap is for another signal: bash ends at {signal}"
-        yield others[0].line, what, f"Name {signal} in the trap."
+        yield others[0].line, what, f"Use {signal} in the trap."
     elif to_shell and not caught and not _replaced(look):
-        what = f"{signal} goes to the batch shell alone, which has no trap for it and ends: the job is over at once"
+        what = f"{signal} is sent only to the batch shell, which has no trap for it, so the job ends at once"
         yield (
             option.line,
             what,
-            (f"Add trap '...' {signal}, and run srun ... & and wait; or leave out B: and the program gets it."),
+            (f"Add trap '...' {signal}, and run srun ... & and wait; or remove B: so that the program gets it."),
         )
     elif not to_shell and caught:
-        what = f"without B: {signal} goes to the steps alone, and the trap on line {caught[0].line} never runs"
+        what = f"without B: {signal} is sent only to the steps, and the trap on line {caught[0].line} never runs"
         yield option.line, what, f"Write --signal=B:{option.value}."
 
 
 def _replaced(look: ScriptContext) -> bool:
-    """Return whether the last command takes the place of the shell, and so gets its signals."""
+    """Return whether the last command replaces the shell, and so gets its signals."""
     return any(call.words and call.words[0].plain == "exec" for call in look.calls)
 
 
@@ -69,9 +69,7 @@ def _trap_waits(look: ScriptContext) -> Iterator[Fault]:
         return
     after = [call for call in look.steps if call.line > traps[0].line and not call.inner]
     if after and not any(call.background for call in after):
-        what = (
-            "bash runs the trap only after srun has ended: in the foreground srun keeps it waiting until the time limit"
-        )
+        what = "bash runs the trap only after srun has ended, and srun in the foreground runs until the time limit"
         yield after[-1].line, what, "Write srun ... & and, on the next line, wait."
 
 
@@ -82,7 +80,7 @@ def _no_wait(look: ScriptContext) -> Iterator[Fault]:
     last = behind[-1]
     if any(call.line > last.line and not call.background and _takes_time(call) for call in look.calls):
         return
-    what = "this runs in the background, and nothing waits for it: the job ends with the script, and so does this"
+    what = "nothing waits for this background command, which ends with the script"
     yield last.line, what, "End the script with wait."
 
 
@@ -128,12 +126,12 @@ def _stage(look: ScriptContext) -> Iterator[Fault]:
             what = f"{call.name} runs on the first node only: the other {nodes - 1} have no copy"
             yield call.line, what, f"srun -N {nodes} -n {nodes} --ntasks-per-node=1 {call.arguments()}"
         elif call.srun is not None and each > 1 and not guarded:
-            what = f"{each} tasks of each node write the same files at the same time"
+            what = f"{each} tasks on each node write the same files at the same time"
             yield call.line, what, f"srun -N {nodes} -n {nodes} --ntasks-per-node=1 {call.arguments()}"
 
 
 def _is_read_there(look: ScriptContext, copy: Call) -> bool:
-    """Return whether a later step names a node-local path."""
+    """Return whether a later step uses a node-local path."""
     place = _node_local(look)
     later = (call for call in look.calls if call.line > copy.line and call.srun is not None)
     return any(place.search(look.expand(call.arguments())) for call in later)
@@ -153,7 +151,7 @@ def _stage_flag(look: ScriptContext) -> Iterator[Fault]:
             if re.search(
                 rf"(?:^|[\s=:,]){re.escape(base)}\b", look.expand(" ".join(word.plain for word in call.words))
             ):
-                what = f"{base} is there only in jobs that ask for it"
+                what = f"{base} exists only in jobs that request it"
                 yield call.line, what, f"Add #SBATCH {place.flag}."
                 break
 
@@ -170,7 +168,7 @@ def _lost_results(look: ScriptContext) -> Iterator[Fault]:
             if one.line > call.line or one.inner or one.name == "trap"
         ) or any(place.search(look.expand(one.arguments())) for one, _ in _traps(look))
         if not kept:
-            what = f"{found[1]} is on the node alone, and is removed with the job"
+            what = f"{found[1]} is on the node, and is removed with the job"
             yield call.line, what, "Write results to the parallel file system, or copy them there at the end."
 
 
@@ -185,7 +183,7 @@ def _cache_at_home(look: ScriptContext) -> Iterator[Fault]:
         for variable in call.variables:
             if _BIG.fullmatch(variable.name) and re.match(r"~|\$\{?HOME\b|/users/|/home/", look.expand(variable.value)):
                 place = look.site.cache_root or "a directory on the parallel file system"
-                what = f"{variable.name} is in the home directory, which is small: models fill its quota"
+                what = f"{variable.name} is in the home directory, whose small quota models will fill"
                 yield variable.line, what, f"export {variable.name}={place}"
 
 
@@ -198,11 +196,11 @@ def _registry_image(look: ScriptContext) -> Iterator[Fault]:
         image = call.container.image if call.container else None
         found = image and _NO_SIF.match(look.expand(image.plain))
         if image and found:
-            what = "the image is fetched and converted when the job starts, by every task of its own"
+            what = "every task fetches and converts the image when the job starts"
             yield (
                 image.line,
                 what,
-                f"Run hpcmod fetch {look.expand(image.plain)} once, before sbatch, and name the SIF here.",
+                f"Run hpcmod fetch {look.expand(image.plain)} once, before sbatch, and use the SIF here.",
             )
 
 
@@ -223,7 +221,7 @@ def _install_in_job(look: ScriptContext) -> Iterator[Fault]:
             yield (
                 call.program[0].line,
                 what,
-                "Install packages once, before the job: see `hpcmod add`, or your own venv.",
+                "Install packages once, before the job: with `hpcmod add`, or in your own venv.",
             )
 
 
@@ -244,7 +242,7 @@ def _download(look: ScriptContext) -> Iterator[Fault]:
         pulls = call.container and call.container.verb == "pull"
         if (found and not re.search(r"localhost|127\.0\.0\.1|--no-index", text)) or pulls:
             lines = [f"export {name}={value}" for name, value in look.site.proxies if name == "https_proxy"]
-            what = f"compute nodes of {look.site.name} reach the internet by a proxy only, and none is set"
+            what = f"compute nodes of {look.site.name} reach the internet only through a proxy, which is not set"
             yield call.line, what, f"Add {lines[0] if lines else 'the proxy variables'}, or fetch before the job."
             return
 

@@ -1,4 +1,4 @@
-"""Rules for batch scripts: options and values that Slurm refuses, or reads as something else than meant."""
+"""Rules for batch scripts: options and values that Slurm refuses or misreads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _unknown_option(look: ScriptContext) -> Iterator[Fault]:
             continue
         if option.name in SRUN_ONLY:
             what = f"--{option.name} is an option of srun: sbatch refuses the script"
-            yield option.line, what, f"Write it behind srun: srun --{option.name}{_value(option)} ..."
+            yield option.line, what, f"Give it to srun: srun --{option.name}{_value(option)} ..."
             continue
         near = _FORMER.get(option.name) or next(iter(get_close_matches(option.name, SBATCH_OPTIONS, 1, 0.75)), "")
         if near:
@@ -62,7 +62,7 @@ def _bad_value(look: ScriptContext) -> Iterator[Fault]:
         elif option.name == "nodes" and not re.fullmatch(r"\d+[km]?(?:-\d+[km]?)?(?:,\d+.*)?", value):
             yield option.line, f"--nodes={value} is not a number of nodes: sbatch refuses the script", _number(option)
         elif option.name == "time" and not _TIME.fullmatch(value):
-            what = f"--time={value} is not a time for Slurm, which knows no units: sbatch refuses the script"
+            what = f"--time={value} is not a time in Slurm's format, which has no units: sbatch refuses the script"
             yield option.line, what, f"Write {_time(value)}."
         elif option.name.startswith("gpus") and value.startswith("gpu"):
             what = f"--{option.name}={value}: `gpu` would be the type of the GPU; sbatch refuses the job"
@@ -76,7 +76,7 @@ def _bad_value(look: ScriptContext) -> Iterator[Fault]:
         elif option.name == "gres" and re.match(r"gpus?[=]|gpus:", value):
             yield (
                 option.line,
-                f"--gres={value}: sbatch knows the resource as gpu, and counts behind a colon",
+                f"--gres={value}: the resource is called gpu, and its number follows a colon",
                 (f"Write --gres=gpu:{re.sub(r'[^0-9]', '', value)}."),
             )
 
@@ -109,7 +109,7 @@ def _short_time(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _speaks_of_hours(look: ScriptContext) -> bool:
-    """Return whether a comment beside the time limit speaks of hours."""
+    """Return whether a comment next to the time limit mentions hours."""
     return bool(re.search(r"#SBATCH\s+(?:-t|--time).*#.*\bh(?:ou)?rs?\b", look.text, re.IGNORECASE))
 
 
@@ -125,7 +125,7 @@ def _memory_unit(look: ScriptContext) -> Iterator[Fault]:
     for name in ("mem", "mem-per-cpu", "mem-per-gpu"):
         option = look.option(name)
         if option and option.value.isdecimal() and 0 < int(option.value) <= 1024:
-            what = f"--{name}={option.value} is {option.value} MB: without a unit Slurm counts megabytes"
+            what = f"--{name}={option.value} is {option.value} MB: the default unit is megabytes"
             yield option.line, what, f"Write --{name}={option.value}G."
 
 
@@ -153,7 +153,7 @@ def _memory_twice(look: ScriptContext) -> Iterator[Fault]:
     if len(given) > 1:
         last = max(given, key=lambda one: one.line)
         names = " and ".join(f"--{one.name}" for one in given)
-        yield last.line, f"{names} exclude each other: sbatch refuses the script", "Keep one of them."
+        yield last.line, f"{names} are mutually exclusive: sbatch refuses the script", "Keep one of them."
 
 
 def _contradiction(look: ScriptContext) -> Iterator[Fault]:
@@ -161,8 +161,8 @@ def _contradiction(look: ScriptContext) -> Iterator[Fault]:
     option = look.option("ntasks")
     one_number = (found := look.option("nodes")) and found.value.isdecimal()
     if option and total and nodes and each and one_number and total != nodes * each:
-        what = f"{total} tasks, but {nodes} nodes with {each} tasks each are {nodes * each}"
-        yield option.line, what, f"Leave out --ntasks, or write --ntasks={nodes * each}."
+        what = f"{total} tasks, but {nodes} nodes with {each} tasks each make {nodes * each}"
+        yield option.line, what, f"Remove --ntasks, or write --ntasks={nodes * each}."
 
 
 def _log_directory(look: ScriptContext) -> Iterator[Fault]:
@@ -172,15 +172,13 @@ def _log_directory(look: ScriptContext) -> Iterator[Fault]:
         if not option or not directory:
             continue
         if re.match(r"/(?:tmp|dev/shm)(?:/|$)", directory):
-            what = f"{option.value} is on the first node alone, and lost with the job"
+            what = f"{option.value} is only on the first node, and lost with the job"
             yield option.line, what, "Write it to the parallel file system."
             return
         for call in look.calls:
             made = [word.plain.rstrip("/").removeprefix("./") for word in call.program[1:]]
             if call.name == "mkdir" and directory.removeprefix("./") in made:
-                what = (
-                    f"{directory} is made by the job, but Slurm opens the log before: without it the job fails at once"
-                )
+                what = f"{directory} is created by the job, but Slurm opens the log first: the job fails at once"
                 yield option.line, what, f"Run mkdir -p {directory} once, before sbatch."
                 return
 
@@ -190,7 +188,7 @@ def _array_log(look: ScriptContext) -> Iterator[Fault]:
     several = array and not re.fullmatch(r"\d+|\d+-\d+.*%1", array.value)
     if several and option and not re.search(r"%[0-9]*[aAjJu]|/dev/null", option.value):
         what = f"all tasks of the array write to {option.value} at the same time"
-        yield option.line, what, f"Put the task in the name: {_with_task(option.value)}."
+        yield option.line, what, f"Add the task to the name: {_with_task(option.value)}."
     elif several and option and re.search(r"%[0-9]*A", option.value) and "%a" not in option.value:
         what = f"%A is the same for all tasks of the array: all write to {option.value}"
         yield option.line, what, f"Write {option.value.replace('%A', '%A_%a')}."
@@ -210,7 +208,7 @@ def _array_bounds(look: ScriptContext) -> Iterator[Fault]:
         if re.search(r"\bsed\s.*\$\{?SLURM_ARRAY_TASK_ID\}?[\"']?p|\bNR\s*==\s*[\"']*\$\{?SLURM_ARRAY_TASK_ID", text):
             last = array.value.partition("-")[2].partition("%")[0]
             cure = f"#SBATCH --array=1-{int(last) + 1}" if last.isdecimal() else "Count the tasks from 1."
-            yield call.line, "lines are counted from 1, and the array from 0: its first task gets no line", cure
+            yield call.line, "lines are counted from 1, and the array from 0: the first task gets no line", cure
             return
 
 
@@ -223,9 +221,7 @@ def _array_list(look: ScriptContext) -> Iterator[Fault]:
         index = re.search(rf"\$\{{{name}\[\$?\{{?SLURM_ARRAY_TASK_ID\}}?\]\}}", look.text)
         if index and count and last >= count:
             line = look.text.count("\n", 0, index.start()) + 1
-            what = (
-                f"{name} has {count} entries, counted from 0, and the array goes to {last}: the last tasks get nothing"
-            )
+            what = f"{name} has {count} entries, counted from 0, but the array ends at {last}: the last tasks get none"
             yield line, what, f"#SBATCH --array=0-{count - 1}"
 
 
@@ -235,12 +231,12 @@ def _unknown_partition(look: ScriptContext) -> Iterator[Fault]:
     for name in option.value.split(",") if option and known else ():
         near = get_close_matches(name, known, 1, 0.8)
         if option and name not in known and near and not _is_variant(name, near[0]):
-            what = f"{look.site.name} has no partition {name} that its profile knows"
+            what = f"partition {name} is not in the profile of {look.site.name}"
             yield option.line, what, f"Write --partition={near[0]}."
 
 
 def _is_variant(name: str, known: str) -> bool:
-    """Return whether a name only adds a word to a known one, and may be a partition of its own: standard-g-test."""
+    """Return whether a name only adds a word to a known one, so that it may be another partition: standard-g-test."""
     return name.startswith(known) or name.endswith(known)
 
 
@@ -255,11 +251,11 @@ def _too_many_cpus(look: ScriptContext) -> Iterator[Fault]:
         option, ranks = look.option("cpus-per-task", call=call), look.ranks_per_node(call) or 1
         each = look.number("cpus-per-task", call=call)
         unknown = look.option("ntasks", call=call) is not None and not look.nodes(call)
-        second_threads = call is not None and ranks != kind.gpus  # which a step may take, but not for a rank per GPU
+        second_threads = call is not None and ranks != kind.gpus  # a step may use them, but not for one rank per GPU
         if not option or not each or unknown or second_threads or each * ranks <= most:
             continue
-        what = f"{ranks} tasks with {each} CPUs are {each * ranks}; a job may use {most} of a node of type {kind.name}"
-        yield option.line, what, f"Write --cpus-per-task={most // ranks}." if ranks <= most else "Ask for fewer tasks."
+        what = f"{ranks} tasks with {each} CPUs make {each * ranks}; a job may use {most} of a node of type {kind.name}"
+        yield option.line, what, f"Write --cpus-per-task={most // ranks}." if ranks <= most else "Request fewer tasks."
         return
 
 

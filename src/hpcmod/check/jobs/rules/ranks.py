@@ -1,4 +1,4 @@
-"""Rules for batch scripts: how ranks are started, where they meet, and which cores and GPUs they get."""
+"""Rules for batch scripts: how ranks are started, where they connect, and which cores and GPUs they get."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext, is_unesca
 from hpcmod.model.jobs.masks import cpu_masks
 
 _FIRST_NODE = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
-_NOTHING_TO_SET = "Leave it out: conda-python-distributed sets it, right on every rank."
+_NOTHING_TO_SET = "Omit it: conda-python-distributed sets it correctly on every rank."
 _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 _RANK_VARIABLES = re.compile(
     r"(?:SINGULARITYENV_|APPTAINERENV_)?(?:RANK|LOCAL_RANK|NODE_RANK|\w+_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL)"
@@ -30,7 +30,7 @@ def _no_srun(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _has_step(look: ScriptContext) -> bool:
-    """Return whether anything starts ranks, be it behind another program: timeout 3000 srun."""
+    """Return whether anything starts ranks, possibly after another program: timeout 3000 srun."""
     words = (word.plain.rpartition("/")[2] for command in look.script.commands for word in command.words)
     return any(word in ("srun", "mpirun", "mpiexec") for word in words)
 
@@ -42,7 +42,7 @@ FIXED_PORTS = (
     r"--rdzv[-_]endpoint[= ].*:(\d{4,5})\b",
     r"(?:dist|init|rdzv|rendezvous|master)[-_]?\w*[= ]+[\"']?tcp://.*:(\d{4,5})\b",
 )
-"""Ways to say where ranks meet that name one port for every job."""
+"""Ways to specify where ranks connect that use one port for every job."""
 
 
 def _fixed_port(look: ScriptContext) -> Iterator[Fault]:
@@ -50,8 +50,8 @@ def _fixed_port(look: ScriptContext) -> Iterator[Fault]:
         code = re.sub(r"(?:^|\s)#.*", "", line)
         found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
         if found:
-            what = f"port {found[1]} is the same for every job: two jobs or steps on one node meet, and both fail"
-            yield number, what, "Leave it out: conda-python-distributed makes one from the job and the step."
+            what = f"port {found[1]} is the same for every job: two jobs or steps on one node collide, and both fail"
+            yield number, what, "Omit it: conda-python-distributed derives one from the job and the step."
 
 
 def _master_addr(look: ScriptContext) -> Iterator[Fault]:
@@ -74,18 +74,18 @@ _ADDRESSES = (
     (r"[a-z]+\d+", "the name of one node of one job"),
     (
         r"\$\{?SLURM_(?:SUBMIT_HOST|LAUNCH_NODE_IPADDR)\}?",
-        "the host that the job was submitted from takes no part in it",
+        "the host that the job was submitted from, which is not part of the job",
     ),
 )
 _ADDRESSES_OF_SEVERAL = (
-    (r"localhost|127\.0\.0\.1|::1|0\.0\.0\.0", "each node would wait for ranks of its own"),
+    (r"localhost|127\.0\.0\.1|::1|0\.0\.0\.0", "each node would only wait for its own ranks"),
     (r"\$\(\s*scontrol show hostnames?[^|]*\)", "the names of all nodes, one on each line"),
     (r".*scontrol show hostnames?.*\|\s*tail\b.*", "the last node: rank 0 is on the first"),
     (
         r"(?!.*scontrol).*NODELIST\}?[\"']?\s*\|\s*(?:cut|awk|sed|tr|head)\b.*",
-        "the list of nodes is short: nid[001-004]",
+        "a compressed list of nodes: nid[001-004]",
     ),
-    (r"\$\{SLURM_(?:JOB_|STEP_)?NODELIST[%#/].*", "the list of nodes is short: nid[001-004]"),
+    (r"\$\{SLURM_(?:JOB_|STEP_)?NODELIST[%#/].*", "a compressed list of nodes: nid[001-004]"),
     (r"\$\(srun\s+hostname\b.*", "srun prints the names in any order, and rank 0 is on the first node"),
 )
 _OF_EACH_NODE = r"\bhostname\b|SLURMD_NODENAME|\$HOSTNAME\b"
@@ -93,7 +93,7 @@ _OF_EACH_NODE = r"\bhostname\b|SLURMD_NODENAME|\$HOSTNAME\b"
 
 def _wrong_address(value: str, *, several: bool, in_step: bool) -> str:
     if several and in_step and re.search(_OF_EACH_NODE, value) and "scontrol" not in value:
-        return "each node would name itself"
+        return "each node would use its own name"
     tried = (*_ADDRESSES, *(_ADDRESSES_OF_SEVERAL if several else ()))
     return next((what for pattern, what in tried if re.fullmatch(pattern, value, re.DOTALL)), "")
 
@@ -114,30 +114,30 @@ def _port_cure(look: ScriptContext) -> str:
 
 def _wrong_port(value: str, *, in_step: bool) -> str:
     if in_step and re.search(r"RANDOM|shuf|\.bind\(|SLURM_(?:PROCID|LOCALID|NODEID)|\bss\b|netstat", value):
-        return "every rank has another port, and they do not meet"
+        return "every rank has a different port, and they do not connect"
     if re.fullmatch(r"\$\{?RANDOM\}?", value):
-        return "at times below 1024, where only root may listen, or a port that is taken"
+        return "sometimes below 1024, where only root may listen, or a port in use"
     if re.fullmatch(r"\$\{?SLURM_JOB_?ID\}?", value):
-        return "job numbers grow beyond 65535, the last port"
+        return "job IDs exceed 65535, the highest port"
     if re.fullmatch(r"\$\(\(\s*\$?\{?SLURM_JOB_?ID\}?\s*%\s*\d+\s*\)\)", value):
-        return "at times below 1024, where only root may listen"
+        return "sometimes below 1024, where only root may listen"
     return "only root may listen on it" if value.isdecimal() and int(value) < 1024 else ""
 
 
 _SLEEP = re.compile(r"(?:^|[;&|\s])sleep\s+[\d.]+[smhd]?(?![\w$.])")
-"""For a time that is written down; one that differs by rank keeps ranks apart."""
+"""For a fixed duration; one that differs by rank separates the ranks."""
 
 
 def _sleep(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         inside = [word for word in call.program if _SLEEP.search(word.plain)]
-        # Behind the ranks, as a monitor of theirs, it is right.
+        # After the ranks, as a monitor of them, it is correct.
         if call.srun is not None and not call.background and (inside or _SLEEP.match(call.arguments())):
-            what = "sleep does not make ranks meet: it is too long for small jobs and too short for big ones"
+            what = "sleep does not synchronize ranks: it is too long for small jobs and too short for large ones"
             yield (
                 (inside[0].line if inside else call.line),
                 what,
-                "Leave it out: ranks wait for each other by themselves.",
+                "Remove it: ranks wait for each other automatically.",
             )
 
 
@@ -153,10 +153,8 @@ def _mask_count(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         masks, ranks = _masks_of(look, call), look.ranks_per_node(call)
         if masks and ranks and len(masks) < ranks and not masks[0].startswith("$"):
-            what = (
-                f"{len(masks)} masks for {ranks} ranks a node: Slurm begins again with the first, and ranks share cores"
-            )
-            yield call.line, what, "One mask a rank; `hpcmod job` computes them."
+            what = f"{len(masks)} masks for {ranks} ranks per node: Slurm reuses the first masks, and ranks share cores"
+            yield call.line, what, "Use one mask per rank; `hpcmod job` computes them."
 
 
 def _mask_order(look: ScriptContext) -> Iterator[Fault]:
@@ -180,14 +178,14 @@ def _mask_reserved(look: ScriptContext) -> Iterator[Fault]:
         reserved = set(kind.reserved_cores) if kind else set()
         taken = sorted(reserved & _bound_cores(look, call))
         if kind and taken:
-            what = f"core {taken[0]} is kept for the system on node type {kind.name}: no job may use it"
+            what = f"core {taken[0]} is reserved for the system on node type {kind.name}: no job may use it"
             full = look.ranks_per_node(call) == kind.gpus and kind.gpu_cores
-            cure = f"--cpu-bind=mask_cpu:{','.join(cpu_masks(kind, kind.gpus))}" if full else "Leave these cores out."
+            cure = f"--cpu-bind=mask_cpu:{','.join(cpu_masks(kind, kind.gpus))}" if full else "Remove these cores."
             yield call.line, what, cure
 
 
 def _bound_cores(look: ScriptContext, call: Call) -> set[int]:
-    """Return the cores that the masks or the list of --cpu-bind name."""
+    """Return the cores in the masks or the list of --cpu-bind."""
     masks = [int(mask, 16) for mask in _masks_of(look, call) if re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", mask)]
     cores = {core for mask in masks for core in range(mask.bit_length()) if mask >> core & 1}
     option = look.option("cpu-bind", "cpu_bind", call=call)
@@ -202,11 +200,11 @@ def _mask_shared(look: ScriptContext) -> Iterator[Fault]:
     full = look.option("mem") and (look.gpus_per_node() or 0) >= kind.gpus and (look.nodes() or 0) > 0
     for call in look.steps:
         if _bound_cores(look, call) and not full:
-            what = "masks name cores of the whole node, but here the job may get others: srun refuses them"
+            what = "masks refer to cores of the whole node, but this job may get others: srun refuses them"
             yield (
                 call.line,
                 what,
-                (f"Take whole nodes ({', '.join(look.site.job.exclusive)}, or --exclusive), or leave out the masks."),
+                (f"Request whole nodes ({', '.join(look.site.job.exclusive)}, or --exclusive), or remove the masks."),
             )
 
 
@@ -220,7 +218,11 @@ def _refused_launcher(look: ScriptContext) -> Iterator[Fault]:
     for call in look.distributed:
         for name in launchers_of(call):
             if name in refused:
-                yield call.line, f"{name} on {look.site.name}: {refused[name]}", "Let srun start the ranks, one a task."
+                yield (
+                    call.line,
+                    f"{name} on {look.site.name}: {refused[name]}",
+                    "Let srun start the ranks, one per task.",
+                )
 
 
 def _launcher_tasks(look: ScriptContext) -> Iterator[Fault]:
@@ -228,8 +230,8 @@ def _launcher_tasks(look: ScriptContext) -> Iterator[Fault]:
         each = look.ranks_per_node(call)
         for name in launchers_of(call):
             if call.srun is not None and each and each > 1 and name not in refused_launchers(look):
-                what = f"{name} starts the ranks of its node itself, and srun starts it {each} times on each"
-                yield call.line, what, f"#SBATCH --ntasks-per-node=1, or leave {name} out."
+                what = f"{name} starts all ranks of its node, but srun starts it {each} times per node"
+                yield call.line, what, f"#SBATCH --ntasks-per-node=1, or remove {name}."
 
 
 def _rank_in_batch(look: ScriptContext) -> Iterator[Fault]:
@@ -240,14 +242,14 @@ def _rank_in_batch(look: ScriptContext) -> Iterator[Fault]:
             few = _hidden_devices(look, variable.value)
             if few:
                 what = f"{variable.name}={variable.value} shows {few} of the {look.gpus_per_node()} GPUs to every rank"
-                yield variable.line, what, "Leave it out: Slurm shows the job its GPUs."
+                yield variable.line, what, "Remove it: Slurm sets the GPUs of the job."
             elif "RANK" in variable.name or (_ONE_DEVICE.fullmatch(variable.value) and not _is_one_a_node(look)):
                 what = f"{variable.name} is set once, in the batch script: all ranks get {variable.value or 'nothing'}"
                 yield variable.line, what, _NOTHING_TO_SET
 
 
 def _hidden_devices(look: ScriptContext, value: str) -> int:
-    """Return how many GPUs a list names, if the ranks of a node are more; 0 otherwise."""
+    """Return the number of GPUs in a list, if a node has more ranks than that; 0 otherwise."""
     count = len(value.split(",")) if re.fullmatch(r"\d+(?:,\d+)+", value) else 0
     fewest = min((look.ranks_per_node(call) or 0 for call in look.steps), default=0)
     return count if count < min(look.gpus_per_node() or 0, fewest) else 0
@@ -264,11 +266,11 @@ def _early_expansion(look: ScriptContext) -> Iterator[Fault]:
         for word in command.words:
             early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
             if early:
-                what = f"${early[0]} is replaced by the batch shell, before srun: all ranks get 0"
+                what = f"${early[0]} is expanded by the batch shell, before srun: all ranks get 0"
                 yield word.line, what, "Read RANK, LOCAL_RANK and NODE_RANK in your program."
         early = [name for name in _OF_A_TASK for file in command.outputs if f"${name}" in file]
         if early:
-            what = f"${early[0]} in the name of the file is replaced by the batch shell: all ranks write to one file"
+            what = f"${early[0]} in the file name is expanded by the batch shell: all ranks write to one file"
             yield command.words[0].line, what, "srun --output=%x-%j-%t.log writes one file for each task."
 
 
@@ -291,8 +293,8 @@ def _device_of_rank(look: ScriptContext) -> Iterator[Fault]:
         )
         found = re.search(r"--(?:gpu|device|local[-_]rank)[= ]\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b", call.arguments())
         if alone and found:
-            what = "with one GPU a task each rank sees one device, number 0"
-            yield call.line, what, "Take device 0, or leave out --gpus-per-task and ask for --gpus-per-node."
+            what = "with one GPU per task each rank sees one device, number 0"
+            yield call.line, what, "Use device 0, or request --gpus-per-node instead of --gpus-per-task."
 
 
 RULES: dict[str, Rule] = {

@@ -1,4 +1,4 @@
-"""Rules for batch scripts: variables of NCCL, of the GPUs and of ranks whose value does harm."""
+"""Rules for batch scripts: harmful values of variables for NCCL, the GPUs and ranks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _wrong_interface(look: ScriptContext) -> Iterator[Fault]:
             one for one in wanted if one and not value.startswith("^") and not any(nic.startswith(one) for nic in known)
         ]
         if wrong:
-            what = f"{name}={value}: traffic between nodes goes by {known[0]} on {look.site.name}, not by {wrong[0]}"
+            what = f"{name}={value}: traffic between nodes uses {known[0]} on {look.site.name}, not {wrong[0]}"
             yield variable.line, what, f"export {variable.name}={','.join(known) if name[0] == 'N' else known[0]}"
 
 
@@ -78,7 +78,7 @@ def _network_off(look: ScriptContext) -> Iterator[Fault]:
         )
         if off and several:
             what = f"{name}={value} sends all traffic between nodes over TCP, many times slower"
-            yield variable.line, what, "Leave it out: the fast network is the default."
+            yield variable.line, what, "Remove it: the fast network is the default."
 
 
 def _harmful(look: ScriptContext) -> Iterator[Fault]:
@@ -88,8 +88,8 @@ def _harmful(look: ScriptContext) -> Iterator[Fault]:
             what = "NCCL_PROTO=LL128 gives wrong results over Slingshot with NVIDIA's GPUs (NVIDIA/nccl issue 2001)"
             yield variable.line, what, "export NCCL_PROTO=^LL128"
         elif name == "HSA_OVERRIDE_GFX_VERSION" and re.match(r"1\d\.", value) and look.site.gpu_vendor == "amd":
-            what = f"HSA_OVERRIDE_GFX_VERSION={value} is for graphics cards: kernels for them do not run on these GPUs"
-            yield variable.line, what, "Leave it out."
+            what = f"HSA_OVERRIDE_GFX_VERSION={value} is for consumer GPUs, whose kernels do not run on these GPUs"
+            yield variable.line, what, "Remove it."
 
 
 def _slingshot(look: ScriptContext) -> bool:
@@ -99,11 +99,9 @@ def _slingshot(look: ScriptContext) -> bool:
 def _debug_setting(look: ScriptContext) -> Iterator[Fault]:
     for name, variable in _settings(look):
         if name in _LEFT_IN and re.fullmatch(_LEFT_IN[name], variable.value.strip()):
-            what = f"{name}={variable.value} is for finding a fault, and slows down every run"
+            what = f"{name}={variable.value} is for debugging, and slows down every run"
             cure = (
-                "Write NCCL_DEBUG=WARN, or INFO."
-                if name == "NCCL_DEBUG"
-                else "Remove the line once the fault is found."
+                "Write NCCL_DEBUG=WARN, or INFO." if name == "NCCL_DEBUG" else "Remove the line when debugging is done."
             )
             yield variable.line, what, cure
 
@@ -112,11 +110,11 @@ def _unknown_setting(look: ScriptContext) -> Iterator[Fault]:
     for name, variable in _settings(look):
         if name.startswith("RCCL_") and name[1:].replace("CCL_", "NCCL_", 1) in _NCCL:
             right = "N" + name[1:]
-            yield variable.line, f"nothing reads {name}: RCCL has the names of NCCL", f"Write {right}."
+            yield variable.line, f"no library reads {name}: RCCL uses the same names as NCCL", f"Write {right}."
         elif name.startswith("NCCL_") and name not in _NCCL:
             near = get_close_matches(name, _NCCL, 1, 0.9)
             if near:
-                yield variable.line, f"NCCL reads no {name}", f"Write {near[0]}."
+                yield variable.line, f"NCCL does not read {name}", f"Write {near[0]}."
         elif re.match(
             r"(?:SINGULARITY|APPTAINER)_ENV_\w+|SINGULARTYENV_|APPTAINER_?ENV_(?<!APPTAINERENV_)", variable.name
         ):
@@ -151,7 +149,7 @@ def _devices(look: ScriptContext) -> Iterator[Fault]:
         given = look.gpus_per_node() or kind.gpus
         if max(int(one) for one in value.split(",")) >= given:
             what = f"{name}={value}, but each node of the job has {given} GPU{'s' * (given > 1)}"
-            yield variable.line, what, "Leave it out: Slurm shows the job its GPUs."
+            yield variable.line, what, "Remove it: Slurm sets the GPUs of the job."
 
 
 def _device_of_global_rank(look: ScriptContext) -> Iterator[Fault]:
@@ -161,7 +159,7 @@ def _device_of_global_rank(look: ScriptContext) -> Iterator[Fault]:
             name = _PREFIX.sub("", variable.name)
             local = name.endswith("_VISIBLE_DEVICES") or name == "LOCAL_RANK"
             if variable.in_step and several and local and re.fullmatch(r"\$\{?SLURM_PROCID\}?", variable.value):
-                what = f"{name}=$SLURM_PROCID counts on over the nodes: the second node has no such device"
+                what = f"{name}=$SLURM_PROCID continues across nodes: the second node has no such device"
                 yield variable.line, what, f"Write {variable.name}=$SLURM_LOCALID."
             if (
                 variable.in_step
@@ -188,11 +186,11 @@ def _device_twice(look: ScriptContext) -> Iterator[Fault]:
             name = _PREFIX.sub("", variable.name)
             local = name.endswith("_VISIBLE_DEVICES") and re.search(r"SLURM_(?:LOCALID|PROCID)", variable.value)
             if local and variable.in_step and alone:
-                what = f"with one GPU a task each rank sees one device, number 0: {name}={variable.value} hides it"
-                yield variable.line, what, "Leave it out: Slurm gives each rank its own GPU."
+                what = f"with one GPU per task each rank sees one device, number 0: {name}={variable.value} hides it"
+                yield variable.line, what, "Remove it: Slurm gives each rank its own GPU."
             elif local and name == "HIP_VISIBLE_DEVICES" and rocr:
-                what = "HIP_VISIBLE_DEVICES counts within ROCR_VISIBLE_DEVICES: with both, rank 1 and later have no GPU"
-                yield variable.line, what, "Set ROCR_VISIBLE_DEVICES alone."
+                what = "HIP_VISIBLE_DEVICES is an index into ROCR_VISIBLE_DEVICES: with both, ranks above 0 have no GPU"
+                yield variable.line, what, "Set only ROCR_VISIBLE_DEVICES."
 
 
 def _world_size(look: ScriptContext) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""Rules for batch scripts: what bash reads differently from what its writer meant."""
+"""Rules for batch scripts: what bash reads differently from what was meant."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _empty_line(look: ScriptContext) -> Iterator[Fault]:
         if not line.rstrip("\r").endswith("\\") or line.endswith("\\\\") or len(following) < 2:
             continue
         if not following[0].strip() and re.match(r"[ \t]+\S", following[1]):
-            what = "an empty line ends the command of the lines above, so this line is a command of its own"
+            what = "an empty line ends the command of the lines above, so this line is a separate command"
             yield number + 2, what, "Remove the empty line."
 
 
@@ -45,13 +45,13 @@ def _blank_in_assignment(look: ScriptContext) -> Iterator[Fault]:
             continue
         if re.fullmatch(r"[A-Za-z_]\w*", texts[0]) and texts[1].startswith("=") and texts[1] != "==":
             value = texts[1][1:] or (texts[2] if len(texts) > 2 else "")
-            yield call.line, f"blanks around `=`: bash runs {texts[0]} as a program", f"Write {texts[0]}={value}"
+            yield call.line, f"spaces around `=`: bash runs {texts[0]} as a program", f"Write {texts[0]}={value}"
         elif re.fullmatch(r"\$\w+=.*", texts[0]):
             yield call.line, f"{texts[0]}: a variable is set without `$`", f"Write {texts[0][1:]}"
         elif re.fullmatch(r"[A-Z_]\w*=", texts[0]) and len(texts) == 2 and re.match(r"[\d/\"'$]", texts[1]):
             yield (
                 call.line,
-                f"a blank after `=`: {texts[0][:-1]} is empty, and {texts[1]} is run as a program",
+                f"a space after `=`: {texts[0][:-1]} is empty, and {texts[1]} is run as a program",
                 (f"Write {texts[0]}{texts[1]}"),
             )
 
@@ -65,12 +65,12 @@ def _typeset_characters(look: ScriptContext) -> Iterator[Fault]:
             kind = "quote" if found[0] in _QUOTES else "dash"
             yield (
                 number,
-                f"{found[0][0]} is a typographic {kind}, which bash takes for a letter",
-                ("Type it again on the keyboard: copied text often has it."),
+                f"{found[0][0]} is a typographic {kind}, which bash reads as a letter",
+                ("Retype it: copied text often contains such characters."),
             )
     for number, line in enumerate(look.script.lines, 1):
         if line.startswith("#SBATCH") and re.search(rf"\s-?[{_DASHES}][-{_DASHES}]*[A-Za-z]", line.partition(" #")[0]):
-            yield number, "a typographic dash: sbatch reads no option here", "Type the dashes again on the keyboard."
+            yield number, "a typographic dash: sbatch finds no option here", "Retype the dashes."
 
 
 def _unclosed_quote(look: ScriptContext) -> Iterator[Fault]:
@@ -87,7 +87,7 @@ def _quoted_variable(look: ScriptContext) -> Iterator[Fault]:
             if single and name in look.variables and not call.inner:
                 yield (
                     word.line,
-                    f"in single quotes, ${name} is not replaced by its value",
+                    f"in single quotes, ${name} is not expanded",
                     (f"Write it in double quotes: {word.text.replace(chr(39), chr(34))}"),
                 )
 
@@ -103,13 +103,13 @@ def _misspelt_variable(look: ScriptContext) -> Iterator[Fault]:
         near = [one for one in sorted(known) if is_typo(name, one)]
         if near:
             seen.add(name)
-            yield line, f"${name} is set nowhere, so it is empty; ${near[0]} is set", f"Write ${near[0]}."
+            yield line, f"${name} is not set, so it is empty; ${near[0]} is set", f"Write ${near[0]}."
 
 
 def is_typo(name: str, meant: str) -> bool:
-    """Return whether a name differs from another by one letter left out, added or changed, or by two swapped.
+    """Return whether a name differs from another by one letter missing, added or changed, or by two swapped.
 
-    Names that differ in a digit, by an `S` at the end or in their first letter are names of two things.
+    Names that differ in a digit, by an `S` at the end or in their first letter are not typos of each other.
     """
     if name.lower() == meant.lower():
         return name != meant
@@ -149,12 +149,12 @@ def _slurm_variable(look: ScriptContext) -> Iterator[Fault]:
         near = get_close_matches(name, VARIABLES, 1, 0.8)
         if name not in VARIABLES and not name.startswith("SLURM_SPANK") and near and "_HET_" not in name:
             seen.add(name)
-            yield line, f"Slurm sets no ${name}, so it is empty", f"Write ${near[0]}."
+            yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
         elif name in SET_BY and not look.option(*SET_BY[name]) and not _given_to_a_step(look, SET_BY[name]):
             seen.add(name)
             yield (
                 line,
-                f"${name} is set only if the job asks for --{SET_BY[name][0]}: here it is empty",
+                f"${name} is set only if the job uses --{SET_BY[name][0]}: here it is empty",
                 _instead(look, name),
             )
 
@@ -229,12 +229,16 @@ def _pty(look: ScriptContext) -> Iterator[Fault]:
         if any(option.name == "pty" for option in call.srun or ()):
             yield (
                 call.line,
-                "srun --pty wants a terminal, and a batch job has none",
-                ("Leave out --pty, or run this line in an allocation of salloc."),
+                "srun --pty needs a terminal, which a batch job does not have",
+                ("Remove --pty, or run this line in an allocation of salloc."),
             )
     for call in look.calls:
         if call.name == "salloc":
-            yield call.line, "salloc in a batch script waits for a second allocation", "Leave it out: the job has one."
+            yield (
+                call.line,
+                "salloc in a batch script waits for a second allocation",
+                "Remove it: the job already has one.",
+            )
 
 
 RULES: dict[str, Rule] = {

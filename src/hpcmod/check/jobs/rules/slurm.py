@@ -1,4 +1,4 @@
-"""Rules for batch scripts: what is asked of Slurm, and whether it reads it."""
+"""Rules for batch scripts: the resources requested from Slurm, and whether Slurm reads them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ def _no_shebang(look: ScriptContext) -> Iterator[Fault]:
 def _line_end(look: ScriptContext) -> Iterator[Fault]:
     wrong = [number for number, line in enumerate(look.script.lines, 1) if line.endswith("\r")]
     if wrong:
-        yield wrong[0], f"{len(wrong)} lines end as Windows ends them: sbatch refuses the script", "Run dos2unix on it."
+        yield (
+            wrong[0],
+            f"{len(wrong)} lines have Windows line endings: sbatch refuses the script",
+            "Run dos2unix on it.",
+        )
 
 
 def _late_directive(look: ScriptContext) -> Iterator[Fault]:
     for number in look.script.late:
         what = "sbatch stops reading #SBATCH at the first command, so this option does nothing"
-        yield number, what, "Move it up to the other #SBATCH lines."
+        yield number, what, "Move it to the other #SBATCH lines."
 
 
 def _misspelt_directive(look: ScriptContext) -> Iterator[Fault]:
@@ -40,7 +44,7 @@ def _misspelt_directive(look: ScriptContext) -> Iterator[Fault]:
 def _misplaced_equals(look: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
         if re.match(r"#SBATCH\s+--[\w-]+(?:\s+=|=\s+\S)", line):
-            yield number, "blanks around `=`: sbatch takes it for the value", "Write --option=value."
+            yield number, "spaces around `=`: sbatch reads it as the value", "Write --option=value."
         elif found := re.match(r"#SBATCH\s(?:.*\s)?(-[A-Za-z]=\S*)", line):
             yield number, f"{found[1]}: after a single letter the `=` is part of the value", "Write -N 4 or --nodes=4."
         elif (found := re.match(r"#SBATCH\s(?:.*\s)?-([a-z][a-z-]+)=", line)) and found[1] in SLURM_SHORT.values():
@@ -55,18 +59,16 @@ def _directive_variable(look: ScriptContext) -> Iterator[Fault]:
     for option in look.script.options:
         if option.value.startswith("~/"):
             what = f"--{option.name}={option.value}: no shell reads #SBATCH lines, so ~ stays as it is"
-            yield option.line, what, "Write the whole path."
+            yield option.line, what, "Write the full path."
         if re.search(r"\$\w|\$\{|\$\(|`", option.value):
-            what = (
-                f"--{option.name}={option.value}: no shell reads #SBATCH lines, so nothing is put in for the variable"
-            )
+            what = f"--{option.name}={option.value}: no shell reads #SBATCH lines, so the variable is not expanded"
             yield option.line, what, "Write the value itself; in file names %j is the job, %x its name, %u the user."
 
 
 def _missing_option(look: ScriptContext) -> Iterator[Fault]:
     for name in look.site.job.required:
         if look.option(name) is None:
-            what = f"no --{name}, which {look.site.name} asks of every job"
+            what = f"--{name} is missing, which {look.site.name} requires for every job"
             yield 1, what, f"Add #SBATCH --{name}=..., or export SBATCH_{_VARIABLES.get(name, name.upper())}."
 
 
@@ -79,7 +81,7 @@ def _no_layout(look: ScriptContext) -> Iterator[Fault]:
     )
     if look.distributed and not asked:
         line = look.distributed[0].line
-        what = "neither nodes nor tasks are asked for: the distributed run is one rank"
+        what = "neither nodes nor tasks are requested: the distributed run has one rank"
         yield line, what, "Add #SBATCH --nodes=... and #SBATCH --ntasks-per-node=..."
 
 
@@ -89,18 +91,18 @@ def _no_gpus(look: ScriptContext) -> Iterator[Fault]:
         return
     whole = "--exclusive" in look.site.job.lines and look.option("exclusive")  # sbatch(1): with all GPUs of its nodes
     if not whole and not any(look.option(*GPU_OPTIONS, call=call) for call in look.distributed):
-        yield look.distributed[0].line, "no GPUs are asked for", f"Add #SBATCH --gpus-per-node={kind.gpus}."
+        yield look.distributed[0].line, "no GPUs are requested", f"Add #SBATCH --gpus-per-node={kind.gpus}."
 
 
 def _too_many_gpus(look: ScriptContext) -> Iterator[Fault]:
     kind, asked = look.node_type(), look.gpus_per_node()
     option = look.option(*GPU_OPTIONS)
     if kind and not kind.gpus and asked and option and any(other.gpus for other in look.site.node_types):
-        what = f"{asked} GPUs a node, but a node of type {kind.name} has none"
+        what = f"{asked} GPUs per node, but a node of type {kind.name} has none"
         yield option.line, what, "Choose a partition that has GPUs: Slurm never starts this job."
     if kind and kind.gpus and asked and option and asked > kind.gpus:
-        what = f"{asked} GPUs a node, but a node of type {kind.name} has {kind.gpus}"
-        yield option.line, what, "Ask for more nodes instead: Slurm never starts this job."
+        what = f"{asked} GPUs per node, but a node of type {kind.name} has {kind.gpus}"
+        yield option.line, what, "Request more nodes instead: Slurm never starts this job."
 
 
 def _cpus_per_gpu(look: ScriptContext) -> Iterator[Fault]:
@@ -110,10 +112,10 @@ def _cpus_per_gpu(look: ScriptContext) -> Iterator[Fault]:
     if not ratio or not gpus or (cpus or 1) >= ratio * gpus // ranks:
         return
     dealt = look.option("ntasks") and not look.option("ntasks-per-node", "tasks-per-node")
-    if dealt and (cpus == ratio or look.ranks_per_node() is None):  # each has its GPU, or the shares are not known
+    if dealt and (cpus == ratio or look.ranks_per_node() is None):  # each has its GPU, or the shares are unknown
         return
     line = option.line if option else 1
-    what = f"{cpus or 1} CPUs for each of {ranks} tasks, but {look.site.name} wants {ratio} with each of {gpus} GPUs"
+    what = f"{cpus or 1} CPUs for each of {ranks} tasks, but {look.site.name} requires {ratio} for each of {gpus} GPUs"
     yield line, what, f"#SBATCH --cpus-per-task={ratio * gpus // ranks}"
 
 
@@ -125,7 +127,7 @@ def _srun_cpus(look: ScriptContext) -> Iterator[Fault]:
         named = {option.name for option in call.srun or ()}
         if call.name not in TOOLS and not named & {"cpus-per-task", "cpu-bind", "cpu_bind", "exact", "overlap"}:
             what = (
-                f"srun of Slurm {look.site.job.slurm} does not take over --cpus-per-task={asked.value}: tasks get 1 CPU"
+                f"srun of Slurm {look.site.job.slurm} does not inherit --cpus-per-task={asked.value}: tasks get 1 CPU"
             )
             yield call.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
@@ -135,12 +137,12 @@ def _export_none(look: ScriptContext) -> Iterator[Fault]:
     unset = any(call.name == "unset" and "SLURM_EXPORT_ENV" in call.arguments() for call in look.calls)
     told = unset or all(_exports_all(call.srun) for call in look.steps)
     if asked and asked.value and asked.value.split(",")[0].upper() != "ALL" and not told:
-        what = f"--export={asked.value} holds for every srun as well: modules loaded here do not reach the ranks"
+        what = f"--export={asked.value} applies to every srun too: modules loaded here do not reach the ranks"
         yield asked.line, what, "Add `unset SLURM_EXPORT_ENV` before the first srun, or srun --export=ALL."
     for call in look.steps:
         given = [option for option in call.srun or () if option.name == "export"]
         if given and not _exports_all(call.srun):
-            what = f"srun --export={given[-1].value} hides everything else, the module's variables too, from the ranks"
+            what = f"srun --export={given[-1].value} hides all other variables, including the module's, from the ranks"
             yield given[-1].line, what, "Write --export=ALL,NAME=value, or export the variable before."
 
 
@@ -154,26 +156,26 @@ def _step_too_big(look: ScriptContext) -> Iterator[Fault]:
         pairs = (("nodes", look.nodes(call), _most_nodes(look)), ("CPUs", _cpus(look, call), _job_cpus(look)))
         too_many = [(what, asked, given) for what, asked, given in pairs if asked and given and asked > given]
         for what, asked, given in too_many[:1]:
-            found = f"this step asks for {asked} {what}, the job for {given}: srun refuses, or waits for ever"
-            yield call.line, found, "Ask for as much in the #SBATCH lines."
+            found = f"this step requests {asked} {what}, the job {given}: srun refuses, or waits forever"
+            yield call.line, found, "Request as many in the #SBATCH lines."
 
 
 def _most_nodes(look: ScriptContext) -> int | None:
-    """Nodes that the job gets at most: of a range the last."""
+    """Return the maximum number of nodes of the job: the last one of a range; None if unknown."""
     option = look.option("nodes")
     last = option.value.rpartition("-")[2] if option else ""
     return int(last) if last.isdecimal() else None
 
 
 def _cpus(look: ScriptContext, call: Call) -> int | None:
-    """CPUs of a step that says how many each task gets, where that can be told."""
+    """Return the CPUs of a step that specifies the CPUs per task; None if unknown."""
     said = any(option.name == "cpus-per-task" for option in call.srun or ())
     ranks, each = look.ranks(call), look.number("cpus-per-task", call=call)
     return ranks * each if said and ranks and each else None
 
 
 def _job_cpus(look: ScriptContext) -> int | None:
-    """CPUs of the job, of whose nodes it may have all: tasks alone are no bound, as a step may cut them smaller."""
+    """Return the CPUs of the job, up to all of its nodes: tasks alone are no limit: a step may split them further."""
     ranks, each, kind, nodes = look.ranks(), look.number("cpus-per-task"), look.node_type(), _most_nodes(look)
     whole = nodes * kind.cores * kind.threads_per_core if nodes and kind else 0
     return max(ranks * each, whole) if ranks and each else None
@@ -182,7 +184,7 @@ def _job_cpus(look: ScriptContext) -> int | None:
 def _broken_continuation(look: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
         if re.search(r"(?<!\\)\\[ \t]+$", line) and not line.lstrip().startswith("#"):
-            yield number, "a blank after the last backslash: the command ends on this line", "Take the blank away."
+            yield number, "a space after the last backslash: the command ends on this line", "Remove the space."
         elif _hides_continuation(look.script.lines[number - 2] if number > 1 else "", line):
             yield (
                 number,
@@ -192,7 +194,7 @@ def _broken_continuation(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _hides_continuation(before: str, line: str) -> bool:
-    """Return whether a comment stands where a command goes on: the backslash at its end is part of it."""
+    """Return whether a comment is where a command continues: the backslash at its end is part of it."""
     goes_on = before.endswith("\\") and not re.search(r"(?:^|\s)#", before)
     ends = re.search(r"\s#[^'\"]*\\$", line) and not re.search(r"['\"]|^\s*#", line)
     return bool(ends) or (goes_on and line.lstrip().startswith("#"))

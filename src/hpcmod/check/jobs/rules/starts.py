@@ -1,4 +1,4 @@
-"""Rules for batch scripts: who starts the ranks, how many there are, and what each of them gets."""
+"""Rules for batch scripts: what starts the ranks, how many there are, and what each of them gets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OWN_RANKS = re.compile(
     r"--machine_rank|ray start|tensorflow|\bSIFTENSORFLOW|keras|TF_CONFIG|megatron|idr_torch",
     re.IGNORECASE,
 )
-"""Signs that a program, or something in the script, finds the rank by itself."""
+"""Signs that a program, or something in the script, determines the rank itself."""
 OF_ONE = re.compile(r"plot|prepare|preproc|download|convert|tokeniz|check|test_|export|print|info", re.IGNORECASE)
 """Names of programs that do not train."""
 _ON_THE_HOST = {
@@ -40,7 +40,7 @@ def _no_ranks(look: ScriptContext) -> Iterator[Fault]:
         ranks = look.ranks(call) or 1
         if ranks < 2 or not look.asks_for_gpus(call) or launchers_of(call) or OF_ONE.search(script) or call.wrappers:
             continue
-        what = f"{ranks} tasks start {call.name}, and nothing tells them their rank: each trains alone, as rank 0"
+        what = f"{ranks} tasks start {call.name}, but their ranks are not set: each trains alone, as rank 0"
         yield call.line, what, _start_by(call)
 
 
@@ -63,7 +63,7 @@ def _nothing_in_container(look: ScriptContext) -> Iterator[Fault]:
         ):
             image = call.container.image.plain
             what = f"exec without a program: it fails, and later lines do not run in {image}"
-            yield call.line, what, "Put the program behind the image, on the same line."
+            yield call.line, what, "Put the program after the image, on the same line."
 
 
 def _host_command(look: ScriptContext) -> Iterator[Fault]:
@@ -76,16 +76,16 @@ def _host_command(look: ScriptContext) -> Iterator[Fault]:
         )
         if name or inner:
             tool = name or (inner[1] if inner else "")
-            what = f"{tool} is a command of the host: there is none in the container"
+            what = f"{tool} is a command of the host, which is missing in the container"
             yield (call.program or call.words)[0].line, what, _outside(tool)
 
 
 def _outside(tool: str) -> str:
     if tool == "srun":
-        return 'Turn it round: srun ... singularity exec "$SIF" program'
+        return 'Reverse the order: srun ... singularity exec "$SIF" program'
     if tool == "module":
-        return "Leave it out: what the program needs is in the container. Load modules before srun."
-    return "Call it before srun, and export what it prints."
+        return "Remove it: the container has what the program needs. Load modules before srun."
+    return "Call it before srun, and export its output."
 
 
 def _mpirun(look: ScriptContext) -> Iterator[Fault]:
@@ -95,14 +95,14 @@ def _mpirun(look: ScriptContext) -> Iterator[Fault]:
             continue
         several = (look.nodes(call) or 1) > 1
         if call.srun is not None and (look.ranks(call) or 1) > 1:
-            what = f"srun starts {look.ranks(call)} tasks, and each starts {name}: as many jobs beside each other"
-            yield call.program[0].line, what, f"Leave out {name} and its options: srun starts the ranks."
+            what = f"srun starts {look.ranks(call)} tasks, and each starts {name}: as many separate jobs"
+            yield call.program[0].line, what, f"Remove {name} and its options: srun starts the ranks."
         elif call.srun is None and _starts_container(call) and not _has_mpi(look):
-            what = f"{name} is not there: no module of an MPI is loaded, and {look.site.name} starts ranks by srun"
+            what = f"{name} is not available: no MPI module is loaded, and {look.site.name} starts ranks with srun"
             yield call.program[0].line, what, f"srun {_behind(call)}"
         elif call.container and several:
             what = f"{name} in the container cannot start ranks on other nodes: all run on the first"
-            yield call.program[0].line, what, f"Write srun before {call_of(call)}, and leave out {name}."
+            yield call.program[0].line, what, f"Write srun before {call_of(call)}, and remove {name}."
 
 
 def _starts_container(call: Call) -> bool:
@@ -134,7 +134,7 @@ def _launcher_nodes(look: ScriptContext) -> Iterator[Fault]:
             continue
         if launchers[0] in refused or (look.ranks_per_node(call) or 1) > 1:
             continue
-        # what the batch shell puts in, in a double-quoted word or outside of quotes, is equal on all nodes
+        # what the batch shell expands, in double quotes or unquoted, is the same on all nodes
         told = (
             text
             if call.literal
@@ -154,16 +154,16 @@ def _lone_torchrun(text: str, nodes: int) -> tuple[str, str] | None:
     if not given or given[1] == "1":
         return f"torchrun without --nnodes={nodes}: {alone}", f"Add --nnodes=$SLURM_NNODES {where}."
     if not re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr|rdzv[-_]conf)", text):
-        return "torchrun with no address to meet: each node waits for the others on itself", f"Add {where}."
+        return "torchrun without a rendezvous address: each node waits for the others on itself", f"Add {where}."
     if re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?:localhost|127\.0\.0\.1)", text):
-        return "localhost is another machine on each node: the nodes never meet", (
+        return "localhost is another machine on each node: the nodes never connect", (
             'Use the first node: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
         )
     if re.search(
         r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?:\$\(hostname|`hostname|\$\{?(?:HOSTNAME|SLURMD_NODENAME))",
         text,
     ):
-        return "every node names itself: the nodes never meet", (
+        return "every node uses its own name: the nodes never connect", (
             'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
         )
     return _fixed_rank(text, r"--node[-_]rank[= ](\d+)\b", "--node_rank")
@@ -176,7 +176,7 @@ def _lone_accelerate(text: str, nodes: int) -> tuple[str, str] | None:
     wanted = f"--num_machines {nodes} --machine_rank $SLURM_NODEID --main_process_ip $MASTER_ADDR"
     if not re.search(r"--num[-_]machines", text) or (given and given[1] == "1"):
         return f"accelerate without --num_machines: each of the {nodes} nodes trains alone", (
-            f"Add {wanted}, in bash -c '...' so that each node puts in its own number."
+            f"Add {wanted}, in bash -c '...' so that each node uses its own number."
         )
     if not re.search(r"--machine[-_]rank", text):
         return "accelerate without --machine_rank: every node is machine 0", f"Add {wanted}, in bash -c '...'."
@@ -193,15 +193,16 @@ def _lone_accelerate(text: str, nodes: int) -> tuple[str, str] | None:
 
 
 def _too_few(total: int, nodes: int) -> tuple[str, str] | None:
-    return f"--num_processes counts the processes of all machines: {total} are {total // nodes} on each of {nodes}", (
-        f"Write --num_processes {total * nodes} for {total} on each."
+    return (
+        f"--num_processes counts processes on all machines: {total} means {total // nodes} on each of {nodes}",
+        (f"Write --num_processes {total * nodes} for {total} on each."),
     )
 
 
 def _fixed_rank(text: str, pattern: str, option: str) -> tuple[str, str] | None:
     if found := re.search(pattern, text):
-        return f"{option}={found[1]} is the same on every node: they wait for the other nodes for ever", (
-            f"Write {option}=$SLURM_NODEID, in bash -c '...' so that each node puts in its own."
+        return f"{option}={found[1]} is the same on every node: they wait for the other nodes forever", (
+            f"Write {option}=$SLURM_NODEID, in bash -c '...' so that each node uses its own number."
         )
     return None
 
@@ -209,8 +210,8 @@ def _fixed_rank(text: str, pattern: str, option: str) -> tuple[str, str] | None:
 def _lone_deepspeed(text: str, nodes: int) -> tuple[str, str] | None:
     if re.search(r"--(?:no_ssh|hostfile|launcher)\b", text):
         return None
-    return f"deepspeed started by srun knows its own node only: each of the {nodes} nodes trains alone", (
-        "Leave out deepspeed: start the program with one task a GPU by conda-python-distributed, or by torchrun."
+    return f"deepspeed started by srun only knows its own node: each of the {nodes} nodes trains alone", (
+        "Remove deepspeed: start the program with one task per GPU with conda-python-distributed, or with torchrun."
     )
 
 
@@ -222,16 +223,16 @@ def _deepspeed_hosts(look: ScriptContext) -> Iterator[Fault]:
         text = call.arguments()
         named = "deepspeed" in launchers_of(call) and re.search(r"--hostfile[= ]|-H\s", text)
         if named and call.container and (look.nodes(call) or 1) > 1 and "--no_ssh" not in text:
-            what = "deepspeed --hostfile starts the other nodes by ssh or pdsh, which end outside the container"
+            what = "deepspeed --hostfile starts the other nodes with ssh or pdsh, outside the container"
             yield (
                 call.program[0].line,
                 what,
-                ("Let srun start one task a GPU, each with conda-python-distributed (or RANK set), and no deepspeed."),
+                ("Let srun start one task per GPU with conda-python-distributed (or RANK set), without deepspeed."),
             )
 
 
 def _with_counts(look: ScriptContext, call: Call) -> str:
-    """Return the arguments with the values of variables that Slurm sets to what the job asks for."""
+    """Return the arguments with variables replaced that Slurm sets from the job's options."""
     each = look.number("ntasks-per-node", "tasks-per-node")
     text = look.expand(call.arguments())
     return re.sub(r"\$\{?SLURM_NTASKS_PER_NODE\}?", str(each), text) if each else text
@@ -254,7 +255,7 @@ def _workers(look: ScriptContext) -> Iterator[Fault]:
             and look.option(*GPU_OPTIONS, call=call)
             and (look.ranks_per_node(call) or 1) == 1
         ):
-            what = f"1 worker on each node, and {given} GPUs: {given - 1} of them stay idle"
+            what = f"1 worker on each node with {given} GPUs: {given - 1} of them stay idle"
             yield (call.program or call.words)[0].line, what, f"Write {found[0][:-1]}{given}."
 
 
@@ -279,11 +280,11 @@ def _paid_gpus(look: ScriptContext) -> Iterator[Fault]:
         if look.option("gpus-per-task"):
             return
         shared = [name for name in kind.partitions if name not in look.site.job.exclusive]
-        what = f"{partition.value} gives whole nodes: {kind.gpus - asked} GPUs of each stay idle, and are billed"
+        what = f"{partition.value} gives whole nodes: {kind.gpus - asked} GPUs of each stay idle, but are billed"
         yield (
             option.line,
             what,
-            (f"Ask for all {kind.gpus}, or take a partition that shares nodes: {', '.join(shared)}."),
+            (f"Request all {kind.gpus}, or use a partition with shared nodes: {', '.join(shared)}."),
         )
 
 
@@ -298,8 +299,8 @@ def _idle_gpus(look: ScriptContext) -> Iterator[Fault]:
         own = re.search(r"parallel|--devices|--gpus?\b|--tp|--pp|device_map|--launcher", text) or launchers_of(call)
         said = look.option("gpus-per-task", "gpu-bind", call=call) or "VISIBLE_DEVICES" in look.text
         if call.name == "conda-python-distributed" and each > 1 and not own and not said:
-            what = f"{each} ranks on each node, and {gpus} GPUs: {gpus - each} of them stay idle"
-            yield tasks.line, what, f"Write --ntasks-per-node={gpus}, or ask for --gpus-per-node={each}."
+            what = f"{each} ranks on each node with {gpus} GPUs: {gpus - each} of them stay idle"
+            yield tasks.line, what, f"Write --ntasks-per-node={gpus}, or request --gpus-per-node={each}."
             return
 
 
@@ -317,8 +318,8 @@ def _no_cpus(look: ScriptContext) -> Iterator[Fault]:
         share = max(kind.cores // kind.gpus * gpus // ranks, 1) if kind.cores else 0
         if share < 2:
             continue
-        what = "no --cpus-per-task: each task has one CPU for its program, its workers and its data loaders"
-        yield call.line, what, f"#SBATCH --cpus-per-task={share}, and the same behind srun"
+        what = "without --cpus-per-task, each task has one CPU for its program, its workers and its data loaders"
+        yield call.line, what, f"#SBATCH --cpus-per-task={share}, and the same option for srun"
         return
 
 
@@ -330,13 +331,13 @@ def _gpus_not_asked(look: ScriptContext) -> Iterator[Fault]:
         flags = {option.name for option in call.container.options} if call.container else set()
         meant = flags & {"nv", "rocm"} and (is_python(call) or launchers_of(call) or look.is_distributed(call))
         if needed and call.srun is not None and meant:
-            what = f"srun asks for no GPUs, and on {look.site.name} a step has only those that it asks for"
+            what = f"srun requests no GPUs, and on {look.site.name} a step only gets those that it requests"
             yield call.line, what, f"srun {' '.join(look.site.launcher.srun)} ..."
             return
         if look.site.job.gpus and meant and call not in look.distributed:
             yield (
                 call.line,
-                "the container is to see GPUs, but the job asks for none",
+                "the container needs GPUs, but the job requests none",
                 (f"Add #SBATCH {look.site.job.gpus.format(gpus=1)}."),
             )
             return

@@ -19,7 +19,9 @@ def _waiting_steps(look: ScriptContext) -> Iterator[Fault]:
     whole = [call for call in behind if not _takes_a_part({option.name for option in call.srun or ()})]
     nodes, asked = look.nodes() or 1, [look.nodes(call) or 1 for call in whole]
     if gpus and look.asks_for_gpus() and len(whole) > 1 and sum(asked) > nodes:
-        what = "a step gets all GPUs of its nodes, as the job has them: this one waits until the step before has ended"
+        what = (
+            "a step gets all GPUs of its nodes, as the job has them: this step waits until the previous one has ended"
+        )
         yield whole[1].line, what, "Give each step its part: srun --exact --gpus=N --mem=M ..."
 
 
@@ -34,7 +36,7 @@ def _step_in_step(look: ScriptContext) -> Iterator[Fault]:
                 continue
             outer = [one for one in look.calls if not one.inner and call.line in one.multiline and one.srun is not None]
             if outer:
-                what = "each task of a step starts a step of its own: they wait for the cores that the first one has"
+                what = "each task of a step starts another step, which waits for the cores that the first one holds"
                 yield call.line, what, "Keep one srun: the first, or the one inside."
 
 
@@ -58,7 +60,7 @@ def _random_run(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         literal = call.literal or "\\$RANDOM" in " ".join(word.text for word in call.words)
         if _RANDOM_RUN.search(call.arguments()) and literal:
-            what = "every node makes another --rdzv_id, and they do not meet"
+            what = "every node generates a different --rdzv_id, and they do not connect"
             yield call.line, what, "Write --rdzv_id=$SLURM_JOB_ID."
 
 
