@@ -22,7 +22,7 @@ _GROUP_MAY_WRITE = 0o020
 _OTHERS_MAY_WRITE = 0o022
 _SETGID = 0o2000
 _READ, _ENTER = 0o044, 0o011
-_PRIVATE = "it, or a directory above it, is closed to some who may read the catalogue: it may be somebody's own"
+_PRIVATE = "not everyone who may read the catalogue may read it or a directory above it, so it may be another user's"
 
 
 def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
@@ -140,10 +140,10 @@ def removal_group(catalogue: Catalogue, path: Path) -> int | None:
 
 
 def check_readable_by_readers(catalogue: Catalogue, path: Path) -> Callable[[os.stat_result], None]:
-    """Return a check that all who may read a catalogue may read the file at a path, and enter what leads to it.
+    """Return a check that all readers of a catalogue may read the file at a path, and enter its directories.
 
-    For what is copied to where they read it. Where others may write the catalogue, they can rename a private file to
-    the path, or the directory that it is in. The check takes a status and raises PermissionError.
+    Use it for files that are copied to where they can read them. Users who may write the catalogue can rename another
+    user's private file or its directory to the path. The check takes a status and raises PermissionError.
     """
     root = catalogue.directory.stat()
     if removal_group(catalogue, path) is None:

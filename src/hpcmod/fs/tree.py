@@ -46,13 +46,13 @@ class Tree:
             return as_regular_file(self.open(path, os.O_RDONLY | os.O_NONBLOCK), path)
 
     def open_checked(self, path: Path | str, check: Callable[[os.stat_result], None]) -> BinaryIO:
-        """Open a regular file for reading, having looked at every directory that leads to it.
+        """Open a regular file for reading after checking every directory on the way to it.
 
         Parameters
         ----------
         check
-            Called with the status of each directory below the root and at last of the file, all of them open: nobody
-            can exchange one between the look and its use. What it raises is raised.
+            Called with the status of each directory below the root and then of the file, all of them open: no one
+            can replace one between the check and its use. Its exceptions are passed on.
         """
         parts = self._relative(path).parts
         with self._named(path), self._opened_root() as root, contextlib.ExitStack() as opened:

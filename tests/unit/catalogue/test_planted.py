@@ -171,7 +171,7 @@ def test_what_is_published_is_open_to_all_who_may_read_the_catalogue(
     if is_read:
         assert read_kept_text(shop, path) == "# Toy/1.0\n"
     else:
-        with pytest.raises(BadInputError, match="may be somebody's own"):
+        with pytest.raises(BadInputError, match="may be another user's"):
             read_kept_text(shop, path)
 
 
@@ -182,5 +182,5 @@ def test_a_private_file_of_another_group_is_not_that_of_the_catalogue(shop: Cata
     mine = os.stat_result((0o100640, 1, 1, 1, os.geteuid(), shop.directory.stat().st_gid, 1, 0, 0, 0))
     theirs = os.stat_result((0o100640, 1, 1, 1, os.geteuid(), shop.directory.stat().st_gid + 1, 1, 0, 0, 0))
     check(mine)
-    with pytest.raises(PermissionError, match="may be somebody's own"):
+    with pytest.raises(PermissionError, match="may be another user's"):
         check(theirs)

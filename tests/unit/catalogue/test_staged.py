@@ -91,7 +91,7 @@ def test_what_is_kept_replaces_what_was_kept_whole(stage: Stage, monkeypatch: py
     install(stage, FakeEb(), monkeypatch)
     stage.kept.mkdir(parents=True)
     (stage.kept / "old").touch()
-    with pytest.raises(LackingError, match=r"only .* may change this directory"):  # it may be somebody's own
+    with pytest.raises(LackingError, match=r"only .* may change this directory"):  # it may be another user's
         place_kept(stage)
     stage.kept.chmod(0o2775)
     place_kept(stage)
