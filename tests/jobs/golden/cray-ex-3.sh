@@ -1,18 +1,18 @@
 #!/bin/bash
 # 2 nodes of cray-ex-gh200 (gh200), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=pytorch_synthetic_benchmark
-# %x is the name of the job, %j its number
+# %x is the job's name, %j its number
 #SBATCH --output=%x-%j.out
 #SBATCH --time=00:30:00
 #SBATCH --nodes=2
-# one rank a GPU
+# one rank per GPU
 #SBATCH --ntasks-per-node=4
-# all cores that a job may use, shared out
+# all cores that a job may use, divided among the tasks
 #SBATCH --cpus-per-task=72
 #SBATCH --gpus-per-node=4
 # disable_rdzv_get: for FI_CXI_RDZV_PROTO=alt_read
 #SBATCH --network=disable_rdzv_get
-# cray-ex-gh200 wants it of every job
+# required for every job on cray-ex-gh200
 #SBATCH --exclusive
 
 module load PyTorch || exit

@@ -1,15 +1,15 @@
 #!/bin/bash
 # 2 nodes of frontier (compute), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=train
-# %x is the name of the job, %j its number
+# %x is the job's name, %j its number
 #SBATCH --output=%x-%j.out
 #SBATCH --account=ABC123
 #SBATCH --time=00:05:00
 #SBATCH --partition=batch
 #SBATCH --nodes=2
-# one rank a GPU
+# one rank per GPU
 #SBATCH --ntasks-per-node=8
-# all cores that a job may use, shared out
+# all cores that a job may use, divided among the tasks
 #SBATCH --cpus-per-task=7
 # disable_rdzv_get: for FI_CXI_RDZV_PROTO=alt_read
 #SBATCH --network=disable_rdzv_get
@@ -25,7 +25,7 @@ module load PyTorch || exit
 # When the last task of a node has ended, its caches are removed.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
-# Which cores a rank gets is left to Slurm.
+# Slurm chooses the cores of each rank.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 \
     --gpu-bind=closest \
     singularity exec --rocm "$SIF" \

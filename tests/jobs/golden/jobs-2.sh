@@ -1,15 +1,15 @@
 #!/bin/bash
 # 2 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=train
-# %x is the name of the job, %j its number
+# %x is the job's name, %j its number
 #SBATCH --output=%x-%j.out
 #SBATCH --account=project_465000001
 #SBATCH --time=01:00:00
 #SBATCH --partition=standard-g
 #SBATCH --nodes=2
-# one rank a GPU
+# one rank per GPU
 #SBATCH --ntasks-per-node=8
-# all cores that a job may use, shared out
+# all cores that a job may use, divided among the tasks
 #SBATCH --cpus-per-task=7
 #SBATCH --gpus-per-node=8
 #SBATCH --mem=480G

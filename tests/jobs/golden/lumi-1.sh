@@ -1,7 +1,7 @@
 #!/bin/bash
 # 1 node of lumi (lumi-g), ranks on each: 1. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=import_torch__print_torch.cuda.device_count___
-# %x is the name of the job, %j its number
+# %x is the job's name, %j its number
 #SBATCH --output=%x-%j.out
 #SBATCH --account=project_465000001
 #SBATCH --time=00:05:00
@@ -12,7 +12,7 @@
 #SBATCH --cpus-per-task=56
 #SBATCH --gpus-per-node=8
 #SBATCH --mem=480G
-# single_node_vni: Slingshot on one node, too
+# single_node_vni: Slingshot also on a single node
 #SBATCH --network=single_node_vni
 
 module load PyTorch || exit
@@ -20,7 +20,7 @@ module load PyTorch || exit
 # When the last task of a node has ended, its caches are removed.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
-# One task a node, with all its cores.
+# One task per node, with all its cores.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=1 --ntasks-per-node=1 --cpus-per-task=56 \
     singularity exec "$SIF" \
     conda-python-distributed -c 'import torch; print(torch.cuda.device_count())'

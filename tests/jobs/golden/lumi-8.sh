@@ -1,13 +1,13 @@
 #!/bin/bash
 # 2 nodes of lumi (lumi-g), on each deepspeed starts the ranks. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=train
-# %x is the name of the job, %j its number
+# %x is the job's name, %j its number
 #SBATCH --output=%x-%j.out
 #SBATCH --account=project_465000001
 #SBATCH --time=01:00:00
 #SBATCH --partition=standard-g
 #SBATCH --nodes=2
-# one task a node: deepspeed starts the ranks
+# one task per node: deepspeed starts the ranks
 #SBATCH --ntasks-per-node=1
 # all cores that a job may use
 #SBATCH --cpus-per-task=56
@@ -19,7 +19,7 @@ module load PyTorch || exit
 # When the last task of a node has ended, its caches are removed.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
-# One task a node, with all its cores.
+# One task per node, with all its cores.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=1 --cpus-per-task=56 \
     singularity exec "$SIF" \
     conda-python-distributed --launcher deepspeed train.py --deepspeed_config ds_config.json

@@ -1,15 +1,15 @@
 #!/bin/bash
 # 2 nodes of marenostrum5 (acc), on each torchrun starts the ranks. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=batched_execution
-# %x is the name of the job, %j its number
+# %x is the job's name, %j its number
 #SBATCH --output=benchmark/reports/R-%x.%j.out
 #SBATCH --account=bsc98
 #SBATCH --qos=acc_bsccs
 #SBATCH --time=00:02:00
 #SBATCH --nodes=2
-# one task a node: torchrun starts the ranks
+# one task per node: torchrun starts the ranks
 #SBATCH --ntasks-per-node=1
-# 20 with each GPU, as marenostrum5 wants
+# 20 for each GPU, as marenostrum5 requires
 #SBATCH --cpus-per-task=80
 #SBATCH --gres=gpu:4
 
@@ -19,7 +19,7 @@ module load PyTorch || exit
 # When the last task of a node has ended, its caches are removed.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
-# One task a node, with all its cores.
+# One task per node, with all its cores.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=1 --cpus-per-task=80 \
     singularity exec --nv "$SIF" \
     conda-python-distributed --launcher torchrun benchmark/all_reduce_bench.py

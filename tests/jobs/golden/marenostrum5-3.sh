@@ -1,15 +1,15 @@
 #!/bin/bash
 # 2 nodes of marenostrum5 (acc), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=my_first_distributed_app
-# %x is the name of the job, %j its number
+# %x is the job's name, %j its number
 #SBATCH --output=%x-%j.out
 #SBATCH --account=bsc98
 #SBATCH --qos=acc_bsccs
 #SBATCH --time=00:02:00
 #SBATCH --nodes=2
-# one rank a GPU
+# one rank per GPU
 #SBATCH --ntasks-per-node=4
-# 20 with each GPU, as marenostrum5 wants
+# 20 for each GPU, as marenostrum5 requires
 #SBATCH --cpus-per-task=20
 #SBATCH --gres=gpu:4
 
@@ -19,7 +19,7 @@ module load PyTorch || exit
 # When the last task of a node has ended, its caches are removed.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
-# Which cores a rank gets is left to Slurm.
+# Slurm chooses the cores of each rank.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=4 --cpus-per-task=20 \
     singularity exec --nv "$SIF" \
     conda-python-distributed my_first_distributed_app.py

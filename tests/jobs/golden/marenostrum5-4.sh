@@ -1,14 +1,14 @@
 #!/bin/bash
 # 1 node of marenostrum5 (gpp), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=preprocess
-# %x is the name of the job, %j its number
+# %x is the job's name, %j its number
 #SBATCH --output=%x-%j.out
 #SBATCH --account=bsc98
 #SBATCH --qos=gp_debug
 #SBATCH --time=00:30:00
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=4
-# all cores that a job may use, shared out
+# all cores that a job may use, divided among the tasks
 #SBATCH --cpus-per-task=28
 
 module load singularity || exit
@@ -17,7 +17,7 @@ module load PyTorch || exit
 # When the last task of a node has ended, its caches are removed.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
-# Which cores a rank gets is left to Slurm.
+# Slurm chooses the cores of each rank.
 srun --export=ALL --kill-on-bad-exit=1 --nodes=1 --ntasks-per-node=4 --cpus-per-task=28 \
     singularity exec "$SIF" \
     conda-python-distributed preprocess.py

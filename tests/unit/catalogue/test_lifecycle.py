@@ -74,11 +74,11 @@ def test_undoing_gives_an_alias_neither_two_versions_nor_a_retired_one(shop: Cat
     alias(shop, TWO, rules.move_alias)
     removed = alias(shop, TWO, rules.remove_alias)
     moved = alias(shop, ONE, rules.move_alias)
-    with pytest.raises(BadInputError, match=r"'prod' would lead to Toy/2\.0 and Toy/1\.0"):
+    with pytest.raises(BadInputError, match=r"'prod' would point to both Toy/2\.0 and Toy/1\.0"):
         lifecycle.undo(shop, removed, actor=ADA)
     lifecycle.undo(shop, moved, actor=ADA)
     lifecycle.change_name(shop, "Toy", lambda all_: rules.retire(all_, TWO), verb="retire", actor=ADA)
-    with pytest.raises(BadInputError, match=r"'prod' would lead to Toy/2\.0, which is retired"):
+    with pytest.raises(BadInputError, match=r"'prod' would point to Toy/2\.0, which is retired"):
         lifecycle.undo(shop, removed, actor=ADA)
 
 

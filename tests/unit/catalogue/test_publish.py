@@ -88,7 +88,7 @@ def test_an_installation_that_cannot_begin_leaves_nothing(
     [
         pytest.param({"version": "1.0"}, "is published with another image", id="another image by the same name"),
         pytest.param(
-            {"version": "2.0", "aliases": ("1.0",)}, "is a version of Toy itself", id="alias that is a version"
+            {"version": "2.0", "aliases": ("1.0",)}, "is already a version of Toy", id="alias that is a version"
         ),
         pytest.param({"version": "2.0", "aliases": ("2.0",)}, "is the version itself", id="alias of its own name"),
         pytest.param({"version": "2.0", "aliases": ("default",)}, "cannot be an alias", id="reserved alias"),

@@ -115,7 +115,7 @@ def test_variables_of_sbatch_count_as_given() -> None:
         pytest.param(["job", "PyTorch", *LUMI], "no program", id="no program"),
         pytest.param(["job", "PyTorch", *LUMI, "--gpus", "9", "--", "t.py"], "have 8", id="too many GPUs"),
         pytest.param(["job", "PyTorch", *LUMI, "--node-type", "lumi-x", "--", "t.py"], "lumi-c", id="no such nodes"),
-        pytest.param(["job", "PyTorch", *LUMI, "--stage", "nvme", "--", "t.py"], "has: ram", id="no such place"),
+        pytest.param(["job", "PyTorch", *LUMI, "--stage", "nvme", "--", "t.py"], "Available: ram", id="no such place"),
         pytest.param(["job", "PyTorch", *LUMI, "--", "torchrun", "t.py"], "--launcher torchrun", id="torchrun"),
         pytest.param(["job", "PyTorch", *LUMI, "-J", "a b", "--", "t.py"], "cannot stand", id="blank in an option"),
         pytest.param(["job", "PyTorch", *LUMI, "-p", "x\n#SBATCH -A y", "--", "t.py"], "cannot stand", id="line end"),
@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused_with_its_reason(arguments: list[str], said: s
 def test_a_launcher_that_the_site_advises_against_comes_with_its_reason(launcher: str) -> None:
     done = hpcmod("job", "P", "--site", "frontier", "-A", "x", "--launcher", launcher, "--", "t.py")
     assert done.exit_code == 0
-    assert f"{launcher} at your own risk: " in done.stderr and "OLCF recommends srun" in done.stderr
+    assert f"{launcher} is not recommended here: " in done.stderr and "OLCF recommends srun" in done.stderr
     assert "--gpus-per-task=8" in done.stdout
 
 
@@ -267,11 +267,11 @@ def test_an_allocation_needs_no_module() -> None:
         pytest.param(("--ranks-per-node", "16", "--", "t.py"), "16 ranks share 8 GPUs", id="shared GPUs"),
         pytest.param(
             ("--", "bash", "-c", "python prep.py && python t.py"),
-            "none knows its rank",
+            "none of them knows its rank",
             id="Python that a shell starts",
         ),
         pytest.param(
-            ("--then", "sh -c 'cd x; python3 t.py'", "--", "t.py"), "none knows its rank", id="in another step"
+            ("--then", "sh -c 'cd x; python3 t.py'", "--", "t.py"), "none of them knows its rank", id="in another step"
         ),
     ],
 )

@@ -85,7 +85,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
         pytest.param(("retire", "Toy"), 2, "'Toy' has no version", id="no version"),
         pytest.param(("retire", "Toy/9"), 3, "no version 9 of Toy", id="unknown version"),
         pytest.param(("promote", "Tory/1.0"), 3, "Did you mean Toy?", id="misspelt"),
-        pytest.param(("alias", "--remove", "Toy/1.0", "x"), 2, "does not lead to Toy/1.0", id="not its alias"),
+        pytest.param(("alias", "--remove", "Toy/1.0", "x"), 2, "does not point to Toy/1.0", id="not its alias"),
         pytest.param(("deprecate", "Toy/1.0", "--until", "soon"), 2, "2027-03-01", id="no day"),
         pytest.param(("gc", "--days", "-1"), 2, "not in the range", id="days before today"),
         pytest.param(("undo", "99"), 3, "no change 99", id="unknown change"),

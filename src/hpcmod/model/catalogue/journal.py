@@ -128,7 +128,7 @@ def _check_standing(change: Change, journal: Iterable[Change]) -> None:
     if change.id in undone:
         raise BadInputError(
             f"change {change.id} ({change.verb}) is already undone, by change {undone[change.id]}",
-            f"To bring it back: hpcmod undo {undone[change.id]}. All changes: hpcmod catalogue journal",
+            f"To restore it: hpcmod undo {undone[change.id]}. All changes: hpcmod catalogue journal",
         )
     # an undo cancels the change it undid, so neither of the pair blocks this undo
     later = [one for one in listed if one.id > change.id and not one.undoes and one.id not in undone]
@@ -222,5 +222,5 @@ def find_undoable(journal: Iterable[Change], kept: Collection[int] = ()) -> Chan
     counting = (one for one in listed if (one.edits or one.id in kept) and not one.undoes)
     found = next((one for one in counting if one.id not in undone), None)
     if found is None:
-        raise BadInputError("there is nothing to undo", "See: hpcmod catalogue journal")
+        raise BadInputError("nothing to undo", "See: hpcmod catalogue journal")
     return found

@@ -50,9 +50,9 @@ def check_alias(alias: str, records: Sequence[CatalogueRecord]) -> str:
         If it is not.
     """
     if not is_file_name(alias) or alias in _RESERVED:
-        raise BadInputError(f"{alias!r} cannot be an alias", "Take letters, digits, `-` and `_`: stable, latest, 2.7.")
+        raise BadInputError(f"{alias!r} cannot be an alias", "Use letters, digits, `-` and `_`: stable, latest, 2.7.")
     if any(record.version == alias for record in records):
-        raise BadInputError(f"{alias!r} is a version of {records[0].name} itself", "Take another word.")
+        raise BadInputError(f"{alias!r} is already a version of {records[0].name}", "Choose another alias.")
     return alias
 
 
@@ -72,7 +72,9 @@ def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Reco
     check_alias(alias, records)
     target = find(records, key)
     if target.state == "retired":
-        raise BadInputError(f"{target.module} is retired: no alias can lead to it", f"hpcmod restore {target.module}")
+        raise BadInputError(
+            f"{target.module} is retired: an alias cannot point to it", f"hpcmod restore {target.module}"
+        )
     others = {key_of(one): drop_alias(one, alias) for one in records if alias in one.aliases and key_of(one) != key}
     return {**others, key: replace(target, aliases=tuple(sorted({*target.aliases, alias})))}
 
@@ -93,7 +95,7 @@ def remove_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Re
     record = find(records, key)
     if alias not in record.aliases:
         raise BadInputError(
-            f"{alias!r} does not lead to {record.module}", f"It has: {', '.join(record.aliases) or '-'}"
+            f"{alias!r} does not point to {record.module}", f"Its aliases: {', '.join(record.aliases) or '-'}"
         )
     return {key: drop_alias(record, alias)}
 
@@ -120,7 +122,7 @@ def deprecate(
     """
     record = find(records, key)
     if record.state == "retired":
-        raise BadInputError(f"{record.module} is retired already", f"hpcmod restore {record.module}")
+        raise BadInputError(f"{record.module} is already retired", f"hpcmod restore {record.module}")
     _check_successor(records, record, successor or "")
     _check_day(until or "")
     new = replace(
@@ -164,7 +166,7 @@ def retire(
     _check_day(until or "")
     if record.aliases and heir is None:
         raise BadInputError(
-            f"{record.module} has the aliases {', '.join(record.aliases)}: nobody could load them any more",
+            f"{record.module} has the aliases {', '.join(record.aliases)}, which could no longer be loaded",
             "Name a --successor of the same name, or move them first: hpcmod alias CONTAINER ALIAS",
         )
     gone = replace(record, state="retired", aliases=(), until=until or "", successor=successor, reason=reason)
@@ -190,9 +192,9 @@ def check_leads(records: Iterable[CatalogueRecord]) -> None:
     holders: dict[str, CatalogueRecord] = {}
     for record, alias in ((one, alias) for one in records for alias in one.aliases):
         if record.state == "retired":
-            raise BadInputError(f"{alias!r} would lead to {record.module}, which is retired", _LATER)
+            raise BadInputError(f"{alias!r} would point to {record.module}, which is retired", _LATER)
         if holders.setdefault(alias, record) is not record:
-            raise BadInputError(f"{alias!r} would lead to {record.module} and {holders[alias].module}", _LATER)
+            raise BadInputError(f"{alias!r} would point to both {record.module} and {holders[alias].module}", _LATER)
 
 
 _LATER = "Undo the later changes first: hpcmod catalogue journal"
@@ -213,11 +215,11 @@ def _check_successor(
     known = {word: one for one in records if one is not record for word in (one.version, *one.aliases)}
     if version not in known:
         raise BadInputError(
-            f"the successor {successor} is not another container of the catalogue",
-            f"It has: {', '.join(sorted(known)) or 'no other'}",
+            f"the successor {successor} is not another container in the catalogue",
+            f"Other containers: {', '.join(sorted(known)) or 'none'}",
         )
     if known[version].state == "retired":
-        raise BadInputError(f"the successor {successor} is retired itself", "Name another one.")
+        raise BadInputError(f"the successor {successor} is retired too", "Choose another successor.")
     return known[version]
 
 

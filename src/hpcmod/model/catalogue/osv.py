@@ -25,7 +25,7 @@ def name_of_entry(text: bytes, where: str) -> str:
     """
     name = JsonObject(load_json(text, where, limit=_LIMIT), where).text("id")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        raise BadInputError(f"{where}: not an entry of OSV: its id is {name!r}", "Get it from https://osv.dev.")
+        raise BadInputError(f"{where}: not an OSV entry: its id is {name!r}", "Get it from https://osv.dev.")
     return name
 
 
@@ -48,7 +48,7 @@ def render_entry(text: bytes, where: str, *, until: str) -> str:
         raise BadInputError(f"{where}: {name} was withdrawn", "")
     ranges = list(dict.fromkeys(one for affected in found.objects("affected", _MOST) for one in _ranges(affected)))
     if not ranges:
-        raise BadInputError(f"{where}: {name} names no version of a Python package (PyPI)", "")
+        raise BadInputError(f"{where}: {name} lists no version of a Python package (PyPI)", "")
     summary = " ".join(found.text("summary").split()) or name
     details = _plain(found.text("details")) or summary
     lines = [

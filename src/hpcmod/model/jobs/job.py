@@ -97,7 +97,7 @@ def _check_required(request: JobRequest, site: Site, layout: Layout) -> None:
         flags = " ".join(f"--{name} {name.upper()}" for name in missing)
         variables = " ".join(f"{SBATCH_VARIABLES[name]}=..." for name in missing if name in SBATCH_VARIABLES)
         raise BadInputError(
-            f"{site.name} asks for {' and '.join(f'--{name}' for name in missing)} of every job",
+            f"every job on {site.name} needs {' and '.join(f'--{name}' for name in missing)}",
             f"Add {flags}, or export {variables} once.",
         )
 
@@ -108,7 +108,9 @@ def _find_place(request: JobRequest, site: Site) -> StagePlace | None:
     found = [place for place in site.stage_places if place.name == request.stage or not request.stage]
     if not found:
         known = ", ".join(place.name for place in site.stage_places) or "none"
-        raise BadInputError(f"{site.name} has no place {request.stage or 'to stage to'}", f"It has: {known}.")
+        raise BadInputError(
+            f"{site.name} has no staging place {request.stage or 'in its profile'}", f"Available: {known}."
+        )
     return found[0]
 
 
@@ -135,7 +137,7 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
             yield Directive(f"--{name}={value}")
     yield Directive(f"--nodes={request.nodes}")
     if request.ranks:
-        yield Directive(f"--ntasks={request.ranks}", "dealt out by Slurm, not necessarily in equal shares")
+        yield Directive(f"--ntasks={request.ranks}", "distributed by Slurm, not necessarily evenly")
     else:
         yield Directive(f"--ntasks-per-node={layout.tasks}", _explain_tasks(layout))
     if layout.cpus:
@@ -146,9 +148,9 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
         yield Directive(f"--mem={layout.memory_gib}G", _explain_memory(layout))
     if network:
         yield Directive(f"--network={network}", explain_network(network))
-    yield from (Directive(line, f"{site.name} wants it of every job") for line in site.job.lines)
+    yield from (Directive(line, f"required for every job on {site.name}") for line in site.job.lines)
     if place and flag:
-        yield Directive(flag, f"the nodes' {place.name}, to stage to")
+        yield Directive(flag, f"for staging to the nodes' {place.name}")
     yield from (Directive(*each) for each in (request.requeue.directives if request.requeue else ()))
     yield from (Directive(option) for option in request.more)
 
@@ -156,8 +158,8 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
 def _make_output(request: JobRequest) -> Directive:
     asked = request.option("output")
     if not asked and request.option("array"):
-        return Directive("--output=%x-%A_%a.out", "%x is the name of the job, %A its number, %a that in the array")
-    return Directive(f"--output={asked or '%x-%j.out'}", "%x is the name of the job, %j its number")
+        return Directive("--output=%x-%A_%a.out", "%x is the job's name, %A its number, %a the array index")
+    return Directive(f"--output={asked or '%x-%j.out'}", "%x is the job's name, %j its number")
 
 
 def _feature_of(flag: str) -> str:
@@ -178,14 +180,16 @@ def _plain(name: str) -> str:
 
 def _explain_tasks(layout: Layout) -> str:
     if layout.launcher != "srun":
-        return f"one task a node: {layout.launcher} starts the ranks"
-    return "one rank a GPU" if layout.tasks == layout.gpus else ""
+        return f"one task per node: {layout.launcher} starts the ranks"
+    return "one rank per GPU" if layout.tasks == layout.gpus else ""
 
 
 def _explain_cpus(site: Site, layout: Layout) -> str:
     if site.launcher.cpus_per_gpu and layout.gpus:
-        return f"{site.launcher.cpus_per_gpu} with each GPU, as {site.name} wants"
-    return "all cores that a job may use, shared out" if layout.tasks > 1 else "all cores that a job may use"
+        return f"{site.launcher.cpus_per_gpu} for each GPU, as {site.name} requires"
+    return (
+        "all cores that a job may use, divided among the tasks" if layout.tasks > 1 else "all cores that a job may use"
+    )
 
 
 def _explain_memory(layout: Layout) -> str:
@@ -194,11 +198,11 @@ def _explain_memory(layout: Layout) -> str:
 
 def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
     if request.stage and request.nodes == 1:
-        yield "Staging hardly pays on one node: it reads the whole image once, which without it is read in parts."
+        yield "Staging rarely pays off on one node: it reads the complete image, a run without it only parts."
     if is_command(request) and request.script_options:
-        yield f"{request.program[0]} is not Python: {' '.join(request.script_options)} is left out."
+        yield f"{request.program[0]} is not Python: ignoring {' '.join(request.script_options)}."
     wrong = explain_mpi(request.image_mpi, site.launcher, choose_mpi(request.image_mpi, site.launcher, request.mpi))
     if wrong and not request.mpi:
         yield wrong
     if request.proxy and not site.proxies:
-        yield f"--proxy sets nothing: {site.name} knows no way to the internet."
+        yield f"--proxy has no effect: the profile of {site.name} has no [proxy]."

@@ -43,16 +43,16 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
         and not request.node_type
     ):
         raise BadInputError(
-            f"{site.name} does not know how many GPUs its nodes have",
-            "Say how many each node is to give: --gpus 4 (--gpus 0 for none), or write a profile with [nodes].",
+            f"the profile of {site.name} does not say how many GPUs a node has",
+            "Give the number of GPUs per node: --gpus 4 (--gpus 0 for none), or write a profile with [nodes].",
         )
     others = [f"--node-type {each.name}" for each in site.node_types if each.gpus]
     if gpus > node.gpus and others:
         cure = "Ask for more nodes instead: -N." if node.gpus else f"Ask for {others[0]}."
-        raise BadInputError(f"the job asks for {gpus} GPUs a node; nodes of type {node.name} have {node.gpus}", cure)
+        raise BadInputError(f"the job asks for {gpus} GPUs per node; nodes of type {node.name} have {node.gpus}", cure)
     if node.gpus and not gpus:
         without = next((f"--node-type {each.name}" for each in site.node_types if not each.gpus), "--gpus 1")
-        raise BadInputError(f"nodes of type {node.name} have GPUs, and the job asks for none", f"Ask for {without}.")
+        raise BadInputError(f"nodes of type {node.name} have GPUs, but the job asks for none", f"Ask for {without}.")
     launcher = _choose_launcher(request, site, gpus)
     tasks = 1 if launcher != "srun" else request.ranks_per_node or gpus or 1
     if request.ranks:
@@ -83,7 +83,7 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
         named = [node for node in site.node_types if node.name == request.node_type]
         if not named:
             known = ", ".join(node.name for node in site.node_types) or "none"
-            raise BadInputError(f"{site.name} has no node type {request.node_type!r}", f"It has: {known}.")
+            raise BadInputError(f"{site.name} has no node type {request.node_type!r}", f"Node types: {known}.")
         return named[0]
     fitting = [node for node in site.node_types if request.option("partition") in node.partitions]
     fitting += [node for node in site.node_types if node.has_qos(request.option("qos"))]
@@ -100,16 +100,17 @@ def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
         raise BadInputError(f"{launcher} must not be used: {reason}", f"Use one of {', '.join(others)}.")
     if launcher != "srun" and is_command(request):
         raise BadInputError(
-            f"{launcher} starts Python programs, and {request.program[0]} is none", "Leave out --launcher."
+            f"{launcher} starts Python programs, and {request.program[0]} is not a Python program",
+            "Leave out --launcher.",
         )
     if launcher != "srun" and request.ranks:
         raise BadInputError(
-            f"--ranks counts tasks of srun, and {launcher} starts as many ranks on every node",
-            "Say --ranks-per-node instead, or leave out --launcher.",
+            f"--ranks counts tasks of srun, and {launcher} starts the same number of ranks on every node",
+            "Use --ranks-per-node instead, or leave out --launcher.",
         )
     if launcher != "srun" and profiled:
         raise BadInputError(
-            f"--profile-rank needs ranks that srun starts, and {launcher} starts them itself", "Leave out --launcher."
+            f"--profile-rank needs ranks started by srun, and {launcher} starts them itself", "Leave out --launcher."
         )
     return launcher
 

@@ -30,7 +30,7 @@ def cpu_masks(node: NodeType, ranks: int, *, threads_per_core: int = 1, gpus_per
     """
     if threads_per_core not in range(1, node.threads_per_core + 1):
         raise BadInputError(
-            f"{threads_per_core} threads a core, but node type {node.name} has {node.threads_per_core}",
+            f"{threads_per_core} threads per core, but node type {node.name} has {node.threads_per_core}",
             f"Ask for 1 to {node.threads_per_core}.",
         )
     return tuple(
@@ -51,8 +51,8 @@ def cores_by_rank(node: NodeType, ranks: int, *, gpus_per_rank: int = 1) -> tupl
         return _share(_usable_cores(node), ranks, f"cores of node type {node.name}")
     if not node.gpu_cores:
         raise BadInputError(
-            f"which cores of node type {node.name} lie near which GPU is not known",
-            f"Add gpu_cores to [nodes.{node.name}] of the site profile; `lstopo` or `nvidia-smi topo -m` tells.",
+            f"it is not known which cores of node type {node.name} are near which GPU",
+            f"Add gpu_cores to [nodes.{node.name}] of the site profile; see `lstopo` or `nvidia-smi topo -m`.",
         )
     if gpus_per_rank:
         return _cores_near(node, ranks, gpus_per_rank)
@@ -64,7 +64,7 @@ def _cores_near(node: NodeType, ranks: int, each: int) -> tuple[tuple[int, ...],
     if ranks < 1 or ranks * each > node.gpus:
         raise BadInputError(
             f"{ranks} ranks with {each} GPUs each, but a node of type {node.name} has {node.gpus}",
-            "Ask for fewer ranks a node.",
+            "Ask for fewer ranks per node.",
         )
     return tuple(
         tuple(core for cores in node.gpu_cores[rank * each : (rank + 1) * each] for core in cores)

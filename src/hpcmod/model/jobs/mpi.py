@@ -59,8 +59,8 @@ def explain_mpi(image: str, launcher: Launcher, chosen: str) -> str:
     needs = " or ".join(f"--mpi={kind}" for kind in fitting)
     shown = f"--mpi={chosen}" if chosen else "srun's default"
     return (
-        f"The image's {image} needs {needs}, and the profile lists {', '.join(launcher.mpi)} only; the script has "
-        f"{shown}. `srun --mpi=list` prints what there is."
+        f"The image's {image} needs {needs}, but the profile lists only {', '.join(launcher.mpi)}; the script uses "
+        f"{shown}. `srun --mpi=list` prints the available types."
     )
 
 

@@ -31,7 +31,7 @@ def explain_network(value: str) -> str:
 
 _MEANINGS = {
     "disable_rdzv_get": "disable_rdzv_get: for FI_CXI_RDZV_PROTO=alt_read",
-    "single_node_vni": "single_node_vni: Slingshot on one node, too",
-    "job_vni": "job_vni: Slingshot for several steps at a time",
+    "single_node_vni": "single_node_vni: Slingshot also on a single node",
+    "job_vni": "job_vni: Slingshot for concurrent steps",
 }
 """sbatch(1), --network, for HPE Slingshot; HPE's application notes for NCCL and RCCL."""

@@ -30,9 +30,9 @@ class Requeue:
     def directives(self) -> tuple[tuple[str, str], ...]:
         """Return the sbatch options, and why they are there."""
         return (
-            (f"--signal=B:{self.signal}@{self.seconds}", "to this script alone, which tells the ranks"),
+            (f"--signal=B:{self.signal}@{self.seconds}", "sent to this script only, which signals the ranks"),
             ("--requeue", ""),
-            ("--open-mode=append", "each run adds to the output of the one before"),
+            ("--open-mode=append", "each run appends to the output of the previous one"),
         )
 
 
@@ -47,11 +47,12 @@ def parse_requeue(text: str, limit: int = MOST_REQUEUES) -> Requeue:
     found = re.fullmatch(r"(?:SIG)?([A-Z0-9]+)@(\d+)", text.upper())
     if not found or not 0 < int(found[2]) <= _LONGEST:
         raise BadInputError(
-            f"--requeue-on {text!r} is not SIGNAL@SECONDS", "Write --requeue-on USR1@120: two minutes before the end."
+            f"--requeue-on {text!r} is not SIGNAL@SECONDS",
+            "Write --requeue-on USR1@120 for two minutes before the end.",
         )
     if found[1] not in ("USR1", "USR2"):
         raise BadInputError(
-            f"--requeue-on {text}: {found[1]} ends srun and launchers, not only the ranks",
+            f"--requeue-on {text}: {found[1]} would end srun and launchers, not only the ranks",
             f"Write --requeue-on USR1@{found[2]}, and write the checkpoint on USR1.",
         )
     if limit < 1:
@@ -69,10 +70,12 @@ def check_signals(options: Sequence[str], requeue: Requeue | None) -> None:
     """
     for option in options:
         if requeue and option.startswith("--signal"):
-            raise BadInputError(f"{option} and --requeue-on are two signals; sbatch takes one", "Leave out the first.")
+            raise BadInputError(
+                f"{option} and --requeue-on both set a signal, but sbatch accepts one", f"Leave out {option}."
+            )
         found = re.match(r"--signal=R?B:R?(\w+)(@\d+)?", option)
         if found:
             raise BadInputError(
-                f"{option} ends the batch script, which does not handle it",
-                f"Write --requeue-on {found[1]}{found[2] or '@60'}, which has the ranks write a checkpoint.",
+                f"{option} would end the batch script, which does not handle the signal",
+                f"Write --requeue-on {found[1]}{found[2] or '@60'}, which lets the ranks write a checkpoint.",
             )

@@ -21,10 +21,10 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
         yield from _ranks_apart(request, ranks)
     reason = dict(site.launcher.discouraged).get(layout.launcher)
     if reason:
-        yield f"{layout.launcher} at your own risk: {reason}."
+        yield f"{layout.launcher} is not recommended here: {reason}."
     ratio = site.launcher.cpus_per_gpu
     if request.cpus > 0 and ratio and layout.gpus and request.cpus * layout.tasks != ratio * layout.gpus:
-        yield f"{site.name} expects {ratio} CPUs with each GPU, so {ratio * layout.gpus} a node for {layout.gpus} GPUs."
+        yield f"{site.name} expects {ratio} CPUs per GPU, so {ratio * layout.gpus} per node for {layout.gpus} GPUs."
 
 
 def _idle_gpus(request: JobRequest, layout: Layout) -> Iterator[str]:
@@ -42,7 +42,7 @@ def _shared_gpus(request: JobRequest, site: Site, layout: Layout) -> Iterator[st
     if layout.launcher != "srun" or not 0 < layout.gpus < layout.tasks:
         return
     mps = "; without CUDA MPS they take turns" if site.gpu_vendor == "nvidia" else ""
-    yield f"{layout.tasks} ranks share {layout.gpus} GPUs on each node{mps}, and NCCL refuses two ranks on one GPU."
+    yield f"{layout.tasks} ranks share {layout.gpus} GPUs on each node{mps}; NCCL refuses two ranks on one GPU."
 
 
 def _ranks_apart(request: JobRequest, ranks: int) -> Iterator[str]:
@@ -51,6 +51,6 @@ def _ranks_apart(request: JobRequest, ranks: int) -> Iterator[str]:
         script = program[2] if len(program) > 2 and program[0] in _SHELLS and program[1] == "-c" else ""
         if re.search(r"(?:^|[\s;&|(])(?:python3?|torchrun|accelerate|deepspeed)\s", script):
             yield (
-                f"{program[0]} -c starts its programs {ranks} times, and none knows its rank. Write "
-                "conda-python-distributed instead of python, and what runs once as a step of its own: --before."
+                f"{program[0]} -c starts its programs {ranks} times, and none of them knows its rank. Write "
+                "conda-python-distributed instead of python, and run one-time programs in a separate step: --before."
             )

@@ -23,7 +23,7 @@ _OF_EQUALS = "--ntasks-per-socket"
 """Flag of srun for one task per GPU; wrong for any other number of tasks."""
 
 _ALL_CORES = ", with all its cores"
-_FEW_CORES = ", and how many cores it has is not known: name them with --cpus-per-task=N, here and above"
+_FEW_CORES = ". Its number of cores is not known: set --cpus-per-task=N, here and above"
 
 
 @dataclass(frozen=True)
@@ -102,20 +102,20 @@ def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[tu
     """Return the flag that binds ranks to cores, and the reason."""
     kind = site.launcher.cpu_bind
     if layout.tasks == 1:
-        return (), f"One task a node{_ALL_CORES if layout.cpus else _FEW_CORES}."
+        return (), f"One task per node{_ALL_CORES if layout.cpus else _FEW_CORES}."
     if kind in ("none", ""):
-        return (), "Which cores a rank gets is left to Slurm."
+        return (), "Slurm chooses the cores of each rank."
     if kind != "mask":
         return (f"--cpu-bind={kind}",), f"Slurm binds each rank: {kind}."
     if request.cpus > 0:
-        return (), f"No masks: each rank has the {request.cpus} CPUs that were asked for."
+        return (), f"No masks: each rank has the {request.cpus} CPUs that were requested."
     if request.ranks or not layout.whole:
-        return (), "No masks: they fit whole nodes and equal shares. Ranks that find all cores open bind themselves."
+        return (), "No masks: these need full nodes and equal shares. Ranks that may use all cores bind themselves."
     try:
         masks = _make_masks(layout)
     except HpcmodError as err:
         return (), f"No masks: {err.message}."
-    near = "the cores near its GPU, GPU 0 first" if layout.gpus else "cores of its own"
+    near = "the cores near its GPU, GPU 0 first" if layout.gpus else "its own cores"
     near += ", and a share of the others" * (0 < layout.tasks < layout.gpus)
     return (f"--cpu-bind=mask_cpu:{','.join(masks)}",), f"Each rank of a node gets {near}."
 
@@ -132,7 +132,7 @@ def _make_masks(layout: Layout) -> tuple[str, ...]:
     if tasks >= gpus:
         return cpu_masks(layout.node, tasks)
     if gpus % tasks:
-        raise BadInputError(f"{tasks} ranks cannot share {gpus} GPUs out equally", "Ask for another number of ranks.")
+        raise BadInputError(f"{tasks} ranks cannot share {gpus} GPUs equally", "Ask for another number of ranks.")
     masks = [int(mask, 16) for mask in cpu_masks(layout.node, gpus)]
     return tuple(hex(sum(masks[rank::tasks])) for rank in range(tasks))
 

@@ -75,7 +75,7 @@ def parse_elf(read: Read, size: int) -> ElfFile | None:
 def _parse(data: _Bytes) -> ElfFile:
     _, bits_code, order_code = struct.unpack("4sBB", data.take(0, 6))
     if bits_code not in (1, 2) or order_code not in (1, 2):
-        raise BadInputError(f"an ELF file of class {bits_code} and byte order {order_code}, which there is not")
+        raise BadInputError(f"ELF file with unknown class {bits_code} or byte order {order_code}")
     form = _Form(64 if bits_code == 2 else 32, "<" if order_code == 1 else ">")
     machine, segments = _segments(data, form)
     dynamic = [segment for segment in segments if segment.kind == _DYNAMIC and segment.size]
@@ -129,7 +129,7 @@ class _Bytes:
     def take(self, offset: int, length: int) -> bytes:
         """Return exactly `length` bytes."""
         if offset < 0 or length < 0 or offset + length > self.size:
-            raise BadInputError(f"the ELF file of {self.size} bytes ends before byte {offset + length}")
+            raise BadInputError(f"the ELF file has {self.size} bytes and ends before byte {offset + length}")
         first, last = offset // _PAGE, (offset + max(length, 1) - 1) // _PAGE
         found = b"".join(self._page(number) for number in range(first, last + 1))
         return found[offset - first * _PAGE :][:length]
@@ -141,14 +141,14 @@ class _Bytes:
             found += self.take(at, min(256, end - at, self.size - at))
             if b"\0" in found:
                 return found[: found.index(b"\0")].decode(errors="surrogateescape")
-        raise BadInputError(f"the ELF file holds no name at byte {offset}")
+        raise BadInputError(f"the ELF file has no string at byte {offset}")
 
     def _page(self, number: int) -> bytes:
         if number not in self.pages:
             wanted = min(_PAGE, self.size - number * _PAGE)
             self.pages[number] = self.read(number * _PAGE, wanted)
             if len(self.pages[number]) != wanted:
-                raise BadInputError(f"the ELF file of {self.size} bytes gives none at {number * _PAGE}")
+                raise BadInputError(f"the ELF file has {self.size} bytes, but none could be read at {number * _PAGE}")
         return self.pages[number]
 
 
@@ -158,7 +158,7 @@ def _segments(data: _Bytes, form: _Form) -> tuple[int, list[_Segment]]:
     _, machine, _, _, at, _, _, _, entry, count = struct.unpack(layout, data.take(start, struct.calcsize(layout)))
     shape = struct.Struct(form.order + ("IIQQQQQQ" if form.bits == 64 else "IIIIIIII"))
     if count and (entry < shape.size or entry * count > _LARGEST_HEADERS):
-        raise BadInputError(f"an ELF file with {count} program headers of {entry} bytes")
+        raise BadInputError(f"invalid ELF file: {count} program headers of {entry} bytes")
     found = []
     for number in range(count):
         fields = shape.unpack(data.take(at + number * entry, shape.size))
@@ -216,7 +216,7 @@ class _Tables:
     def _dynamic(self, segment: _Segment) -> Iterator[tuple[int, int]]:
         entry = struct.Struct(self._form.order + self._form.word * 2)
         if segment.size > _LARGEST_DYNAMIC:
-            raise BadInputError(f"an ELF file with a dynamic segment of {segment.size} bytes")
+            raise BadInputError(f"invalid ELF file: dynamic segment of {segment.size} bytes")
         for at in range(segment.offset, segment.offset + segment.size - entry.size + 1, entry.size):
             tag, value = entry.unpack(self._data.take(at, entry.size))
             if tag == _NULL:
@@ -234,7 +234,7 @@ class _Tables:
         for _ in range(count):
             self._left -= 1  # over all tables: records may overlap, and each may point to thousands
             if self._left < 0:
-                raise BadInputError(f"an ELF file with more than {_MOST_VERSIONS} versions of symbols")
+                raise BadInputError(f"invalid ELF file: more than {_MOST_VERSIONS} symbol versions")
             fields = record.unpack(self._data.take(at, record.size))
             yield at, fields
             if not fields[-1]:
@@ -246,14 +246,14 @@ class _Tables:
         """Return the offset and end of the string table."""
         tables = self.values(_STRINGS)
         if not tables:
-            raise BadInputError("an ELF file that has names and no table of names")
+            raise BadInputError("invalid ELF file: no string table")
         start = self._offset(tables[0])
         return start, start + (self.values(_STRINGS_SIZE) or [self._data.size])[0]
 
     def _name(self, offset: int) -> str:
         start, end = self._strings
         if offset >= end - start:
-            raise BadInputError(f"an ELF file with a name beyond its table of names, at {offset}")
+            raise BadInputError(f"invalid ELF file: string outside the string table, at {offset}")
         return self._data.name(start + offset, end)
 
     def _offset(self, address: int) -> int:
@@ -261,4 +261,4 @@ class _Tables:
         for segment in self._loads:
             if segment.address <= address < segment.address + segment.size:
                 return segment.offset + address - segment.address
-        raise BadInputError(f"an ELF file that points to address {address:#x}, where nothing is loaded")
+        raise BadInputError(f"invalid ELF file: address {address:#x} is not in a loaded segment")

@@ -66,11 +66,13 @@ def test_restoring_takes_back_what_users_were_told() -> None:
     ("decide", "said"),
     [
         pytest.param(lambda: rules.move_alias(ALL, KEYS["0.9"], "stable"), "is retired", id="alias to a retired one"),
-        pytest.param(lambda: rules.move_alias(ALL, KEYS["1.0"], "2.0"), "is a version", id="alias that is a version"),
+        pytest.param(
+            lambda: rules.move_alias(ALL, KEYS["1.0"], "2.0"), "is already a version", id="alias that is a version"
+        ),
         pytest.param(lambda: rules.move_alias(ALL, KEYS["1.0"], "default"), "cannot be an alias", id="reserved"),
         pytest.param(lambda: rules.move_alias(ALL, KEYS["1.0"], "../x"), "cannot be an alias", id="path"),
-        pytest.param(lambda: rules.remove_alias(ALL, KEYS["1.0"], "latest"), "does not lead to", id="not its alias"),
-        pytest.param(lambda: rules.retire(ALL, KEYS["1.0"]), "nobody could load them", id="aliases without an heir"),
+        pytest.param(lambda: rules.remove_alias(ALL, KEYS["1.0"], "latest"), "does not point to", id="not its alias"),
+        pytest.param(lambda: rules.retire(ALL, KEYS["1.0"]), "could no longer be loaded", id="aliases without an heir"),
         pytest.param(
             lambda: rules.retire(ALL, KEYS["1.0"], successor="Toy/9"), "not another container", id="unknown successor"
         ),
@@ -81,10 +83,10 @@ def test_restoring_takes_back_what_users_were_told() -> None:
             lambda: rules.retire(ALL, KEYS["1.0"], successor="Toy/stable"), "not another container", id="its own alias"
         ),
         pytest.param(
-            lambda: rules.deprecate(ALL, KEYS["1.0"], successor="Toy/0.9"), "is retired itself", id="retired successor"
+            lambda: rules.deprecate(ALL, KEYS["1.0"], successor="Toy/0.9"), "is retired too", id="retired successor"
         ),
         pytest.param(lambda: rules.deprecate(ALL, KEYS["1.0"], until="2027-02-30"), "must be a day", id="no such day"),
-        pytest.param(lambda: rules.deprecate(ALL, KEYS["0.9"]), "is retired already", id="deprecating a retired one"),
+        pytest.param(lambda: rules.deprecate(ALL, KEYS["0.9"]), "is already retired", id="deprecating a retired one"),
     ],
 )
 def test_what_would_leave_users_with_nothing_is_refused(decide: Callable[[], Records], said: str) -> None:

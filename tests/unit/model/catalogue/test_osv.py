@@ -62,9 +62,9 @@ def test_a_range_without_an_end_has_none() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"affected": []}, "names no version of a Python package"),
+        ({"affected": []}, "lists no version of a Python package"),
         ({"withdrawn": "2027-02-01T00:00:00Z"}, "was withdrawn"),
-        ({"id": "../x"}, "not an entry of OSV"),
+        ({"id": "../x"}, "not an OSV entry"),
         ({"affected": 7}, "affected: expected a list"),
     ],
 )

@@ -177,7 +177,7 @@ def test_the_features_of_the_user_and_of_a_place_are_both_asked_for(flag: str, u
 
 
 def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None:
-    assert plan(ranks_per_node=1).step.why == "One task a node, with all its cores."
+    assert plan(ranks_per_node=1).step.why == "One task per node, with all its cores."
     assert "--cpus-per-task=N" in plan(site=Site("generic")).step.why
 
 
@@ -209,7 +209,7 @@ def test_a_job_is_named_after_the_program_even_behind_python() -> None:
 
 
 def test_a_way_to_the_internet_that_nobody_knows_is_told() -> None:
-    assert any("--proxy sets nothing" in note for note in plan(proxy=True, nodes=2).notes)
+    assert any("--proxy has no effect" in note for note in plan(proxy=True, nodes=2).notes)
 
 
 @pytest.mark.parametrize(("ranks", "kept"), [(0, True), (2, False), (8, False)])
@@ -260,7 +260,7 @@ def test_a_place_to_stage_to_brings_its_flag_and_one_node_a_note() -> None:
     assert "-C nvme" in directives(made)
     assert made.stage_image == "/mnt/$USER"
     assert made.stage_data == (("/mnt/$USER", "/data/x.tar"),)
-    assert any("hardly pays" in note for note in made.notes)
+    assert any("rarely pays off" in note for note in made.notes)
     assert plan(stage="nvme", nodes=2).notes == ()
 
 

@@ -37,4 +37,4 @@ def test_network_of_a_job(asked: dict[str, object], option: str | None) -> None:
 
 
 def test_values_are_explained_where_they_are_known() -> None:
-    assert explain_network("job_vni,def_acs") == "job_vni: Slingshot for several steps at a time"
+    assert explain_network("job_vni,def_acs") == "job_vni: Slingshot for concurrent steps"
