@@ -134,7 +134,7 @@ def test_a_check_that_needs_slurm_is_refused_before_anything_is_fetched(
     shop: Catalogue, context: PublishContext
 ) -> None:
     before = files(shop)
-    with pytest.raises(LackingError, match="no Slurm answers here"):
+    with pytest.raises(LackingError, match="Slurm does not respond here"):
         publish(shop, Request("docker://127.0.0.1:1/x/y", "Toy", "2.0", job_checks=("true",)), context)
     assert files(shop) == before
 
