@@ -60,7 +60,7 @@ def test_undoing_what_was_published_takes_it_from_sight_and_undoing_that_brings_
 def test_what_was_changed_since_is_not_undone(shop: Catalogue) -> None:
     with pytest.raises(BadInputError, match="was changed again since"):
         lifecycle.undo(shop, 1, actor=ADA)
-    with pytest.raises(NotFoundError, match="no change 99"):
+    with pytest.raises(NotFoundError, match="change 99 not found"):
         lifecycle.undo(shop, 99, actor=ADA)
     with pytest.raises(NotFoundError, match="no change 0"):
         lifecycle.undo(shop, 0, actor=ADA)
@@ -86,11 +86,11 @@ def test_what_was_removed_from_the_disk_is_not_brought_back(shop: Catalogue) -> 
     retire_one(shop)
     (shop.images / "Toy-1.0.sif").unlink()
     for dry_run in (True, False):
-        with pytest.raises(NotFoundError, match="cannot be brought back"):
+        with pytest.raises(NotFoundError, match="cannot be restored"):
             lifecycle.change_name(
                 shop, "Toy", lambda all_: rules.restore(all_, ONE), verb="restore", actor=ADA, dry_run=dry_run
             )
-        with pytest.raises(NotFoundError, match="cannot be brought back"):
+        with pytest.raises(NotFoundError, match="cannot be restored"):
             lifecycle.undo(shop, None, actor=ADA, dry_run=dry_run)
     assert modules_seen(shop)["1.0"] == "told"
 
