@@ -64,7 +64,7 @@ FAULTS = [
         id="no partition",
     ),
     pytest.param(corpus.make_data_only, 2, "no primary partition", id="only a data partition"),
-    pytest.param(make_hollow, 2, "at byte 36864: no squashfs 4.0", id="no file system in the partition"),
+    pytest.param(make_hollow, 2, "no squashfs 4.0 at byte 36864", id="no file system in the partition"),
 ]
 
 
