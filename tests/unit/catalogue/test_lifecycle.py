@@ -62,7 +62,7 @@ def test_what_was_changed_since_is_not_undone(shop: Catalogue) -> None:
         lifecycle.undo(shop, 1, actor=ADA)
     with pytest.raises(NotFoundError, match="change 99 not found"):
         lifecycle.undo(shop, 99, actor=ADA)
-    with pytest.raises(NotFoundError, match="no change 0"):
+    with pytest.raises(NotFoundError, match="change 0 not found"):
         lifecycle.undo(shop, 0, actor=ADA)
 
 
