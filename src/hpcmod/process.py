@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from hpcmod.errors import LackingError
 from hpcmod.log import CommandLine
+from hpcmod.model.text import without_relative_entries
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,11 +41,6 @@ class Completed:
     status: int
     stdout: str
     stderr: str
-
-
-def without_relative_entries(path: str) -> str:
-    """Return a PATH without empty and relative entries, because these depend on the working directory."""
-    return os.pathsep.join(one for one in path.split(os.pathsep) if one.startswith("/")) or os.defpath
 
 
 def which(program: str, environ: Mapping[str, str]) -> str | None:

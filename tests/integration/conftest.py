@@ -133,14 +133,14 @@ def running_generation(lmod: ModuleTool, eb: EasyBuild) -> str:
     return done.stdout.strip().removeprefix(MARK)
 
 
-def moments(whole: float, points: int) -> Iterator[float]:
-    """Return random moments, in seconds, of a run that takes so long as a whole: one in each of so many equal parts."""
+def moments(points: int) -> Iterator[float]:
+    """Return random moments as parts of a whole run, from 0 to 1: one in each of so many equal parts, in any order."""
     seed = int(os.environ.get("HPCMOD_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"HPCMOD_SEED={seed}, a whole run took {whole:.2f} s")
+    print(f"HPCMOD_SEED={seed}")
     chance = random.Random(seed)  # noqa: S311 - no secret
     parts = list(range(points))
     chance.shuffle(parts)
-    return ((part + chance.random()) * whole / points for part in parts)
+    return ((part + chance.random()) / points for part in parts)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.install.netstack import plan_capture, write_capture
+from hpcmod.model.libraries.netstack import ON_HOST
 from hpcmod.model.libraries.swap import make_library_path
 from tests.fabric import closure_of, make_fabric_image, missing_fabric
 from tests.integration.conftest import TOY, Loader, away, installed, write_easyconfig, write_site
@@ -170,9 +171,11 @@ def test_on_a_node_without_the_directory_the_image_keeps_its_own(fabric_loader: 
 def test_the_newest_capture_is_taken_also_by_wrappers_of_a_module_that_was_loaded_before(
     fabric_loader: Loader, fabric: EasyBuild
 ) -> None:
-    newer = fabric.top / "netstack/2"
-    done = loaded(fabric_loader, f"fi_info --version; mkdir {newer}; fi_info --version; rmdir {newer}")
-    assert re.findall(r"^libfabric: (\S+)", done.stdout, re.MULTILINE) == [HOST, IMAGE], "an empty one swaps nothing"
+    newer, on_host = fabric.top / "netstack/2", fabric.top / "netstack/1" / ON_HOST
+    ask = "fi_info --version"
+    done = loaded(fabric_loader, f"{ask}; mkdir {newer}; {ask}; cp -P {on_host} {newer}; {ask}; rm -r {newer}")
+    # one of another node is not taken; one of this node is, and has no libraries: nothing is swapped
+    assert re.findall(r"^libfabric: (\S+)", done.stdout, re.MULTILINE) == [HOST, HOST, IMAGE]
 
 
 @pytest.mark.parametrize("module", ["Fabric", "Bare"])

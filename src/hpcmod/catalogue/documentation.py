@@ -13,8 +13,8 @@ from pathlib import Path
 from hpcmod.catalogue.advisories import read_advisories
 from hpcmod.catalogue.compare import ContainerDifference, compare
 from hpcmod.catalogue.index import release_key
-from hpcmod.catalogue.renderings.kept import read_module, software_of
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.renderings.kept import read_module
+from hpcmod.catalogue.store import Catalogue, software_of
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.fs.ownership import others_may_change, others_may_replace
 from hpcmod.fs.reading import read_whole

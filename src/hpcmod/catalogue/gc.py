@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, commit
-from hpcmod.catalogue.renderings.kept import rendering_name, software_of
+from hpcmod.catalogue.renderings.kept import rendering_name
 from hpcmod.catalogue.sharing import find_private
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
 from hpcmod.catalogue.storage.usage import read_counts
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.store import Catalogue, software_of
 from hpcmod.catalogue.visible import visible_files
 from hpcmod.errors import LackingError
 from hpcmod.fs.tree import Tree

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.catalogue.advisories import matching_advisories, read_advisories
-from hpcmod.catalogue.renderings.kept import software_of
-from hpcmod.catalogue.store import Catalogue, find_catalogues
+from hpcmod.catalogue.store import Catalogue, find_catalogues, software_of
 from hpcmod.check.doctor import OK, WARN, Finding
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.install.installed import read_record

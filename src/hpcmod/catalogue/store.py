@@ -308,3 +308,8 @@ def user_catalogue(environ: Mapping[str, str]) -> Path | None:
     """Return where a user's own catalogue belongs; None without a home directory."""
     home = absolute(environ.get("XDG_DATA_HOME")) or (f"{environ['HOME']}/.local/share" if environ.get("HOME") else "")
     return Path(home, "hpcmod", "catalogue") if home else None
+
+
+def software_of(catalogue: Catalogue, record: CatalogueRecord) -> Path:
+    """Return the directory in which a container is installed for all."""
+    return catalogue.software / record.name / record.version

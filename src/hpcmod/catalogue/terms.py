@@ -42,7 +42,7 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
         If this user may not give files to the group.
     """
     if readers:
-        from hpcmod.catalogue.renderings.kept import software_of  # imports jinja2, which slows down `hpcmod ls`
+        from hpcmod.catalogue.store import software_of
 
         for image in (catalogue.images / record.sif, software_of(catalogue, record) / record.sif):
             restrict(catalogue, image, readers)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcmod.catalogue.renderings.kept import KEPT_MODULE, kept_directory, software_of
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.renderings.kept import KEPT_MODULE, kept_directory
+from hpcmod.catalogue.store import Catalogue, software_of
 from hpcmod.catalogue.visible import script_files, visible_files
 from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import NotFoundError

@@ -15,10 +15,9 @@ from hpcmod.catalogue.renderings.kept import (
     read_files,
     read_kept_text,
     read_module,
-    software_of,
 )
 from hpcmod.catalogue.sharing import file_mode
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.store import Catalogue, software_of
 from hpcmod.install.installed import RECORD
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.model.catalogue.record import CatalogueRecord

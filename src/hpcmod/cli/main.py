@@ -19,7 +19,7 @@ from hpcmod.cli.output import print_data, print_message, tell
 from hpcmod.cli.verbs import VERBS
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.log import CommandLine, logging_to, read_settings
-from hpcmod.process import without_relative_entries
+from hpcmod.model.text import without_relative_entries
 from hpcmod.render.quote import terminal
 
 _LOG = logging.getLogger(__name__)

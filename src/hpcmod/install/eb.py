@@ -11,7 +11,8 @@ from pathlib import Path
 from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.log import current_settings
 from hpcmod.machine import is_profile_file
-from hpcmod.process import Completed, call, run, which, without_relative_entries
+from hpcmod.model.text import without_relative_entries
+from hpcmod.process import Completed, call, run, which
 
 _NEUTRAL = Path("/")
 """Working directory of `eb`: it runs as `python -m`, which searches there for modules and easyconfigs."""

@@ -37,3 +37,8 @@ def terminal(text: str) -> str:
 def terminal_line(text: str) -> str:
     """Make a string safe for one line of a terminal: line ends become `?` too."""
     return terminal(text).replace("\n", "?")
+
+
+def without_relative_entries(path: str) -> str:
+    """Return a PATH without empty and relative entries, because these depend on the working directory."""
+    return ":".join(entry for entry in path.split(":") if entry.startswith("/")) or "/bin:/usr/bin"

@@ -44,7 +44,7 @@ def test_a_script_of_the_user_gets_the_containers_python(ask: Ask, tmp_path: Pat
     assert ask("train.py") == CONTAINER
 
 
-@pytest.mark.parametrize("name", ["eb", "spack", "reframe"])
+@pytest.mark.parametrize("name", ["eb", "hpcmod", "spack", "reframe"])
 def test_a_known_program_of_the_host_gets_the_hosts_python(ask: Ask, tmp_path: Path, name: str) -> None:
     make_program(tmp_path / "mine" / name, CALLS)
     assert ask(name) == HOST

@@ -42,11 +42,6 @@ def rendering_name(version: str, rendering: str) -> str:
     return f"{version}@{rendering}" if rendering else version  # no version has an @
 
 
-def software_of(catalogue: Catalogue, record: CatalogueRecord) -> Path:
-    """Return the directory in which a container is installed for all."""
-    return catalogue.software / record.name / record.version
-
-
 def read_kept_text(catalogue: Catalogue, path: Path) -> str | None:
     """Read a text file of the catalogue, no link followed; None if there is no such file.
 

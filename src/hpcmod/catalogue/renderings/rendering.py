@@ -14,9 +14,8 @@ from hpcmod.catalogue.renderings.kept import (
     read_easyconfig,
     read_files,
     read_module,
-    software_of,
 )
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.store import Catalogue, software_of
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.contents import read_facts
 from hpcmod.install.installed import RECORD
