@@ -52,12 +52,12 @@ class Use:
     """Seconds since 1970; 0 if it was never loaded."""
 
 
-def read_uses(catalogue: Catalogue) -> dict[str, Use]:
+def read_uses(catalogue: Catalogue, now: float | None = None) -> dict[str, Use]:
     """Return how often modules were loaded, by name; empty if not counted or if this user may not see the counts."""
     if not catalogue.counts_use:
         return {}
     try:
-        counts = read_counts(catalogue)
+        counts = read_counts(catalogue, now)
     except LackingError:
         return {}
     totals = add_up(counts, lambda one: replace(one, month="", group="", user=""))
@@ -75,7 +75,7 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Un
     """
     records = tuple(catalogue.records())
     yield from _find_leftovers(catalogue, records, days=days, now=now)
-    uses = read_uses(catalogue)
+    uses = read_uses(catalogue, now)
     for record in records:
         use = uses.get(record.module)
         since = max(use.last if use else 0.0, _published(record))

@@ -24,7 +24,6 @@ from hpcmod.catalogue.index_file import (
     open_stored,
     render_index,
 )
-from hpcmod.catalogue.sharing import file_mode
 from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.fs.tree import write_file
@@ -83,6 +82,8 @@ def write_index(catalogue: Catalogue, *, anew: bool = False) -> None:
     anew
         Ignore the old index and use only the records.
     """
+    from hpcmod.catalogue.sharing import file_mode  # commands that only read need not import it
+
     path = catalogue.directory / INDEX
     directories = _look(catalogue)
     _wait_for_the_next_tick(directories.values())

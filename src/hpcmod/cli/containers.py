@@ -22,7 +22,6 @@ from hpcmod.catalogue.listing import READY, Listed, list_containers
 from hpcmod.catalogue.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
-from hpcmod.image.sif_format import architecture_name
 from hpcmod.install.installed import Installed, find_installed, module_trees, own_trees
 from hpcmod.install.own_place import own_module_trees
 from hpcmod.model.catalogue.record import CatalogueRecord
@@ -88,6 +87,8 @@ class Here:
 
     def containers(self) -> list[Listed]:
         """Return all published and installed containers."""
+        from hpcmod.image.sif_format import architecture_name  # `info` and `search` need not import it
+
         architecture = architecture_name(platform.machine())
         found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
         return [self._with_copy(one) for one in found]

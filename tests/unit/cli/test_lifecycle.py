@@ -88,7 +88,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
         pytest.param(("alias", "--remove", "Toy/1.0", "x"), 2, "does not point to Toy/1.0", id="not its alias"),
         pytest.param(("deprecate", "Toy/1.0", "--until", "soon"), 2, "2027-03-01", id="no day"),
         pytest.param(("gc", "--days", "-1"), 2, "not in the range", id="days before today"),
-        pytest.param(("undo", "99"), 3, "no change 99", id="unknown change"),
+        pytest.param(("undo", "99"), 3, "change 99 not found", id="unknown change"),
         pytest.param(
             ("retire", "Toy/1.0", "--catalogue", "/nowhere"), 3, "/nowhere is not a catalogue", id="no catalogue"
         ),

@@ -27,8 +27,13 @@ _TOTALS = "totals.json"
 _LIMIT = 256 << 20  # bytes
 
 
-def read_counts(catalogue: Catalogue) -> tuple[Count, ...]:
-    """Read all counts there are: totals, the loads since, and what an older hpcmod counted.
+def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, ...]:
+    """Read all counts: totals, the loads since, and what an older hpcmod counted.
+
+    Parameters
+    ----------
+    now
+        The present, in seconds since 1970, which no load is later than; None for that of the clock.
 
     Raises
     ------
@@ -37,7 +42,7 @@ def read_counts(catalogue: Catalogue) -> tuple[Count, ...]:
     """
     totals = _read_totals(catalogue)
     try:
-        loads = list(_read_loads(catalogue, totals))
+        loads = list(_read_loads(catalogue, totals, now))
     except PermissionError as err:
         raise LackingError(
             f"you may not list {catalogue.loads}", f"Ask {catalogue.directory.owner()}, or somebody who may publish."
@@ -66,7 +71,7 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
             f"Have {catalogue.loads.owner()} run it.",
         )
     totals = _read_totals(catalogue)
-    files = [*_read_loads(catalogue, totals), *_read_former(catalogue)]
+    files = [*_read_loads(catalogue, totals, None), *_read_former(catalogue)]
 
     def kept(one: Count) -> Count:
         return one if keep_users else replace(one, user="")
@@ -94,20 +99,20 @@ def _write_totals(catalogue: Catalogue, totals: Totals) -> None:
     catalogue.tree.write(catalogue.usage / _TOTALS, render_totals(totals), mode=mode)
 
 
-def _read_loads(catalogue: Catalogue, totals: Totals) -> Iterator[tuple[str, Count]]:
+def _read_loads(catalogue: Catalogue, totals: Totals, now: float | None) -> Iterator[tuple[str, Count]]:
     """Yield the files of loads that are in no total yet: name below `usage`, and what it counts.
 
     Every user may make files of any name and time. What names no container of the catalogue counts for nothing, and a
     time in the future is the present.
     """
-    known, now = set(catalogue.containers()), time.time()
+    known, latest = set(catalogue.containers()), time.time() if now is None else now
     for name, status in catalogue.tree.entries(catalogue.loads):
         found, below = _LOAD.fullmatch(name), f"{catalogue.loads.name}/{name}"
         # a link or a second name is not what loading makes
         if not found or (found[1], found[2]) not in known or below in totals.folded:
             continue
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
-            when = min(status.st_mtime, now)
+            when = min(status.st_mtime, latest)
             month = time.strftime("%Y-%m", time.gmtime(when))
             module = f"{found[1]}/{found[2]}"
             yield below, Count(module, month, str(status.st_gid), str(status.st_uid), 1, when)

@@ -40,7 +40,7 @@ def test_refresh_tells_what_it_changed_and_how_to_take_it_back(shop: Catalogue, 
     done = json.loads(call(shop.directory, "refresh", "Toy", "--json", site=site).stdout)
     assert (done["change"], [one["module"] for one in done["changed"]]) == (2, ["Toy/1.0"])
     assert "up to date" in call(shop.directory, "refresh", site=site).stderr
-    assert "no container" in call(shop.directory, "refresh", "Toj", site=site).stderr
+    assert "container Toj not found" in call(shop.directory, "refresh", "Toj", site=site).stderr
 
 
 def test_refresh_of_what_cannot_be_rendered_is_a_failed_check(shop: Catalogue) -> None:
