@@ -21,8 +21,8 @@ from easybuild.tools.config import build_option, build_path, source_paths
 from easybuild.tools.filetools import mkdir
 
 from hpcmod import __version__
-from hpcmod.image.sif import architecture_name
-from hpcmod.image.source import find_source, make_source
+from hpcmod.image.acquire.source import find_source, make_source
+from hpcmod.image.sif.reader import architecture_name
 from hpcmod.progress import ProgressLine
 
 BUILD_PARAMETERS = {
@@ -52,7 +52,7 @@ class ContainerBuild(ContainerModule):
     @property
     def store(self):
         """Where sources are looked for."""
-        from hpcmod.image.ingredients import SourceStore, default_lock
+        from hpcmod.building.ingredients import SourceStore, default_lock
 
         offline = self.cfg["offline_sources"]
         return SourceStore(
@@ -90,8 +90,8 @@ class ContainerBuild(ContainerModule):
         super().fetch_step(*args, **kwargs)
         if self.dry_run:
             return
-        from hpcmod.image.build import prepare_build
-        from hpcmod.image.ingredients import gather, plan_recipe  # requests: 0.1 s that a module alone need not pay
+        from hpcmod.building.image import prepare_build
+        from hpcmod.building.ingredients import gather, plan_recipe  # requests: 0.1 s that a module alone need not pay
 
         recipe = self.cfg["recipe"]
         with boundary(), ProgressLine(recipe) as progress:
@@ -116,7 +116,7 @@ class ContainerBuild(ContainerModule):
     @cached_property
     def build_options(self):
         """How the image is built on this machine."""
-        from hpcmod.image.build import BuildOptions
+        from hpcmod.building.image import BuildOptions
         from hpcmod.image.settings import parse_compression
 
         return BuildOptions(
@@ -134,8 +134,8 @@ class ContainerBuild(ContainerModule):
 
     def build_image(self):
         """Build what is planned."""
-        from hpcmod.image.build import build_image
-        from hpcmod.image.ingredients import read_used, record_first_use
+        from hpcmod.building.image import build_image
+        from hpcmod.building.ingredients import read_used, record_first_use
 
         out = self.sif_of(self.build_plan)
         with boundary(), ProgressLine(f"building {self.image}") as progress:
@@ -146,7 +146,7 @@ class ContainerBuild(ContainerModule):
 
     def show_plan(self):
         """Show what would be built."""
-        from hpcmod.image.ingredients import plan_recipe
+        from hpcmod.building.ingredients import plan_recipe
         from hpcmod.render.recipe import render_build_plan
 
         if self.cfg["recipe"]:

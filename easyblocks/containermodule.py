@@ -24,28 +24,28 @@ from easybuild.tools.filetools import adjust_permissions, convert_name, det_lock
 from easybuild.tools.utilities import trace_msg
 
 from hpcmod import __version__, resources
-from hpcmod.catalogue.notices import look_for_notices
+from hpcmod.catalogue.visible.notices import look_for_notices
 from hpcmod.check.fit import check_fit
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
-from hpcmod.image.contents import read_facts
+from hpcmod.image.acquire.locate import image_directories, nowhere, parse_checksum
+from hpcmod.image.acquire.source import LocalImage, find_source, get_source, make_source
+from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.integrity import check_sha256, file_sha256
-from hpcmod.image.locate import image_directories, nowhere, parse_checksum
-from hpcmod.image.source import LocalImage, find_source, get_source, make_source
-from hpcmod.image.trust import verify_sif_trust
+from hpcmod.image.trust.policy import verify_sif_trust
 from hpcmod.install import runtime, store
 from hpcmod.install.eb import report_exit_code
 from hpcmod.lock import hold, lock_name
 from hpcmod.log import read_settings, start_log
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
+from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.libraries.swap import with_mode
 from hpcmod.model.plan import make_plan
-from hpcmod.model.reference import ImageReference
 from hpcmod.model.spec import InstallSpec, parse_commands, parse_environment, parse_install_mode
 from hpcmod.progress import ProgressLine
-from hpcmod.render.modulefile import render_body, render_description
+from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.render.plan import render_plan
 from hpcmod.render.quote import terminal
 

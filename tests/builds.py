@@ -10,8 +10,8 @@ import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hpcmod.image.build import BuildOptions, Built, build_image
-from hpcmod.image.sif import architecture_name
+from hpcmod.building.image import BuildOptions, Built, build_image
+from hpcmod.image.sif.reader import architecture_name
 from hpcmod.model.recipes.build_plan import BuildPlan, BuildStep, with_fingerprint
 from tests.stack import CHECKOUT
 

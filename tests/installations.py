@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.render.modulefile import render_body, render_description
+from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.resources import module_templates
 from tests.plans import make_example
 

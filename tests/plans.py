@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
-from hpcmod.model.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import InstallPlan, make_plan, with_notices
 from hpcmod.model.site import Site, Tunable
 from hpcmod.model.spec import InstallSpec

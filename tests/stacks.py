@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcmod.check.host_stack import HostLibraries
-from hpcmod.image.files import ContainerFiles
-from hpcmod.image.sif import architecture_name
+from hpcmod.image.inspect.files import ContainerFiles
+from hpcmod.image.sif.reader import architecture_name
 from hpcmod.model.libraries.loader import Search
 from tests.corpus import Link, make_sif
 from tests.elf_files import elf

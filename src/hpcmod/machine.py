@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import UnusableFileError, read_text
+from hpcmod.model.images.trust import ANYTHING, TrustPolicy
 from hpcmod.model.profiles.profile import Profile, make_site, parse_profile
 from hpcmod.model.site import Site
-from hpcmod.model.trust import ANYTHING, TrustPolicy
 from hpcmod.resources import site_profiles
 
 SYSTEM_PROFILE = Path("/etc/hpcmod/site.toml")

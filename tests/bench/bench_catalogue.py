@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from hpcmod.catalogue.index import INDEX, write_index
-from hpcmod.catalogue.store import Catalogue
-from hpcmod.model.facts import Package
+from hpcmod.catalogue.records.index import INDEX, write_index
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.model.images.facts import Package
 from tests.bench.bench_install import make_big_image
 from tests.bench.measure import Row, alternate, must
 from tests.catalogues import make_catalogue, make_record, put

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.visible import KEPT_MODULE, update_visible
-from hpcmod.model.facts import Package
-from hpcmod.render.modulefile import render_body, render_description
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.visible.modulefiles import KEPT_MODULE, update_visible
+from hpcmod.model.images.facts import Package
+from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.resources import module_templates
 from tests.bench.measure import Row, alternate, must
 from tests.catalogues import make_catalogue, make_record, put

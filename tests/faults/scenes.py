@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcmod.catalogue.store import open_catalogue
+from hpcmod.catalogue.records.store import open_catalogue
 from tests.builds import make_small_base
 from tests.corpus import make_image
 from tests.foreign_recipes import LUMI, NGC, SAMTOOLS

@@ -16,24 +16,24 @@ from pathlib import Path
 
 import zstandard
 
-from hpcmod.catalogue.foreign.lumi_eb import convert_easyconfig
-from hpcmod.catalogue.foreign.ngc import convert_module
-from hpcmod.catalogue.foreign.outcome import ImportedEasyconfig
-from hpcmod.catalogue.foreign.shpc import convert_recipe
-from hpcmod.catalogue.index_file import open_stored, render_index
+from hpcmod.catalogue.records.index_file import open_stored, render_index
 from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.check.jobs.lint import lint_job
 from hpcmod.errors import BadInputError
 from hpcmod.image.bundle import read_bundle, write_bundle
-from hpcmod.image.contents import read_facts
+from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.layers.decompress import Allowance, open_tar
-from hpcmod.image.layout import read_layout
-from hpcmod.image.oci_image import Layer
-from hpcmod.image.provenance import parse_provenance
-from hpcmod.image.sif import check_sif, read_sif
+from hpcmod.image.oci.image import Layer
+from hpcmod.image.oci.layout import read_layout
+from hpcmod.image.sif.reader import check_sif, read_sif
 from hpcmod.image.squashfs.reader import Squashfs
+from hpcmod.image.trust.provenance import parse_provenance
 from hpcmod.image.web.authorization import parse_challenges
 from hpcmod.image.web.credentials import find_credentials
+from hpcmod.importing.lumi_eb import convert_easyconfig
+from hpcmod.importing.ngc import convert_module
+from hpcmod.importing.outcome import ImportedEasyconfig
+from hpcmod.importing.shpc import convert_recipe
 from hpcmod.lock import read_holder
 from hpcmod.machine import load_site
 from hpcmod.model.bind import parse_elements
@@ -41,16 +41,16 @@ from hpcmod.model.catalogue.advisory_schema import parse_advisory
 from hpcmod.model.catalogue.journal import Change, Edit, parse_change, render_change
 from hpcmod.model.catalogue.record import CatalogueRecord, Check, parse_record, record_json
 from hpcmod.model.container_yaml import parse_container_yaml
-from hpcmod.model.easyconfig_text import read_named_image
-from hpcmod.model.facts import Package
+from hpcmod.model.easyconfigs.easyconfig_text import read_named_image
+from hpcmod.model.images.facts import Package
+from hpcmod.model.images.oci import choose_platform, parse_config, parse_manifest, parse_saved
+from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.libraries import netstack
 from hpcmod.model.libraries.elf import parse_elf
 from hpcmod.model.libraries.ld_cache import parse_ld_cache
-from hpcmod.model.oci import choose_platform, parse_config, parse_manifest, parse_saved
 from hpcmod.model.profiles.profile import parse_profile
 from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import parse_recipe
-from hpcmod.model.reference import ImageReference
 from hpcmod.render.easyconfig import render_easyconfig
 from hpcmod.resources import runscript_templates
 from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs

@@ -8,7 +8,7 @@ import sys
 from hpcmod.errors import HpcmodError
 from hpcmod.image.cache import Cache
 from hpcmod.image.registry import Talk, open_registry_image
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 from hpcmod.progress import ProgressLine
 
 

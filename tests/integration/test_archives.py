@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import NotFoundError
-from hpcmod.image.fetch_sif import ObtainOptions
-from hpcmod.image.layout import read_layout
-from hpcmod.image.obtain import obtain
-from hpcmod.image.sif import read_sif, squashfs_partition
+from hpcmod.image.acquire.fetch_sif import ObtainOptions
+from hpcmod.image.acquire.obtain import obtain
+from hpcmod.image.oci.layout import read_layout
+from hpcmod.image.sif.reader import read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 from tests.oci_corpus import CASES, write_case
 from tests.registry import Registry
 from tests.stack import Stack, run

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.building.engines.probe import probe_engines
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
-from hpcmod.image.contents import read_facts
-from hpcmod.image.engines.probe import probe_engines
-from hpcmod.image.provenance import read_provenance
-from hpcmod.image.sif_labels import read_labels
+from hpcmod.image.inspect.contents import read_facts
+from hpcmod.image.sif.labels import read_labels
+from hpcmod.image.trust.provenance import read_provenance
 from tests.builds import build, engine_processes, left_behind, make_plan
 from tests.integration.conftest import THOROUGH, sha256_of
 from tests.stack import CHECKOUT, Done, Stack, run

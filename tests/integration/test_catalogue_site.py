@@ -13,10 +13,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from hpcmod.catalogue.documentation import make_documentation, write_documentation
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.visible.documentation import make_documentation, write_documentation
 from hpcmod.model.catalogue.record import CatalogueRecord, Check
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 from tests.browser import Browser, run_browser, why_no_browser
 from tests.catalogues import make_catalogue, make_record
 from tests.golden import renewing

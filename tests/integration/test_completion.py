@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.index import write_index
+from hpcmod.catalogue.records.index import write_index
 from tests.catalogues import make_catalogue, make_record
 from tests.stack import Stack, run
 

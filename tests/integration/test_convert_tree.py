@@ -16,9 +16,9 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.convert import ConvertedImage, ConvertOptions, convert
-from hpcmod.image.layout import read_layout
-from hpcmod.image.sif import read_sif
-from hpcmod.model.reference import ImageReference
+from hpcmod.image.oci.layout import read_layout
+from hpcmod.image.sif.reader import read_sif
+from hpcmod.model.images.reference import ImageReference
 from tests.oci_corpus import CASES, write_case
 from tests.stack import Done, Stack, run
 

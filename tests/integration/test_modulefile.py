@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.model.plan import InstallPlan
-from hpcmod.render.modulefile import SYNTAXES, render_body, render_description, render_help
+from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description, render_help
 from hpcmod.resources import module_templates
 from tests.plans import HOSTILE, as_shown, as_value, make_plan_of
 from tests.stack import ModuleTool

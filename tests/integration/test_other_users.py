@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.store import open_catalogue, render_catalogue
+from hpcmod.catalogue.records.store import open_catalogue, render_catalogue
 from tests.corpus import make_random
 from tests.registry import Registry
 from tests.stack import CHECKOUT

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.index_file import comparable
+from hpcmod.catalogue.records.index_file import comparable
 from tests import corpus
 from tests.integration.conftest import unpack
 from tests.stack import Stack, run

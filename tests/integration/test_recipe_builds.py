@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from hpcmod import resources
-from hpcmod.image.engines.trial import true_program
-from hpcmod.image.ingredients import SourceStore, gather, plan_recipe, read_used
+from hpcmod.building.engines.trial import true_program
+from hpcmod.building.ingredients import SourceStore, gather, plan_recipe, read_used
 from hpcmod.image.integrity import file_sha256
-from hpcmod.image.sif import architecture_name
+from hpcmod.image.sif.reader import architecture_name
 from hpcmod.model.recipes.build_plan import BuildPlan, Download
 from hpcmod.model.recipes.building import BuildRequest
 from hpcmod.model.recipes.recipe import Recipe, parse_recipe

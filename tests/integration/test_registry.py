@@ -23,7 +23,7 @@ from hpcmod.image.cache import Cache
 from hpcmod.image.registry import Talk, fetch_artifact, open_registry_image, resolve
 from hpcmod.image.web import client
 from hpcmod.image.web.repository import Access
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 from tests.fault_proxy import Fault, Proxy, run_proxy
 from tests.integration.conftest import THOROUGH
 from tests.registry import INDEX, MANIFEST, Registry

@@ -22,7 +22,7 @@ from hpcmod.image.web import client
 from hpcmod.image.web.client import LoginError
 from hpcmod.image.web.credentials import find_credentials
 from hpcmod.image.web.repository import Access
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 from tests.fault_proxy import Fault, Proxy, TokenServer, run_proxy, run_token_server
 from tests.registry import PASSWORD, USER, Registry, make_certificate, run_registry, why_no_registry
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod import __version__
-from hpcmod.catalogue.sharing import make_catalogue
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.sharing import make_catalogue
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
 from tests.stack import CHECKOUT, Done, ModuleTool, run
 

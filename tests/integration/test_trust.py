@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, UntrustedError
-from hpcmod.image import obtain as obtain_module
-from hpcmod.image.fetch_sif import FetchedSif, FetchTask, ObtainOptions
-from hpcmod.image.obtain import obtain
-from hpcmod.image.sif import read_sif
-from hpcmod.image.source import find_source, make_source
-from hpcmod.image.trust import verify_sif_trust
+from hpcmod.image.acquire import obtain as obtain_module
+from hpcmod.image.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions
+from hpcmod.image.acquire.obtain import obtain
+from hpcmod.image.acquire.source import find_source, make_source
+from hpcmod.image.sif.reader import read_sif
+from hpcmod.image.trust.policy import verify_sif_trust
 from hpcmod.image.verify import verify_image
-from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import TrustPolicy, TrustRule
+from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.images.trust import TrustPolicy, TrustRule
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import Registry
 from tests.signatures import KeyPair, make_key, push_signature, signed_text

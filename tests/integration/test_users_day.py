@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.index import write_index
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.index import write_index
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.model.catalogue.record import CatalogueRecord
 from tests.catalogues import make_catalogue, make_record, put
 from tests.integration.conftest import TOY_IMAGE, sha256_of, write_easyconfig

@@ -19,7 +19,7 @@ ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
 
 ORDER = (
     *("errors", "model", "render", "log", "process", "progress", "fs", "lock", "resources", "machine"),
-    *("image", "install", "check", "catalogue", "hpcmod", "cli", "easyblocks"),
+    *("image", "building", "install", "check", "importing", "catalogue", "hpcmod", "cli", "easyblocks"),
 )
 """A room imports only rooms to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""
 
@@ -311,6 +311,12 @@ def test_no_file_is_longer_than_400_lines() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
 
 
+def test_no_package_has_more_than_16_files() -> None:
+    folders = {path.parent for path in SOURCES if EASYBLOCKS not in path.parents}
+    counts = {name_of(folder): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {name: files for name, files in counts.items() if files > 16} == {}  # 15 and __init__.py
+
+
 def test_every_file_says_in_its_first_line_what_it_is_for() -> None:
     firsts = {name_of(path): (ast.get_docstring(parse(path)) or "").partition("\n")[0] for path in SOURCES}
     assert {name: first for name, first in firsts.items() if len(first.split()) < 3 or len(first) > 120} == {}
@@ -370,29 +376,29 @@ def names_defined_in(path: str) -> set[str]:
     return {node.name for node in ast.walk(parse(file)) if isinstance(node, kinds)}
 
 
-SHARED_PLACES = ("image", "install", "catalogue")
+SHARED_PLACES = ("image", "building", "install", "importing", "catalogue")
 """Rooms that work in directories which other people may write too: fs/ opens, writes and removes for them."""
 
 PAST_FS = {
-    "image/fetch_sif.py": "removes an archive within a Scratch",
-    "image/build.py": "makes the directory of the output, and a log beside it",
-    "image/build_context.py": "fills a build's workspace",
+    "image/acquire/fetch_sif.py": "removes an archive within a Scratch",
+    "building/image.py": "makes the directory of the output, and a log beside it",
+    "building/context.py": "fills a build's workspace",
     "image/bundle.py": "creates files within a Scratch, and the output directory",
     "image/cache.py": "makes the cache's own directory",
     "image/convert.py": "creates and removes a file within a Scratch",
     "image/copy.py": "creates and removes a file within a Scratch; links from there",
-    "image/engines/buildah.py": "fills a build's workspace",
-    "image/engines/workspace.py": "makes and removes a build's workspace, whose owner it checks",
-    "image/engines/trial.py": "fills a build's workspace",
-    "image/fetch.py": "writes a file and its note within a Scratch",
-    "image/files.py": "reads what a container would see of the host, as its programs would",
-    "image/ingredients.py": "makes the directory of downloads",
-    "image/obtain.py": "removes a file within a Scratch",
+    "building/engines/buildah.py": "fills a build's workspace",
+    "building/engines/workspace.py": "makes and removes a build's workspace, whose owner it checks",
+    "building/engines/trial.py": "fills a build's workspace",
+    "image/acquire/fetch.py": "writes a file and its note within a Scratch",
+    "image/inspect/files.py": "reads what a container would see of the host, as its programs would",
+    "building/ingredients.py": "makes the directory of downloads",
+    "image/acquire/obtain.py": "removes a file within a Scratch",
     "image/quota.py": "asks the kernel about a directory",
     "image/registry.py": "moves a blob within a Scratch",
     "image/settings.py": "makes the cache's own directory for a group",
-    "image/sif_labels.py": "changes a file within a Scratch",
-    "image/signatures/sif.py": "makes a key ring in the user's own temporary directory",
+    "image/sif/labels.py": "changes a file within a Scratch",
+    "image/trust/sif_signature.py": "makes a key ring in the user's own temporary directory",
     "install/eb.py": "reads an exit code from a temporary directory of this run",
     "install/host_files.py": "reads libraries of the host",
     "install/netstack.py": "reads libraries of the host, fills a Scratch",
@@ -401,15 +407,15 @@ PAST_FS = {
     "install/store.py": "makes directories of the user's own installation",
     "install/user_layer.py": "makes a virtual environment in the user's own directory",
     "catalogue/admin/move.py": "makes the new directory of a catalogue, which nobody else knows yet",
-    "catalogue/documentation.py": "fills a Scratch",
-    "catalogue/foreign/writing.py": "makes the output directory",
-    "catalogue/publish.py": "removes what it has just put in place",
-    "catalogue/setup.py": "makes directories of a site's own software",
-    "catalogue/sharing.py": "makes the catalogue's own directory",
-    "catalogue/staged.py": "fills the publisher's private directory",
+    "catalogue/visible/documentation.py": "fills a Scratch",
+    "importing/writing.py": "makes the output directory",
+    "catalogue/publishing/publish.py": "removes what it has just put in place",
+    "catalogue/admin/setup.py": "makes directories of a site's own software",
+    "catalogue/records/sharing.py": "makes the catalogue's own directory",
+    "catalogue/publishing/staged.py": "fills the publisher's private directory",
     "catalogue/storage/modes.py": "opens by descriptor what it then checks",
     "catalogue/storage/trash.py": "removes an empty directory",
-    "catalogue/terms.py": "makes the private directory of the licences that a user accepted",
+    "catalogue/publishing/terms.py": "makes the private directory of the licences that a user accepted",
 }
 """Files of these rooms that touch the disk otherwise, each with what they do there."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hpcmod.catalogue.setup import SetupFile, write_setup
+from hpcmod.catalogue.admin.setup import SetupFile, write_setup
 from hpcmod.cli.main import main
 from hpcmod.image.bundle import read_bundle, write_bundle
 from tests.installations import install

@@ -14,13 +14,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hpcmod.catalogue.index import write_index
-from hpcmod.catalogue.journal import append_change, last_change
-from hpcmod.catalogue.notices import write_notices
-from hpcmod.catalogue.sharing import check_writable, file_mode, shared
+from hpcmod.catalogue.records.index import write_index
+from hpcmod.catalogue.records.journal import append_change, last_change
+from hpcmod.catalogue.records.sharing import check_writable, file_mode, shared
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.trash import Move, move_to_trash, moves_out
-from hpcmod.catalogue.store import Catalogue
-from hpcmod.catalogue.visible import update_visible
+from hpcmod.catalogue.visible.modulefiles import update_visible
+from hpcmod.catalogue.visible.notices import write_notices
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.lock import hold

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.catalogue.advisories import matching_advisories, read_advisories
-from hpcmod.catalogue.store import Catalogue, find_catalogues, software_of
+from hpcmod.catalogue.records.store import Catalogue, find_catalogues, software_of
+from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.check.doctor import OK, WARN, Finding
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.install.installed import read_record
 from hpcmod.install.store import recorded_sha256
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.advisory import Advisory
-from hpcmod.model.facts import Package
-from hpcmod.render.notice import render_advisory
+from hpcmod.model.images.facts import Package
+from hpcmod.render.modules.notice import render_advisory
 
 
 @dataclass(frozen=True)

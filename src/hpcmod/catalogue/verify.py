@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcmod.catalogue.renderings.kept import KEPT_MODULE, kept_directory
-from hpcmod.catalogue.store import Catalogue, software_of
-from hpcmod.catalogue.visible import script_files, visible_files
+from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
+from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
 from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import NotFoundError
 from hpcmod.fs.reading import read_file

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from hpcmod.check.binds import explain_binds
 from hpcmod.check.host_stack import HostLibraries, find_injected, read_host, read_libraries
-from hpcmod.image.contents import read_facts
-from hpcmod.image.files import ContainerFiles
-from hpcmod.image.library_path import INJECTED
-from hpcmod.image.search import find_search
-from hpcmod.image.stack import find_directories, find_stack, open_files
+from hpcmod.image.inspect.contents import read_facts
+from hpcmod.image.inspect.files import ContainerFiles
+from hpcmod.image.inspect.library_path import INJECTED
+from hpcmod.image.inspect.search import find_search
+from hpcmod.image.inspect.stack import find_directories, find_stack, open_files
 from hpcmod.model.bind import Bind
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.stack import COLLECTIVES, DRIVER, FABRIC, MPI, MPI4PY, PART, PLUGIN, Fabric, Mpi, StackFacts

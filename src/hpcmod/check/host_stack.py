@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.image.library_path import INJECTED
-from hpcmod.image.sif_format import architecture_name
+from hpcmod.image.inspect.library_path import INJECTED
+from hpcmod.image.sif.format import architecture_name
 from hpcmod.install.host_files import HostFiles, read_search
 from hpcmod.model.compat.verdict import HostFacts
 from hpcmod.model.libraries.loader import Files, Search, find_library

@@ -15,11 +15,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod import machine, resources
-from hpcmod.catalogue.copies import Copies, find_copies, find_loaded_by, loading_commands
-from hpcmod.catalogue.find import Container, find_container
-from hpcmod.catalogue.index import Index, read_index, release_key
-from hpcmod.catalogue.listing import READY, Listed, list_containers
-from hpcmod.catalogue.store import Catalogue, catalogue_directories, open_catalogue
+from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_commands
+from hpcmod.catalogue.finding.find import Container, find_container
+from hpcmod.catalogue.finding.listing import READY, Listed, list_containers
+from hpcmod.catalogue.records.index import Index, read_index, release_key
+from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.install.installed import Installed, find_installed, module_trees, own_trees
@@ -87,7 +87,7 @@ class Here:
 
     def containers(self) -> list[Listed]:
         """Return all published and installed containers."""
-        from hpcmod.image.sif_format import architecture_name  # `info` and `search` need not import it
+        from hpcmod.image.sif.format import architecture_name  # `info` and `search` need not import it
 
         architecture = architecture_name(platform.machine())
         found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
@@ -168,7 +168,7 @@ def find_ready(here: Here, text: str) -> Installed:
     module, container = find_meant(here, text)
     record = container.read() if container else None
     if record:
-        from hpcmod.catalogue.terms import check_accepted  # `hpcmod ls` does not need it
+        from hpcmod.catalogue.publishing.terms import check_accepted  # `hpcmod ls` does not need it
 
         check_accepted(record, os.environ)
     copies = here.copies(module)

@@ -8,145 +8,145 @@ from __future__ import annotations
 VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Find and run": {
         "ls": (
-            "catalogue:list_verb",
+            "use.find:list_verb",
             "List the containers on this machine.",
         ),
         "search": (
-            "catalogue:search_verb",
+            "use.find:search_verb",
             "Search containers by name, description or Python package.",
         ),
         "info": (
-            "catalogue:info_verb",
+            "use.find:info_verb",
             "Show what a container or SIF contains, without starting it.",
         ),
         "diff": (
-            "catalogue:diff_verb",
+            "use.find:diff_verb",
             "Compare the packages and settings of two containers.",
         ),
         "exec": (
-            "container:exec_verb",
+            "use.run:exec_verb",
             "Run a command in a container.",
         ),
         "shell": (
-            "container:shell_verb",
+            "use.run:shell_verb",
             "Start a shell in a container.",
         ),
         "run": (
-            "container:run_verb",
+            "use.run:run_verb",
             "Run the image's own run script.",
         ),
     },
     "Install": {
         "install": (
-            "install:install",
+            "install.install:install",
             "Install container modules by name or easyconfig.",
         ),
         "accept": (
-            "accept:accept",
+            "install.accept:accept",
             "Accept the licence of a container, once.",
         ),
         "outdated": (
-            "installed:outdated_verb",
+            "install.installed:outdated_verb",
             "List your installations that are deprecated or out of date.",
         ),
         "update": (
-            "installed:update_verb",
+            "install.installed:update_verb",
             "Update your installations; unchanged images are kept.",
         ),
         "remove": (
-            "installed:remove_verb",
+            "install.installed:remove_verb",
             "Remove one of your installations; your own packages are kept.",
         ),
     },
     "Images": {
-        "fetch": ("image:fetch", "Fetch an image as a verified SIF and print its path."),
+        "fetch": ("images.image:fetch", "Fetch an image as a verified SIF and print its path."),
         "convert": (
-            "image:convert",
+            "images.image:convert",
             "Convert a container image to a SIF.",
         ),
         "build": (
-            "build:build",
+            "images.build:build",
             "Build an image with MPI, libfabric and the network plugin.",
         ),
         "verify": (
-            "image:verify",
+            "images.image:verify",
             "Verify an image or a published container.",
         ),
-        "inspect": ("user:inspect", "Show what an image contains, without starting it."),
+        "inspect": ("machine.doctor:inspect", "Show what an image contains, without starting it."),
         "compat": (
-            "compat:compat",
+            "images.compat:compat",
             "Check whether an image fits this machine.",
         ),
-        "cache": ("cache:cache", "List and clean the cache of registry downloads."),
-        "bundle": ("bundle:bundle", "Pack easyconfigs and images for an offline machine."),
+        "cache": ("images.cache:cache", "List and clean the cache of registry downloads."),
+        "bundle": ("images.bundle:bundle", "Pack easyconfigs and images for an offline machine."),
     },
     "Recipes": {
         "lint": (
-            "lint:lint",
+            "recipes.lint:lint",
             "Find mistakes in batch scripts, easyconfigs and shpc recipes.",
         ),
         "import": (
-            "importing:importing",
+            "recipes.importing:importing",
             "Make easyconfigs from recipes of LUMI, shpc or NGC, or a SIF.",
         ),
     },
     "Publish": {
         "publish": (
-            "publish:publish_verb",
+            "publish.publish:publish_verb",
             "Install, test and publish a container for all users.",
         ),
-        "alias": ("lifecycle:alias", "Point an alias at a container."),
-        "promote": ("lifecycle:promote", "Make a container the default version of its name."),
+        "alias": ("publish.lifecycle:alias", "Point an alias at a container."),
+        "promote": ("publish.lifecycle:promote", "Make a container the default version of its name."),
         "deprecate": (
-            "lifecycle:deprecate",
+            "publish.lifecycle:deprecate",
             "Warn users at load that a container will be retired.",
         ),
         "retire": (
-            "lifecycle:retire",
+            "publish.lifecycle:retire",
             "Block loading of a container, now or from a date.",
         ),
-        "restore": ("lifecycle:restore", "Return a deprecated or retired container to normal."),
+        "restore": ("publish.lifecycle:restore", "Return a deprecated or retired container to normal."),
         "undo": (
-            "lifecycle:undo",
+            "publish.lifecycle:undo",
             "Undo a change of the catalogue, by default the latest.",
         ),
         "gc": (
-            "gc:gc",
+            "publish.gc:gc",
             "Remove unused images and report unused modules.",
         ),
         "catalogue": (
-            "catalogue_admin:catalogue_verb",
+            "publish.catalogue:catalogue_verb",
             "Create and maintain a catalogue.",
         ),
         "docs": (
-            "docs:docs",
+            "publish.docs:docs",
             "Write web pages about the containers of a catalogue.",
         ),
     },
     "Jobs": {
-        "job": ("job:job", "Write a batch script for this machine and submit it."),
-        "launch": ("launch:launch", "Run a program in your current Slurm allocation."),
+        "job": ("jobs.job:job", "Write a batch script for this machine and submit it."),
+        "launch": ("jobs.launch:launch", "Run a program in your current Slurm allocation."),
     },
     "This machine": {
-        "doctor": ("user:doctor", "Check this machine for problems."),
+        "doctor": ("machine.doctor:doctor", "Check this machine for problems."),
         "advisory": (
-            "advisory:advisory",
+            "publish.advisory:advisory",
             "Show known problems of a container and their fixes.",
         ),
         "env": (
-            "environment:env",
+            "machine.environment:env",
             "Print the settings that let your site's `eb` find hpcmod.",
         ),
-        "site": ("site:site", "Show and check site profiles."),
+        "site": ("machine.site:site", "Show and check site profiles."),
         "binds": (
-            "site:binds",
+            "machine.site:binds",
             "Print the bind paths of this node, one per line.",
         ),
         "netstack": (
-            "netstack:netstack",
+            "machine.netstack:netstack",
             "Copy the host's network libraries for use in containers.",
         ),
-        "completion": ("completion:completion", "Print the completion script for a shell."),
+        "completion": ("machine.completion:completion", "Print the completion script for a shell."),
     },
 }
 """By heading of the help and by command: module and attribute in hpcmod.cli, and the help in one sentence."""

@@ -23,7 +23,7 @@ from hpcmod.image.layers.decompress import Allowance, open_tar
 from hpcmod.image.layers.layer_tree import LayerTree
 from hpcmod.image.layers.merge import Hidden, Record, merge_layers, missing, read_layer, read_missing
 from hpcmod.image.layers.tar import TarEntry, walk
-from hpcmod.image.oci_image import Layer, OciImage
+from hpcmod.image.oci.image import Layer, OciImage
 from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.tree import Node

@@ -20,7 +20,7 @@ from pathlib import Path
 from hpcmod.errors import ELSEWHERE, BadInputError, LackingError, NoSpaceError, VerificationError
 from hpcmod.fs.ownership import others_may_change
 from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, file_sha256, hash_range, parse_sha256
-from hpcmod.image.sif import open_sif
+from hpcmod.image.sif.reader import open_sif
 
 _FICLONE = 0x40049409  # linux/fs.h; in the fcntl module since Python 3.12
 FULL = (errno.ENOSPC, errno.EDQUOT)

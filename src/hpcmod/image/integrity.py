@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, VerificationError
-from hpcmod.image.sif import open_sif
+from hpcmod.image.sif.reader import open_sif
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the total (0 if unknown)."""

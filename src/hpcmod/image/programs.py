@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError, LackingError
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 from hpcmod.process import call, which
 
 RUNTIMES = ("apptainer", "singularity")

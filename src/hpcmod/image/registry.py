@@ -17,11 +17,11 @@ from hpcmod.image.blobs.tally import Tally
 from hpcmod.image.cache import SETTING, Cache
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.image.oci_image import OciImage, make_image
+from hpcmod.image.oci.image import OciImage, make_image
 from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.web.repository import USUAL, Access, Repository
-from hpcmod.model.oci import Manifest, OciDescriptor, choose_platform, parse_manifest
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.oci import Manifest, OciDescriptor, choose_platform, parse_manifest
+from hpcmod.model.images.reference import ImageReference
 
 _DEEPEST = 3  # nested indexes
 _SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"

@@ -14,10 +14,10 @@ from pathlib import Path
 from string import Template
 
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.image.acquire.fetch_sif import ObtainOptions
 from hpcmod.image.cache import Cache
 from hpcmod.image.convert import ConvertOptions
-from hpcmod.image.fetch_sif import ObtainOptions
-from hpcmod.image.sif_format import architecture_name
+from hpcmod.image.sif.format import architecture_name
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.web.repository import Access
 from hpcmod.model.site import Site

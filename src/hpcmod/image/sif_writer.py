@@ -1,4 +1,4 @@
-"""Write a SIF around a root file system that is streamed into it; sif_format.py describes the format.
+"""Write a SIF around a root file system that is streamed into it; sif/format.py describes the format.
 
 The header is written last, so that a truncated file is not a SIF. Nothing depends on the clock, user or machine.
 """
@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.integrity import BLOCK, hash_range
-from hpcmod.image.sif_format import ARCHITECTURES, DESCRIPTOR, HEADER, MAGIC, PARTITION_EXTRA, PRIMARY, TYPES, VERSION
+from hpcmod.image.sif.format import ARCHITECTURES, DESCRIPTOR, HEADER, MAGIC, PARTITION_EXTRA, PRIMARY, TYPES, VERSION
 
 _LAUNCH = b"#!/usr/bin/env run-singularity\n"
 _DESCRIPTORS_AT = 4096

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.fetch_sif import ObtainOptions
+from hpcmod.image.acquire.fetch_sif import ObtainOptions
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.registry import open_registry_image, resolve
-from hpcmod.image.sif import read_sif, squashfs_partition
-from hpcmod.image.trust import rule_for, verify_image_trust, verify_local_sif
-from hpcmod.model.reference import LOCAL_KINDS, ImageReference
-from hpcmod.model.trust import TrustPolicy, TrustRule, check_pinned
+from hpcmod.image.sif.reader import read_sif, squashfs_partition
+from hpcmod.image.trust.policy import rule_for, verify_image_trust, verify_local_sif
+from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
+from hpcmod.model.images.trust import TrustPolicy, TrustRule, check_pinned
 
 
 @dataclass(frozen=True)

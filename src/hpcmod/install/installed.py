@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.fs.reading import open_regular, read_file
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 
 RECORD = "record.json"
 """Record of an installation's content: the last file written before the modulefile."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from hpcmod.fs.reading import read_text
 from hpcmod.fs.tree import write_file
 from hpcmod.install.installed import Installed
-from hpcmod.render.modulefile import render_template
-from hpcmod.render.published import MODULERC
+from hpcmod.render.modules.modulefile import render_template
+from hpcmod.render.modules.published import MODULERC
 from hpcmod.resources import module_templates
 
 _LIMIT = 1 << 20  # bytes read from a file

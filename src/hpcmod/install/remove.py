@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError
 from hpcmod.fs.removal import prune, remove_path
-from hpcmod.image.provenance import sidecar
+from hpcmod.image.trust.provenance import sidecar
 from hpcmod.install.installed import RECORD, Installed, read_installed
 from hpcmod.install.leftovers import is_user_packages, prune_prefix
 from hpcmod.install.own_default import unmark_default

@@ -18,9 +18,9 @@ from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree, write_file
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
-from hpcmod.image.provenance import Provenance
-from hpcmod.image.sif import check_sif, read_sif
-from hpcmod.image.sif_format import architecture_name
+from hpcmod.image.sif.format import architecture_name
+from hpcmod.image.sif.reader import check_sif, read_sif
+from hpcmod.image.trust.provenance import Provenance
 from hpcmod.install import user_layer
 from hpcmod.install.installed import RECORD, read_record
 from hpcmod.model.plan import InstallPlan

@@ -13,9 +13,9 @@ from hpcmod.fs.reading import open_regular
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
-from hpcmod.image.contents import METADATA, METADATA_LIMIT, read_package
+from hpcmod.image.inspect.contents import METADATA, METADATA_LIMIT, read_package
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 from hpcmod.model.plan import USER_LAYER_IN_CONTAINER, UserLayer
 
 _PIP = """#!{venv}/bin/python

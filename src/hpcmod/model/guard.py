@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcmod.model.facts import ImageFacts
+from hpcmod.model.images.facts import ImageFacts
 
 HOST_PYTHON = (
     "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV",

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hpcmod.model.bind import Bind
-from hpcmod.model.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.guard import make_guard
+from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.libraries.swap import make_library_path, swaps_libraries
 from hpcmod.model.site import Binds, NodeType, Site
 from hpcmod.model.spec import COMMAND_NAME, InstallSpec

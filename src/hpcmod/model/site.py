@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import ALWAYS, Condition
-from hpcmod.model.trust import ANYTHING, TrustPolicy
+from hpcmod.model.images.trust import ANYTHING, TrustPolicy
 
 INSTALL_MODES = ("auto", "copy", "link", "central")
 """copy: a private copy; link: a hard link; central: the site's file in place; auto: the profile's mode, else copy."""

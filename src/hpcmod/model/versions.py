@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hpcmod.model.facts import ImageFacts
+from hpcmod.model.images.facts import ImageFacts
 from hpcmod.model.site import Tunable
 from hpcmod.model.spec import InstallSpec
 

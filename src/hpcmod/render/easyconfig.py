@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.spec import Commands
 from hpcmod.render.quote import python_literal, sh_comment
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpcmod.model.oci import ImageConfig
+from hpcmod.model.images.oci import ImageConfig
 from hpcmod.render import quote
 
 DIRECTORIES = (

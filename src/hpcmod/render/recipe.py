@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 import jinja2
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.recipes.build_plan import BUILD_ROOT, BuildPlan, BuildStep
 from hpcmod.model.recipes.recipe import check_value
-from hpcmod.model.reference import ImageReference
 from hpcmod.render import quote
 
 _PLACES = ("sources", "wheels", "host-libs")

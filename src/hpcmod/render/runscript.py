@@ -12,7 +12,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.plan import InstallPlan, RunscriptSettings
 from hpcmod.model.site import NodeType
 from hpcmod.render import quote
-from hpcmod.render.modulefile import no_sif_message
+from hpcmod.render.modules.modulefile import no_sif_message
 
 RUNSCRIPTS = (
     "conda-python-distributed",

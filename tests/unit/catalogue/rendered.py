@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.change import changing, commit
-from hpcmod.catalogue.renderings.kept import installed_files, render_kept_files
-from hpcmod.catalogue.sharing import make_catalogue
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.sharing import make_catalogue
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.visible.kept import installed_files, render_kept_files
 from hpcmod.install.store import make_scripts
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.plan import make_plan, with_notices
 from hpcmod.model.spec import InstallSpec
-from hpcmod.render.modulefile import render_body, render_description
+from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.resources import module_templates, runscript_templates
 from tests.catalogues import make_record
 from tests.plans import FACTS

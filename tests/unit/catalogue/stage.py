@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue.admin import lifecycle
 from hpcmod.catalogue.change import Actor, changing, commit
-from hpcmod.catalogue.index import read_index
-from hpcmod.catalogue.sharing import make_catalogue, shared
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.index import read_index
+from hpcmod.catalogue.records.sharing import make_catalogue, shared
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord, Check

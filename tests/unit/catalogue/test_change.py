@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue import change, lifecycle
+from hpcmod.catalogue import change
+from hpcmod.catalogue.admin import lifecycle
 from hpcmod.catalogue.change import Actor, changing, commit
-from hpcmod.catalogue.index import read_index
-from hpcmod.catalogue.journal import read_journal
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.index import read_index
+from hpcmod.catalogue.records.journal import read_journal
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.journal import Records

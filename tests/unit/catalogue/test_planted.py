@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.advisories import read_advisories
+from hpcmod.catalogue.admin.gc import find_unused, remove_unused
 from hpcmod.catalogue.change import changing, refresh_index
-from hpcmod.catalogue.gc import find_unused, remove_unused
-from hpcmod.catalogue.index import read_index
-from hpcmod.catalogue.journal import append_change, last_change, read_journal
-from hpcmod.catalogue.renderings.kept import read_kept_text
-from hpcmod.catalogue.sharing import check_readable_by_readers, check_replaceable, check_writable
-from hpcmod.catalogue.store import Catalogue, open_catalogue
+from hpcmod.catalogue.records.index import read_index
+from hpcmod.catalogue.records.journal import append_change, last_change, read_journal
+from hpcmod.catalogue.records.sharing import check_readable_by_readers, check_replaceable, check_writable
+from hpcmod.catalogue.records.store import Catalogue, open_catalogue
+from hpcmod.catalogue.visible.advisories import read_advisories
+from hpcmod.catalogue.visible.kept import read_kept_text
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.catalogue.journal import Change
 from tests.unit.catalogue.stage import ADA, make_shop

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.model.catalogue.record import CatalogueRecord
 from tests.unit.catalogue.stage import make_shop

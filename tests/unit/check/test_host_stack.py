@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.check.host_stack import find_injected, read_host, read_libraries
-from hpcmod.image.sif import architecture_name
+from hpcmod.image.sif.reader import architecture_name
 from hpcmod.model.site import Site
 from tests.stacks import Stubs, make_host, named, stub
 

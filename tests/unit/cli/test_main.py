@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import hpcmod
 from hpcmod import errors
-from hpcmod.cli import user
+from hpcmod.cli.machine import doctor as user
 from hpcmod.cli.main import asks_for_json, main
 from hpcmod.cli.verbs import VERBS
 from tests import corpus

@@ -20,11 +20,11 @@ from hpcmod.image.convert import ConvertedImage, ConvertOptions, convert
 from hpcmod.image.integrity import file_sha256
 from hpcmod.image.layers.decompress import Allowance
 from hpcmod.image.layers.tar import TarEntry
-from hpcmod.image.layout import read_layout
-from hpcmod.image.oci_image import verified
-from hpcmod.image.sif import check_sif, read_sif
+from hpcmod.image.oci.image import verified
+from hpcmod.image.oci.layout import read_layout
+from hpcmod.image.sif.reader import check_sif, read_sif
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 from tests.oci_corpus import CASES, Member, d, f, gone, hard, link, tar_bytes, write_case, write_layout
 
 LAYERS = [

@@ -8,7 +8,7 @@ import pytest
 
 from hpcmod.errors import HpcmodError, LackingError
 from hpcmod.image.programs import RUNTIMES, build_sif, find_program, save_from_daemon, without_settings
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 
 DIGEST = "sha256:" + "a" * 64
 

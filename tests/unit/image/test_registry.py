@@ -11,7 +11,7 @@ from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError
 from hpcmod.image import preflight
 from hpcmod.image.cache import Cache
 from hpcmod.image.registry import Fetched, Talk, fetch_artifact, open_registry_image, resolve
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 from tests.registry import CONFIG, INDEX, MANIFEST, Registry
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 
 from hpcmod.errors import HpcmodError, LackingError
 from hpcmod.image.settings import make_options, open_cache, parse_compression
+from hpcmod.model.images.trust import TrustPolicy
 from hpcmod.model.site import Site
-from hpcmod.model.trust import TrustPolicy
 
 SITE = Site("x")
 

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.sif import SifDescriptor, check_sif, read_sif, squashfs_partition
+from hpcmod.image.sif.reader import SifDescriptor, check_sif, read_sif, squashfs_partition
 from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.reader import Squashfs

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, UnknownKeyError, UntrustedError, VerificationError
-from hpcmod.image.fetch_sif import ObtainOptions
-from hpcmod.image.provenance import Provenance, write_provenance
+from hpcmod.image.acquire.fetch_sif import ObtainOptions
+from hpcmod.image.trust.provenance import Provenance, write_provenance
 from hpcmod.image.verify import Verified, verify_image
 from hpcmod.image.web.repository import Access
-from hpcmod.model.reference import ImageReference
-from hpcmod.model.trust import TrustPolicy, TrustRule
+from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.images.trust import TrustPolicy, TrustRule
 from tests.corpus import make_sif
 from tests.oci_corpus import f, tar_bytes
 from tests.registry import Registry

@@ -9,7 +9,7 @@ import pytest
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import find_installed, module_trees, read_installed
 from hpcmod.install.remove import make_removal, remove
-from hpcmod.render.modulefile import SYNTAXES
+from hpcmod.render.modules.modulefile import SYNTAXES
 from tests.installations import install
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import CheckFailedError, HpcmodError, LackingError, UntrustedError, VerificationError
-from hpcmod.image.sif import architecture_name
+from hpcmod.image.sif.reader import architecture_name
 from hpcmod.install import store
 from hpcmod.install.store import InstalledImage, VerifiedSif, install, install_files, install_image
-from hpcmod.model.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import InstallPlan, make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec

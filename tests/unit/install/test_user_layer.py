@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.install import user_layer
-from hpcmod.model.facts import Package, PythonFacts
+from hpcmod.model.images.facts import Package, PythonFacts
 from hpcmod.model.plan import UserLayer
 from tests import corpus
 

@@ -7,7 +7,7 @@ import pytest
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import Condition
-from hpcmod.model.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import WELL_KNOWN_COMMANDS, make_plan
 from hpcmod.model.site import Site, Tunable
 from hpcmod.model.spec import InstallSpec

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.model.condition import Condition
-from hpcmod.model.facts import ImageFacts, Package
+from hpcmod.model.images.facts import ImageFacts, Package
 from hpcmod.model.site import Tunable
 from hpcmod.model.spec import InstallSpec
 from hpcmod.model.versions import choose_tunables, find_versions, said_versions

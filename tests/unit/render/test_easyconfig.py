@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.easyconfig_text import read_named_image
+from hpcmod.model.easyconfigs.easyconfig_text import read_named_image
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
 from tests.unit.render.test_quote import ANY_TEXT, HOSTILE, IN_MEMORY
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.oci import ImageConfig
+from hpcmod.model.images.oci import ImageConfig
 from hpcmod.render import oci
 
 SOURCE = ("docker", "example.org/tool:1")

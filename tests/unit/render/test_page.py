@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from hpcmod.model.catalogue.container_page import Changes, ContainerPage, Example, PageRow, Problem
 from hpcmod.model.catalogue.record import Check
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 from hpcmod.render.page import ASSETS, Documentation, render_html, render_markdown, render_packages
 from hpcmod.resources import page_files
 from tests.catalogues import make_record

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.facts import ImageFacts
 from hpcmod.model.guard import HOST_PYTHON, make_guard
+from hpcmod.model.images.facts import ImageFacts
 from hpcmod.model.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Rank, Scripts, make_program
 

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, refresh_index, write_note
-from hpcmod.catalogue.sharing import file_mode
-from hpcmod.catalogue.store import CATALOGUE, Catalogue, open_catalogue, render_catalogue
+from hpcmod.catalogue.records.sharing import file_mode
+from hpcmod.catalogue.records.store import CATALOGUE, Catalogue, open_catalogue, render_catalogue
 from hpcmod.errors import BadInputError, HpcmodError, LackingError
 from hpcmod.fs.ownership import others_may_replace
 from hpcmod.fs.removal import find_closed

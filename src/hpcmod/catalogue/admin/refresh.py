@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, commit
-from hpcmod.catalogue.journal import last_change
-from hpcmod.catalogue.renderings.kept import (
+from hpcmod.catalogue.records.journal import last_change
+from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.visible.kept import (
     KEPT_EASYCONFIG,
     KEPT_FILES,
     KEPT_MODULE,
@@ -22,7 +24,7 @@ from hpcmod.catalogue.renderings.kept import (
     render_kept_files,
     rendering_name,
 )
-from hpcmod.catalogue.renderings.rendering import (
+from hpcmod.catalogue.visible.rendering import (
     Rendering,
     changed_files,
     compare_modules,
@@ -30,8 +32,6 @@ from hpcmod.catalogue.renderings.rendering import (
     render_again,
     stamp,
 )
-from hpcmod.catalogue.sharing import check_no_links, check_replaceable, file_mode
-from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.tree import write_file

@@ -18,9 +18,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcmod.catalogue.renderings.kept import KEPT_MODULE, kept_directory
-from hpcmod.catalogue.store import Catalogue, software_of
-from hpcmod.catalogue.visible import script_files, visible_files
+from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
+from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
 from hpcmod.errors import HpcmodError
 from hpcmod.model.catalogue.journal import parse_change
 from hpcmod.model.catalogue.record import RECORD_LIMIT, CatalogueRecord, parse_record

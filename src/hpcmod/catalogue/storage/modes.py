@@ -11,9 +11,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.catalogue.sharing import loads_mode
+from hpcmod.catalogue.records.sharing import loads_mode
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.evidence import Anchor, Evidence, inode_of, is_closed
-from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.beneath import open_beneath
 from hpcmod.fs.tree import Tree

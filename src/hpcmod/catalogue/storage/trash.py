@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.catalogue.sharing import removal_group
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.sharing import removal_group
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.tree import Tree
 

@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hpcmod.catalogue.sharing import file_mode
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.sharing import file_mode
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import LackingError
 from hpcmod.model.catalogue.usage import Count, Totals, add_up, parse_totals, render_totals
 

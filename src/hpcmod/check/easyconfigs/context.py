@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcmod.model.easyconfig_text import CONSTANTS, fill_templates, templates_of
-from hpcmod.model.python_text import source_lines
-from hpcmod.model.static_values import read_static_values
+from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, templates_of
+from hpcmod.model.easyconfigs.python_text import source_lines
+from hpcmod.model.easyconfigs.static_values import read_static_values
 
 ERROR, WARNING = "error", "warning"
 

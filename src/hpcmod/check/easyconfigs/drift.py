@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hpcmod.check.easyconfigs.context import WARNING, EasyconfigFault, LintContext, fault
-from hpcmod.model.python_text import source_lines
+from hpcmod.model.easyconfigs.python_text import source_lines
 
 _NUMBER = r"[vV]?(\d+(?:\.\d+)+(?:[+._-]?[A-Za-z0-9]+)*)"
 _IN_NAMES = re.compile(r"([A-Za-z][A-Za-z_]*(?:\d[A-Za-z]+)?)[-_]v?(\d+(?:\.\d+)+(?:\.?[a-z]+\d*)?)(?=[-_]|$|\.sif)")

@@ -9,8 +9,8 @@ from hpcmod.check.easyconfigs.context import ERROR, WARNING, EasyconfigFault, Li
 from hpcmod.check.easyconfigs.drift import find_drift
 from hpcmod.check.jobs.rules.ranks import FIXED_PORTS
 from hpcmod.errors import BadInputError
-from hpcmod.model.python_text import source_lines
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.easyconfigs.python_text import source_lines
+from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.spec import parse_commands, parse_environment
 
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")

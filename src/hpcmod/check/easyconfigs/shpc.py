@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcmod.check.easyconfigs.context import ERROR, WARNING, EasyconfigFault, fault, line_of
 from hpcmod.model.container_yaml import ContainerYaml
-from hpcmod.model.reference import is_digest, is_tag
+from hpcmod.model.images.reference import is_digest, is_tag
 from hpcmod.model.spec import HOST_COMMANDS
 
 _MOST_ALIASES = (

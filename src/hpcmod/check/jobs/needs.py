@@ -13,7 +13,7 @@ from hpcmod.install.installed import Installed
 from hpcmod.model.jobs.request import JobRequest, is_command_line
 
 if TYPE_CHECKING:
-    from hpcmod.image.commands import ImageCommands
+    from hpcmod.image.inspect.commands import ImageCommands
 
 _IN_CONTAINER = ("/staged-data/", "/runscripts/", "/user-software/")
 """Directories that exist only in a job's container."""
@@ -100,7 +100,7 @@ def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | N
     image = Path(installed.of_image("path"))
     if not image.is_file() or (installed.root / "user-software.squashfs").exists():
         return None
-    from hpcmod.image.commands import read_commands
+    from hpcmod.image.inspect.commands import read_commands
 
     try:
         return read_commands(image, [path for path in paths if path.startswith("/")])

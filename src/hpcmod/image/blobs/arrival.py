@@ -10,8 +10,8 @@ from typing import BinaryIO
 from hpcmod.errors import VerificationError
 from hpcmod.image.cache import Cache
 from hpcmod.image.integrity import BLOCK
-from hpcmod.image.oci_image import verified
-from hpcmod.model.oci import OciDescriptor
+from hpcmod.image.oci.image import verified
+from hpcmod.model.images.oci import OciDescriptor
 
 
 class Arrival:

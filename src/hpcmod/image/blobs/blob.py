@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 from hpcmod.errors import RemoteError, VerificationError
 from hpcmod.image.web.client import Answer, Retry, insist
-from hpcmod.model.oci import OciDescriptor
+from hpcmod.model.images.oci import OciDescriptor
 
 Ask = Callable[[str, dict[str, str]], AbstractContextManager[Answer]]
 """Requests a path below the repository from a registry, with additional headers."""

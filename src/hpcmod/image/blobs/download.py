@@ -21,8 +21,8 @@ from hpcmod.image.blobs.tally import Tally
 from hpcmod.image.cache import Cache
 from hpcmod.image.copy import FULL, write_all_at
 from hpcmod.image.integrity import BLOCK, hash_range
-from hpcmod.image.oci_image import verified
-from hpcmod.model.oci import OciDescriptor
+from hpcmod.image.oci.image import verified
+from hpcmod.model.images.oci import OciDescriptor
 
 _LOG = logging.getLogger(__name__)
 

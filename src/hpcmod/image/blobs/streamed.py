@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from hpcmod.image.blobs.blob import Ask, Pull, Stopped
 from hpcmod.image.integrity import BLOCK
-from hpcmod.model.oci import OciDescriptor
+from hpcmod.model.images.oci import OciDescriptor
 
 _AHEAD = 128  # chunks, 16 MiB
 _POLL = 0.1  # seconds between checks that the stream is still open

@@ -16,7 +16,7 @@ from typing import BinaryIO, Protocol, Union
 
 from hpcmod.errors import BadInputError, LackingError, VerificationError
 from hpcmod.image.layers.tar import TarEntry
-from hpcmod.image.oci_image import Layer
+from hpcmod.image.oci.image import Layer
 
 _LOG = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ import requests
 from hpcmod.errors import RemoteError
 from hpcmod.image.web.client import Auth, Client, LoginError, anonymous
 from hpcmod.image.web.credentials import Credentials
-from hpcmod.model.reference import check_address, redact
+from hpcmod.model.images.reference import check_address, redact
 
 _LOG = logging.getLogger(__name__)
 

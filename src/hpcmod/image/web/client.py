@@ -17,7 +17,7 @@ import requests
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
 from hpcmod.image.web.pace import Watchdog, call_within
-from hpcmod.model.reference import check_address, origin, redact, split_credentials
+from hpcmod.model.images.reference import check_address, origin, redact, split_credentials
 
 _LOG = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from hpcmod.image.web.client import (
     insist,
 )
 from hpcmod.image.web.credentials import Credentials, find_credentials
-from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
-from hpcmod.model.reference import ImageReference, check_address
+from hpcmod.model.images.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
+from hpcmod.model.images.reference import ImageReference, check_address
 
 _LOG = logging.getLogger(__name__)
 

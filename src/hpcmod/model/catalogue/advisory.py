@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hpcmod.model.catalogue.package_range import PackageRange, has_any
 from hpcmod.model.condition import Bound
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 
 VERSION = "{version}"
 """Placeholder in a path for the version in a file's name."""

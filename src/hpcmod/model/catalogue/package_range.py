@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 
 _RANGE = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*((?:(?:>=|<=|==|>|<).*)?)")
 _BOUND = re.compile(r"\s*(>=|<=|==|>|<)\s*([0-9][A-Za-z0-9.!+_-]*)\s*")

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
 
 RECORD_VERSION = 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.facts import ImageFacts
+from hpcmod.model.images.facts import ImageFacts
 from hpcmod.model.site import IN_CONTAINER, NETSTACK_MODES, Site
 
 OFI_LABEL = "org.hpcmod.ofi"

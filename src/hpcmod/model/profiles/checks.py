@@ -9,9 +9,9 @@ from typing import Any
 
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import ALWAYS, Condition
+from hpcmod.model.images.trust import TrustRule, parse_rules
 from hpcmod.model.site import IN_CONTAINER, LAUNCHERS, Binds, Tunable
 from hpcmod.model.text import check_plain
-from hpcmod.model.trust import TrustRule, parse_rules
 
 Check = Callable[[Any], Any]
 """Raises ValueError or HpcmodError."""

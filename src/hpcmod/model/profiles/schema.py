@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hpcmod.model.images.trust import parse_keys, parse_needs
 from hpcmod.model.profiles import checks as check
 from hpcmod.model.site import LAUNCHERS, NETSTACK_MODES
-from hpcmod.model.trust import parse_keys, parse_needs
 
 
 @dataclass(frozen=True)

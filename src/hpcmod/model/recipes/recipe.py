@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.toml import load_toml
 
 CHOICES = {"mpi": ("ompi", "mpich", "none"), "ofi": ("builtin", "swap", "none")}

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from hpcmod.catalogue import lifecycle
-from hpcmod.catalogue.admin import move
+from hpcmod.catalogue.admin import lifecycle, move
 from hpcmod.catalogue.admin.move import move_catalogue
-from hpcmod.catalogue.journal import read_journal
-from hpcmod.catalogue.sharing import check_writable, make_catalogue
-from hpcmod.catalogue.store import Catalogue, open_catalogue
+from hpcmod.catalogue.records.journal import read_journal
+from hpcmod.catalogue.records.sharing import check_writable, make_catalogue
+from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError, LackingError

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue import lifecycle
+from hpcmod.catalogue.admin import lifecycle
+from hpcmod.catalogue.admin.gc import find_unused
 from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
-from hpcmod.catalogue.gc import find_unused
-from hpcmod.catalogue.journal import read_journal
-from hpcmod.catalogue.renderings import rendering
-from hpcmod.catalogue.store import Catalogue
+from hpcmod.catalogue.records.journal import read_journal
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.visible.modulefiles import rendering
 from hpcmod.errors import BadInputError
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind

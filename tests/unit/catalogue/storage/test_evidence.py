@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.evidence import Evidence, inode_of
-from hpcmod.catalogue.store import Catalogue
 from tests.unit.catalogue.stage import make_shop
 
 

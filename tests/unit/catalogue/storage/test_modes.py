@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.renderings.kept import render_kept_files
-from hpcmod.catalogue.sharing import make_catalogue
+from hpcmod.catalogue.records.sharing import make_catalogue
+from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.catalogue.storage.evidence import Anchor, inode_of
 from hpcmod.catalogue.storage.modes import find_wrong_modes, fix_modes, set_modes
-from hpcmod.catalogue.store import Catalogue, open_catalogue
+from hpcmod.catalogue.visible.kept import render_kept_files
 from tests.catalogues import make_record
 from tests.unit.catalogue.stage import add, make_shop
 

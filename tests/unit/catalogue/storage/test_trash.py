@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash, move_to_trash, moves_back, moves_out, trash_of
-from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError
 
 

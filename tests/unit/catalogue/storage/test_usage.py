@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.sharing import make_catalogue
+from hpcmod.catalogue.records.sharing import make_catalogue
+from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage import usage
 from hpcmod.catalogue.storage.usage import fold, read_counts
-from hpcmod.catalogue.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
 from tests.unit.catalogue.stage import killed_at, load, make_shop
 

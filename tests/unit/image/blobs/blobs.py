@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 import requests
 
 from hpcmod.image.web.client import Answer, Client
-from hpcmod.model.oci import OciDescriptor
+from hpcmod.model.images.oci import OciDescriptor
 from tests.unit.image.file_server import Server, serve
 
 CONTENT = bytes(range(256)) * 4000  # a megabyte: several chunks

@@ -9,7 +9,7 @@ import pytest
 
 from hpcmod.errors import RemoteError, VerificationError
 from hpcmod.image.blobs.arrival import Arrival, open_growing
-from hpcmod.model.oci import OciDescriptor
+from hpcmod.model.images.oci import OciDescriptor
 
 BLOB = OciDescriptor("application/octet-stream", f"sha256:{0:064x}", 10)
 

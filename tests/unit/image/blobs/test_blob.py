@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.errors import NotFoundError, RemoteError, VerificationError
 from hpcmod.image.blobs.blob import Pull, Stopped
-from hpcmod.model.oci import OciDescriptor
+from hpcmod.model.images.oci import OciDescriptor
 from tests.unit.image.blobs.blobs import CONTENT, Ask, blob_of, serving
 from tests.unit.image.file_server import Answer
 

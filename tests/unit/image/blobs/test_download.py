@@ -11,7 +11,7 @@ from hpcmod.errors import HpcmodError, NotFoundError, VerificationError
 from hpcmod.image.blobs.download import Downloads
 from hpcmod.image.blobs.tally import Tally
 from hpcmod.image.cache import Cache
-from hpcmod.model.oci import OciDescriptor
+from hpcmod.model.images.oci import OciDescriptor
 from tests.unit.image.blobs.blobs import CONTENT, Ask, blob_of, serving
 from tests.unit.image.file_server import Answer, Server
 

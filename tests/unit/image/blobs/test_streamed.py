@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.errors import VerificationError
 from hpcmod.image.blobs.streamed import open_stream
-from hpcmod.model.oci import OciDescriptor
+from hpcmod.model.images.oci import OciDescriptor
 from tests.unit.image.blobs.blobs import CONTENT, blob_of, serving
 from tests.unit.image.file_server import Answer
 

@@ -18,7 +18,7 @@ import zstandard
 from hpcmod.errors import BadInputError, VerificationError
 from hpcmod.image.layers import decompress
 from hpcmod.image.layers.decompress import Allowance, open_tar
-from hpcmod.image.oci_image import Layer, verified
+from hpcmod.image.oci.image import Layer, verified
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from hpcmod.image.cache import Cache
 from hpcmod.image.web import client
 from hpcmod.image.web.credentials import Credentials
 from hpcmod.image.web.repository import Access, Repository
-from hpcmod.model.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
-from hpcmod.model.reference import ImageReference
+from hpcmod.model.images.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
+from hpcmod.model.images.reference import ImageReference
 from tests.fault_proxy import Fault, Proxy, run_proxy
 from tests.registry import PASSWORD, USER, Registry, make_certificate, run_registry, why_no_registry
 

@@ -8,7 +8,7 @@ import pytest
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue.advisory_schema import parse_advisory
 from hpcmod.model.catalogue.osv import name_of_entry, render_entry
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 
 ENTRY: dict[str, Any] = {
     "id": "TEST-2027-1",

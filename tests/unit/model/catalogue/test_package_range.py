@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.model.catalogue.package_range import has_any, parse_range
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 
 
 @pytest.mark.parametrize(

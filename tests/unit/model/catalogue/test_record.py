@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue.record import CatalogueRecord, Check, parse_record, record_json, record_values
-from hpcmod.model.facts import Package
+from hpcmod.model.images.facts import Package
 
 SHA256 = "ab" * 32
 

@@ -5,10 +5,10 @@ import pytest
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import Bound, Condition
+from hpcmod.model.images.trust import TrustPolicy, TrustRule
 from hpcmod.model.profiles.profile import make_site, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA
 from hpcmod.model.site import Bandwidth, JobRules, Launcher, Netstack, NodeType, Site, StagePlace, Tunable
-from hpcmod.model.trust import TrustPolicy, TrustRule
 
 WHOLE = """
 name = "x1"

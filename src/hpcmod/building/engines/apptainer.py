@@ -1,0 +1,81 @@
+"""Build a definition file with Apptainer or SingularityCE, with one of their methods of rootless builds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from hpcmod.building.engines.engine import BuildSource, check_base, check_done
+from hpcmod.building.engines.workspace import Workspace
+from hpcmod.image.programs import without_settings
+from hpcmod.model.images.reference import ImageReference
+from hpcmod.process import run, which
+
+_PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A method of emulating root while a definition file's %post runs."""
+
+    program: str
+    flags: tuple[str, ...]
+    companion: str
+    """Another program that the method requires."""
+
+
+WAYS = {
+    "fakeroot": Way("apptainer", ("--fakeroot",), "newuidmap"),
+    "rootmapped": Way("apptainer", ("--fakeroot", "--ignore-subuid"), "fakeroot"),
+    "proot": Way("singularity", (), "proot"),
+}
+"""With subordinate users of /etc/subuid; with a namespace of a single user; with PRoot (SingularityCE only)."""
+
+
+@dataclass(frozen=True)
+class Apptainer:
+    """Apptainer with one of its methods; it writes a SIF itself."""
+
+    way: str
+    form: str = "definition"
+
+    @property
+    def name(self) -> str:
+        """Name of the engine for --engine."""
+        return f"{WAYS[self.way].program}-{self.way}"
+
+    def lacks(self, environ: Mapping[str, str]) -> str:
+        """See `Engine.lacks`."""
+        way = WAYS[self.way]
+        missing = [one for one in (way.program, way.companion) if not which(one, environ)]
+        if missing:
+            return f"no {missing[0]} on PATH"
+        if self.way == "proot" and "singularity-ce" not in run(["singularity", "--version"], env=environ).stdout:
+            return "the singularity on PATH is not SingularityCE"
+        return ""
+
+    def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
+        """See `Engine.build`."""
+        way, out = WAYS[self.way], workspace.directory / "image.sif"
+        argv = [way.program, "build", *way.flags, *_PACKING, os.fspath(out), os.fspath(source.file)]
+        status = replace(workspace, environ=_environment(workspace)).run(argv, cwd=source.context)
+        if source.base and not workspace.has_printed("Running post scriptlet"):
+            check_base(workspace, status, source.base)
+        check_done(workspace, status, what=f"{way.program} build")
+        return ImageReference.parse(os.fspath(out))
+
+
+def _environment(workspace: Workspace) -> dict[str, str]:
+    """Return the environment in which Apptainer writes only to the workspace, without a persistent cache.
+
+    Notes
+    -----
+    Otherwise %post would see /tmp and /var/tmp of the host, and could use or remove other users' files there.
+    """
+    environ = without_settings(workspace.environ)
+    for prefix in ("APPTAINER", "SINGULARITY"):
+        environ[f"{prefix}_TMPDIR"] = str(workspace.temporary)
+        environ[f"{prefix}_CACHEDIR"] = str(workspace.temporary / "cache")
+        environ[f"{prefix}_NO_MOUNT"] = "tmp"
+    return environ

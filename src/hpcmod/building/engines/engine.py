@@ -1,0 +1,106 @@
+"""The interface of all engines: a name, a form to build from, and a method that builds it in a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from hpcmod.building.engines.workspace import ELSEWHERE, Workspace
+from hpcmod.errors import HpcmodError, NoSpaceError, NotFoundError
+from hpcmod.model.images.reference import ImageReference
+
+_FULL = "No space left on device"
+
+
+@dataclass(frozen=True)
+class EngineFinding:
+    """The result of testing an engine."""
+
+    name: str
+    works: bool
+    why: str
+    """The method that works, or why the engine does not work."""
+
+
+@dataclass(frozen=True)
+class BuildSource:
+    """The input of a build."""
+
+    context: Path
+    """The build context."""
+    file: Path
+    """The Dockerfile or the definition file."""
+    base: ImageReference | None
+    """The base image; None if only the file names it."""
+
+
+class Engine(Protocol):
+    """One program with one of its methods of building images."""
+
+    @property
+    def name(self) -> str:
+        """Name of the engine for --engine."""
+
+    @property
+    def way(self) -> str:
+        """The method, which distinguishes engines of the same name."""
+
+    @property
+    def form(self) -> str:
+        """The form it builds from: `Dockerfile` or `definition`."""
+
+    def lacks(self, environ: Mapping[str, str]) -> str:
+        """Return which required program is missing; empty if none is."""
+
+    def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
+        """Build in the workspace; return a reference to a SIF, or to an OCI image that is to be converted.
+
+        Raises
+        ------
+        NotFoundError
+            If the base image cannot be fetched.
+        HpcmodError
+            If the build fails.
+        """
+
+
+def exact(reference: ImageReference) -> ImageReference:
+    """Remove the tag of a reference with a digest, because engines do not accept both."""
+    return replace(reference, tag="") if reference.digest else reference
+
+
+def check_done(workspace: Workspace, status: int, *, what: str) -> None:
+    """Raise an error with the last output lines if a program failed.
+
+    Parameters
+    ----------
+    what
+        The command that ran, for the message: `buildah bud`.
+
+    Raises
+    ------
+    NoSpaceError
+        If the output says that a disk is full.
+    HpcmodError
+        For any other failure.
+    """
+    if not status:
+        return
+    step = f"the component {workspace.step.partition('-')[2]} failed: " if workspace.step else ""
+    said = "\n".join(f"  | {line}" for line in workspace.said)
+    message = f"{step}{what} failed with status {status}:\n{said}"
+    if any(_FULL in line for line in workspace.said):
+        raise NoSpaceError(message, f"Free some space where {workspace.directory.parent} is, or {ELSEWHERE}.")
+    raise HpcmodError(message, "Fix the error above, and build again." * bool(workspace.step))
+
+
+def check_base(workspace: Workspace, status: int, base: ImageReference) -> None:
+    """Raise NotFoundError if the base image could not be pulled."""
+    if status:
+        reason = workspace.said[-1] if workspace.said else f"status {status}"
+        raise NotFoundError(
+            f"the base image {base.canonical} cannot be pulled: {reason}",
+            "Check the reference and that the registry is reachable; or use a local image: --base oci:DIR.",
+        )

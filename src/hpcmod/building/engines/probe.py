@@ -1,0 +1,143 @@
+"""Find which engines work here by building a one-line image, because a program on PATH may still not work."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.building.engines.apptainer import WAYS, Apptainer
+from hpcmod.building.engines.buildah import Buildah
+from hpcmod.building.engines.docker import Docker
+from hpcmod.building.engines.engine import BuildSource, Engine, EngineFinding
+from hpcmod.building.engines.podman import Podman
+from hpcmod.building.engines.trial import write_trial
+from hpcmod.building.engines.workspace import open_workspace
+from hpcmod.errors import BadInputError, HpcmodError, LackingError, explain_os_error
+
+_LOG = logging.getLogger(__name__)
+
+_FAULT = re.compile(r"error|fatal|cannot", re.IGNORECASE)
+_STORAGES = ("overlay", "fuse-overlayfs", "vfs")
+"""Storage drivers, fastest first: vfs copies the complete image for each layer."""
+
+ENGINES: Mapping[str, tuple[Engine, ...]] = {
+    "buildah": tuple(Buildah(storage) for storage in _STORAGES),
+    "podman": tuple(Podman(storage) for storage in _STORAGES),
+    "docker": (Docker(),),
+    **{engine.name: (engine,) for engine in map(Apptainer, WAYS)},
+}
+"""All engines with their methods, best first."""
+
+
+@dataclass(frozen=True)
+class EngineTrial:
+    """Where engines are tested."""
+
+    at: Path
+    """Directory on the disk where the image will be built."""
+    name: str
+    """Name of the trial, unique among processes in that directory."""
+    environ: Mapping[str, str]
+
+
+def probe_engines(environ: Mapping[str, str], *, at: Path) -> tuple[EngineFinding, ...]:
+    """Test every engine.
+
+    Parameters
+    ----------
+    at
+        Directory for the test builds, on the disk where images will be built: not every file system supports layers.
+    """
+    trial = EngineTrial(at, f"trial-{os.getpid()}", environ)
+    return tuple(_try_ways(name, trial)[1] for name in ENGINES)
+
+
+def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]) -> Engine:
+    """Return the first engine that works here, or check the requested engine.
+
+    Parameters
+    ----------
+    asked
+        Name of an engine or its prefix: `apptainer` is the first of its methods that works. None for any.
+    forms
+        Forms that it may build from: `Dockerfile`, `definition`.
+
+    Raises
+    ------
+    BadInputError
+        If there is no such engine, or it cannot build from any of the forms.
+    LackingError
+        If none works, with the reason for each.
+    """
+    findings = []
+    for name in find_engines(asked, forms):
+        engine, finding = _try_ways(name, trial)
+        if engine:
+            _LOG.info("building with %s (%s)", name, engine.way)
+            return engine
+        _LOG.info("%s does not work here: %s", name, finding.why)
+        findings.append(f"  {finding.name}: {finding.why}")
+    raise LackingError(
+        f"no build engine works in {trial.at}:\n" + "\n".join(findings),
+        "Install or load one of them (buildah needs no daemon); if the disk does not support layers, set "
+        "HPCMOD_BUILD_DIR to a directory on a local disk.",
+    )
+
+
+def find_engines(asked: str | None, forms: Sequence[str]) -> list[str]:
+    """Return the names of the engines to test, without testing them.
+
+    Raises
+    ------
+    BadInputError
+    If there is no such engine, or it cannot build from any of the forms.
+    """
+    names = [name for name in ENGINES if asked in (None, name) or name.startswith(f"{asked}-")]
+    if not names:
+        raise BadInputError(f"unknown engine {asked!r}", f"Choose one of: {', '.join(ENGINES)}.")
+    fitting = [name for name in names if ENGINES[name][0].form in forms]
+    if not fitting:
+        raise BadInputError(
+            f"the engine {asked} builds from a {ENGINES[names[0]][0].form}, but this image is built from a {forms[0]}",
+            "Leave out --engine to choose one automatically.",
+        )
+    return fitting
+
+
+def _try_ways(name: str, trial: EngineTrial) -> tuple[Engine | None, EngineFinding]:
+    """Test the methods of an engine until one works."""
+    reasons = []
+    for engine in ENGINES[name]:
+        why_not = _why_not(engine, trial)
+        if not why_not:
+            return engine, EngineFinding(name, True, engine.way)
+        reasons.append(f"{engine.way}: {why_not}" if len(ENGINES[name]) > 1 else why_not)
+    said = [reasons[0].partition(": ")[2]] if len({one.partition(": ")[2] for one in reasons}) == 1 else reasons
+    return None, EngineFinding(name, False, "; ".join(said if len(reasons) > 1 else reasons))
+
+
+def _why_not(engine: Engine, trial: EngineTrial) -> str:
+    """Return why an engine does not work; empty if it works."""
+    lacks = engine.lacks(trial.environ)
+    if lacks:
+        return lacks
+    try:
+        with open_workspace(trial.at, trial.name, trial.environ) as workspace:
+            write_trial(workspace.context)
+            engine.build(workspace, BuildSource(workspace.context, workspace.context / engine.form, None))
+    except HpcmodError as err:
+        return _main_line(err.message)
+    except OSError as err:
+        return explain_os_error(err).message
+    return ""
+
+
+def _main_line(message: str) -> str:
+    """Return the line of a failed program's output that describes the error."""
+    lines = [line.removeprefix("  | ").strip() for line in message.splitlines()]
+    lines = [line for line in lines if line] or [message]
+    return next((line for line in lines if _FAULT.match(line)), lines[-1])

@@ -1,0 +1,291 @@
+"""Collect the inputs of a build: the recipe, its scripts, the lock file, and sources that are available locally."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod import resources
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, VerificationError
+from hpcmod.fs.reading import UnusableFileError, read_text
+from hpcmod.fs.replacing import scratch
+from hpcmod.fs.tree import write_file
+from hpcmod.image.acquire.fetch import fetch_file
+from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.image.registry import resolve
+from hpcmod.image.sif.reader import open_sif, read_sif, squashfs_partition
+from hpcmod.image.squashfs.reader import Squashfs
+from hpcmod.image.web.repository import Access
+from hpcmod.lock import hold, tidy
+from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.recipes.build_plan import BUILD_ROOT, BuildPlan, Download
+from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan, make_own_plan
+from hpcmod.model.recipes.pins import Pin, merge_pins, new_pins, parse_lock
+from hpcmod.model.recipes.recipe import choose_recipe, parse_addresses, parse_recipe
+
+_USED = f"{BUILD_ROOT}/used"
+_USED_LIMIT = 1 << 20  # bytes
+_TEXT_LIMIT = 4 << 20  # bytes of a Dockerfile or a lock
+_HEADER = "# Sources pinned on first use, one line per file: KIND NAME VERSION SHA256 ORIGIN. See `hpcmod build`.\n"
+
+
+@dataclass(frozen=True)
+class SourceStore:
+    """Directories of sources, and the lock file with their checksums."""
+
+    lock: Path
+    """The user's lock file, which may be missing; it takes precedence over the lock file shipped with hpcmod."""
+    downloads: Path
+    """Directory for downloaded files."""
+    offline_sources: Path | None = None
+    """Directory that is searched first."""
+    offline: bool = False
+    """Whether downloads are forbidden."""
+    tell: Callable[[str], None] = lambda _: None
+
+
+def plan_recipe(name: str, request: BuildRequest, *, store: SourceStore) -> BuildPlan:
+    """Make the plan of a shipped recipe; nothing is downloaded.
+
+    Raises
+    ------
+    BadInputError
+        If there is no such recipe, or it does not support the request.
+    NotFoundError
+        If a given directory is missing.
+    """
+    if store.offline_sources and not store.offline_sources.is_dir():
+        raise NotFoundError(f"--offline-sources {store.offline_sources}: no such directory", "Fix the path.")
+    recipes = resources.recipes()
+    recipe = parse_recipe(recipes[choose_recipe(name, recipes)], name)
+    return make_build_plan(recipe, request, shipped=_shipped(store.lock), contents=_contents(request))
+
+
+def gather(name: str, request: BuildRequest, *, store: SourceStore, progress: Progress | None = None) -> BuildPlan:
+    """Make the plan of a shipped recipe with all its sources: from the offline directory, else downloaded.
+
+    Sources used for the first time are reported and added to the user's lock file before the build starts.
+
+    Raises
+    ------
+    NotFoundError
+        If sources are missing and may not be downloaded; all missing sources are listed.
+    VerificationError
+        If a source does not have the checksum in the lock file.
+    """
+    draft = plan_recipe(name, request, store=store)
+    base = _pin_base(draft.base, store)
+    files = _find_all(draft.sources, store)
+    for source, path in files.items():
+        if path is None:
+            files[source] = _download(source, store, progress)
+    record_first_use([*base, *(_pin(source, path) for source, path in files.items() if path)], store=store)
+    recipe = parse_recipe(resources.recipes()[name], name)
+    return make_build_plan(
+        recipe,
+        request,
+        shipped=_shipped(store.lock),
+        contents=_contents(request),
+        source_files=[(source.file_name, str(path)) for source, path in files.items()],
+    )
+
+
+def plan_own(context: Path, dockerfile: Path, architecture: str) -> BuildPlan:
+    """Make the plan of a user's Dockerfile.
+
+    Raises
+    ------
+    NotFoundError
+        If the directory or the Dockerfile is missing.
+    """
+    if not context.is_dir():
+        raise NotFoundError(f"{context}: no such directory", "Give the build context: --context DIR")
+    file = dockerfile if dockerfile.is_file() else context / dockerfile
+    if not file.is_file():
+        raise NotFoundError(f"{dockerfile}: no such Dockerfile", "Give its path: --context DIR -f DOCKERFILE")
+    text = _read(file)
+    files = (path for path in context.rglob("*") if not _is_ignored(path.relative_to(context)))
+    return make_own_plan(str(context.resolve()), text, architecture=architecture, contents=_digest(context, files))
+
+
+def read_used(sif: Path) -> tuple[Pin, ...]:
+    """Read from a built image which sources and pip packages it was built from."""
+    with open_sif(sif) as file:
+        partition = squashfs_partition(read_sif(sif))
+        squashfs = Squashfs(file, partition.offset, partition.size)
+        if squashfs.find(_USED) is None:
+            return ()
+        text = squashfs.read_bytes(_USED, _USED_LIMIT).decode("utf-8", errors="replace")
+    lines = [line for line in text.splitlines() if not line.startswith("distribution ")]
+    return parse_lock("\n".join(dict.fromkeys(lines)), f"{sif.name}:{_USED}")
+
+
+def record_first_use(used: Sequence[Pin], *, store: SourceStore) -> tuple[Pin, ...]:
+    """Add sources that are in no lock file to the user's lock file, report them, and return them."""
+    if not new_pins(used, _known_pins(store.lock)):
+        return ()
+    holder = store.lock.with_name(f".{store.lock.name}.lock")
+    with hold(holder, limit=None, tell=store.tell, on_stale=lambda: None):
+        added = new_pins(used, _known_pins(store.lock))
+        before = _read(store.lock) if store.lock.exists() else _HEADER
+        write_file(store.lock, before + "".join(f"{pin}\n" for pin in added))
+    tidy(holder)
+    for pin in added:
+        store.tell(f"first use of {pin.name} {pin.version}: sha256 {pin.sha256}, noted in {store.lock}")
+    return added
+
+
+def _shipped(lock: Path) -> Shipped:
+    return Shipped(
+        components=resources.recipe_components(),
+        addresses=parse_addresses(resources.recipe_sources()),
+        pins=_known_pins(lock),
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_text(path, _TEXT_LIMIT)
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
+    except UnusableFileError as err:
+        raise BadInputError(f"{path}: {err.strerror}", "Choose another file.") from err
+
+
+def _known_pins(lock: Path) -> tuple[Pin, ...]:
+    own = _read(lock) if lock.exists() else ""
+    return merge_pins(parse_lock(own, str(lock)), parse_lock(resources.recipe_lock(), "recipes/lock"))
+
+
+def _find_all(sources: Sequence[Download], store: SourceStore) -> dict[Download, Path | None]:
+    """Find the sources on disk; None for those to download.
+
+    Raises
+    ------
+    NotFoundError
+        If sources are missing and downloads are forbidden.
+    """
+    found = {source: _find(source, store) for source in sources}
+    missing = [source for source, path in found.items() if path is None]
+    if missing and store.offline:
+        listed = "\n".join(f"  {source.file_name}  from {source.url}" for source in missing)
+        places = " and ".join(str(place) for place in (store.offline_sources, store.downloads) if place)
+        raise NotFoundError(
+            f"{len(missing)} of {len(found)} sources are missing in {places}:\n{listed}",
+            "Download these on a machine with network access, and give their directory: --offline-sources DIR",
+        )
+    return found
+
+
+def _find(source: Download, store: SourceStore) -> Path | None:
+    """Find a source by hpcmod's file name, or by its upstream file name."""
+    names = dict.fromkeys((source.file_name, source.url.rpartition("/")[2]))
+    offline = [store.offline_sources / name for name in names] if store.offline_sources else []
+    return next((path for path in (*offline, store.downloads / source.file_name) if path.is_file()), None)
+
+
+def _download(source: Download, store: SourceStore, progress: Progress | None) -> Path:
+    store.tell(f"downloading {source.url}")
+    store.downloads.mkdir(parents=True, exist_ok=True)
+    final = store.downloads / source.file_name
+    with scratch(final, resumable=True) as made:
+        fetch_file(source.url, made.path, checksum=source.sha256 or None, progress=progress, tell=store.tell)
+        made.put()
+    return final
+
+
+def _pin_base(text: str, store: SourceStore) -> list[Pin]:
+    """Ask the registry for the digest of a base; if it does not answer, leave the tag for the engine to resolve."""
+    reference = ImageReference.parse(text)
+    if reference.kind != "docker" or reference.pinned or store.offline:
+        return []
+    try:
+        digest = resolve(reference, access=Access(announce=store.tell), cache=None)
+    except HpcmodError as err:
+        store.tell(f"using the base image by its tag, because its digest is unknown: {err.message}")
+        return []
+    name = f"{reference.registry}/{reference.repository}"
+    return [Pin("base", name, reference.tag, digest.removeprefix("sha256:"), "tag")]
+
+
+def _pin(source: Download, path: Path) -> Pin:
+    """Return the lock file entry of a source.
+
+    Raises
+    ------
+    VerificationError
+        If the file does not have the checksum in the lock file.
+    """
+    found = file_sha256(path)
+    if source.sha256 and source.sha256 != found:
+        raise VerificationError(
+            f"{path}: wrong checksum for {source.name} {source.version}: the lock has {source.sha256}, found {found}",
+            "Download it again; if the file is right, correct its line in the lock file.",
+        )
+    return Pin("source", source.name, source.version, found, source.url)
+
+
+def _contents(request: BuildRequest) -> str:
+    """Return a digest of the content of the directories that are copied into the image.
+
+    Raises
+    ------
+    NotFoundError
+        If one is missing or empty.
+    """
+    digests = [_mark_of_base(request.base)] if request.base else []
+    for option, place in (("--wheel-dir", request.wheels), ("--host-libs", request.host_libs)):
+        directory = Path(place)
+        if not place:
+            continue
+        if not directory.is_dir() or not any(directory.iterdir()):
+            raise NotFoundError(f"{option} {place}: missing or empty directory", "Choose another directory.")
+        digests.append(_digest(directory, directory.rglob("*")))
+    return " ".join(digests)
+
+
+def _mark_of_base(text: str) -> str:
+    """Return a mark of the content of a local base image, because the file at a path may change."""
+    reference = ImageReference.parse(text)
+    path = Path(reference.path)
+    if reference.kind == "oci" and (path / "index.json").is_file():
+        return file_sha256(path / "index.json")
+    if reference.path and path.is_file():
+        return f"{path.stat().st_size} {path.stat().st_mtime_ns}"
+    return ""
+
+
+def _is_ignored(path: Path) -> bool:
+    """Return whether a file of a build context is ignored: files of git, and SIFs with the files beside them."""
+    return ".git" in path.parts or ".sif" in path.suffixes
+
+
+def _digest(directory: Path, paths: Iterable[Path]) -> str:
+    """Return a sha256 of the names and contents of files below a directory; for wheels, of the CRCs they list."""
+    sha256 = hashlib.sha256()
+    for path in sorted(paths):
+        if path.is_file():
+            sha256.update(f"{path.relative_to(directory)}\0{_mark(path)}\0".encode(errors="surrogateescape"))
+    return sha256.hexdigest()
+
+
+def _mark(path: Path) -> str:
+    """Return a mark of a file's content; for wheels, which may have gigabytes, the CRCs in their directory."""
+    if path.suffix != ".whl":
+        return file_sha256(path)
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            return " ".join(f"{member.filename}:{member.CRC:08x}" for member in wheel.infolist())
+    except zipfile.BadZipFile as err:
+        raise BadInputError(f"{path}: not a wheel: {err}", "Remove it from --wheel-dir.") from err
+
+
+def default_lock(environ: Mapping[str, str]) -> Path:
+    """Return the path of the user's lock file: $HPCMOD_LOCK, else in the XDG state directory."""
+    if environ.get("HPCMOD_LOCK"):
+        return Path(environ["HPCMOD_LOCK"])
+    state = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '')}/.local/state"
+    return Path(state) / "hpcmod" / "recipes.lock"

@@ -1,0 +1,201 @@
+"""Find what is no longer needed in a catalogue: leftovers, images of retired containers, and modules no one loads."""
+
+from __future__ import annotations
+
+import calendar
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.records.sharing import find_private
+from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.storage.trash import check_removable, delete_trash
+from hpcmod.catalogue.storage.usage import read_counts
+from hpcmod.catalogue.visible.kept import rendering_name
+from hpcmod.catalogue.visible.modulefiles import visible_files
+from hpcmod.errors import LackingError
+from hpcmod.fs.tree import Tree
+from hpcmod.image.trust.provenance import sidecar
+from hpcmod.lock import read_holder
+from hpcmod.model.catalogue.advisory import seconds_of
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.catalogue.usage import add_up
+
+_DAY = 86400.0
+
+
+@dataclass(frozen=True)
+class Unused:
+    """Something that is not needed, or not used."""
+
+    what: str
+    """A path in the catalogue, or a module."""
+    why: str
+    size: int
+    """Bytes on disk; 0 if not counted."""
+    remove: bool
+    """Whether `gc` removes it; what is published, or may be another user's, is only reported."""
+    private: str = ""
+    """A directory that only its owner may change, which is why it is not removed."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """How often a module was loaded since the catalogue began to count."""
+
+    loads: int
+    last: float
+    """Seconds since 1970; 0 if it was never loaded."""
+
+
+def read_uses(catalogue: Catalogue, now: float | None = None) -> dict[str, Use]:
+    """Return how often modules were loaded, by name; empty if not counted or if this user may not see the counts."""
+    if not catalogue.counts_use:
+        return {}
+    try:
+        counts = read_counts(catalogue, now)
+    except LackingError:
+        return {}
+    totals = add_up(counts, lambda one: replace(one, month="", group="", user=""))
+    counted = {one.module: Use(one.loads, one.last) for one in totals}
+    return {module: counted.get(module, Use(0, 0.0)) for module in ("/".join(key) for key in catalogue.containers())}
+
+
+def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Unused]:
+    """Yield what is not needed, or has not been used for some days.
+
+    Parameters
+    ----------
+    now
+        Seconds since 1970.
+    """
+    records = tuple(catalogue.records())
+    yield from _find_leftovers(catalogue, records, days=days, now=now)
+    uses = read_uses(catalogue, now)
+    for record in records:
+        use = uses.get(record.module)
+        since = max(use.last if use else 0.0, _published(record))
+        idle = use is not None and now - since > days * _DAY
+        # retiring wrote the record: queued jobs, and a restore, have as many days from then
+        changed = catalogue.record_path(record.name, record.version).stat().st_mtime
+        old = now - max(changed, seconds_of(record.until or "1970-01-01")) > days * _DAY
+        if record.state == "retired" and old and (use is None or idle):
+            for path in (catalogue.images / record.sif, software_of(catalogue, record)):
+                if path.exists():
+                    yield _removable(catalogue, path, f"of {record.module}, which is retired")
+        elif use and idle and record.state != "retired":
+            yield Unused(record.module, _describe(use), record.size, False)
+
+
+def _find_leftovers(
+    catalogue: Catalogue, records: tuple[CatalogueRecord, ...], *, days: float, now: float
+) -> Iterator[Unused]:
+    """Yield what belongs to no container, after publishing was killed or undone."""
+    images = {record.sif for record in records}
+    images |= {sidecar(Path(name)).name for name in images}
+    known = {(record.name, record.version): record for record in records}
+    found = [path for path in _children(catalogue.images) if path.name not in images]
+    for place in (catalogue.software, catalogue.kept):
+        found += [path for path in _children(place) if path.is_symlink()]
+        for path in (one for name in _children(place) for one in _children(name)):
+            record = known.get((path.parent.name, path.name.partition("@")[0]))
+            if record is None:
+                found.append(path)
+            elif place == catalogue.kept and path.name != rendering_name(record.version, record.rendering):
+                yield from _find_former(catalogue, record, path, days=days, now=now)
+    found += _children(catalogue.staging)
+    needed = {path for record in records for path, _ in visible_files(catalogue, record)}
+    found += [path for path in _children(catalogue.code) if path not in needed]
+    for path in found:
+        if now - path.lstat().st_mtime > days * _DAY and not _is_being_published(catalogue, path):
+            yield _removable(catalogue, path, "belongs to no container")
+
+
+def _find_former(
+    catalogue: Catalogue, record: CatalogueRecord, path: Path, *, days: float, now: float
+) -> Iterator[Unused]:
+    """Yield a former rendering that a refresh replaced and that is old enough to remove."""
+    replaced = catalogue.record_path(record.name, record.version).stat().st_mtime
+    if now - max(replaced, path.lstat().st_mtime) > days * _DAY:
+        yield _removable(catalogue, path, f"a former rendering of {record.module}")
+
+
+def _removable(catalogue: Catalogue, path: Path, why: str) -> Unused:
+    private = find_private(catalogue, path)
+    named = _name(catalogue, private) if private else ""
+    return Unused(_name(catalogue, path), why, _size(path), not private, named)
+
+
+def _children(place: Path) -> list[Path]:
+    """Return the entries of a directory, except EasyBuild's locks; a link is not followed and so has no entries."""
+    if place.is_symlink() or not place.is_dir():
+        return []
+    return [place / name for name in Tree(place).names() if name != ".locks"]
+
+
+def _is_being_published(catalogue: Catalogue, path: Path) -> bool:
+    names = (f"image-{path.name}", path.name, f"{path.parent.name}@{path.name}")
+    return any(read_holder(catalogue.locks / f"{name}.lock") for name in names)
+
+
+def _name(catalogue: Catalogue, path: Path) -> str:
+    return str(path.relative_to(catalogue.directory))
+
+
+def _published(record: CatalogueRecord) -> float:
+    """Return when a container was published, in seconds since 1970; 0 if unknown."""
+    with suppress(ValueError):
+        return float(calendar.timegm(time.strptime(record.published, "%Y-%m-%dT%H:%M:%SZ")))
+    return 0.0
+
+
+def _describe(use: Use) -> str:
+    if not use.loads:
+        return "never loaded since the catalogue began to count"
+    return f"loaded {use.loads} time{'s' * (use.loads > 1)}, last on {_day(use.last)}"
+
+
+def _day(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
+
+
+def _size(path: Path) -> int:
+    """Return the bytes on disk that removing a path frees; 0 for a file with two names."""
+    if not path.is_dir() or path.is_symlink():
+        found = path.lstat()
+        return found.st_blocks * 512 if found.st_nlink == 1 else 0
+    return sum(_size(Path(entry.path)) for entry in os.scandir(path))
+
+
+def remove_unused(
+    catalogue: Catalogue, *, days: float, now: float, actor: Actor, keep: bool = False
+) -> tuple[list[Unused], int]:
+    """Remove what `find_unused` marks, all or nothing; return all that it found, and the ID of the change.
+
+    Files are renamed out of the catalogue as one change of the journal, and only then deleted.
+
+    Parameters
+    ----------
+    keep
+        Whether to keep the files aside, so that the change can be undone until the next removal.
+
+    Raises
+    ------
+    LackingError
+        If this user may not remove some of it; then nothing is changed.
+    """
+    with changing(catalogue, actor):
+        found = list(find_unused(catalogue, days=days, now=now))
+        gone = [one.what for one in found if one.remove]
+        check_removable(catalogue, gone)
+        why = ": ".join(filter(None, (actor.why, f"removed {', '.join(gone)}")))
+        change = commit(catalogue, {}, verb="gc", actor=replace(actor, why=why), removed=gone)
+        older_than, spare = (now - days * _DAY, change.id) if keep else (float("inf"), 0)
+        left = delete_trash(catalogue, older_than=older_than, spare=spare)
+        for why_not in left:
+            actor.tell(f"removed from the catalogue, but not deleted from the disk: {why_not}; the next gc tries again")
+    return found, change.id if gone else 0

@@ -1,0 +1,86 @@
+"""The admin's commands on published containers: decide from the records of a name, preview or apply it, and undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.records.journal import find_change, last_change, read_journal
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.storage.trash import Move, moves_back, trash_of
+from hpcmod.catalogue.verify import check_there
+from hpcmod.model.catalogue.journal import Change, Records, find_undoable, make_edits, make_undo
+from hpcmod.model.catalogue.lifecycle import check_leads, key_of
+from hpcmod.model.catalogue.record import CatalogueRecord
+
+Decide = Callable[[Sequence[CatalogueRecord]], Records]
+"""Returns the new records of one name; raises if that is not possible. See hpcmod.model.catalogue.lifecycle."""
+
+
+def change_name(
+    catalogue: Catalogue, name: str, decide: Decide, *, verb: str, actor: Actor, dry_run: bool = False
+) -> Change:
+    """Change the containers of one name, or only preview it; if nothing differs, nothing is added to the journal.
+
+    Raises
+    ------
+    HpcmodError
+        If the change is not possible; then nothing is changed.
+    """
+    if dry_run:
+        return _preview(catalogue, _decide(catalogue, name, decide), verb, actor)
+    with changing(catalogue, actor):
+        return commit(catalogue, _decide(catalogue, name, decide), verb=verb, actor=actor)
+
+
+def _decide(catalogue: Catalogue, name: str, decide: Decide) -> Records:
+    new = decide(catalogue.named(name))
+    _check_there(catalogue, new)
+    return new
+
+
+def _check_there(catalogue: Catalogue, new: Records) -> None:
+    """Check that containers that become loadable again have all their files."""
+    for key, record in new.items():
+        old = catalogue.find(*key)
+        if record and record.state != "retired" and (old is None or old.state == "retired"):
+            check_there(catalogue, record)
+
+
+def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: bool = False) -> Change:
+    """Undo a change: the one with the given ID, or the last one that was not undone yet.
+
+    Raises
+    ------
+    NotFoundError
+        If the change does not exist.
+    BadInputError
+        If a later change has modified the same containers.
+    """
+    if dry_run:
+        change, records, _ = _find_undo(catalogue, number)
+        return _preview(catalogue, records, f"undo {change.verb}", actor, change.id)
+    with changing(catalogue, actor):
+        change, records, back = _find_undo(catalogue, number)
+        return commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id, back=back)
+
+
+def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Records, Sequence[Move]]:
+    journal = read_journal(catalogue.directory)
+    kept = {int(place.name) for place in trash_of(catalogue) if place.name.isdigit()}
+    change = find_undoable(journal, kept) if number is None else find_change(catalogue.directory, number)
+    records = make_undo(change, {edit.key: catalogue.find(*edit.key) for edit in change.edits}, journal)
+    back = moves_back(catalogue, change.id, change.removed)
+    _check_there(catalogue, records)
+    for name in {edit.name for edit in change.edits}:
+        check_leads(one for one in _with(catalogue.named(name), records) if one.name == name)
+    return change, records, back
+
+
+def _with(known: Sequence[CatalogueRecord], new: Records) -> list[CatalogueRecord]:
+    return [record for record in {**{key_of(one): one for one in known}, **new}.values() if record]
+
+
+def _preview(catalogue: Catalogue, new: Records, verb: str, actor: Actor, undoes: int = 0) -> Change:
+    edits = make_edits({key: catalogue.find(*key) for key in new}, new)
+    return Change(last_change(catalogue.directory) + 1, "", actor.who, verb, actor.why, edits, undoes)

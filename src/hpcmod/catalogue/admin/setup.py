@@ -1,0 +1,103 @@
+"""Files that a site sets up once: the module of hpcmod, its default version, and the scripts it puts on PATH."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod import resources
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.fs.tree import write_file
+from hpcmod.render.modules.modulefile import SYNTAXES, render_template
+from hpcmod.render.modules.published import MODULERC
+from hpcmod.render.modules.site_module import SiteModule, render_launcher, render_site_module
+
+_SUFFIX = {"Lua": ".lua", "Tcl": ""}
+_GROUP_BITS = 0o2020
+
+
+@dataclass(frozen=True)
+class SetupFile:
+    """A file to create."""
+
+    path: Path
+    text: str
+    executable: bool = False
+
+
+def make_site_module(
+    place: Path, python: Path, catalogues: Sequence[Catalogue], *, version: str, site: str = ""
+) -> SiteModule:
+    """Return the description of the module to install in a directory."""
+    pattern = f"{resources.easyblocks_directory()}/container*.py" if resources.is_checkout() else ""
+    return SiteModule(
+        version=version,
+        bin=str(place / "bin"),
+        python=str(python),
+        easyconfigs=(*(str(one.easyconfigs) for one in catalogues), str(resources.easyconfigs_directory())),
+        images=tuple(str(one.images) for one in catalogues),
+        easyblocks=pattern,
+        catalogues=tuple(str(one.directory) for one in catalogues),
+        modules=tuple(str(one.modules) for one in catalogues),
+        site=site,
+    )
+
+
+def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile, ...]:
+    """Return the files of a setup, the modulefiles last: users must not see a module before its files exist.
+
+    Parameters
+    ----------
+    eb
+        Whether the `eb` next to hpcmod is put on PATH too, for a machine without its own.
+
+    Raises
+    ------
+    LackingError
+        If hpcmod or `eb` is not installed next to this Python.
+    BadInputError
+        If a path is not valid as an element of a list.
+    """
+    for path in (*module.easyconfigs, *module.images, *module.catalogues, *module.modules, module.bin):
+        if ":" in path:
+            raise BadInputError(f"{path}: a colon ends an element of PATH", "Choose another directory.")
+    programs = ["hpcmod", *(["eb"] if eb else [])]
+    launchers = [_launcher(place, Path(module.python).with_name(name)) for name in programs]
+    return (*launchers, *_modulefiles(place / "modules" / "hpcmod", module))
+
+
+def _launcher(place: Path, program: Path) -> SetupFile:
+    if not program.is_file():
+        raise LackingError(f"{program} not found", f"Install it there: {program.with_name('pip')} install hpcmod")
+    return SetupFile(place / "bin" / program.name, render_launcher(str(program)), executable=True)
+
+
+def _modulefiles(directory: Path, module: SiteModule) -> Iterator[SetupFile]:
+    templates = resources.module_templates()
+    leads = {"leads": [(f"hpcmod/{module.version}", ["default"])], "hidden": []}
+    for syntax in SYNTAXES:
+        text = render_site_module(module, syntax, templates)
+        yield SetupFile(directory / f"{module.version}{_SUFFIX[syntax]}", text)
+    # Only for Lua: for a Tcl module, Lmod 8.6 would start a program at each command, and fail if the path has spaces.
+    yield SetupFile(directory / MODULERC["Lua"], render_template("modulerc", "Lua", templates, leads))
+
+
+def write_setup(files: Iterable[SetupFile]) -> None:
+    """Write each file atomically and readable for all, whatever the umask; its group is that of the directory."""
+    for file in files:
+        _make_directory(file.path.parent)
+        clear_leftovers(file.path.parent, file.path.name)
+        group = file.path.parent.stat().st_mode & 0o020
+        write_file(file.path, file.text, mode=(0o755 if file.executable else 0o644) | group)
+
+
+def _make_directory(path: Path) -> None:
+    """Create a directory that everyone may read, without changing owner and permissions of the parent directory."""
+    if path.is_dir():
+        return
+    _make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    path.chmod(0o755 | (path.parent.stat().st_mode & _GROUP_BITS))

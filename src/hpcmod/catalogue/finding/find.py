@@ -1,0 +1,126 @@
+"""Find a container by what a user types: Name, Name/version, Name/alias, or part of a version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hpcmod.catalogue.records.index import read_index
+from hpcmod.catalogue.records.index_file import IndexEntry
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.errors import NotFoundError
+from hpcmod.model.catalogue.record import CatalogueRecord, is_file_name
+
+_DEFAULTS = ("stable", "latest")
+"""Aliases that a name without a version means, in order of priority."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container of a catalogue."""
+
+    catalogue: Catalogue
+    name: str
+    version: str
+
+    @property
+    def module(self) -> str:
+        """Return the short module name."""
+        return f"{self.name}/{self.version}"
+
+    def read(self) -> CatalogueRecord:
+        """Return the container's record."""
+        return self.catalogue.read(self.name, self.version)
+
+
+def find_container(catalogues: Sequence[Catalogue], text: str) -> Container:
+    """Return the container that a text means; the first catalogue that has it wins.
+
+    Parameters
+    ----------
+    text
+        `PyTorch`: its stable version, else the latest, else the highest that is not deprecated or retired.
+        `PyTorch/2.7.1-rocm-6.2.4`, `PyTorch/stable`; `PyTorch/2.7` if only one version begins so. Case counts only
+        where two names differ in nothing else.
+
+    Raises
+    ------
+    NotFoundError
+        If no container or more than one matches; with the nearest names.
+    """
+    name, _, version = text.partition("/")
+    exact = _find_exact(catalogues, name, version)
+    if exact:
+        return exact
+    indexes = [read_index(catalogue) for catalogue in catalogues]
+    known = [(index.catalogue, index.entries) for index in indexes]
+    living = [] if version else [(one, [e for e in entries if e.state != "retired"]) for one, entries in known]
+    for catalogue, entries in (*living, *known):
+        found = choose_entry(entries, text)
+        if found:
+            return Container(catalogue, found.name, found.version)
+    damaged = [message for index in indexes for message in index.damaged]
+    raise _unknown(text, [entry for _, entries in known for entry in entries], damaged)
+
+
+def _find_exact(catalogues: Sequence[Catalogue], name: str, version: str) -> Container | None:
+    if not (is_file_name(name) and is_file_name(version)):
+        return None
+    having = (catalogue for catalogue in catalogues if catalogue.record_path(name, version).is_file())
+    return next((Container(catalogue, name, version) for catalogue in having), None)
+
+
+def choose_entry(entries: Iterable[IndexEntry], text: str) -> IndexEntry | None:
+    """Return the entry of one catalogue that a text means, as in find_container; None if no entry or several match."""
+    name, _, version = text.partition("/")
+    named = [entry for entry in entries if entry.name.lower() == name.lower()]
+    named = [entry for entry in named if entry.name == name] or (named if _is_one(named) else [])
+    if not version:
+        return _default(named)
+    meant = [entry for entry in named if version in (entry.version, *entry.aliases.split())]
+    begun = [entry for entry in named if entry.version.startswith(version)]
+    return meant[0] if meant else begun[0] if len(begun) == 1 else None
+
+
+def _is_one(entries: Sequence[IndexEntry]) -> bool:
+    return len({entry.name for entry in entries}) == 1
+
+
+def _default(entries: Sequence[IndexEntry]) -> IndexEntry | None:
+    """Return the default among the versions of one name, which are sorted with the highest last."""
+    for alias in _DEFAULTS:
+        for entry in entries:
+            if alias in entry.aliases.split() and entry.state == "published":
+                return entry
+    for state in ("published", "deprecated", "retired"):
+        left = [entry for entry in entries if entry.state == state]
+        if left:
+            return left[-1]
+    return None
+
+
+def _unknown(text: str, entries: Sequence[IndexEntry], damaged: Sequence[str]) -> NotFoundError:
+    name, _, version = text.partition("/")
+    begun = [entry.module for entry in entries if entry.name.lower() == name.lower() and version]
+    near = [module for module in begun if module.lower().startswith(text.lower())]
+    if begun:
+        shown = ", ".join((near or begun)[:8]) + (", ..." if len(near or begun) > 8 else "")
+        why = f"{text} is ambiguous" if near else f"no version {version} of {name} in any catalogue"
+        return NotFoundError(why, f"Available: {shown}")
+    if damaged:
+        return NotFoundError(f"container {text} not found among those that can be read", "\n".join(damaged))
+    if not entries:
+        return NotFoundError(f"container {text} not found: the catalogues are empty", NO_CATALOGUE)
+    return NotFoundError(f"container {text} not found in any catalogue", _near_names(name, entries))
+
+
+NO_CATALOGUE = "Set a catalogue: HPCMOD_CATALOGUE=DIRECTORY, or `catalogues` in the site profile."
+
+
+def _near_names(name: str, entries: Sequence[IndexEntry]) -> str:
+    from difflib import get_close_matches
+
+    names = {entry.name for entry in entries}
+    near = get_close_matches(name.lower(), {one.lower() for one in names}, n=3, cutoff=0.5)
+    meant = [one for low in near for one in sorted(names) if one.lower() == low]
+    return f"Did you mean {' or '.join(meant)}? See: hpcmod ls" if meant else "See: hpcmod ls"

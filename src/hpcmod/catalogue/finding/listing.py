@@ -1,0 +1,105 @@
+"""The containers that a user can see, in catalogues and installed, each with how it can be used here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from hpcmod.catalogue.records.index import Index
+from hpcmod.catalogue.records.index_file import IndexEntry
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.install.installed import Installed
+
+READY, AVAILABLE, ELSEWHERE = "ready", "available", "elsewhere"
+"""Can be used now; can be installed; is for another machine."""
+
+
+class Listed(NamedTuple):
+    """A container as a user sees it."""
+
+    module: str
+    place: str
+    """READY, AVAILABLE or ELSEWHERE."""
+    state: str
+    """State from its record; `published` if it has none."""
+    size: int
+    """Bytes of the image; 0 if unknown."""
+    machine: str
+    """Site profile it is for; empty for any."""
+    architecture: str
+    aliases: str
+    """Separated by spaces."""
+    until: str
+    successor: str
+    description: str
+    catalogue: str
+    """Directory of its catalogue; empty if it is in none."""
+    yours: bool
+    """Whether the module is one of the user's own installations."""
+    copy: str = ""
+    """Which copy is used: own or site; empty if none is installed."""
+
+
+def list_containers(
+    indexes: Sequence[Index], installed: Iterable[Installed], *, site: str, architecture: str
+) -> list[Listed]:
+    """Merge catalogues and own installations: one entry per name and version, where earlier ones hide later ones.
+
+    Sorted by name; within a name by catalogue, in which versions are sorted.
+
+    Parameters
+    ----------
+    site, architecture
+        Name of this machine's site profile, and its architecture as a GOARCH value.
+    """
+    own = {one.module: one for one in installed}
+    found: dict[str, Listed] = {}
+    for index in indexes:
+        visible = _visible_modules(index.catalogue, {entry.name for entry in index.entries})
+        for entry in index.entries:
+            if entry.module not in found:
+                fits = entry.site in ("", site) and entry.architecture in ("", architecture)
+                here = entry.module in visible and entry.state != "retired"
+                found[entry.module] = _of_entry(entry, index.catalogue, own, fits=fits, here=here)
+    found |= {module: _of_installed(one) for module, one in own.items() if module not in found}
+    return sorted(found.values(), key=lambda one: one.module.rpartition("/")[0].lower())
+
+
+def _of_entry(entry: IndexEntry, catalogue: Catalogue, own: dict[str, Installed], *, fits: bool, here: bool) -> Listed:
+    yours = entry.module in own
+    place = READY if yours or (fits and here) else AVAILABLE if fits else ELSEWHERE
+    return Listed(
+        entry.module,
+        place,
+        entry.state,
+        entry.size,
+        entry.site,
+        entry.architecture,
+        entry.aliases,
+        entry.until,
+        entry.successor,
+        entry.description,
+        str(catalogue.directory),
+        yours,
+    )
+
+
+def _of_installed(one: Installed) -> Listed:
+    site = one.record.get("site", "")
+    machine = site if isinstance(site, str) else ""
+    return Listed(one.module, READY, "published", one.size, machine, "", "", "", "", "", "", True)
+
+
+def _visible_modules(catalogue: Catalogue, names: Iterable[str]) -> set[str]:
+    """Return the names of the modules that users of a catalogue can load."""
+    tree = str(catalogue.modules)
+    return {module for name in names for module in _modules_of(tree, name)}
+
+
+def _modules_of(tree: str, name: str) -> Iterator[str]:
+    with suppress(OSError), os.scandir(f"{tree}/{name}") as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                yield f"{name}/{entry.name.removesuffix('.lua')}"

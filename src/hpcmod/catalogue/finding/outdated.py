@@ -1,0 +1,62 @@
+"""Find the user's own installations that differ from what the catalogues offer, with a command to update each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hpcmod.catalogue.finding.find import choose_entry
+from hpcmod.catalogue.records.index import Index, release_key
+from hpcmod.catalogue.records.index_file import IndexEntry
+from hpcmod.check.installation import find_damage
+from hpcmod.install.installed import Installed
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """A reason to update an installation."""
+
+    module: str
+    kind: str
+    """state: deprecated or retired; image: another image is published under its name; scripts: an older hpcmod wrote
+    them; version: a newer version is published; damaged: its image or some of its scripts are missing."""
+    found: str
+    cure: str
+    """A command."""
+
+
+def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, version: str) -> Iterator[Outdated]:
+    """Compare installations with the catalogues.
+
+    Parameters
+    ----------
+    version
+        Version of this hpcmod.
+    """
+    for one in installed:
+        listed = [entry for index in indexes for entry in index.entries if entry.name == one.name]
+        same = next((entry for entry in listed if entry.version == one.version), None)
+        if same:
+            yield from _compare(one, same)
+        damage = find_damage(one)
+        if damage:
+            yield Outdated(one.module, "damaged", damage, f"hpcmod update {one.module}")
+        if one.record.get("hpcmod") != version:
+            found = f"its scripts were written by hpcmod {one.record.get('hpcmod', '?')}; this is {version}"
+            yield Outdated(one.module, "scripts", found, f"hpcmod update {one.module}")
+        yield from _find_newer(one, listed)
+
+
+def _compare(one: Installed, same: IndexEntry) -> Iterator[Outdated]:
+    if same.state != "published":
+        until = f" until {same.until}" if same.until else ""
+        cure = f"hpcmod install {same.successor}" if same.successor else "hpcmod ls"
+        yield Outdated(one.module, "state", f"{same.state}{until}", cure)
+    if one.of_image("sha256") not in ("", same.sha256) and same.state != "retired":
+        yield Outdated(one.module, "image", "another image is published under this name", f"hpcmod update {one.module}")
+
+
+def _find_newer(one: Installed, listed: Sequence[IndexEntry]) -> Iterator[Outdated]:
+    meant = choose_entry([entry for entry in listed if entry.state == "published"], one.name)
+    if meant and release_key(meant.version) > release_key(one.version):
+        yield Outdated(one.module, "version", f"{meant.module} is published", f"hpcmod install {meant.module}")

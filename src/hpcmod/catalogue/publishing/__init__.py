@@ -1,0 +1,1 @@
+"""Publish a container: from an image or easyconfig to a record."""

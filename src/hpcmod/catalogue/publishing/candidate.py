@@ -1,0 +1,264 @@
+"""What to publish, from an image or an easyconfig: its name, its image, its easyconfig."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hpcmod.catalogue.visible.modulefiles import easyconfig_name
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.reading import UnusableFileError, read_text
+from hpcmod.image.acquire.locate import find_image, image_directories, recognize
+from hpcmod.image.acquire.source import ImageSource, make_source
+from hpcmod.image.inspect.contents import read_facts
+from hpcmod.model.catalogue.record import is_file_name
+from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
+from hpcmod.model.easyconfigs.python_text import assign_strings
+from hpcmod.model.easyconfigs.static_values import read_static_values
+from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
+from hpcmod.model.spec import Commands, parse_commands
+from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
+
+_LIMIT = 1 << 20  # bytes of an easyconfig
+_WHOLE = ("docker", "oras", "library")
+_DESCRIPTION, _URL = "org.opencontainers.image.description", "org.opencontainers.image.url"
+_TITLE, _VERSION = "org.opencontainers.image.title", "org.opencontainers.image.version"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user wants to publish."""
+
+    what: str
+    """An easyconfig, or a reference to an image."""
+    name: str = ""
+    version: str = ""
+    """With the suffix; name and version are optional if the image's labels or the easyconfig have them."""
+    description: str = ""
+    homepage: str = ""
+    moduleclass: str = "ai"
+    checksum: str | None = None
+    aliases: tuple[str, ...] = ()
+    """Names that will point to it."""
+    checks: tuple[str, ...] = ()
+    """Commands that must succeed with the module loaded: here, and as a job step if Slurm is available."""
+    job_checks: tuple[str, ...] = ()
+    """Commands that are only run as a job step."""
+    commands: tuple[str, ...] = ()
+    """Commands of the image to put on PATH: NAME, or NAME=PATH in the image; if empty, the well-known ones."""
+    misfit: bool = False
+    """Whether to publish it although it does not fit this machine."""
+    readers: str = ""
+    """The group that may read the image; empty for everyone, or as published before."""
+    licence: str = ""
+    """File with a text that users must accept once; empty for none, or as published before."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A container to be published."""
+
+    name: str
+    version: str
+    """With the suffix."""
+    reference: ImageReference
+    """Where to get its image."""
+    sif: str
+    """File name of the SIF."""
+    checksum: str | None
+    description: str = ""
+    homepage: str = ""
+    moduleclass: str = "ai"
+    commands: Commands = ()
+    """Commands to put on PATH; if empty, the well-known ones."""
+    text: str = field(default="", repr=False)
+    """The easyconfig that was given; empty if one is to be written."""
+
+    @property
+    def module(self) -> str:
+        """Return the short module name."""
+        return f"{self.name}/{self.version}"
+
+    @property
+    def easyconfig(self) -> str:
+        """Return the file name of the easyconfig, following EasyBuild's rule."""
+        return easyconfig_name(self.name, self.version)
+
+
+def choose_candidate(request: Request, *, central: Sequence[str] = ()) -> Candidate:
+    """Return what is to be published; for an image on disk, labels supply what the request leaves out.
+
+    Parameters
+    ----------
+    central
+        Directories in which to look for the image of an easyconfig, after the easyconfig's own directory.
+
+    Raises
+    ------
+    BadInputError
+        If the name or version is missing, or is not valid in a module name.
+    """
+    if request.what.endswith(".eb"):
+        if request.commands:
+            raise BadInputError(
+                "--command works with images only; an easyconfig has its own list",
+                "Write wrapped_commands = ['NAME'] into the easyconfig.",
+            )
+        return _checked(request, _of_easyconfig(request, central))
+    reference = ImageReference.parse(request.what)
+    image = sif_on_disk(reference)
+    if image is None and recognize(reference).kind in LOCAL_KINDS and not Path(reference.path).exists():
+        raise NotFoundError(
+            f"{request.what}: no such file", "Give an image, an easyconfig or a reference, e.g. docker://..."
+        )
+    known = bool(request.name and request.version) or image is None
+    labels = {} if known else dict(read_facts(str(image)).labels)
+    return _checked(request, _of_image(request, labels))
+
+
+def describe_label_names(request: Request, *, central: Sequence[str] = ()) -> str:
+    """Return which of name and version come only from labels of the image, and which ones; empty if none.
+
+    Raises
+    ------
+    BadInputError
+        As choose_candidate.
+    """
+    if request.what.endswith(".eb") or (request.name and request.version):
+        return ""
+    made = choose_candidate(request, central=central)
+    fields = (("name", request.name, made.name, _TITLE), ("version", request.version, made.version, _VERSION))
+    told = (f"the {field} {value} comes from its label {label}" for field, asked, value, label in fields if not asked)
+    return f"{request.what} would be published as {made.module}: " + ", and ".join(told)
+
+
+def sif_on_disk(reference: ImageReference) -> Path | None:
+    """Return the path of the SIF that a reference names, if it is a file on this machine and so can be read."""
+    path = Path(reference.path)
+    return path if recognize(reference).kind in LOCAL_KINDS and path.is_file() else None
+
+
+def _checked(request: Request, made: Candidate) -> Candidate:
+    bad = [text for text in (made.name, made.version, made.sif, made.easyconfig) if not is_file_name(text)]
+    if bad:
+        named = f"{bad[0]!r} is not valid in a module name or file name"
+        unnamed = "no name or version given, and no image file with labels that have them"
+        raise BadInputError(
+            f"{request.what}: {named if bad[0] else unnamed}",
+            "Set its name and version: --name PyTorch --version 2.7.1-rocm-6.2.4-singularity",
+        )
+    return made
+
+
+def _of_image(request: Request, labels: Mapping[str, str]) -> Candidate:
+    name, version = request.name or labels.get(_TITLE, ""), request.version or labels.get(_VERSION, "")
+    return Candidate(
+        name=name,
+        version=version,
+        reference=ImageReference.parse(request.what),
+        sif=f"{name}-{version}.sif",
+        checksum=request.checksum,
+        description=request.description or labels.get(_DESCRIPTION, ""),
+        homepage=request.homepage or labels.get(_URL, ""),
+        moduleclass=request.moduleclass,
+        commands=_read_commands(request.commands),
+    )
+
+
+def _read_commands(given: Sequence[str]) -> Commands:
+    """Parse NAME or NAME=PATH, where PATH is a program in the image."""
+    words = (text.partition("=") for text in given)
+    return parse_commands({name: [path or name] for name, _, path in words})
+
+
+def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
+    path = Path(request.what)
+    text = _read(path)
+    known = read_static_values(text, str(path), constants=CONSTANTS).known
+    templates = templates_of(known)
+    values = {name: fill_templates(value, templates) for name, value in known.items() if isinstance(value, str)}
+    named = read_named_image(text, str(path))
+    version = values.get("version", "") + values.get("versionsuffix", "")
+    for asked, found in ((request.name, named.software), (request.version, version)):
+        if asked not in ("", found):
+            raise BadInputError(
+                f"{path}: makes {named.software}/{version}, not {asked!r}", "Omit --name and --version."
+            )
+    source = make_source(named.reference, named.source_urls, request.checksum or named.checksum)
+    if source.reference.kind == "path":  # eb would link to that file, which its owner can still change
+        raise BadInputError(
+            f"{path}: names its image by a path, {named.reference}, which is not in the catalogue",
+            f"Write sources = [{Path(named.reference).name!r}], and put a link to the image next to the easyconfig.",
+        )
+    return Candidate(
+        name=named.software,
+        version=version,
+        reference=_locate(source, image_directories([str(path.parent)], named.software, central)),
+        sif=source.reference.file_name,
+        checksum=source.checksum,
+        description=values.get("description", ""),
+        homepage=values.get("homepage", ""),
+        moduleclass=values.get("moduleclass", ""),
+        text=text,
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_text(path, _LIMIT)
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such file", "Give an image or an easyconfig.") from err
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{path}: is not valid UTF-8", "Save it as UTF-8.") from err
+    except UnusableFileError as err:
+        raise BadInputError(f"{path}: {err.strerror}", "Give an easyconfig.") from err
+
+
+def _locate(source: ImageSource, directories: Sequence[str]) -> ImageReference:
+    """Return where to get an easyconfig's image: a local file, or else the first of its source URLs."""
+    found = find_image(source.reference, directories)
+    if found:
+        return ImageReference.parse(str(found))
+    if not source.origins:
+        places = ", ".join(dict.fromkeys(directories))
+        raise BadInputError(
+            f"image {source.reference} not found in {places}, and the easyconfig has no source_urls",
+            "Put it next to the easyconfig, or publish the image itself: hpcmod publish IMAGE",
+        )
+    return source.origins[0]
+
+
+def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str) -> str:
+    """Return the text of a new easyconfig, or of the given one with its image pinned.
+
+    Parameters
+    ----------
+    reference
+        Where the image came from, with its digest if known: others can get it from there.
+    """
+    if candidate.text:
+        return with_checksum(candidate.text, sha256)
+    version, dash, suffix = candidate.version.partition("-")
+    whole = ImageReference.parse(reference).kind in _WHOLE
+    return render_easyconfig(
+        EasyconfigText(
+            name=candidate.name,
+            version=version,
+            versionsuffix=dash + suffix,
+            image=candidate.sif,
+            source_urls=(reference,) if whole else (),
+            download_instructions="" if whole else "The image is in the catalogue that published it",
+            checksum=sha256,
+            wrapped_commands=tuple(name for name, words in candidate.commands if words == (name,)),
+            command_words=tuple((name, words) for name, words in candidate.commands if words != (name,)),
+            description=candidate.description or f"{candidate.name} {candidate.version}, as a container",
+            homepage=candidate.homepage,
+            moduleclass=candidate.moduleclass,
+        )
+    )
+
+
+def with_checksum(text: str, sha256: str) -> str:
+    """Return an easyconfig with this checksum for its image, otherwise unchanged."""
+    return assign_strings(text, "checksums", [sha256])

@@ -1,0 +1,109 @@
+"""Create the record of a container from what was read from its image, without starting it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hpcmod.catalogue.publishing.candidate import Candidate
+from hpcmod.errors import NotFoundError
+from hpcmod.image.inspect.contents import read_facts
+from hpcmod.image.inspect.stack import find_stack, open_files
+from hpcmod.image.trust.provenance import Provenance
+from hpcmod.install.installed import Installed
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.compat.stack import StackFacts
+from hpcmod.model.images.facts import ImageFacts, Package
+from hpcmod.model.strict_json import Texts
+
+SBOM = "/opt/hpcmod/sbom.cdx.json"
+"""Where images that hpcmod builds keep their software list; see recipes/components/finish.sh."""
+
+
+def make_record(candidate: Candidate, facts: ImageFacts, provenance: Provenance, *, site: str) -> CatalogueRecord:
+    """Return the record of a container that has not been tested yet."""
+    return CatalogueRecord(
+        name=candidate.name,
+        version=candidate.version,
+        module=candidate.module,
+        sif=candidate.sif,
+        sha256=provenance.sha256,
+        site=site,
+        reference=whole_reference(provenance),
+        signature="; ".join(provenance.verified),
+        easyconfig=candidate.easyconfig,
+        description=_text(candidate.description),
+        homepage=_text(candidate.homepage),
+        **_of_image(facts),
+    )
+
+
+def describe_installed(one: Installed) -> CatalogueRecord:
+    """Return a record of an installation that is in no catalogue, read from its image.
+
+    Raises
+    ------
+    NotFoundError, BadInputError, VerificationError, LackingError
+        As `hpcmod.image.inspect.contents.read_facts` does.
+    """
+    named = one.of_image("path")
+    if not named:
+        cure = f"Install it again: eb {one.name}-{one.version}.eb --rebuild"
+        raise NotFoundError(f"{one.root}: its record names no image", cure)
+    image = Path(named)
+    facts = read_facts(image)
+    with open_files(image) as files:
+        stack = find_stack(files, facts)
+    return CatalogueRecord(
+        name=one.name,
+        version=one.version,
+        module=one.module,
+        sif=image.name,
+        sha256=one.of_image("sha256"),
+        stack=stack_pairs(stack),
+        **_of_image(facts),
+    )
+
+
+def _of_image(facts: ImageFacts) -> dict[str, Any]:
+    """Return the fields of a record that describe the image's content."""
+    return {
+        "size": facts.size,
+        "architecture": facts.architecture,
+        "labels": _texts(facts.labels),
+        "environment": _texts(facts.environment),
+        "packages": tuple(Package(_text(one.name), _text(one.version)) for one in facts.packages),
+        "python": facts.python.version if facts.python else "",
+        "commands": tuple(sorted({_text(command) for command in (*facts.commands, *facts.tools)})),
+    }
+
+
+def whole_reference(provenance: Provenance) -> str:
+    """Return where an image came from, with the digest that it had."""
+    reference, digest = provenance.reference, provenance.digest
+    return reference if not digest or "@" in reference or "://" not in reference else f"{reference}@{digest}"
+
+
+def _texts(pairs: Iterable[tuple[str, str]]) -> Texts:
+    return tuple((_text(name), _text(value)) for name, value in pairs)
+
+
+def _text(text: str) -> str:
+    """Replace with `?` what neither JSON nor a program's argument can contain: NUL and lone surrogates."""
+    return text.replace("\0", "?").encode(errors="replace").decode()
+
+
+def stack_pairs(stack: StackFacts) -> Texts:
+    """Return the base stack of an image, each part with its version if known, or else `yes`."""
+    mpi, fabric, plugin = stack.mpi, stack.fabric, next(iter(stack.plugins), None)
+    found = {
+        "glibc": stack.glibc,
+        "mpi": f"{mpi.family} {mpi.soname} {mpi.version}" if mpi else "",
+        "libfabric": f"{fabric.release or fabric.file}{' with cxi' * fabric.cxi}" if fabric else "",
+        "plugin": f"{plugin.path.rpartition('/')[2]} {plugin.transport}" if plugin else "",
+        "collectives": stack.collectives,
+        "cuda": stack.cuda,
+        "rocm": stack.rocm,
+    }
+    return tuple((name, _text(version.strip())) for name, version in found.items() if version.strip())

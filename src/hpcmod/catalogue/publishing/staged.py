@@ -1,0 +1,210 @@
+"""Install a container with `eb` in its final place, but with its module where users do not see it yet."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from hpcmod.catalogue.records.sharing import (
+    check_no_links,
+    check_replaceable,
+    file_mode,
+    group_may_write,
+    removal_group,
+)
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.visible.kept import (
+    KEPT_EASYCONFIG,
+    KEPT_FILES,
+    KEPT_MODULE,
+    installed_files,
+    render_kept_files,
+)
+from hpcmod.catalogue.visible.modulefiles import remove_code
+from hpcmod.errors import BusyError, CheckFailedError, LackingError
+from hpcmod.fs.ownership import make_private_directory
+from hpcmod.fs.removal import remove_path
+from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.tree import write_file
+from hpcmod.install.eb import run_eb
+from hpcmod.lock import read_holder
+from hpcmod.machine import absolute
+
+_KEPT = "kept"
+_SUFFIX = {".lua": "Lua", "": "Tcl"}
+_SAID = 15  # lines of the output of a failed `eb`
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The directory in which a container is prepared for publishing.
+
+    It belongs to the publisher alone and is not below the catalogue: what `eb` reads there is code, and others in the
+    catalogue's group could replace it. It is in the home directory, so that checks as job steps can read it.
+    """
+
+    catalogue: Catalogue
+    name: str
+    version: str
+    """With the suffix."""
+    state: Path
+    """The user's state directory."""
+
+    @property
+    def title(self) -> str:
+        """Return the name of this container among those that are published at the same time."""
+        return f"{self.name}@{self.version}"  # no name contains an @
+
+    @property
+    def directory(self) -> Path:
+        """Return the directory, which is removed on success and on failure."""
+        place = hashlib.sha256(os.fsencode(os.path.realpath(self.catalogue.directory))).hexdigest()[:16]
+        return self.state / "staging" / place / self.title
+
+    @property
+    def modules(self) -> Path:
+        """Return the module tree that contains only this module."""
+        return self.directory / "modules" / "all"
+
+    @property
+    def software(self) -> Path:
+        """Return the installation, at its final place."""
+        return self.catalogue.software / self.name / self.version
+
+    @property
+    def kept(self) -> Path:
+        """Return the directory of the files that the catalogue keeps once it is published."""
+        return self.catalogue.kept / self.name / self.version
+
+    def clear(self) -> None:
+        """Start with an empty directory, and remove what killed processes left of other containers."""
+        remove_path(self.directory)
+        for other in self.directory.parent.glob("*"):
+            if not self._is_held(other.name):
+                with contextlib.suppress(OSError):
+                    remove_path(other)
+        make_private_directory(self.directory)
+
+    def _is_held(self, title: str) -> bool:
+        try:
+            holder = read_holder(self.catalogue.locks / f"{title}.lock")
+        except (BusyError, OSError):  # an unreadable lock
+            return True
+        return holder is not None and not holder.is_dead()
+
+    def remove(self) -> None:
+        """Remove the directory."""
+        with contextlib.suppress(OSError):
+            remove_path(self.directory)
+
+    def discard(self) -> None:
+        """Remove everything that was put in place, and the directory."""
+        with contextlib.suppress(OSError):  # gc reports what is left
+            remove_code(self.catalogue, self.name, self.version)
+        self.remove()
+        for place in (self.kept, self.software):
+            with contextlib.suppress(OSError):
+                self.catalogue.tree.remove_all(place, open_to=removal_group(self.catalogue, place))
+        for name in (self.kept.parent, self.software.parent):
+            with contextlib.suppress(OSError):  # it has other versions
+                name.rmdir()
+
+
+def state_directory(environ: Mapping[str, str]) -> Path:
+    """Return this user's state directory, which is not created.
+
+    Raises
+    ------
+    LackingError
+        If there is no home directory.
+    """
+    home = absolute(environ.get("HOME"))
+    state = absolute(environ.get("XDG_STATE_HOME")) or (f"{home}/.local/state" if home else "")
+    if not state:
+        raise LackingError("home directory unknown", "Set HOME, or XDG_STATE_HOME.")
+    return Path(state, "hpcmod")
+
+
+def eb_command(stage: Stage, easyconfig: Path) -> list[str]:
+    """Return the command line: whatever the site configures, the module goes to the stage under its plain name."""
+    catalogue, place = stage.catalogue, stage.directory
+    writable = ["--group-writable-installdir"] if group_may_write(catalogue.directory) else []
+    umask = 0o777 & ~catalogue.directory.stat().st_mode
+    return [
+        *("eb", str(easyconfig), "--rebuild", "--module-naming-scheme=EasyBuildMNS", f"--umask={umask:03o}", *writable),
+        *(f"--installpath-software={catalogue.software}", f"--installpath-modules={place / 'modules'}"),
+        *("--suffix-modules-path=all", f"--sourcepath={catalogue.images}", f"--robot-paths={easyconfig.parent}"),
+        *(f"--buildpath={place / 'build'}", f"--repositorypath={place / 'repository'}"),
+        f"--locks-dir={place / 'locks'}",
+    ]
+
+
+def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, environ: Mapping[str, str]) -> None:
+    """Run `eb`, and keep the files that `place_kept` needs.
+
+    Parameters
+    ----------
+    profile, site
+        File or name of the site profile, and its name for the site.
+    environ
+        Environment in which `eb` finds our easyblock.
+
+    Raises
+    ------
+    CheckFailedError
+        If `eb` failed, with its output.
+    """
+    check_replaceable(stage.catalogue, stage.software)  # `eb` removes it
+    stage.catalogue.tree.remove_all(
+        stage.software / "easybuild"
+    )  # log files of another admin, which `eb` would overwrite
+    ours = stage.directory / "site.toml"
+    # the image is already in the catalogue: use a hard link, not a second file
+    text = f'name = {_toml(site)}\nextends = {_toml(profile)}\n[images]\ninstall_mode = "link"\n'
+    write_file(ours, text)
+    # the module reads notices from the catalogues that are known here
+    known = ":".join(filter(None, (str(stage.catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
+    done = run_eb(eb_command(stage, easyconfig)[1:], {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known})
+    if done.status:
+        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SAID:])
+        raise CheckFailedError(
+            f"eb failed for {stage.name}/{stage.version} (exit code {done.status}):\n{said}",
+            "Fix the reported problem; --dry-run shows the easyconfig and the complete command.",
+        )
+    _keep(stage, easyconfig)
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _keep(stage: Stage, easyconfig: Path) -> None:
+    """Keep modulefile, easyconfig and scripts for the catalogue."""
+    new = stage.directory / _KEPT
+    new.mkdir()
+    found = {suffix: stage.modules / stage.name / f"{stage.version}{suffix}" for suffix in _SUFFIX}
+    if not any(path.is_file() for path in found.values()):
+        raise CheckFailedError(
+            f"eb made no module {stage.name}/{stage.version} in {stage.modules}",
+            "Check the EasyBuild configuration for `stop` or hooks that prevent it: eb --show-config",
+        )
+    for suffix, path in found.items():
+        if path.is_file():
+            write_file(new / KEPT_MODULE[_SUFFIX[suffix]], path.read_text(encoding="utf-8"))
+    write_file(new / KEPT_EASYCONFIG, easyconfig.read_text(encoding="utf-8"))
+    write_file(new / KEPT_FILES, render_kept_files(installed_files(stage.catalogue, stage.software)))
+
+
+def place_kept(stage: Stage) -> None:
+    """Move the kept files to their place in the catalogue, within `changing`: no one else reads them there."""
+    mode = file_mode(stage.catalogue.directory)
+    check_no_links(stage.catalogue, [stage.kept])
+    with replacing_directory(stage.kept, partial(check_replaceable, stage.catalogue, stage.kept)) as new:
+        for path in (stage.directory / _KEPT).iterdir():
+            write_file(new / path.name, path.read_text(encoding="utf-8"), mode=mode)

@@ -1,0 +1,147 @@
+"""Terms of a restricted container: the group that may read its image, and the licence that users accept once."""
+
+from __future__ import annotations
+
+import grp
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.catalogue.records.sharing import file_mode
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.fs.reading import read_file
+from hpcmod.fs.tree import write_file
+from hpcmod.machine import absolute
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.render.quote import sh_word
+
+_LIMIT = 1 << 20  # bytes of a licence
+_READABLE = 0o640  # of an image that a group may read
+
+
+def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, licence: str) -> CatalogueRecord:
+    """Restrict the image of a container and keep the text of its licence; return its record with both.
+
+    Parameters
+    ----------
+    readers
+        Name of a group; if empty, unchanged.
+    licence
+        Path of a text file; if empty, unchanged.
+
+    Raises
+    ------
+    NotFoundError
+        If the group or file does not exist.
+    BadInputError
+        If the licence is not valid UTF-8.
+    LackingError
+        If this user may not give files to the group.
+    """
+    if readers:
+        from hpcmod.catalogue.records.store import software_of
+
+        for image in (catalogue.images / record.sif, software_of(catalogue, record) / record.sif):
+            restrict(catalogue, image, readers)
+        record = replace(record, readers=readers)
+    if licence:
+        text = _read_licence(licence)
+        sha256 = hashlib.sha256(text).hexdigest()
+        catalogue.tree.make_directory(_licences(catalogue))
+        catalogue.tree.write(_licences(catalogue) / sha256, text, mode=file_mode(catalogue.directory))
+        record = replace(record, licence=sha256)
+    return record
+
+
+def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
+    """Let only its owner and one group read an image; do nothing if the image does not exist."""
+    group = find_group(readers)
+    try:
+        descriptor = catalogue.tree.open(image, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fchmod(descriptor, _READABLE & ~0o040)  # first: the group is still that of the catalogue
+        os.fchown(descriptor, -1, group)
+        os.fchmod(descriptor, _READABLE)
+    except PermissionError as err:
+        cure = f"Ask a member of {readers} to publish it, and check with: groups"
+        raise LackingError(f"you may not give files to the group {readers}", cure) from err
+    finally:
+        os.close(descriptor)
+
+
+def find_group(name: str) -> int:
+    """Return the ID of a group.
+
+    Raises
+    ------
+    NotFoundError
+        If this machine has no group of that name.
+    """
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError as err:
+        raise NotFoundError(f"group {name} not found on this machine", "To list your groups: groups") from err
+
+
+def _read_licence(path: str) -> bytes:
+    try:
+        text = read_file(path, _LIMIT)
+        text.decode()
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such file", "Choose the text file of the licence.") from err
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
+    return text
+
+
+def read_licence(catalogue: Catalogue, record: CatalogueRecord) -> str:
+    """Return the text of the licence of a container; empty if it has none.
+
+    Raises
+    ------
+    NotFoundError
+        If the file is missing from the catalogue.
+    """
+    if not record.licence:
+        return ""
+    path = _licences(catalogue) / record.licence
+    try:
+        return catalogue.read_file(path, _LIMIT).decode(errors="replace")
+    except FileNotFoundError as err:
+        cure = f"Its admin can publish it again with --licence: hpcmod publish {sh_word(record.module)}"
+        raise NotFoundError(f"{path}: the licence of {record.module} is missing", cure) from err
+
+
+def _licences(catalogue: Catalogue) -> Path:
+    return catalogue.directory / "licences"
+
+
+def is_accepted(record: CatalogueRecord, environ: Mapping[str, str]) -> bool:
+    """Return whether this user has accepted the licence of a container, or it has none."""
+    return not record.licence or _marker(record, environ).is_file()
+
+
+def check_accepted(record: CatalogueRecord, environ: Mapping[str, str]) -> None:
+    """Raise LackingError, with the command that helps, if this user has not accepted the licence of a container."""
+    if not is_accepted(record, environ):
+        raise LackingError(
+            f"{record.module} has a licence that you have not accepted", f"hpcmod accept {sh_word(record.module)}"
+        )
+
+
+def accept(record: CatalogueRecord, text: str, environ: Mapping[str, str]) -> Path:
+    """Record that this user accepts a licence, where modules check it on load; return the file, which has its text."""
+    path = _marker(record, environ)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_file(path, text, mode=0o600)
+    return path
+
+
+def _marker(record: CatalogueRecord, environ: Mapping[str, str]) -> Path:
+    state = absolute(environ.get("XDG_STATE_HOME")) or f"{environ.get('HOME', '')}/.local/state"
+    return Path(state, "hpcmod", "accepted", record.licence)

@@ -1,0 +1,1 @@
+"""Records of a catalogue on disk, their index and the journal."""

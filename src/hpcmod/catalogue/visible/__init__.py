@@ -1,0 +1,1 @@
+"""What users see of a catalogue, generated from its records."""

@@ -1,0 +1,67 @@
+"""Read the advisories of the catalogues, and match them against an image, this host and an environment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.check.binds import find_newest
+from hpcmod.errors import BadInputError
+from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.catalogue.advisory_schema import parse_advisory
+from hpcmod.model.images.facts import Package
+
+_LIMIT = 1 << 20  # bytes of a file
+
+
+def read_advisories(catalogues: Iterable[Catalogue]) -> Iterator[Advisory | BadInputError]:
+    """Read every advisory, in order of the catalogues and file names; yield an error for each invalid one.
+
+    Hidden files are skipped: editors create them next to the file that they edit.
+    """
+    for catalogue in catalogues:
+        for path in sorted(catalogue.advisories.glob("[!.]*.toml")):
+            try:
+                yield parse_advisory(_text(catalogue, path), str(path), path.name[: -len(".toml")])
+            except BadInputError as err:
+                yield err
+
+
+def _text(catalogue: Catalogue, path: Path) -> str:
+    try:
+        return catalogue.read_file(path, _LIMIT).decode()
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"advisory {path} is not valid UTF-8: {err}", "Save it as UTF-8.") from err
+    except OSError as err:
+        raise BadInputError(
+            f"advisory {path} cannot be read: {err.strerror}", "Make it readable for everyone: chmod a+r"
+        ) from err
+
+
+def matching_advisories(
+    catalogues: Iterable[Catalogue],
+    module: str,
+    sha256: str,
+    *,
+    environ: Mapping[str, str],
+    packages: Sequence[Package] = (),
+    now: float | None = None,
+) -> tuple[Advisory, ...]:
+    """Return the advisories that apply to an image on this host, in this environment, today; invalid ones are left out.
+
+    Parameters
+    ----------
+    packages
+        Python packages in the image.
+    now
+        Seconds since 1970; None for the current time.
+    """
+    moment = time.time() if now is None else now
+    found = (one for one in read_advisories(catalogues) if isinstance(one, Advisory))
+    return tuple(
+        one
+        for one in found
+        if one.concerns(module, sha256, packages) and one.holds_in(environ, find_newest, now=moment)
+    )

@@ -1,0 +1,299 @@
+"""Document a catalogue: pages for people, generated from the records and put in place as a unit."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from itertools import groupby
+from pathlib import Path
+
+from hpcmod.catalogue.finding.compare import ContainerDifference, compare
+from hpcmod.catalogue.records.index import release_key
+from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.visible.advisories import read_advisories
+from hpcmod.catalogue.visible.kept import read_module
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.fs.ownership import others_may_change, others_may_replace
+from hpcmod.fs.reading import read_whole
+from hpcmod.fs.removal import find_closed
+from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.fs.tree import Tree, write_file
+from hpcmod.lock import hold, tidy
+from hpcmod.machine import load_site
+from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.catalogue.container_page import (
+    Changes,
+    ContainerPage,
+    Example,
+    PageRow,
+    find_previous,
+    make_problem,
+    page_address,
+    write_size,
+)
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.jobs.job import make_job
+from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.plan import WELL_KNOWN_COMMANDS
+from hpcmod.model.site import RUNTIMES, Site
+from hpcmod.model.spec import COMMAND_NAME
+from hpcmod.render.jobscript import render_jobscript
+from hpcmod.render.modules.modulefile import read_help
+from hpcmod.render.modules.notice import render_cure
+from hpcmod.render.page import Documentation, render_html, render_markdown
+from hpcmod.resources import module_templates, page_files
+
+MARK = ".hpcmod-docs"
+"""A file in each directory of documentation that lists its pages; `hpcmod docs` replaces nothing else."""
+
+_MARK_LINE = "hpcmod docs replaces this whole directory, which contains these files:"
+_MARK_LIMIT = 64 << 20  # bytes
+
+_PLACEHOLDERS = {"time": "01:00:00"}
+"""Values of sbatch options in an example; for other options, the option's name in capitals."""
+
+_LISTED_COMMANDS = 8
+"""Maximum number of a tool's commands in the title of an example."""
+
+
+def make_documentation(
+    catalogues: Sequence[Catalogue],
+    environ: Mapping[str, str],
+    *,
+    title: str,
+    now: float,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Documentation:
+    """Return all pages for some catalogues; if two containers have the same name, the first catalogue's is documented.
+
+    Parameters
+    ----------
+    environ
+        The environment, used to find site profiles.
+    now
+        Seconds since 1970.
+    tell
+        Called with a line for the user about each advisory that cannot be read, and so is on no page.
+    """
+    found = {record.module: (one, record) for one in reversed(catalogues) for record in one.records()}
+    records = [record for _, record in found.values()]
+    records.sort(key=lambda record: (record.name.lower(), record.name, release_key(record.version), record.version))
+    previous = find_previous(records)
+    advisories = list(_current(read_advisories(catalogues), now, tell))
+    pages = [
+        ContainerPage(
+            record,
+            examples=tuple(
+                make_examples(
+                    record,
+                    _site_of(record.site, tuple(environ.items())),
+                    _commands_on_path(found[record.module][0], record),
+                )
+            ),
+            help=_help_of(found[record.module][0], record),
+            advisories=tuple(
+                make_problem(one, render_cure(one))
+                for one in advisories
+                if one.concerns(record.module, record.sha256, record.packages)
+            ),
+            changes=_changes(previous.get(record.module), record),
+            successor=page_address(record.successor) if record.successor in found else "",
+        )
+        for record in records
+    ]
+    names = groupby(pages, key=lambda page: page.record.name)
+    newest_first = [page for _, of_one_name in names for page in reversed(list(of_one_name))]
+    return Documentation(title, tuple(newest_first), time.strftime("%Y-%m-%d", time.gmtime(now)))
+
+
+def _current(read: Iterable[Advisory | BadInputError], now: float, tell: Callable[[str], None]) -> Iterator[Advisory]:
+    for one in read:
+        if isinstance(one, BadInputError):
+            tell(one.message)
+        elif now < one.until:
+            yield one
+
+
+def _changes(before: CatalogueRecord | None, record: CatalogueRecord) -> Changes | None:
+    if before is None:
+        return None
+    told = [one for one in compare(before, record) if one.name != "sha256"]
+    rows = (PageRow(_name_of(one), _shown(one, one.before), _shown(one, one.after)) for one in told)
+    return Changes(before.version, tuple(rows))
+
+
+def _name_of(one: ContainerDifference) -> str:
+    return f"{one.kind} {one.name}" if one.kind in ("variable", "command") else one.name
+
+
+def _shown(one: ContainerDifference, value: str | None) -> str:
+    if value is None:
+        return ""
+    return write_size(int(value)) if (one.kind, one.name) == ("image", "size") else value or "there"
+
+
+@lru_cache(maxsize=8)
+def _site_of(name: str, environ: tuple[tuple[str, str], ...]) -> Site:
+    """Return the profile that a container was published with; this machine's, if its name matches or none is found."""
+    here = load_site(None, dict(environ))
+    if name and name != here.name:
+        with suppress(NotFoundError):
+            return load_site(name, {key: value for key, value in environ if key != "HPCMOD_SITE"})
+    return here
+
+
+def _help_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
+    return read_help(read_module(catalogue, record, "Lua") or "")
+
+
+def _commands_on_path(catalogue: Catalogue, record: CatalogueRecord) -> Collection[str] | None:
+    """Return the commands that the module of a container puts on PATH; None if its scripts cannot be listed."""
+    try:
+        return catalogue.tree.names(software_of(catalogue, record) / "bin") or None
+    except OSError:
+        return None
+
+
+def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] | None = None) -> Iterator[Example]:
+    """Yield examples for users of a container to copy and run on a machine; none if it no longer loads.
+
+    Parameters
+    ----------
+    on_path
+        Names of the commands that its module puts on PATH; None for the well-known ones in the image.
+    """
+    if record.state == "retired":
+        return
+    module = record.module
+    wrapped = WELL_KNOWN_COMMANDS if on_path is None else on_path
+    python = next((name for name in ("python", "python3") if name in record.commands), "")
+    has_python = bool(record.python and (python or not record.commands))
+    command = f"{python or 'python'} train.py"
+    if not has_python or _own_commands(wrapped, record):
+        own, title = _choose_command(record, wrapped)
+        command = command if has_python else own
+        yield Example(title, f"module load {module}\n{own if own in wrapped else f'start-shell {own}'}")
+    if has_python:
+        runs = command if python in wrapped else f"start-shell {command}"
+        yield Example("Load it and run a program with its Python", f"module load {module}\n{runs}")
+        yield from _job_example(module, site)
+    yield Example("Without loading the module", f"hpcmod exec {module} {command}\nhpcmod shell {module}")
+    yield Example("Install your own copy, which stays if this one is removed", f"hpcmod install {module}")
+
+
+def _choose_command(record: CatalogueRecord, wrapped: Collection[str]) -> tuple[str, str]:
+    """Choose a command of a tool for an example, and the title of the example."""
+    names = _own_commands(wrapped, record) or [name for name in record.commands if COMMAND_NAME.fullmatch(name)]
+    chosen = [name for name in names if name.lower() == record.name.lower()] or names
+    if len(chosen) == 1 or (chosen[:1] and chosen[0] in wrapped):
+        return chosen[0], f"Load it and run {chosen[0]}"
+    listed = ", ".join([*names[:_LISTED_COMMANDS], *["..."][: len(names) - _LISTED_COMMANDS]])
+    return "COMMAND", f"Load it and run one of its commands: {listed}" if names else "Load it and run a command in it"
+
+
+def _own_commands(wrapped: Collection[str], record: CatalogueRecord) -> list[str]:
+    """Return the commands on PATH that belong to the tool, not to hpcmod or to every Python."""
+    others = {*WELL_KNOWN_COMMANDS, *RUNTIMES, "start-shell", f"python{record.python}", f"pip{record.python}"}
+    return [name for name in wrapped if name not in others and COMMAND_NAME.fullmatch(name)]
+
+
+def _job_example(module: str, site: Site) -> Iterator[Example]:
+    with suppress(HpcmodError):  # a profile may require values that no example can know
+        options = tuple((name, _PLACEHOLDERS.get(name, name.upper())) for name in site.job.required)
+        plan = make_job(JobRequest(("train.py",), module=module, nodes=2, options=options), site)
+        text = render_jobscript(plan, templates=module_templates())
+        yield Example(f"A job on two nodes of {site.name} (save it as train.sh, then run: sbatch train.sh)", text)
+
+
+def write_documentation(
+    documentation: Documentation,
+    directory: Path,
+    *,
+    tick: Callable[[int], object] = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Write all pages to a new directory or over former documentation; return the number of files.
+
+    The Markdown pages are below markdown/. Readers see the former pages until all the new ones are in place.
+
+    Parameters
+    ----------
+    tick
+        Called with 1 after each file; there are two per container, and a few more.
+    tell
+        Called with a line for the user about another process that writes there.
+
+    Raises
+    ------
+    BadInputError
+        If the directory is not empty, or contains more than pages that `hpcmod docs` wrote.
+    """
+    final = Path(os.path.realpath(directory))  # a link that a web server uses stays a link
+    if final.exists() and not (final.is_dir() and ((final / MARK).is_file() or not any(final.iterdir()))):
+        raise BadInputError(f"{final}: directory is not empty", "Choose an empty or new directory.")
+    names = []
+    with _alone(final, tell), replacing_directory(final, partial(_check_pages, final)) as new:
+        for name, text in _files(documentation):
+            path = new / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            names.append(name)
+            tick(1)
+        write_file(new / MARK, "".join(f"{line}\n" for line in (_MARK_LINE, *sorted(names))))
+    return len(names)
+
+
+def _check_pages(final: Path, old: Path) -> None:
+    """Check that former documentation contains only its pages, before it is removed.
+
+    Others who may write the parent directory can rename anything to its name, with a copy of the mark in it.
+
+    Raises
+    ------
+    BadInputError
+        If it contains another file, or the mark does not belong to this user.
+    """
+    if not any(old.iterdir()):
+        return
+    lines, is_ours = _read_mark(old)
+    cure = f"Check its content. If it is not needed, remove it: rm -r {final}"
+    if not is_ours and find_closed(old, final.parent.stat().st_gid):
+        raise BadInputError(f"{final}: not documentation that you wrote, and only its owner can remove it", cure)
+    if lines[0] != _MARK_LINE:  # written by an older hpcmod, which listed no pages
+        if others_may_replace(final):
+            raise BadInputError(f"{final}: {MARK} in it does not list the pages, and others may write there", cure)
+        return
+    known = {MARK, *lines[1:]}
+    for place, _, files in os.walk(old):
+        for name in (str(Path(place, one).relative_to(old)) for one in files):
+            if name not in known:
+                raise BadInputError(f"{final}: {name} is not a page that hpcmod docs wrote", cure)
+
+
+def _read_mark(old: Path) -> tuple[list[str], bool]:
+    """Return the lines of the mark, and whether only this user may write it."""
+    with Tree(old).open_file(MARK) as file:
+        lines = read_whole(file, old / MARK, _MARK_LIMIT).decode(errors="surrogateescape").splitlines()
+        return lines or [""], not others_may_change(os.fstat(file.fileno()))
+
+
+@contextmanager
+def _alone(final: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Keep out other writers, and remove what killed ones have left."""
+    lock = final.with_name(f".{final.name}.lock")
+    try:
+        with hold(lock, limit=None, tell=tell, on_stale=lambda: None):
+            clear_leftovers(final.parent, final.name, alone=True)
+            yield
+    finally:
+        tidy(lock)
+
+
+def _files(documentation: Documentation) -> Iterator[tuple[str, str]]:
+    templates = page_files()
+    yield from render_html(documentation, templates)
+    yield from ((f"markdown/{name}", text) for name, text in render_markdown(documentation, templates))

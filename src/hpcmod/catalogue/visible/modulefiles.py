@@ -1,0 +1,152 @@
+"""Generate what users see of a catalogue from its records: modulefiles, aliases, easyconfigs, each atomically."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hpcmod.catalogue.records.index import release_key
+from hpcmod.catalogue.records.sharing import file_mode
+from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.visible.kept import (
+    KEPT_MODULE,
+    installed_files,
+    kept_directory,
+    read_easyconfig,
+    read_files,
+    read_kept_text,
+    read_module,
+)
+from hpcmod.install.installed import RECORD
+from hpcmod.model.catalogue.lifecycle import choose_default
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.render.modules.deferred import Deferred, defer
+from hpcmod.render.modules.modulefile import SYNTAXES
+from hpcmod.render.modules.published import MODULERC, render_modulerc, render_published
+from hpcmod.resources import module_templates
+
+_SUFFIX = {"Lua": ".lua", "Tcl": ""}
+
+
+def modulefile(catalogue: Catalogue, name: str, version: str, syntax: str) -> Path:
+    """Return the path of the modulefile that users see."""
+    return catalogue.modules / name / f"{version}{_SUFFIX[syntax]}"
+
+
+def easyconfig_name(name: str, version: str) -> str:
+    """Return the name of the easyconfig of a container, following EasyBuild's rule for the toolchain SYSTEM."""
+    return f"{name}-{version}.eb"
+
+
+def load_prefix(catalogue: Catalogue, record: CatalogueRecord) -> str:
+    """Return the path prefix of the file that each load creates; random digits follow."""
+    return str(catalogue.loads / f"{record.name}@{record.version}@")
+
+
+def update_visible(catalogue: Catalogue, names: Iterable[str], *, anew: bool = False) -> None:
+    """Update what users see of some names to match the records; the caller must hold the catalogue's lock.
+
+    Scripts are compared one by one only with `anew`, or if the installation's record differs.
+
+    Modules that can be loaded are written first, then the aliases, and modules that can no longer be loaded are removed
+    last: at no time does an alias point to a missing module.
+    """
+    for name in sorted(set(names)):
+        records = catalogue.named(name)
+        for record in records:
+            if record.state != "retired":
+                _show(catalogue, record, anew=anew)
+        for syntax in SYNTAXES:
+            _write_modulerc(catalogue, name, records, syntax)
+        for record in records:
+            if record.state == "retired":
+                _show(catalogue, record, anew=anew)
+        _remove_unrecorded(catalogue, name, records)
+
+
+def _show(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
+    _write_scripts(catalogue, record, anew=anew)
+    files = dict(visible_files(catalogue, record))
+    for path, text in files.items():
+        _write(catalogue, path, text)
+    modules = [modulefile(catalogue, record.name, record.version, syntax) for syntax in SYNTAXES]
+    for path in modules if set(modules) & set(files) else ():
+        if path not in files:  # it was published in the other syntax before
+            catalogue.tree.remove(path)
+
+
+def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tuple[Path, str]]:
+    """Yield what users need of a container besides its scripts: path and text, in the order in which to write them."""
+    easyconfig = read_easyconfig(catalogue, record)
+    if easyconfig is not None and record.easyconfig:
+        yield catalogue.easyconfigs_of(record.name) / record.easyconfig, easyconfig
+    usage = load_prefix(catalogue, record) if catalogue.counts_use else ""
+    for syntax in SYNTAXES:
+        text = read_module(catalogue, record, syntax)
+        if text is not None and syntax == "Lua":
+            deferred = _defer(catalogue, record.name, record.version, text)
+            yield from ((Path(file), code) for file, code in deferred.files)  # before the modulefile that runs them
+            text = deferred.visible
+        if text is not None:
+            path = modulefile(catalogue, record.name, record.version, syntax)
+            image = str(catalogue.images / record.sif)
+            yield path, render_published(text, syntax, module_templates(), record=record, usage=usage, image=image)
+
+
+def script_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[Path, str]:
+    """Return the scripts of an installation, its record last; empty if the installation was removed or is unknown."""
+    root = software_of(catalogue, record)
+    files = read_files(catalogue, record) if root.is_dir() else {}
+    return {root / name: files[name] for name in sorted(files, key=lambda name: (name == RECORD, name))}
+
+
+def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
+    root, files = software_of(catalogue, record), script_files(catalogue, record)
+    if not files or (not anew and read_kept_text(catalogue, root / RECORD) == files.get(root / RECORD)):
+        return
+    before = {root / name for name in installed_files(catalogue, root)}
+    for path, text in files.items():
+        _write(catalogue, path, text, executable=path.name != RECORD)
+    for path in before - set(files):
+        catalogue.tree.remove(path)
+
+
+def _defer(catalogue: Catalogue, name: str, version: str, text: str) -> Deferred:
+    """Move code that `avail` does not need out of a Lua modulefile, into a directory that module tools do not read."""
+    return defer(text, module=f"{name}/{version}", directory=str(catalogue.code))
+
+
+def remove_code(catalogue: Catalogue, name: str, version: str) -> None:
+    """Remove the code of a module that no one has seen; other code stays until gc, for shells now loading it."""
+    text = read_kept_text(catalogue, catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
+    for path, _ in _defer(catalogue, name, version, text).files:
+        catalogue.tree.remove(path)
+
+
+def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord], syntax: str) -> None:
+    path = catalogue.modules / name / MODULERC[syntax]
+    mine = [one for one in records if (kept_directory(catalogue, one) / KEPT_MODULE[syntax]).is_file()]
+    if mine:
+        default = choose_default(mine, order=release_key)
+        _write(catalogue, path, render_modulerc(mine, syntax, module_templates(), default=default))
+    else:
+        catalogue.tree.remove(path)
+
+
+def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord]) -> None:
+    """Remove what users see of containers without a record; files of others are left alone."""
+    known = {one.version for one in records}
+    with contextlib.suppress(FileNotFoundError):
+        for version in {kept.name.partition("@")[0] for kept in (catalogue.kept / name).iterdir()} - known:
+            for syntax in SYNTAXES:
+                catalogue.tree.remove(modulefile(catalogue, name, version, syntax))
+            catalogue.tree.remove(catalogue.easyconfigs_of(name) / easyconfig_name(name, version))
+
+
+def _write(catalogue: Catalogue, path: Path, text: str, *, executable: bool = False) -> None:
+    """Write a file unless it already has that content."""
+    if read_kept_text(catalogue, path) != text:
+        catalogue.tree.make_directory(path.parent)
+        mode = file_mode(catalogue.directory)
+        catalogue.tree.write(path, text, mode=mode | 0o111 if executable else mode)

@@ -1,0 +1,152 @@
+"""Notices on disk: what a module prints when it loads, one file per SIF, generated from records and advisories."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hpcmod.catalogue.records.index import read_index
+from hpcmod.catalogue.records.sharing import file_mode
+from hpcmod.catalogue.records.store import Catalogue, catalogue_directories
+from hpcmod.catalogue.visible.advisories import read_advisories
+from hpcmod.errors import BadInputError
+from hpcmod.fs.reading import read_text
+from hpcmod.install.store import recorded_sha256
+from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.catalogue.package_range import has_any
+from hpcmod.model.images.facts import Package
+from hpcmod.model.plan import InstallPlan, with_notices
+from hpcmod.render.modules.notice import (
+    ALL,
+    LIMIT,
+    choose_notices,
+    render_advisory_notice,
+    render_notices,
+    render_state_notice,
+)
+
+_OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")
+
+
+def look_for_notices(plan: InstallPlan, environ: Mapping[str, str]) -> InstallPlan:
+    """Return a plan whose module reads the notices of each catalogue known now, whether or not any exist yet."""
+    places = [Catalogue(place).notices.absolute() for place in catalogue_directories(plan.site, environ)]
+    return with_notices(plan, map(str, places), recorded_sha256(Path(plan.spec.root)))
+
+
+def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple[str, ...]:
+    """Update the notices of a catalogue to its records and advisories; files that are up to date are not touched.
+
+    The caller must hold the catalogue's lock. Each file is replaced atomically, and removed if there is nothing to say.
+    Returns the names of the files that changed, sorted.
+
+    Parameters
+    ----------
+    tell
+        Called with a line about each invalid advisory, which no module shows, and each file over the size limit.
+    """
+    read = tuple(read_advisories([catalogue]))
+    for fault in read:
+        if isinstance(fault, BadInputError):
+            tell(f"left out: {fault.message}")
+    advisories = [one for one in read if isinstance(one, Advisory)]
+    notices = make_notices(catalogue, advisories)
+    for line in find_crowded(catalogue, notices):
+        tell(line)
+    wanted = {name: render_notices(said) for name, said in notices.items()}
+    changed = {name for name, text in wanted.items() if _read(catalogue.notices / name) != text}
+    for name in changed:
+        catalogue.tree.make_directory(catalogue.notices)
+        catalogue.tree.write(catalogue.notices / name, wanted[name], mode=file_mode(catalogue.directory))
+    gone = {name for name in _names(catalogue.notices) if _OURS.fullmatch(name) and name not in wanted}
+    for name in gone:
+        catalogue.tree.remove(catalogue.notices / name)
+    return tuple(sorted(changed | gone))
+
+
+def _names(directory: Path) -> list[str]:
+    with suppress(FileNotFoundError):
+        return [path.name for path in directory.iterdir()]
+    return []
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_text(path, LIMIT << 4)
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def find_silent(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: float) -> Iterator[str]:
+    """Yield a line about each advisory that no module of the catalogue shows.
+
+    Parameters
+    ----------
+    now
+        Seconds since 1970.
+    """
+    entries, inside = read_index(catalogue).entries, _find_inside(catalogue, advisories)
+    for one in advisories:
+        if now >= one.until:
+            yield f"{one.name}: expired on {one.expires}, so it is not shown"
+        elif (
+            one.modules
+            and not one.digests
+            and not any(one.concerns(entry.module, entry.sha256, inside.get(entry.module, ())) for entry in entries)
+        ):
+            yield f"{one.name}: no container in the catalogue is called {' or '.join(one.modules)}"
+        elif (
+            one.packages
+            and not one.modules
+            and not one.digests
+            and not any(has_any(inside.get(entry.module, ()), one.packages) for entry in entries)
+        ):
+            yield f"{one.name}: no container in the catalogue has such a package"
+
+
+def find_crowded(catalogue: Catalogue, notices: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield a line about each image with more notices than a module reads, and what is left out."""
+    for name, said in notices.items():
+        fitting = set(choose_notices(said))
+        left_out = [what for block, what in said.items() if block not in fitting]
+        if left_out:
+            modules = sorted(entry.module for entry in read_index(catalogue).entries if entry.sha256 == name)
+            whose = "every container" if name == ALL else " and ".join(modules) or f"the image sha256:{name}"
+            yield f"notices of {whose} exceed the {LIMIT} bytes that modules read; not shown: {', '.join(left_out)}"
+
+
+def _find_inside(catalogue: Catalogue, advisories: Iterable[Advisory]) -> Mapping[str, list[Package]]:
+    """Return the packages that advisories are about, by the module that contains them."""
+    names = {wanted.name for one in advisories for wanted in one.packages}
+    found: dict[str, list[Package]] = defaultdict(list)
+    for entry, package in read_index(catalogue).find_packages(names.__contains__) if names else ():
+        found[entry.module].append(package)
+    return found
+
+
+def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mapping[str, Mapping[str, str]]:
+    """Return all notices of a catalogue: by file name, the blocks it consists of, each with its subject."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for one in advisories:
+        for name in (ALL,) if one.for_all else one.digests:
+            found[name].setdefault(render_advisory_notice(one), f"the advisory {one.name}")
+    entries = read_index(catalogue).entries
+    images = [entry.sha256 for entry in entries]
+    inside = _find_inside(catalogue, advisories)
+    by_name = [one for one in advisories if one.modules or one.packages]
+    for entry in entries:
+        about = [one for one in by_name if one.concerns(entry.module, entry.sha256, inside.get(entry.module, ()))]
+        said = {render_advisory_notice(one): f"the advisory {one.name}" for one in about}
+        if entry.state != "published":
+            # `verify` reports a damaged record; the others get their notices all the same
+            with suppress(BadInputError):
+                record = catalogue.find(entry.name, entry.version)
+                if record:
+                    block = render_state_notice(record, named=images.count(record.sha256) > 1)
+                    said[block] = f"the notice that {entry.module} is {entry.state}"
+        if said:
+            found[entry.sha256].update(said)
+    return found

@@ -1,1 +1,0 @@
-"""Subcommands of `hpcmod catalogue` for the maintenance of a catalogue."""

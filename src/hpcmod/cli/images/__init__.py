@@ -1,0 +1,1 @@
+"""Commands that fetch, build and check images."""

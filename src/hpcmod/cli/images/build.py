@@ -1,0 +1,285 @@
+"""The command `hpcmod build`: build a SIF from a recipe or from your own Dockerfile."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+import hpcmod
+from hpcmod import machine, resources
+from hpcmod.cli.containers import site_option
+from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.signals import terminate_cleanly
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, parse_recipe
+from hpcmod.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from hpcmod.building.image import BuildOptions
+    from hpcmod.building.ingredients import SourceStore
+    from hpcmod.model.recipes.build_plan import BuildPlan
+    from hpcmod.model.recipes.building import BuildRequest
+
+JSON_VERSION = 1
+PRINTED = ("dockerfile", "definition", "plan")
+FOR_RECIPES = {
+    "mpi": "--mpi",
+    "ofi": "--ofi",
+    "extras": "--with",
+    "settings": "--set",
+    "base": "--base",
+    "host_libs": "--host-libs",
+    "wheel_dir": "--wheel-dir",
+    "offline_sources": "--offline-sources",
+}
+"""Options that apply to recipes only, not to your own Dockerfile, by parameter."""
+
+_DIRECTORY = click.Path(path_type=Path)
+
+
+def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a recipe, with its summary as help."""
+    recipes = [parse_recipe(text, name) for name, text in resources.recipes().items() if name.startswith(incomplete)]
+    return [CompletionItem(recipe.name, help=recipe.summary) for recipe in recipes]
+
+
+@click.command()
+@click.argument("recipe", required=False, default="", shell_complete=complete_recipe)
+@click.option(
+    "-o",
+    "--output",
+    metavar="OUT.sif",
+    type=_DIRECTORY,
+    help="File to write (default: RECIPE-FINGERPRINT.sif in this directory).",
+)
+@click.option("--mpi", type=click.Choice(CHOICES["mpi"]), help="MPI in the image (default: the recipe's).")
+@click.option(
+    "--ofi",
+    type=click.Choice(CHOICES["ofi"]),
+    help="libfabric in the image: with the network's provider, or swapped for the host's at run time.",
+)
+@click.option("--with", "extras", multiple=True, metavar="NAME,...", help="Optional parts of the recipe.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Version to use instead of the recipe's, or an index of wheels.",
+)
+@click.option("--base", default="", metavar="REFERENCE", help="Base image to use instead of the recipe's.")
+@click.option("--host-libs", metavar="DIR", type=_DIRECTORY, help="Host libraries to copy into the image.")
+@click.option("--wheel-dir", metavar="DIR", type=_DIRECTORY, help="Directory of wheels; pip installs from it only.")
+@click.option("--offline-sources", metavar="DIR", type=_DIRECTORY, help="Directory to search for sources first.")
+@click.option("--offline", is_flag=True, help="Download no sources, and report the missing ones.")
+@click.option(
+    "--lock",
+    metavar="FILE",
+    type=_DIRECTORY,
+    help="Lock file for the checksums of sources that are used for the first time.",
+)
+@click.option(
+    "--context", metavar="DIR", type=_DIRECTORY, help="Build your own Dockerfile, with this directory as context."
+)
+@click.option(
+    "-f",
+    "--file",
+    "dockerfile",
+    default="Dockerfile",
+    metavar="FILE",
+    type=_DIRECTORY,
+    help="Name of that Dockerfile (default: Dockerfile).",
+)
+@click.option("--arch", type=click.Choice(ARCHITECTURES), help="Architecture, with --print (default: this machine's).")
+@click.option("--engine", metavar="NAME", help="Build engine (default: the first that works).")
+@click.option("--engines", is_flag=True, help="Try all engines, and report which work here.")
+@click.option("--list", "listed", is_flag=True, help="List the recipes.")
+@click.option("--print", "printed", type=click.Choice(PRINTED), help="Print what would be built; build nothing.")
+@click.option("--dry-run", is_flag=True, help="Same as --print plan.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's).")
+@site_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
+    """Build an image with MPI, libfabric and the network plugin.
+
+    Needs one of buildah, podman, docker, apptainer or singularity, but no root. An image that was already built from
+    the same recipe, options and sources is not built again.
+
+    \b
+    Examples:
+      hpcmod build --list
+      hpcmod build pytorch-cpu --mpi mpich --set index=URL -o torch.sif
+      hpcmod build pytorch-ngc-ofi --ofi swap --with nccl-tests --print dockerfile
+      hpcmod build pytorch-rocm-wheels --wheel-dir ~/wheels
+      hpcmod build --context . -f singularity/Dockerfile -o mine.sif
+    """
+    if listed:
+        _list(as_json)
+    elif engines:
+        with terminate_cleanly():
+            _print_engines(as_json)
+    elif dry_run or given["printed"]:
+        _print(_plan(recipe, given, given["arch"] or _architecture()), given["printed"] or "plan", as_json)
+    else:
+        with terminate_cleanly():
+            _build(recipe, given, as_json)
+
+
+def _list(as_json: bool) -> None:
+    recipes = [parse_recipe(text, name) for name, text in resources.recipes().items()]
+    if as_json:
+        print_data(json.dumps({"version": JSON_VERSION, "recipes": [asdict(one) for one in recipes]}, indent=1))
+        return
+    for one in recipes:
+        print_text(f"{one.name}: {one.summary}")
+
+
+def _print_engines(as_json: bool) -> None:
+    from hpcmod.building.engines.probe import probe_engines
+
+    found = probe_engines(os.environ, at=Path.cwd())
+    if as_json:
+        print_data(json.dumps({"version": JSON_VERSION, "engines": [asdict(one) for one in found]}, indent=1))
+        return
+    for one in found:
+        print_text(f"{one.name}: {'works' if one.works else 'does not work'}: {one.why}")
+
+
+def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
+    from hpcmod.render.recipe import build_plan_values, render_build_plan, render_definition, render_dockerfile
+
+    templates = resources.module_templates()
+    if as_json and what != "plan":
+        raise BadInputError(f"--print {what} prints plain text, not JSON", "Leave out --json, or use --print plan.")
+    if as_json:
+        print_data(json.dumps({"version": JSON_VERSION, **build_plan_values(plan)}, indent=1))
+    elif what == "dockerfile":
+        print_data(render_dockerfile(plan, templates=templates), nl=False)
+    elif what == "definition":
+        print_data(render_definition(plan, templates=templates), nl=False)
+    else:
+        print_text(render_build_plan(plan), nl=False)
+
+
+def _architecture() -> str:
+    """Return the name of this machine's architecture."""
+    from hpcmod.image.sif.format import architecture_name
+
+    return architecture_name(platform.machine())
+
+
+def _plan(recipe: str, given: Mapping[str, Any], architecture: str) -> BuildPlan:
+    """Return the build plan; download nothing."""
+    from hpcmod.building.ingredients import plan_own, plan_recipe
+
+    if not given["context"]:
+        if not recipe:
+            cure = "List the recipes with hpcmod build --list, or build a Dockerfile with --context DIR."
+            raise BadInputError("no recipe given", cure)
+        return plan_recipe(recipe, _request(given, architecture), store=_source_store(given))
+    if recipe:
+        raise BadInputError(f"--context and the recipe {recipe} exclude each other", "Give one of them.")
+    idle = [option for parameter, option in FOR_RECIPES.items() if given[parameter]]
+    if idle:
+        raise BadInputError(
+            f"{', '.join(idle)}: applies to recipes only, and --context builds your own Dockerfile",
+            "Leave it out, or do the same in the Dockerfile.",
+        )
+    return plan_own(given["context"], given["dockerfile"], architecture)
+
+
+def _request(given: Mapping[str, Any], architecture: str) -> BuildRequest:
+    from hpcmod.model.recipes.building import BuildRequest
+
+    settings = dict(_setting(text) for text in given["settings"])
+    extras = [name.strip() for text in given["extras"] for name in text.split(",") if name.strip()]
+    return BuildRequest(
+        architecture=architecture,
+        mpi=given["mpi"] or "",
+        ofi=given["ofi"] or "",
+        extras=tuple(extras),
+        settings=settings,
+        base=given["base"],
+        host_libs=str(given["host_libs"].absolute()) if given["host_libs"] else "",
+        wheels=str(given["wheel_dir"].absolute()) if given["wheel_dir"] else "",
+    )
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise BadInputError(f"--set {text}: expected KEY=VALUE", "For example: --set torch=2.2.2")
+    return key, value
+
+
+def _source_store(given: Mapping[str, Any]) -> SourceStore:
+    from hpcmod.building.ingredients import SourceStore, default_lock
+    from hpcmod.image.settings import open_cache
+
+    cache = open_cache(machine.find_machine(None, os.environ, flag=given["site"]).site, os.environ)
+    return SourceStore(
+        lock=given["lock"] or default_lock(os.environ),
+        downloads=cache.directory / "sources",
+        offline_sources=given["offline_sources"],
+        offline=given["offline"],
+        tell=tell,
+    )
+
+
+def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
+    from hpcmod.building.image import build_image, prepare_build
+    from hpcmod.building.ingredients import gather, read_used, record_first_use
+
+    here = _architecture()
+    if given["arch"] not in (None, here):
+        message = f"this machine is {here}, and cannot build for {given['arch']}"
+        raise LackingError(message, f"Build on a machine of architecture {given['arch']}.")
+    plan, options = _plan(recipe, given, here), _options(given)
+    if recipe:
+        if not given["offline"]:
+            options = prepare_build(plan, _output(plan, given), options=options)
+        with ProgressLine(recipe) as progress:
+            plan = gather(recipe, _request(given, here), store=_source_store(given), progress=progress)
+    out = _output(plan, given)
+    with ProgressLine(out.name) as progress:
+        built = build_image(plan, out, options=options, progress=progress)
+    if built.reused:
+        tell(f"{out}: already exists, built from the same recipe and sources")
+    elif plan.steps:
+        record_first_use(read_used(built.path), store=_source_store(given))
+    if as_json:
+        print_data(json.dumps({"version": JSON_VERSION, **asdict(built), "path": str(built.path)}, indent=1))
+    else:
+        print_data(built.path)
+
+
+def _options(given: Mapping[str, Any]) -> BuildOptions:
+    from hpcmod.building.image import BuildOptions
+    from hpcmod.image.settings import parse_compression
+    from hpcmod.image.web.repository import Access
+
+    site = machine.find_machine(None, os.environ, flag=given["site"]).site
+    return BuildOptions(
+        environ=os.environ,
+        tool=f"hpcmod {hpcmod.__version__}",
+        engine=given["engine"],
+        conversion=parse_compression(given["compression"] or site.compression),
+        policy=site.trust,
+        access=Access(announce=tell),
+        replace=given["force"],
+        tell=tell,
+    )
+
+
+def _output(plan: BuildPlan, given: Mapping[str, Any]) -> Path:
+    """Return the path of the SIF; by default its name holds the fingerprint of the plan."""
+    named: Path | None = given["output"]
+    return named or Path(f"{plan.recipe}-{plan.fingerprint[:12]}.sif")

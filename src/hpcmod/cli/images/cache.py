@@ -1,0 +1,143 @@
+"""The command `hpcmod cache`: list and clean the cache of registry downloads."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import click
+
+from hpcmod import machine
+from hpcmod.cli.machine.doctor import JSON_VERSION
+from hpcmod.cli.output import format_size, print_data, print_table, tell
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.image.cache import Cache
+from hpcmod.image.cache_entry import CacheEntry
+
+_DAY = 86_400.0
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+@click.group()
+def cache() -> None:
+    """List and clean the cache of registry downloads.
+
+    The cache is in $HPCMOD_CACHE, else in the directory that the site profile names, else in your cache directory. You
+    can remove anything in it: what is missing is downloaded again.
+
+    \b
+    Examples:
+      hpcmod cache ls
+      hpcmod cache gc --max-size 20G
+    """
+
+
+@cache.command("ls")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def cache_ls(as_json: bool) -> None:
+    """List the blobs, least recently used first: digest, bytes, days since the last use, state.
+
+    \b
+    Example:
+      hpcmod cache ls
+    """
+    found = _open()
+    _print(found.entries(), as_json, directory=str(found.directory))
+
+
+@cache.command("rm")
+@click.argument("digests", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
+def cache_rm(digests: tuple[str, ...], dry_run: bool) -> None:
+    """Remove blobs by digest, or by the first digits of a digest as `ls` shows it.
+
+    \b
+    Example:
+      hpcmod cache rm sha256:3f791c
+    """
+    found = _open()
+    chosen = [entry for digest in digests for entry in _matching(found.entries(), digest)]
+    chosen = list(dict.fromkeys(chosen))
+    if not dry_run:
+        for digest in dict.fromkeys(entry.digest for entry in chosen):
+            found.remove(digest)
+    _print(chosen, False, directory=str(found.directory), verb="dry" if dry_run else "gc")
+
+
+@cache.command("gc")
+@click.option(
+    "--older-than",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Remove blobs that were unused for this many days (default: 30).",
+)
+@click.option(
+    "--max-size", metavar="BYTES", help="Then remove the least recently used blobs down to this size: 20G, 500M."
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def cache_gc(older_than: float | None, max_size: str | None, dry_run: bool, as_json: bool) -> None:
+    """Remove blobs that were unused for 30 days, or as the options say; downloads in progress are kept.
+
+    \b
+    Examples:
+      hpcmod cache gc
+      hpcmod cache gc --max-size 20G --dry-run
+      hpcmod cache gc --older-than 0        # everything
+    """
+    most = parse_size(max_size) if max_size else None
+    days = 30.0 if older_than is None and most is None else older_than
+    found = _open()
+    gone = found.gc(now=time.time(), oldest=None if days is None else days * _DAY, most=most, dry_run=dry_run)
+    _print(gone, as_json, directory=str(found.directory), verb="dry" if dry_run else "gc")
+
+
+def parse_size(text: str) -> int:
+    """Return a size in bytes; K, M, G and T are powers of 1000.
+
+    Raises
+    ------
+    BadInputError
+        If the text is not a size.
+    """
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)([KMGT]?)B?", text.strip().upper())
+    if match is None:
+        raise BadInputError(f"--max-size {text}: not a size", "Write it as 20G or 500M.")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def _open() -> Cache:
+    from hpcmod.image.settings import open_cache  # slow to import: see image.py
+
+    return open_cache(machine.load_site(None, os.environ), os.environ)
+
+
+def _matching(entries: Sequence[CacheEntry], digest: str) -> list[CacheEntry]:
+    start = digest if digest.startswith("sha256:") else f"sha256:{digest}"
+    found = [entry for entry in entries if entry.digest.startswith(start)]
+    if not found or len(start) < len("sha256:") + 6:
+        raise NotFoundError(
+            f"{digest} is not in the cache", "Give at least 6 digits of a digest that `hpcmod cache ls` shows."
+        )
+    return found
+
+
+def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: str, verb: str = "ls") -> None:
+    if as_json:
+        values = {"directory": directory, "blobs": [asdict(entry) for entry in entries]}
+        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        return
+    print_table(("DIGEST", "BYTES", "DAYS UNUSED", "STATE"), map(_row, entries))
+    total = sum(entry.size for entry in entries)
+    done = {"ls": "total", "gc": "removed", "dry": "would be removed:"}[verb]
+    tell(f"{directory}: {done} {len(entries)} blobs, {format_size(total) if total else '0 B'}")
+
+
+def _row(entry: CacheEntry) -> tuple[str, ...]:
+    state = "busy" if entry.busy else "complete" if entry.whole else "partial"
+    days = max(0.0, time.time() - entry.used) / _DAY
+    return entry.digest, str(entry.size), f"{days:.1f}", state

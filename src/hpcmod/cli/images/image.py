@@ -1,0 +1,260 @@
+"""The commands for images: fetch, convert, verify.
+
+Registry clients are imported where they are needed, because they would slow down the start of every other command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import hpcmod
+from hpcmod import machine
+from hpcmod.cli.containers import complete_file, complete_image, site_option
+from hpcmod.cli.machine.doctor import JSON_VERSION
+from hpcmod.cli.output import print_data, print_text, print_wrapped, tell
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.image.acquire.locate import recognize
+from hpcmod.image.integrity import parse_sha256
+from hpcmod.image.trust.provenance import render_provenance
+from hpcmod.model.images.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
+from hpcmod.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from hpcmod.image.acquire.fetch_sif import ObtainOptions
+
+TOOL = f"hpcmod {hpcmod.__version__}"
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def _shared(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that fetch and convert share."""
+    flags: list[Decorator] = [
+        click.option("--dry-run", is_flag=True, help="Print what would be fetched; fetch nothing."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+        click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers."),
+        click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF."),
+        click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's)."),
+        click.option(
+            "--max-memory",
+            type=click.IntRange(1),
+            metavar="MB",
+            help="Memory for the conversion, in MB (default: 750).",
+        ),
+        click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https."),
+        click.option("--force", is_flag=True, help="Replace an existing file."),
+        site_option,
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+@click.command()
+@click.argument("image", metavar="REFERENCE", shell_complete=complete_file)
+@click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="File or directory to write to.")
+@_shared
+def fetch(image: str, output: Path | None, **flags: Any) -> None:
+    """Fetch an image as a verified SIF and print its path.
+
+    REFERENCE is a path, https://..., docker://HOST/NAME:TAG or @sha256:..., oras://..., library://...,
+    docker-archive:FILE, oci-archive:FILE, oci:DIRECTORY, docker-daemon:NAME, or a definition file. Interrupted
+    downloads resume, and an existing image is not fetched again. The source is recorded in a file next to the image.
+
+    \b
+    Examples:
+      hpcmod fetch docker://docker.io/pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime
+      hpcmod fetch --dry-run docker://ghcr.io/org/image:1    # its digest, its size, and what is in the cache
+      hpcmod fetch -o torch.sif --checksum 3f79...d1 https://example.org/torch.sif
+    """
+    reference = ImageReference.parse(image)
+    _check_exists(reference, image)
+    out = output or Path(reference.file_name)
+    _get(reference, out / reference.file_name if out.is_dir() else out, **flags)
+
+
+@click.command()
+@click.argument("image", metavar="REFERENCE-OR-FILE", shell_complete=complete_file)
+@click.argument("output", metavar="OUT.sif", type=click.Path(path_type=Path))
+@click.option(
+    "--engine",
+    type=click.Choice(["hpcmod", "apptainer"]),
+    default="hpcmod",
+    metavar="NAME",
+    help="Converter: hpcmod, or apptainer for comparison.",
+)
+@_shared
+def convert(image: str, output: Path, engine: str, **flags: Any) -> None:
+    """Convert a container image to a SIF.
+
+    Needs no container runtime, no root, and no disk space other than for the SIF. The same image always gives the same
+    SIF.
+
+    \b
+    Examples:
+      hpcmod convert docker-archive:torch.tar torch.sif
+      hpcmod convert docker://ghcr.io/org/image:1 image.sif --compression gzip:6
+    """
+    reference = recognize(ImageReference.parse(image))
+    _check_exists(reference, image)
+    if reference.kind not in (*OCI_KINDS, "definition"):
+        raise BadInputError(
+            f"{reference.canonical}: not a container image that can be converted", "For a SIF: hpcmod fetch"
+        )
+    _get(reference, output, by_runtime=engine == "apptainer", **flags)
+
+
+def _check_exists(reference: ImageReference, asked: str) -> None:
+    """Check that a local path exists; for one that looks like a registry name, suggest docker://.
+
+    Raises
+    ------
+    NotFoundError
+        If the file does not exist.
+    """
+    path = Path(reference.path or asked)
+    if reference.kind not in LOCAL_KINDS or path.exists():
+        return
+    named = re.fullmatch(r"[a-z0-9][a-z0-9._/-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", asked)
+    looks_like_file = path.suffix in (".sif", ".tar", ".img", ".simg", ".def") or asked.endswith(".tar.gz")
+    cure = f"For an image in a registry: docker://{asked}" if named and not looks_like_file else "Check the path."
+    raise NotFoundError(f"{path}: no such file", cure)
+
+
+def _get(
+    reference: ImageReference,
+    out: Path,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    no_cache: bool,
+    force: bool,
+    site: str | None,
+    checksum: str | None,
+    by_runtime: bool = False,
+    **settings: Any,
+) -> None:
+    from hpcmod.image.acquire.obtain import obtain
+    from hpcmod.image.settings import make_options
+
+    if out.is_dir():
+        raise BadInputError(f"{out}: is a directory", "Give a file name for the SIF.")
+
+    found = make_options(
+        machine.find_machine(None, os.environ, flag=site).site,
+        os.environ,
+        tool=TOOL,
+        checksum=parse_sha256(checksum) if checksum else None,
+        use_cache=not no_cache,
+        tell=tell,
+        compression=settings["compression"] or "",
+        max_memory=settings["max_memory"] or 0,
+        allow_http=settings["allow_http"],
+    )
+    options = replace(found, by_runtime=by_runtime, replace=force)
+    if dry_run:
+        _print_fetch_plan(reference, out, options, as_json)
+        return
+    with ProgressLine(out.name) as progress:
+        got = obtain(reference, out, options=replace(options, detail=progress.note), progress=progress)
+    if not got.fetched and reference.kind == "url" and not checksum:
+        tell(f"{out}: already exists, fetched from this address on {got.provenance.time}; --force fetches it again")
+    elif not got.fetched:
+        tell(f"{out}: already present (identical)")
+    if as_json:
+        values = {"path": str(got.path), "fetched": got.fetched, **asdict(got.provenance)}
+        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+    else:
+        for line in render_provenance(got.provenance):
+            tell(line)
+        print_data(got.path)
+
+
+def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptions, as_json: bool) -> None:
+    from hpcmod.image.acquire.fetch_plan import plan_fetch
+
+    found = plan_fetch(reference, out, options=options)
+    if as_json:
+        print_data(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
+        return
+    for name, value in asdict(found).items():
+        if value not in (None, ""):
+            print_text(f"{name.replace('_', ' ')}: {value}")
+
+
+@click.command()
+@click.argument("image", metavar="IMAGE|NAME/VERSION", shell_complete=complete_image)
+@click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Public key; at least one of the given keys must have signed.",
+)
+@click.option("--checks", is_flag=True, help="Also run the checks of a published container again.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--allow-http", is_flag=True, help="Allow plain http if a registry does not offer https.")
+@site_option
+def verify(
+    image: str,
+    checksum: str | None,
+    keys: tuple[Path, ...],
+    checks: bool,
+    as_json: bool,
+    allow_http: bool,
+    site: str | None,
+) -> None:
+    """Verify an image or a published container.
+
+    Checks that it is complete and unchanged, and that the site's trust policy accepts it.
+
+    IMAGE is a SIF, or docker://... for the signature of an image in a registry. NAME/VERSION is a published container,
+    whose files are compared with its record, or your own copy if `module load` would load that. Exit codes: 0 verified,
+    1 files other than the image differ from the record, 4 tampered with, 9 a signature, digest or checksum that the
+    policy requires is missing, 10 not signed by a key that the policy names.
+
+    \b
+    Examples:
+      hpcmod verify torch.sif
+      hpcmod verify --key /etc/hpcmod/keys/site.pem torch.sif
+      hpcmod verify --key cosign.pub docker://ghcr.io/org/image:1
+      hpcmod verify --checks PyTorch/2.7.1-rocm-6.2.4-singularity
+    """
+    reference = ImageReference.parse(image)
+    if reference.kind in LOCAL_KINDS and not Path(image).exists() and not image.endswith(".sif"):
+        from hpcmod.cli.images.verify_published import verify_published
+
+        verify_published(image, site=site, repeat=checks, as_json=as_json)
+    from hpcmod.check.installation import check_recorded
+    from hpcmod.image.settings import make_options
+    from hpcmod.image.verify import verify_image
+
+    options = make_options(
+        machine.find_machine(None, os.environ, flag=site).site,
+        os.environ,
+        tool=TOOL,
+        checksum=parse_sha256(checksum) if checksum else None,
+        allow_http=allow_http,
+    )
+    names = tuple(str(key.absolute()) for key in keys)
+    with ProgressLine(image) if not as_json else nullcontext() as progress:
+        found = verify_image(reference, options=options, keys=names, progress=progress)
+    if found.sha256:
+        check_recorded(Path(image), found.sha256)
+    if as_json:
+        print_data(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
+        return
+    for name, value in asdict(found).items():
+        if value:
+            print_wrapped(f"{name}: {value if isinstance(value, str) else '; '.join(value)}")

@@ -1,0 +1,69 @@
+"""Verify a published container by name, for `hpcmod verify`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from hpcmod import machine
+from hpcmod.catalogue.finding.find import Container, find_container
+from hpcmod.catalogue.publishing.trial import CheckRun, repeat_checks
+from hpcmod.catalogue.records.store import find_catalogues
+from hpcmod.catalogue.verify import IMAGE, verify_container
+from hpcmod.check.doctor import FAIL, OK, Finding
+from hpcmod.check.installation import verify_installed
+from hpcmod.cli.containers import find_meant, look_around
+from hpcmod.cli.findings import show_findings
+from hpcmod.cli.output import tell
+from hpcmod.errors import CheckFailedError, NotFoundError, VerificationError
+from hpcmod.progress import ProgressLine
+
+
+def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool) -> None:
+    """Compare a published container with its record, print the findings, and exit, with 4 if its image differs.
+
+    If `module load` would load the user's own copy, that copy is verified instead. If there is no such copy and no
+    catalogue, return without a result: the text is not the name of a container.
+
+    Parameters
+    ----------
+    repeat
+        Whether to run its checks again.
+    """
+    _verify_own(text, site=site, as_json=as_json)
+    catalogues = find_catalogues(machine.find_machine(None, os.environ, flag=site).site, os.environ, tell=tell)
+    if not catalogues:
+        return
+    container = find_container(catalogues, text)
+    with ProgressLine(container.module) as progress:
+        found = list(verify_container(container.catalogue, container.read(), progress=progress))
+    if repeat:
+        found += _repeat(container)
+    damaged = any(one.subject == IMAGE and one.verdict == FAIL for one in found)
+    show_findings(found, as_json=as_json, fail_code=VerificationError.exit_code if damaged else 1)
+
+
+def _verify_own(text: str, *, site: str | None, as_json: bool) -> None:
+    """Verify the user's own copy and exit, if `module load` would load it."""
+    here = look_around(site)
+    try:
+        module, _ = find_meant(here, text)
+    except NotFoundError:
+        return
+    copies = here.copies(module)
+    if copies is None or not here.is_own(copies.meant):
+        return
+    with ProgressLine(module) as progress:
+        sha256 = verify_installed(copies.meant, progress)
+    show_findings([Finding(OK, IMAGE, f"{copies.meant.of_image('path')}, sha256 {sha256}", "")], as_json=as_json)
+
+
+def _repeat(container: Container) -> Iterator[Finding]:
+    record = container.read()
+    trial = CheckRun(record.module, container.catalogue.modules, record.sha256, os.environ)
+    checks = repeat_checks(trial, record.checks)
+    try:
+        for check in checks:
+            yield Finding(OK, "check", f"{check.name}{' (slurm)' * bool(check.under)}", "")
+    except CheckFailedError as err:
+        yield Finding(FAIL, "check", err.message, err.cure)

@@ -1,0 +1,264 @@
+"""The commands for a user's own installations: remove, outdated, update."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+import hpcmod
+from hpcmod.catalogue.finding.outdated import find_outdated
+from hpcmod.catalogue.records.store import CATALOGUE
+from hpcmod.cli.containers import (
+    Here,
+    check_not_loaded,
+    complete_container,
+    find_own,
+    json_option,
+    look_around,
+    print_json,
+    site_option,
+)
+from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_own_recipe
+from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
+from hpcmod.image.trust.provenance import parse_provenance, sidecar, write_provenance
+from hpcmod.install.eb import call_eb
+from hpcmod.install.installed import RECORD, Installed, own_trees
+from hpcmod.install.leftovers import find_left_packages, is_user_packages, remove_left_packages, software_directories
+from hpcmod.install.own_place import MODULES, own_prefixes
+from hpcmod.install.remove import find_unfinished, make_removal, remove
+from hpcmod.render.quote import sh_word
+
+_UPDATE = "HPCMOD_UPDATE"
+"""Environment variable that tells the easyblock not to read an unmodified image again."""
+
+
+def _find(here: Here, container: str, *, only: bool = False) -> Installed:
+    """Return the user's installation that matches: of several versions the highest; if `only`, several are an error."""
+    found = find_own(here, container, writable=True)
+    if found is None:
+        raise NotFoundError(
+            f"you have no installation of {container}", "Your installations are marked `yours` in: hpcmod ls"
+        )
+    versions = [one.module for one in here.own() if one.name == found.name]
+    if only and container != found.module and len(versions) > 1:
+        raise NotFoundError(f"{container} is ambiguous", "Choose one of: " + ", ".join(versions))
+    return found
+
+
+@click.command("remove")
+@click.argument("container", shell_complete=complete_container)
+@click.option("--with-packages", is_flag=True, help="Also remove the packages that you added.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Remove without a question.")
+@json_option
+def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove one of your installations; your own packages are kept.
+
+    If you have several versions, give NAME/VERSION. On a terminal you are asked first; scripts are not.
+
+    \b
+    Examples:
+      hpcmod remove PyTorch/2.6.0-rocm-6.2.4-singularity
+      hpcmod remove --dry-run PyTorch/2.6.0-rocm-6.2.4-singularity
+    """
+    here = look_around(None)
+    found = find_unfinished(own_trees(here.trees), container) or _find_to_remove(here, container)
+    if found is None:
+        _remove_left(here, container, with_packages=with_packages, dry_run=dry_run, yes=yes, as_json=as_json)
+        return
+    _check_unused(here, found)
+    removal = make_removal(found, with_packages=with_packages)
+    if not (dry_run or yes or as_json) and on_a_terminal():
+        click.confirm(f"Remove {found.module} from {found.root}?", abort=True)
+    if not dry_run:
+        remove(found, removal, tell=tell)
+    paths = [*removal.modulefiles, *removal.removed]
+    if as_json:
+        values = {"module": found.module, "removed": list(map(str, paths)), "kept": list(map(str, removal.kept))}
+        print_json(dry_run=dry_run, **values)
+        return
+    for path in paths:
+        print_text(str(path))
+    tell(f"{'would remove' if dry_run else 'removed'} {found.module}: {len(paths)} files and directories")
+    for path in removal.kept:
+        packages = "these are your own packages (--with-packages removes them)"
+        tell(f"kept, because {packages if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
+
+
+def _find_to_remove(here: Here, container: str) -> Installed | None:
+    """Return the installation to remove; None if it was removed before and only the user's packages are left."""
+    try:
+        return _find(here, container, only=True)
+    except NotFoundError:
+        if _find_left(here, container):
+            return None
+        raise
+
+
+def _find_left(here: Here, container: str) -> list[Path]:
+    prefixes = own_prefixes(here.site, os.environ)
+    software = software_directories([*here.trees, *(prefix / MODULES for prefix in prefixes)])
+    return find_left_packages(software, container)
+
+
+def _remove_left(here: Here, container: str, *, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove the user's packages of an installation that was removed before.
+
+    Raises
+    ------
+    NotFoundError
+        If --with-packages was not given.
+    """
+    left = _find_left(here, container)
+    if not with_packages:
+        places = ", ".join(map(str, left))
+        cure = f"To remove them too: hpcmod remove {sh_word(container)} --with-packages"
+        raise NotFoundError(f"{container} is already removed; your own packages are kept in {places}", cure)
+    if not (dry_run or yes or as_json) and on_a_terminal():
+        click.confirm(f"Remove your own packages in {', '.join(map(str, left))}?", abort=True)
+    if not dry_run:
+        for path in left:
+            remove_left_packages(path)
+    if as_json:
+        print_json(dry_run=dry_run, module=container, removed=list(map(str, left)), kept=[])
+        return
+    for path in left:
+        print_text(str(path))
+    tell(f"{'would remove' if dry_run else 'removed'} your own packages of {container}")
+
+
+def on_a_terminal() -> bool:
+    """Return whether stdin and stdout are a terminal, so that a user can answer a question."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _check_unused(here: Here, found: Installed) -> None:
+    """Check that an installation is not published, not loaded in this shell, and not needed by another one.
+
+    Raises
+    ------
+    BadInputError
+        If it belongs to a catalogue.
+    BusyError
+        If it is in use.
+    """
+    for path in (*found.root.resolve().parents, *found.modulefile.resolve().parents):
+        if (path / CATALOGUE).is_file():
+            cure = f"An admin of the catalogue can retire it: hpcmod retire {sh_word(found.module)}"
+            raise BadInputError(f"{found.module} is published in the catalogue {path}", cure)
+    if found.module in os.environ.get("_HPCMOD_CONTAINER", "").split():
+        raise BusyError(f"{found.module} is loaded in this shell", f"module unload {sh_word(found.module)}")
+    for other in here.own():
+        if other.root != found.root and found.root in Path(other.of_image("path")).parents:
+            raise BusyError(
+                f"{other.module} uses the image of {found.module}", f"hpcmod remove {sh_word(other.module)}"
+            )
+
+
+@click.command("outdated")
+@site_option
+@json_option
+def outdated_verb(site: str | None, as_json: bool) -> None:
+    """List your installations that are deprecated or out of date.
+
+    \b
+    Examples:
+      hpcmod outdated
+      hpcmod outdated --json | jq -r '.outdated[].cure'
+    """
+    here = look_around(site)
+    found = list(find_outdated(here.own(), here.indexes(), version=hpcmod.__version__))
+    if as_json:
+        print_json(outdated=[asdict(one) for one in found])
+        return
+    for one in found:
+        print_text(f"{one.module}: {one.found}: {one.cure}")
+    if not found:
+        tell("nothing is outdated")
+
+
+@click.command("update")
+@click.argument("containers", nargs=-1, shell_complete=complete_container)
+@click.option("--all", "everything", is_flag=True, help="Update all of your installations.")
+@click.option("--dry-run", is_flag=True, help="Print the command lines; run nothing.")
+@site_option
+@json_option
+def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, site: str | None, as_json: bool) -> None:
+    """Update your installations; unchanged images are kept.
+
+    \b
+    Examples:
+      hpcmod update PyTorch/2.7.1-rocm-6.2.4-singularity
+      hpcmod update --all
+    """
+    if bool(containers) == everything:
+        raise click.UsageError("give installations or --all")
+    here = look_around(site)
+    chosen = here.own() if everything else [_find(here, container) for container in containers]
+    done = []
+    for own in chosen:
+        try:
+            status, fault = _update(here, own, site, dry_run=dry_run, as_json=as_json), ""
+        except HpcmodError as err:
+            if len(chosen) == 1:
+                raise
+            tell(str(err))  # go on with the others
+            status, fault = err.exit_code, err.message
+        done.append((own, status, fault))
+    worst = max((status for _, status, _ in done), default=0)
+    if as_json:
+        listed = [
+            {"module": own.module, "root": str(own.root), "status": status, "error": fault}
+            for own, status, fault in done
+        ]
+        print_json(status=worst, dry_run=dry_run, containers=listed)
+    sys.exit(worst)
+
+
+def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool, as_json: bool) -> int:
+    """Install again into the same directories, and return the exit status of `eb`."""
+    recipe = find_own_recipe(here, own)
+    argv = _eb_command(own, recipe)
+    if dry_run:
+        command = " ".join(map(sh_word, argv))
+        tell(command) if as_json else print_data(command)
+        return 0
+    check_not_loaded(own.module)
+    _restore_provenance(own)
+    environ = {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"}
+    return call_eb(argv[1:], environ, to_stderr=as_json)
+
+
+def _restore_provenance(own: Installed) -> None:
+    """Write the provenance from the record next to the installed image, so that the update can use this image.
+
+    Without it, an image that is pinned by digest would be fetched again, since nothing shows that this file has it.
+    """
+    image, known = Path(own.of_image("path")), own.record.get("provenance")
+    if not isinstance(known, dict) or not image.is_file() or own.root not in image.parents or sidecar(image).exists():
+        return
+    write_provenance(image, parse_provenance(json.dumps({"version": 1, **known}).encode(), str(own.root / RECORD)))
+
+
+def _eb_command(own: Installed, recipe: EasyconfigFile) -> list[str]:
+    """Return the command line that installs into the same directories, overriding EasyBuild's configuration."""
+    tree = _without(own.modulefile.with_name(own.version), own.module)
+    software = _without(own.root, own.module)
+    argv = ["eb", str(recipe.easyconfig), "--rebuild"]
+    argv += [f"--module-syntax={'Lua' if own.modulefile.suffix == '.lua' else 'Tcl'}"]
+    if tree and software:
+        argv += [f"--installpath-software={software}", f"--installpath-modules={tree.parent}"]
+        argv += [f"--suffix-modules-path={tree.name}"]
+    return argv
+
+
+def _without(path: Path, module: str) -> Path | None:
+    """Return a path without the module's name at its end; None if it does not end so."""
+    end = f"/{module}"
+    return Path(str(path)[: -len(end)]) if str(path).endswith(end) else None

@@ -1,0 +1,218 @@
+"""The command `hpcmod job`: write, check and submit a batch script, or find mistakes in yours."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from hpcmod import machine, resources
+from hpcmod.cli.containers import complete_container, complete_file
+from hpcmod.cli.jobs.options import directives, more_of_request, slurm_options
+from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
+from hpcmod.cli.jobs.script import save_script, submit_script, test_script
+from hpcmod.cli.output import print_data, tell
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.install.installed import Installed
+from hpcmod.model.jobs.job import make_job
+from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, with_options
+from hpcmod.model.site import STAGE_PLACES, Site
+from hpcmod.process import become
+
+JSON_VERSION = 1
+
+
+def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a container, or the batch script of `job --lint`."""
+    complete = complete_file if ctx.params.get("lint") else complete_container
+    return complete(ctx, parameter, incomplete)
+
+
+@click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
+@click.argument("module", required=False, default="", shell_complete=_complete_module)
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
+@click.option("-N", "--nodes", default=1, help="Number of nodes (default: 1).")
+@click.option("-n", "--ranks", default=0, help="Total number of ranks, if nodes may get unequal shares.")
+@click.option("-A", "--account", default="", help="Slurm account.")
+@click.option("-q", "--qos", default="", help="Quality of service.")
+@click.option("-t", "--time", default="", help="Time limit, as HH:MM:SS or in minutes.")
+@click.option("-p", "--partition", default="", help="Partition (default: the first with such nodes).")
+@click.option("-C", "--constraint", default="", help="Features that the nodes must have.")
+@click.option("--reservation", default="", help="Reservation to run in.")
+@click.option("-J", "--job-name", default="", help="Name of the job (default: the program's).")
+@click.option("--output", default="", help="File for the job's output (default: %x-%j.out).")
+@click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--mem=0.")
+@click.option("--stage", type=click.Choice(STAGE_PLACES), default=None, help="Copy the image to every node first.")
+@click.option("--stage-data", multiple=True, help="Archive or squashfs to put on every node, at /staged-data/NAME.")
+@click.option("--proxy", is_flag=True, help="Set the site's proxy variables for internet access.")
+@click.option("-o", "script", type=click.Path(path_type=Path), help="File for the batch script (default: stdout).")
+@click.option("--submit", is_flag=True, help="Submit the script with sbatch, or with --salloc run salloc.")
+@click.option("--salloc", is_flag=True, help="Print the salloc command for the same nodes, for `hpcmod launch`.")
+@click.option("--dry-run", is_flag=True, help="Print the script; write and submit nothing.")
+@click.option("--lint", is_flag=True, help="Find mistakes in batch scripts: hpcmod job --lint FILE")
+@click.option("--rerun", default="", metavar="FILE|JOBID", help="Earlier batch script or job to check and run again.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@slurm_options
+@of_a_run
+def job(
+    module: str,
+    program: tuple[str, ...],
+    site: str | None,
+    lint: bool,
+    rerun: str,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Write a batch script for this machine and submit it.
+
+    MODULE is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image.
+
+    \b
+    Examples:
+      hpcmod job PyTorch -N 4 -A project_465000001 -t 01:00:00 -- train.py --epochs 3 > train.sh
+      hpcmod job PyTorch/2.7.1 -N 2 --stage ram --submit -- train.py
+      hpcmod job PyTorch -N 2 --profile-rank 14 --dry-run -- train.py
+      hpcmod job PyTorch -N 2 --env NCCL_ALGO=Tree --then 'evaluate.py --last' -- train.py
+      hpcmod job PyTorch -N 2 --salloc
+      hpcmod job --lint train.sh
+      hpcmod job --rerun train.sh --submit
+    """
+    from hpcmod.cli.jobs.module import find_module
+
+    profile = machine.load_site(site, {} if site else os.environ)
+    if lint:
+        from hpcmod.cli.jobs.lint import lint_files
+
+        lint_files([name for name in (module, *program) if name], profile, as_json=as_json)
+        return
+    if rerun:
+        from hpcmod.cli.jobs.rerun import rerun_job
+
+        rerun_job(rerun, given, as_json=as_json)
+        return
+    # for another machine, only the profile is known
+    elsewhere = site is not None and not (given["submit"] and not given["dry_run"])
+    loading, installed = find_module(module, profile, elsewhere=elsewhere)
+    given |= {"loading": loading, "image_mpi": _image_mpi(installed, profile), "site_named": site is not None}
+    if given["salloc"]:
+        _allocate(_make_request(loading.name, program or ("python",), given), profile, submit=given["submit"])
+        return
+    request = _make_request(loading.name, program, given)
+    _write(request, profile, given, installed, elsewhere=elsewhere, as_json=as_json)
+
+
+def _image_mpi(installed: Installed | None, site: Site) -> str:
+    """Return the MPI of an installation's image; empty if it has none or nothing is installed here."""
+    if installed is None:
+        return ""
+    from hpcmod.check.image_mpi import find_image_mpi
+
+    return find_image_mpi(installed, site, os.environ)
+
+
+def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any]) -> JobRequest:
+    if module.endswith(".py"):
+        raise BadInputError(
+            f"no module given: {module} is in its place", f"hpcmod job NAME[/VERSION] ... -- {module} ARGUMENTS"
+        )
+    if not module and not given["salloc"]:  # an allocation may be for anything, e.g. to build an image
+        raise BadInputError("no module given", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
+    request = JobRequest(
+        program=program,
+        module=module,
+        loading=given["loading"],
+        nodes=given["nodes"],
+        ranks_per_node=given["ranks_per_node"],
+        ranks=given["ranks"],
+        gpus=given["gpus"],
+        node_type=given["node_type"],
+        launcher=given["launcher"] or "",
+        options=directives(given),
+        more=given["more"],
+        stage=given["stage"] or "",
+        stage_data=given["stage_data"],
+        script_options=script_options(given),
+        binds=given["binds"],
+        proxy=given["proxy"],
+        runtime=runtime_name(),
+        **more_of_request(given),
+    )
+    return with_options(request, {name: os.environ.get(variable, "") for name, variable in SBATCH_VARIABLES.items()})
+
+
+def _write(
+    request: JobRequest,
+    site: Site,
+    given: Mapping[str, Any],
+    installed: Installed | None,
+    *,
+    elsewhere: bool,
+    as_json: bool,
+) -> None:
+    from hpcmod.check.jobs.needs import find_missing
+    from hpcmod.render.jobscript import render_jobscript
+
+    plan = make_job(request, site)
+    text = render_jobscript(plan, templates=resources.module_templates())
+    submit = given["submit"] and not given["dry_run"]
+    tested = "" if elsewhere else test_script(text, must=submit)
+    missing = () if elsewhere else find_missing(request, installed)
+    if missing and submit and not given["site_named"]:
+        raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
+    path = (
+        None
+        if given["dry_run"]
+        else save_script(text, given["script"] or (Path(f"{plan.name}.sh") if submit else None))
+    )
+    number = submit_script(path) if submit and path else ""
+    unfit = () if elsewhere or installed is None else _explain_module(installed, site)
+    unsaid = () if elsewhere else _explain_output(request)
+    lacking = (f"{found}. {cure}" for found, cure in missing)
+    for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit):
+        tell(f"{note}")
+    if as_json:
+        answer = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
+        print_data(json.dumps({"version": JSON_VERSION, **answer, "script": text, "plan": asdict(plan)}, indent=1))
+    elif number:
+        print_data(number)
+    elif path is None:
+        print_data(text, nl=False)
+
+
+def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
+    from hpcmod.check.fit import explain_module
+
+    return explain_module(installed, site, os.environ)
+
+
+def _explain_output(request: JobRequest) -> Iterator[str]:
+    """Yield warnings about missing directories: Slurm does not create them, and the job ends without a message."""
+    start = Path(request.option("chdir") or ".")
+    if not start.is_dir():
+        yield f"The job's working directory {start} does not exist: mkdir -p {start}"
+    for place in dict.fromkeys(start / Path(request.option(name)).parent for name in ("output", "error")):
+        if "%" not in str(place) and not place.is_dir() and place != start:
+            yield f"The directory {place} does not exist, and Slurm does not create it: mkdir -p {place}"
+
+
+def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
+    from hpcmod.render.jobscript import make_salloc
+    from hpcmod.render.quote import sh_word
+
+    if request.variables or request.before or request.then:
+        raise BadInputError(
+            "--env, --before and --then need a batch script, and --salloc does not write one",
+            "Leave them out; in the allocation, export variables and run `hpcmod launch` for each program.",
+        )
+    argv = make_salloc(make_job(request, site))
+    if submit:
+        sys.stdout.flush()
+        become(argv)
+    print_data(" ".join(map(sh_word, argv)))

@@ -1,0 +1,66 @@
+"""The command `hpcmod site settings`: which variables a profile sets for a run, and why."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hpcmod import machine
+from hpcmod.cli.containers import complete_site
+from hpcmod.cli.output import print_data, print_text
+from hpcmod.errors import NotFoundError
+from hpcmod.image.inspect.contents import read_facts
+from hpcmod.model.settings import Setting, explain_settings
+from hpcmod.model.versions import said_versions
+
+JSON_VERSION = 1
+
+
+@click.command("settings")
+@click.argument("name", required=False)
+@click.option(
+    "--image", type=click.Path(path_type=Path), help="Image of the run (default: $SIF, if NAME is not given)."
+)
+@click.option("-N", "--nodes", type=click.IntRange(min=1), help="Nodes of the run.")
+@click.option(
+    "--site",
+    "flag",
+    metavar="NAME|FILE",
+    shell_complete=complete_site,
+    help="Name or file of the site profile (default: this machine's).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def site_settings(name: str | None, image: Path | None, nodes: int | None, flag: str | None, as_json: bool) -> None:
+    """Explain the variables that a profile sets for NCCL, RCCL, libfabric and others: which, when and why.
+
+    Sources and dates are comments of the profile, at the line printed last.
+
+    \b
+    Examples:
+      hpcmod site settings frontier
+      hpcmod site settings -N 2 --image pytorch.sif
+      hpcmod site settings --json | jq -r '.settings[] | select(.verdict == "set") | .name + "=" + .value'
+    """
+    found = machine.find_machine(None, os.environ, flag=name or flag)
+    path = image or (Path(os.environ["SIF"]) if os.environ.get("SIF") and not (name or flag) else None)
+    if path and not path.is_file():
+        raise NotFoundError(f"{path}: no such image", "Give one with --image FILE, or leave it out.")
+    versions = said_versions(read_facts(path)) if path else None
+    settings = tuple(explain_settings(found.site.tunables, versions=versions, nodes=nodes or 0))
+    if as_json:
+        rows = [{**asdict(one), "origin": found.origin(f"environment.{one.name}")} for one in settings]
+        answer = {"site": found.site.name, "image": str(path) if path else None, "nodes": nodes, "settings": rows}
+        print_data(json.dumps({"version": JSON_VERSION, **answer}, indent=1))
+        return
+    for one in settings:
+        print_data(f"{one.name}={one.value}")
+        print_text(f"    {_describe(one)}  [{found.origin(f'environment.{one.name}')}]")
+
+
+def _describe(one: Setting) -> str:
+    decided = f"{one.verdict}, {one.because}" if one.because else one.verdict
+    return f"{decided}: {one.why}" if one.why else decided

@@ -1,0 +1,237 @@
+"""The commands about a machine: `hpcmod site` and `hpcmod binds`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from hpcmod import machine, resources
+from hpcmod.check.binds import BindFinding, explain_binds
+from hpcmod.check.site import check_site
+from hpcmod.cli.containers import complete_site
+from hpcmod.cli.findings import show_findings
+from hpcmod.cli.machine.settings import site_settings
+from hpcmod.cli.machine.setup import site_setup
+from hpcmod.cli.output import print_data, print_table, print_text, tell, terminal_width
+from hpcmod.model.condition import ALWAYS
+from hpcmod.model.profiles.profile import BUILT_IN, merge_profiles, merge_written, parse_profile, pattern_of
+from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
+from hpcmod.model.site import JobRules, Launcher, Site, Tunable
+from hpcmod.render.toml import render_toml
+
+JSON_VERSION = 1
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_site = click.option(
+    "--site",
+    "flag",
+    metavar="NAME|FILE",
+    shell_complete=complete_site,
+    help="Name or file of the site profile (default: this machine's).",
+)
+
+
+def _print_json(**values: Any) -> None:
+    print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1, default=str))
+
+
+@click.group()
+def site() -> None:
+    """Show and check site profiles.
+
+    \b
+    Examples:
+      hpcmod site show lumi
+      hpcmod site show --origin     # this machine's profile, with the line that sets each value
+      hpcmod site check             # compare it with this node
+      hpcmod site settings          # the variables it sets for a run, and why
+    """
+
+
+site.add_command(site_settings)
+site.add_command(site_setup)
+
+
+@site.command("list")
+@_as_json
+def site_list(as_json: bool) -> None:
+    """List the shipped profiles.
+
+    \b
+    Examples:
+      hpcmod site list
+      hpcmod site list --json | jq -r '.profiles[] | .name + ": " + .description'
+    """
+    shipped = {name: parse_profile(text, name) for name, text in sorted(resources.site_profiles().items())}
+    if as_json:
+        found = [{"name": name, "description": one.values.get("description", "")} for name, one in shipped.items()]
+        _print_json(profiles=found)
+        return
+    print_table(("NAME", "DESCRIPTION"), [(name, one.values.get("description", "")) for name, one in shipped.items()])
+
+
+@site.command("show")
+@click.argument("name", required=False, shell_complete=complete_site)
+@click.option("--origin", is_flag=True, help="Print each key with its value, and the file and line that set it.")
+@_site
+@_as_json
+def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -> None:
+    """Print a profile (default: this machine's) as complete TOML, with everything it extends merged in.
+
+    \b
+    Examples:
+      hpcmod site show lumi
+      hpcmod site show lumi > ours.toml     # to start from
+      hpcmod site show --origin --site ./ours.toml
+    """
+    found = _find(name or flag)
+    if origin:
+        _show_origins(found, as_json=as_json)
+        return
+    if as_json:
+        _print_json(**asdict(found.site))
+        return
+    print_data(render_toml(merge_written(found.profiles)), nl=False)
+
+
+def _find(asked: str | None) -> machine.Machine:
+    found = machine.find_machine(None, os.environ, flag=asked)
+    if found.site.trust.also:
+        tell(f"the trust policy of {machine.SYSTEM_PROFILE} applies too, and this profile cannot relax it")
+    return found
+
+
+def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
+    rows = list(_rows(found))
+    if as_json:
+        _print_json(
+            site=found.site.name,
+            chosen_by=found.choice.reason,
+            values={key: {"value": value, "origin": origin} for key, value, origin in rows},
+        )
+        return
+    for key, value, origin in rows:
+        print_data(f"{key} = {json.dumps(value, default=str)}  # {origin}")
+
+
+def _rows(found: machine.Machine) -> Iterator[tuple[str, Any, str]]:
+    """Yield key, value and origin of everything that is set or has a default, in the order of the schema."""
+    merged = merge_profiles(found.profiles)
+    for pattern, known in SCHEMA.items():
+        keys = [key for key in merged if pattern_of(key) == pattern]
+        for key in keys:
+            if pattern in TABLES_THAT_ADD:
+                for entry, value in merged[key]:
+                    yield f"{key}.{entry}", _plain(value), found.origin(f"{key}.{entry}")
+            else:
+                yield key, merged[key], found.origin(key)
+        table, _, name = pattern.partition(".")
+        owner = {"launcher": Launcher(), "job": JobRules()}.get(table, Site(""))
+        if not keys and hasattr(owner, known.field or name):
+            yield pattern, getattr(owner, known.field or name), BUILT_IN
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, tuple):
+        return value
+    cases = [_plain_case(one) for one in value]
+    return cases if len(cases) > 1 else next(iter(cases), False)
+
+
+def _plain_case(one: Tunable) -> str | dict[str, str]:
+    when = {} if one.condition == ALWAYS else {"when": str(one.condition)}
+    why = {"why": one.why} if one.why else {}
+    return {"value": one.value, **when, **why} if when or why else one.value
+
+
+@site.command("detect")
+@_as_json
+def site_detect(as_json: bool) -> None:
+    """Show which profile is used here and why, and which shipped profiles match, the most specific first.
+
+    \b
+    Example:
+      hpcmod site detect
+    """
+    used = _find(None)
+    fits = list(machine.detect(os.environ))
+    if as_json:
+        _print_json(used=asdict(used.choice), fits=[asdict(one) for one in fits])
+        return
+    print_text(f"used: {used.choice.profile} ({used.choice.reason})")
+    for one in fits:
+        print_text(f"fits: {one.profile} ({one.reason})")
+
+
+@site.command("check")
+@click.argument("name", required=False, shell_complete=complete_site)
+@_site
+@_as_json
+def site_check(name: str | None, flag: str | None, as_json: bool) -> None:
+    """Compare a profile with this node: what exists, what is missing, and what that means.
+
+    Exit code 1: a bind path that the profile requires is missing.
+
+    \b
+    Examples:
+      hpcmod site check
+      srun -p standard-g hpcmod site check --site ./ours.toml     # on a compute node
+    """
+    show_findings(check_site(_find(name or flag), os.environ), as_json=as_json)
+
+
+@click.command()
+@click.option("--explain", is_flag=True, help="Show for each candidate whether it is kept, why, and what asked for it.")
+@_site
+@_as_json
+def binds(explain: bool, flag: str | None, as_json: bool) -> None:
+    """Print the bind paths of this node, one per line.
+
+    \b
+    Examples:
+      hpcmod binds
+      hpcmod binds --explain
+      hpcmod binds --json | jq -r '.binds[] | select(.kept | not) | .asked + ": " + .why'
+    """
+    found = explain_binds(_find(flag).site.all_binds, os.environ)
+    if as_json:
+        _print_json(binds=[_bind_row(one) for one in found])
+        return
+    if explain:
+        _explain(found)
+        return
+    for one in found:
+        if one.kept:
+            print_text(str(one.bind))
+
+
+def _explain(found: Sequence[BindFinding]) -> None:
+    if terminal_width():
+        print_table(("STATE", "BIND", "WHY", "FROM"), map(_explained, found))
+        return
+    for one in found:  # fields may contain spaces, so tabs separate them for programs
+        print_text("\t".join(_explained(one)))
+
+
+def _explained(one: BindFinding) -> tuple[str, str, str, str]:
+    source, place = one.bind.source, one.bind.place
+    shown = source if source == place else f"{source} -> {place}"
+    return "kept" if one.kept else "dropped", shown, one.why, one.bind.origin
+
+
+def _bind_row(one: BindFinding) -> dict[str, Any]:
+    return {
+        "source": one.bind.source,
+        "destination": one.bind.place,
+        "options": one.bind.options,
+        "required": one.bind.required,
+        "kept": one.kept,
+        "why": one.why,
+        "asked": one.asked,
+        "origin": one.bind.origin,
+    }

@@ -1,0 +1,116 @@
+"""The command `hpcmod catalogue`: create a catalogue, read its journal, regenerate its index."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hpcmod import machine
+from hpcmod.catalogue.change import changing, refresh_index
+from hpcmod.catalogue.records.journal import read_journal
+from hpcmod.catalogue.records.sharing import make_catalogue
+from hpcmod.catalogue.records.store import Catalogue, open_catalogue
+from hpcmod.cli.containers import json_option, print_json, site_option
+from hpcmod.cli.output import print_data, print_table
+from hpcmod.cli.publish.move import move
+from hpcmod.cli.publish.options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
+from hpcmod.cli.publish.refresh import refresh as refresh_verb
+from hpcmod.cli.publish.usage import usage
+from hpcmod.cli.publish.verify import verify
+from hpcmod.errors import NotFoundError
+from hpcmod.model.catalogue.journal import Change
+
+
+@click.group("catalogue")
+def catalogue_verb() -> None:
+    """Create and maintain a catalogue."""
+
+
+for command in (refresh_verb, move, verify, usage):
+    catalogue_verb.add_command(command)
+
+
+@catalogue_verb.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--name", default="", help="Name of the catalogue (default: the directory's name).")
+@click.option("--group", default="", help="Group that may publish; all users may read.")
+@click.option("--count-use/--no-count-use", default=None, help="Count how often modules are loaded.")
+@site_option
+@json_option
+def init(directory: Path, name: str, group: str, count_use: bool | None, site: str | None, as_json: bool) -> None:
+    """Create a catalogue on a shared file system, or change the given settings of an existing one.
+
+    \b
+    Examples:
+      hpcmod catalogue init /appl/containers --group swadmin
+      hpcmod catalogue init /appl/containers --count-use     # for `hpcmod gc`: one byte per load, no names
+    """
+    place = directory.absolute()
+    known = open_catalogue(place) if (place / "catalogue.json").is_file() else Catalogue(place, place.name)
+    found = machine.find_machine(None, os.environ, flag=site).site
+    made = Catalogue(
+        place,
+        name or known.name,
+        found.name if site or not known.site else known.site,
+        known.counts_use if count_use is None else count_use,
+    )
+    make_catalogue(made, group=group)
+    actor = make_actor("")
+    with changing(made, actor):
+        refresh_index(made, actor)
+    if as_json:
+        print_json(catalogue=str(place))
+    else:
+        print_data(place)
+
+
+@catalogue_verb.command()
+@catalogue_option
+@json_option
+def rebuild(directory: Path | None, as_json: bool) -> None:
+    """Regenerate modules, aliases, index and notices from the records; change nothing else.
+
+    \b
+    Example:
+      hpcmod catalogue rebuild
+    """
+    catalogue, actor = open_catalogues(directory)[0], make_actor("")
+    with changing(catalogue, actor):
+        refresh_index(catalogue, actor)
+    if as_json:
+        print_json(catalogue=str(catalogue.directory))
+
+
+@catalogue_verb.command()
+@click.argument("container", metavar="[NAME[/VERSION]]", default="")
+@catalogue_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def journal(container: str, directory: Path | None, as_json: bool) -> None:
+    """Show who changed what, when and why; the latest change last.
+
+    \b
+    Example:
+      hpcmod catalogue journal PyTorch
+    """
+    changes = [
+        change
+        for change in read_journal(open_catalogues(directory)[0].directory)
+        if not container or any(f"{module}/".startswith(f"{container}/") for module in change.modules)
+    ]
+    if as_json:
+        print_data(json.dumps({"version": JSON_VERSION, "changes": [asdict(one) for one in changes]}, indent=1))
+        return
+    if container and not changes:
+        raise NotFoundError(f"no changes of {container} in the journal", "See: hpcmod catalogue journal")
+    print_table(("CHANGE", "WHEN", "WHAT"), map(_row, changes))
+
+
+def _row(change: Change) -> tuple[str, str, str]:
+    why = f": {change.why}" if change.why else ""
+    undone = f" (reverts {change.undoes})" if change.undoes else ""
+    what = f"{change.verb} {', '.join(change.modules)}".strip()
+    return str(change.id), change.when, f"{what}{undone}, by {change.who}{why}"

@@ -1,0 +1,69 @@
+"""The command `hpcmod docs`: write the pages of a catalogue, in HTML and Markdown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.visible.documentation import make_documentation, write_documentation
+from hpcmod.cli.output import print_data, tell
+from hpcmod.cli.publish.options import open_catalogues
+
+JSON_VERSION = 1
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--catalogue",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="Directory of the catalogue (default: all catalogues of this machine).",
+)
+@click.option("--title", help="Title of the pages (default: the name of the catalogue).")
+@click.option("--dry-run", is_flag=True, help="Print which containers would be documented; write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bool, as_json: bool) -> None:
+    """Write web pages about the containers of a catalogue.
+
+    The pages need no server: open index.html. The directory is replaced completely, so it must be new, empty, or
+    written by this command.
+
+    \b
+    Examples:
+      hpcmod docs ~/public_html/containers
+      hpcmod docs --catalogue /apps/containers/catalogue --title "Containers on LUMI" site
+    """
+    catalogues = open_catalogues(catalogue)
+    named = title or catalogues[0].name or catalogues[0].directory.name
+    documentation = make_documentation(catalogues, os.environ, title=named, now=time.time(), tell=tell)
+    modules = [page.record.module for page in documentation.pages]
+    files = 0
+    if not dry_run:
+        with _progress(2 * len(modules)) as tick:
+            files = write_documentation(documentation, directory, tick=tick, tell=tell)
+    if as_json:
+        values = {"directory": str(directory), "dry_run": dry_run, "files": files, "containers": modules}
+        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+    elif dry_run:
+        print_data("\n".join(modules))
+    else:
+        print_data(str(directory / "index.html"))
+        tell(f"containers: {len(modules)}, files: {files}")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar on a terminal, and nothing in a log."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    with click.progressbar(length=total, label="writing", file=sys.stderr) as bar:
+        yield bar.update

@@ -1,0 +1,38 @@
+"""The command `hpcmod catalogue move`: copy a catalogue to another directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.admin.move import check_target, move_catalogue
+from hpcmod.cli.output import print_data, tell
+from hpcmod.cli.publish.options import JSON_VERSION, changing_options, make_actor, open_catalogues
+
+
+@click.command()
+@click.argument("target", metavar="DIRECTORY", type=click.Path(path_type=Path))
+@changing_options
+def move(target: Path, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
+    """Copy the catalogue to a new directory, and make its modules load from there.
+
+    Users are not interrupted: modules in the old directory still load. The old directory accepts no more changes;
+    remove it once it is no longer in use.
+
+    \b
+    Example:
+      hpcmod catalogue move /appl/new/containers
+    """
+    catalogue, place = open_catalogues(directory)[0], target.absolute()
+    check_target(catalogue, place)
+    if not dry_run:
+        move_catalogue(catalogue, place, actor=make_actor(why))
+    if as_json:
+        values = {"dry_run": dry_run, "from": str(catalogue.directory), "to": str(place)}
+        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        return
+    print_data(place)
+    if not dry_run:
+        tell(f"next: put {place} into `catalogues` of the site profile, and {place / 'modules/all'} on MODULEPATH")

@@ -1,0 +1,160 @@
+"""The command `hpcmod publish`: install, test and publish an image or easyconfig as a module for all users."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+import hpcmod
+from hpcmod import machine
+from hpcmod.catalogue.publishing.candidate import Request, describe_label_names
+from hpcmod.catalogue.publishing.publish import PublishContext, Published, publish
+from hpcmod.catalogue.publishing.publish_plan import PublishPlan, plan_publish
+from hpcmod.cli.containers import complete_file, site_option
+from hpcmod.cli.install.installed import on_a_terminal
+from hpcmod.cli.machine.environment import environment_of_eb
+from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.publish.options import JSON_VERSION, changing_options, make_actor, open_catalogues
+from hpcmod.cli.signals import terminate_cleanly
+from hpcmod.errors import BadInputError
+from hpcmod.image.integrity import Progress, parse_sha256
+from hpcmod.image.settings import make_options
+from hpcmod.model.catalogue.record import record_values
+from hpcmod.progress import ProgressLine, Working
+from hpcmod.render.quote import terminal
+
+
+@click.command("publish")
+@click.argument("what", metavar="IMAGE-OR-EASYCONFIG", shell_complete=complete_file)
+@click.option("--name", default="", help="Name of the module (default: from the image's label or the easyconfig).")
+@click.option("--version", default="", help="Version with suffix (default: from the image's label or the easyconfig).")
+@click.option(
+    "--alias", "aliases", multiple=True, metavar="NAME", help="Alias that points to it, e.g. stable or latest."
+)
+@click.option(
+    "--check", "checks", multiple=True, metavar="COMMAND", help="Command that must succeed with the module loaded."
+)
+@click.option(
+    "--job-check", "job_checks", multiple=True, metavar="COMMAND", help="Command that must succeed as a job step."
+)
+@click.option(
+    "--command",
+    "commands",
+    multiple=True,
+    metavar="NAME[=PATH]",
+    help="Command of the image to put on PATH, instead of the well-known ones.",
+)
+@click.option("--slurm", default="", metavar="OPTIONS", help="srun options for checks: account, partition.")
+@click.option("--no-slurm", is_flag=True, help="Run no checks as job steps.")
+@click.option("--readers", default="", metavar="GROUP", help="Only group that may read the image.")
+@click.option("--licence", default="", metavar="FILE", help="Text that each user must accept once before loading.")
+@click.option("--misfit", is_flag=True, help="Publish even if it does not fit this node.")
+@click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
+@click.option("--description", default="", help="Description in one line.")
+@click.option("--homepage", default="", help="URL of the software.")
+@click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https.")
+@site_option
+@click.option("-y", "--yes", is_flag=True, help="Accept name and version from the image's labels without a question.")
+@changing_options
+def publish_verb(
+    what: str, directory: Path | None, why: str, dry_run: bool, as_json: bool, site: str | None, yes: bool, **asked: Any
+) -> None:
+    """Install, test and publish a container for all users.
+
+    The image is inspected without starting it. `eb` installs it, hidden from users; then every check runs with the
+    module loaded, here and under Slurm. If anything fails, the catalogue does not change. If interrupted, run it again.
+
+    \b
+    Examples:
+      hpcmod publish torch.sif --name PyTorch --version 2.7.1-singularity --check "python -c 'import torch'"
+      hpcmod publish docker://ghcr.io/org/torch@sha256:... --name PyTorch --version 2.7.1 --alias latest
+      hpcmod publish PyTorch-2.7.1-rocm-6.2.4-singularity.eb --slurm "-A project_465000001 -p dev-g -t 10"
+    """
+    catalogue = open_catalogues(directory)[0]
+    found = machine.find_machine(None, os.environ, flag=site)
+    checksum = parse_sha256(asked["checksum"]) if asked["checksum"] else None
+    tool = f"hpcmod {hpcmod.__version__}"
+    with ExitStack() as shown:
+        context = PublishContext(
+            machine=found,
+            options=make_options(found.site, os.environ, tool=tool, tell=tell, allow_http=asked["allow_http"]),
+            eb_environment=environment_of_eb(),
+            actor=make_actor(why),
+            slurm=tuple(shlex.split(asked["slurm"])),
+            use_slurm=not asked["no_slurm"],
+            progress=_lines(shown),
+            working=Working,
+        )
+        request = Request(
+            what=what,
+            checksum=checksum,
+            **{key: asked[key] for key in ("name", "version", "aliases", "checks", "job_checks", "commands")},
+            **{key: asked[key] for key in ("description", "homepage", "misfit", "readers", "licence")},
+        )
+        if not yes:
+            _confirm_names(request, found.site.central, dry_run=dry_run, ask=not as_json and on_a_terminal())
+        if dry_run:
+            _show_publish_plan(plan_publish(catalogue, request, context), as_json=as_json)
+            return
+        shown.enter_context(terminate_cleanly())
+        done = publish(catalogue, request, context)
+    _show(done, as_json=as_json)
+
+
+def _confirm_names(request: Request, central: Sequence[str], *, dry_run: bool, ask: bool) -> None:
+    """Ask the user to confirm a name or version that comes from the image's labels alone."""
+    message = describe_label_names(request, central=central)
+    if message and dry_run:
+        tell(message)
+    elif message and ask:
+        click.confirm(f"{terminal(message)}. Publish it?", abort=True, err=True)
+    elif message:
+        raise BadInputError(message, "Give --name and --version, or accept those of the labels with --yes.")
+
+
+def _lines(shown: ExitStack) -> Callable[[str], Progress]:
+    """Return a function that opens a progress line for each task; all of them close with the command."""
+    return lambda label: shown.enter_context(ProgressLine(label))
+
+
+def _show(done: Published, *, as_json: bool) -> None:
+    if as_json:
+        values = {"version": JSON_VERSION, "change": done.change, "record": record_values(done.record)}
+        print_data(json.dumps(values, indent=1))
+        return
+    if done.change:
+        tell(f"change {done.change}; to revert it: hpcmod undo {done.change}")
+    print_data(done.record.module)
+
+
+def _show_publish_plan(found: PublishPlan, *, as_json: bool) -> None:
+    if as_json:
+        record = record_values(found.record) if found.record else None
+        print_data(json.dumps({"version": JSON_VERSION, **asdict(found), "record": record}, indent=1))
+        return
+    print_text("\n".join(_render_publish_plan(found)))
+
+
+def _render_publish_plan(found: PublishPlan) -> list[str]:
+    record, image = found.record, found.image
+    lines = [f"module: {found.module}{' (already published)' * found.published}"]
+    lines += [f"image: {image.pinned or image.reference} -> {image.path}", f"policy: {image.policy}"]
+    if image.bytes_to_fetch is not None:
+        lines.append(f"to fetch: {image.bytes_to_fetch} bytes")
+    if record:
+        lines += [f"sha256: {record.sha256}", f"size: {record.size} bytes", f"architecture: {record.architecture}"]
+        lines.append(f"python: {record.python or 'none found'}, {len(record.packages)} packages")
+        lines.append(f"fits this machine: {record.compat}")
+    lines += [f"command: {shlex.join(found.command)}"]
+    lines += [f"check: {command}" for command in found.checks]
+    lines += [f"check under Slurm: {command}" for command in found.job_checks]
+    lines += [f"alias: {alias}" for alias in found.aliases]
+    return [*lines, "easyconfig:", *(f"  {line}" for line in found.easyconfig.splitlines())]

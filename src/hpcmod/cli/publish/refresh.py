@@ -1,0 +1,86 @@
+"""The command `hpcmod catalogue refresh`: bring published containers up to date with the site profile."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+import hpcmod
+from hpcmod import machine
+from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
+from hpcmod.cli.containers import complete_container, complete_site
+from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.publish.choosing import choose_records
+from hpcmod.cli.publish.options import JSON_VERSION, changing_options, make_actor, open_catalogues
+from hpcmod.errors import CheckFailedError
+
+
+@click.command()
+@click.argument("names", metavar="[NAME[/VERSION]]...", nargs=-1, shell_complete=complete_container)
+@click.option(
+    "--site",
+    metavar="NAME|FILE",
+    shell_complete=complete_site,
+    help="Name or file of the site profile (default: this machine's).",
+)
+@changing_options
+def refresh(
+    names: tuple[str, ...], site: str | None, directory: Path | None, why: str, dry_run: bool, as_json: bool
+) -> None:
+    """Regenerate modules and scripts with the current site profile and hpcmod; images do not change.
+
+    Users are not interrupted: the old module works until the new one is in place. Everything is recorded as one change,
+    which `hpcmod undo` reverts. Retired containers are skipped unless you name their version.
+
+    \b
+    Examples:
+      hpcmod catalogue refresh --dry-run
+      hpcmod catalogue refresh PyTorch -m "new bind for /scratch2"
+    """
+    catalogue = open_catalogues(directory)[0]
+    found = machine.find_machine(None, os.environ, flag=site).site
+    done = refresh_containers(
+        catalogue,
+        choose_records(catalogue, names),
+        Wanted(found, os.environ, hpcmod.__version__),
+        actor=make_actor(why),
+        dry_run=dry_run,
+    )
+    show = _show_json if as_json else _show
+    show(done, dry_run=dry_run)
+    if done.faults:
+        sys.exit(CheckFailedError.exit_code)
+
+
+def _show_json(done: Refreshed, *, dry_run: bool) -> None:
+    changed: list[dict[str, Any]] = [
+        {"module": renewal.record.module, "files": list(renewal.files), "lines": list(renewal.module_lines)}
+        for renewal in done.renewals
+    ]
+    faults = [{"message": fault.message, "cure": fault.cure} for fault in done.faults]
+    values = {"dry_run": dry_run, "change": done.change, "changed": changed, "faults": faults}
+    print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+
+
+def _show(done: Refreshed, *, dry_run: bool) -> None:
+    for renewal in done.renewals:
+        print_text(f"{renewal.record.module}: {_count(renewal.files)}")
+        for line in renewal.module_lines if dry_run else ():
+            print_text(f"  {line}")
+    for fault in done.faults:
+        tell(f"not changed: {fault.message}. {fault.cure}")
+    if done.change:
+        tell(f"change {done.change}; to revert it: hpcmod undo {done.change}")
+    elif not done.renewals:
+        tell("modules and scripts are already up to date")
+
+
+def _count(files: tuple[str, ...]) -> str:
+    modules = [file for file in files if file.startswith("module ")]
+    scripts = len(files) - len(modules)
+    return ", ".join([*modules, *([f"{scripts} script{'s' * (scripts > 1)}"] if scripts else [])])

@@ -1,0 +1,1 @@
+"""Commands that find and run containers."""

@@ -1,0 +1,1 @@
+"""Turn image references into verified SIFs."""

@@ -1,0 +1,1 @@
+"""Read what an image contains, without starting it."""

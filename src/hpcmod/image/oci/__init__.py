@@ -1,0 +1,1 @@
+"""OCI images: their manifests, and layouts on a disk."""

@@ -1,0 +1,1 @@
+"""Read SIF files, and their labels."""

@@ -1,1 +1,0 @@
-"""Verify the signatures of images."""

@@ -1,0 +1,1 @@
+"""Where an image comes from, and whether the site trusts it."""

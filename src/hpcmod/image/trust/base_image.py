@@ -1,0 +1,63 @@
+"""Check the base image of a build against the site's trust policy, before an engine pulls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcmod.errors import UntrustedError
+from hpcmod.image.trust.policy import rule_for, verify_image_trust, verify_local_sif
+from hpcmod.model.images.reference import OCI_KINDS, ImageReference
+from hpcmod.model.images.trust import TrustPolicy, check_pinned
+from hpcmod.model.recipes.build_plan import BuildPlan
+from hpcmod.model.recipes.dockerfile import images_of
+
+if TYPE_CHECKING:
+    from hpcmod.image.web.repository import Access
+
+_PIN = "Give its digest: docker://HOST/NAME@sha256:... (`hpcmod fetch --dry-run` prints it)."
+
+
+def verify_bases(plan: BuildPlan, policy: TrustPolicy, *, access: Access, environ: Mapping[str, str]) -> None:
+    """Check every base image of a build.
+
+    The engine pulls the image itself, so an image that a rule applies to must be referenced by digest.
+
+    Raises
+    ------
+    UntrustedError
+        If an image has no digest although the policy has a rule for it, or its name contains a variable.
+    HpcmodError
+        If the policy is not met for another reason.
+    """
+    if not _demands(policy):
+        return
+    for reference in _bases(plan):
+        rule = rule_for(policy, reference)
+        if not rule.needs:
+            continue
+        if reference.kind not in OCI_KINDS:
+            verify_local_sif(Path(reference.path), reference, policy, checksum=None, environ=environ)
+            continue
+        if not reference.path and not reference.digest:
+            raise UntrustedError(f"the base image {reference.canonical}: the site has a rule for {rule.source}", _PIN)
+        check_pinned(reference, rule, None)
+        verify_image_trust(reference, rule, (reference.digest,), access=access)
+
+
+def _demands(policy: TrustPolicy) -> bool:
+    mine = bool(policy.needs) or any(rule.needs for rule in policy.rules)
+    return mine or (policy.also is not None and _demands(policy.also))
+
+
+def _bases(plan: BuildPlan) -> Iterator[ImageReference]:
+    if plan.base:
+        yield ImageReference.parse(plan.base)
+    if plan.own_dockerfile:
+        for name in images_of(plan.own_dockerfile):
+            if "$" in name:
+                raise UntrustedError(
+                    f"{plan.own_dockerfile}: the site has a trust policy, and {name} can be any image", _PIN
+                )
+            yield ImageReference.parse(name if "://" in name else f"docker://{name}")

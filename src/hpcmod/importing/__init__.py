@@ -1,0 +1,1 @@
+"""Convert recipes of other tools to easyconfigs; nothing of a recipe is executed."""

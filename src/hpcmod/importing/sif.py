@@ -1,0 +1,133 @@
+"""SIFs without a recipe: create an easyconfig from the file's name and the image itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from hpcmod.check.easyconfigs.files import find_recipes
+from hpcmod.errors import BadInputError, HpcmodError, explain_os_error
+from hpcmod.image.inspect.contents import read_facts
+from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.importing.outcome import (
+    ImportedEasyconfig,
+    Outcome,
+    refused,
+    secure_homepage,
+    settle_names,
+    shorten,
+)
+from hpcmod.model.images.facts import ImageFacts
+from hpcmod.render.easyconfig import EasyconfigText
+
+_SPLIT = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.+-]*?)[-_](?P<version>[vV]?\d[A-Za-z0-9_.+-]*)")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_OCI = "org.opencontainers.image."
+_PACKAGES = {"pytorch": "torch", "tensorflow-rocm": "tensorflow"}
+"""Packages whose names differ from the usual name of the software."""
+
+_TOLD = ("torch", "tensorflow", "jax", "vllm")
+
+Watch = Callable[[str], AbstractContextManager[Progress]]
+"""Starts the progress display of a long task, by its label."""
+
+
+def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
+    """Create an easyconfig for each SIF, and for all below directories.
+
+    Notes
+    -----
+    Each is hashed when it is requested: finished ones are kept if the user interrupts a run over many large ones.
+    """
+    found = [path for named in paths for path in find_recipes(named, (".sif",))]
+    for one in settle_names([_outcome(path, partial(_describe, path)) for path in found]):
+        if isinstance(one, ImportedEasyconfig):
+            yield _outcome(Path(one.origin), partial(_with_checksum, one, watch))
+        else:
+            yield one
+
+
+def _outcome(path: Path, make: Callable[[], ImportedEasyconfig]) -> Outcome:
+    try:
+        return make()
+    except OSError as err:
+        return refused(path, explain_os_error(err))
+    except HpcmodError as err:
+        return refused(path, err)
+
+
+def _describe(path: Path) -> ImportedEasyconfig:
+    return describe_sif(read_facts(path), path)
+
+
+def _with_checksum(one: ImportedEasyconfig, watch: Watch) -> ImportedEasyconfig:
+    with watch(f"hashing {Path(one.origin).name}") as progress:
+        checksum = file_sha256(Path(one.origin), progress)
+    return replace(one, easyconfig=replace(one.easyconfig, checksum=checksum))
+
+
+def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
+    """Return the easyconfig of a SIF, without its checksum.
+
+    Raises
+    ------
+    BadInputError
+        If neither its name nor its content gives a version, or its path is not valid as an image path.
+    """
+    if ":" in str(path.absolute()):
+        raise BadInputError(f"{path}: a colon in its path ends the path for the runtime: rename it", "")
+    name, version, said = _name_and_version(path, facts)
+    labels = dict(facts.labels)
+    described, of_description = shorten(labels.get(f"{_OCI}description", "") or _contents(name, version, facts))
+    homepage, of_homepage = secure_homepage(labels.get(f"{_OCI}url", "") or labels.get(f"{_OCI}source", ""))
+    return ImportedEasyconfig(
+        str(path),
+        EasyconfigText(
+            name=name,
+            version=version,
+            image=str(path.absolute()),
+            description=described,
+            homepage=homepage,
+            moduleclass="ai" if any(one.name.lower() in _TOLD for one in facts.packages) else "tools",
+        ),
+        (*of_description, *of_homepage),
+        tuple(said),
+        (path.absolute().parent.name,),
+    )
+
+
+def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, list[str]]:
+    """Return name and version, and notes where they do not come from the file's name.
+
+    Notes
+    -----
+    The label comes last, because an image inherits it from its base image: 22.04 is Ubuntu's.
+    """
+    stem = path.name.removesuffix(".sif")
+    split = _SPLIT.fullmatch(stem)
+    if split:
+        return split["name"], split["version"], []
+    if not _NAME.fullmatch(stem):
+        raise BadInputError(f"{path}: {stem[:80]!r} is not valid as a module name: rename it to NAME_VERSION.sif", "")
+    package = _version_of(_PACKAGES.get(stem.lower(), stem.lower()), facts)
+    if package:
+        return stem, package, [f"the version is that of its package {package}"]
+    label = dict(facts.labels).get(f"{_OCI}version", "")
+    if _NAME.fullmatch(label):
+        return stem, label, [f"the version comes from a label, perhaps inherited from the base image: {label}"]
+    raise BadInputError(f"{path}: neither its name nor its content gives a version: rename it to NAME_VERSION.sif", "")
+
+
+def _version_of(package: str, facts: ImageFacts) -> str:
+    return next((one.version for one in facts.packages if one.name.lower() == package), "")
+
+
+def _contents(name: str, version: str, facts: ImageFacts) -> str:
+    """Return a description of an image that has none, from its content."""
+    python = [f"Python {facts.python.version}"] if facts.python else []
+    told = [f"{one} {_version_of(one, facts)}" for one in _TOLD if _version_of(one, facts)]
+    return f"{name} {version}" + (f", with {', '.join([*told, *python])}" if told or python else "")

@@ -1,0 +1,87 @@
+"""Write easyconfigs converted from foreign recipes where EasyBuild's robot finds them; replace none without --force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.errors import HpcmodError
+from hpcmod.fs.reading import read_file
+from hpcmod.fs.tree import write_file
+from hpcmod.importing.outcome import ImportedEasyconfig, Outcome, Refused
+from hpcmod.render.easyconfig import render_easyconfig
+
+_LIMIT = 4 << 20  # bytes of an easyconfig
+
+CONVERTED, UNCHANGED, EXISTS, REFUSED = "converted", "unchanged", "exists", "refused"
+
+
+@dataclass(frozen=True)
+class ImportRow:
+    """Result for one recipe."""
+
+    status: str
+    """converted; unchanged: the same file already exists; exists: another file exists and is kept; refused."""
+    origin: str
+    module: str = ""
+    path: str = ""
+    """Path of the easyconfig."""
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    """Reason of a refusal."""
+
+
+def write_easyconfigs(
+    outcomes: Iterable[Outcome], directory: Path, *, verb: str, force: bool = False, dry_run: bool = False
+) -> Iterator[ImportRow]:
+    """Write the converted easyconfigs, each atomically, and yield a row for each recipe when it is done.
+
+    Parameters
+    ----------
+    verb
+        The command that made them, for the comment at the top of each.
+    force
+        Replace a file with different content.
+    dry_run
+        Only report the results, and write nothing.
+
+    Raises
+    ------
+    OSError
+        If the directory cannot be written to.
+    """
+    for one in outcomes:
+        if isinstance(one, Refused):
+            yield ImportRow(REFUSED, one.origin, reason=one.reason)
+            continue
+        try:
+            text = render_easyconfig(replace(one.easyconfig, comments=tuple(_comments(one, verb))))
+        except HpcmodError as err:
+            yield ImportRow(REFUSED, one.origin, reason=err.message)
+            continue
+        path = directory / one.easyconfig.path
+        status = _status(path, text, force=force)
+        if status == CONVERTED and not dry_run:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, text)
+        yield ImportRow(status, one.origin, one.easyconfig.module, str(path), one.left_out, one.notes)
+
+
+def _comments(one: ImportedEasyconfig, verb: str) -> Iterator[str]:
+    yield f"made by {verb} from {one.origin}"
+    if one.left_out:
+        yield f"not carried over: {'; '.join(one.left_out)}"
+    if one.notes:
+        yield "; ".join(one.notes)
+
+
+def _status(path: Path, text: str, *, force: bool) -> str:
+    try:
+        there = read_file(path, _LIMIT)
+    except FileNotFoundError:
+        return CONVERTED
+    if there == text.encode():
+        return UNCHANGED
+    return CONVERTED if force else EXISTS

@@ -1,0 +1,1 @@
+"""Read and edit easyconfigs as text, without executing them."""

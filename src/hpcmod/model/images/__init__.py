@@ -1,0 +1,1 @@
+"""Images as values: references, facts and trust rules."""

@@ -1,0 +1,1 @@
+"""Render modulefiles and what belongs to them."""

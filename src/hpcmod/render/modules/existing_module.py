@@ -1,0 +1,63 @@
+"""Split a modulefile so that hpcmod's parts can be rendered again while EasyBuild's stay unchanged."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hpcmod.errors import BadInputError
+
+_BEGINNING = {"Lua": "-- Written by hpcmod.", "Tcl": "# Written by hpcmod."}
+_END = {"Lua": "\n-- Built with EasyBuild", "Tcl": "\n# Built with EasyBuild"}
+_HEAD = {"Lua": "", "Tcl": "#%Module\n"}
+_DESCRIPTION = {
+    "Lua": re.compile(r"\nend -- is_description_wanted\n\n?"),
+    "Tcl": re.compile(
+        r'\nconflict "[^\n]*"\n'
+        r"(?:\nif \{\[info exists ::ModuleTool\][^\n]*\n    extensions[^\n]*\n+\}\n)?\n?"
+    ),
+}
+_VARIABLE = re.compile(r'memory(?: =)? "_HPCMOD_([A-Z0-9_]+)"')
+
+
+@dataclass(frozen=True)
+class ExistingModule:
+    """A modulefile that `eb` wrote with hpcmod's easyblock."""
+
+    head: str
+    """The first line, the same for every modulefile of the syntax."""
+    between: str
+    """EasyBuild's text after hpcmod's description: EBROOT, PATH, and additions from hooks and easyconfigs."""
+    tail: str
+    """EasyBuild's text at the end."""
+    variable: str
+    """Suffix of the module's variables, e.g. PYTORCH of SIFPYTORCH."""
+
+    def with_parts(self, description: str, body: str) -> str:
+        """Return the modulefile with another description and body."""
+        return f"{self.head}{description}{self.between}{body}{self.tail}"
+
+
+def parse_module(text: str, syntax: str, where: str) -> ExistingModule:
+    """Parse a modulefile into its parts.
+
+    Parameters
+    ----------
+    syntax
+        One of `hpcmod.render.modules.modulefile.SYNTAXES`.
+    where
+        File name for messages.
+
+    Raises
+    ------
+    BadInputError
+        If hpcmod's easyblock did not write it.
+    """
+    described = _DESCRIPTION[syntax].search(text)
+    beginning = text.find(_BEGINNING[syntax], described.end()) if described else -1
+    variable = _VARIABLE.search(text, max(beginning, 0))
+    if described is None or beginning < 0 or variable is None:
+        raise BadInputError(f"{where} is not a module that hpcmod's easyblock made", "Publish the container again.")
+    end = text.rfind(_END[syntax])
+    tail = text[end + 1 :] if end > beginning else ""
+    return ExistingModule(_HEAD[syntax], text[described.end() : beginning], tail, variable[1])

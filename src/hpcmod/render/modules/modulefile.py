@@ -1,0 +1,173 @@
+"""Render modulefiles in Lua and Tcl: the description, and the part that sets SIF, binds and variables."""
+
+from __future__ import annotations
+
+import functools
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+
+from hpcmod.model.catalogue.advisory import MOST_STARS
+from hpcmod.model.plan import InstallPlan
+from hpcmod.render.modules.notice import HEAD, LIMIT
+from hpcmod.render.quote import lua, tcl, unquote_lua
+
+SYNTAXES = ("Lua", "Tcl")
+"""EasyBuild's names for the two syntaxes."""
+
+_COLUMNS = 80
+
+MANY_MODULES = 40
+"""Up to this number of modules list their packages for `module avail`; for 2,000 it would take four more seconds."""
+
+Templates = Mapping[str, str]
+"""Template texts by file name; see hpcmod.resources."""
+
+
+def render_template(name: str, syntax: str, templates: Templates, values: Mapping[str, Any]) -> str:
+    """Render a template in one of SYNTAXES; `lua` and `tcl` quote, `line` joins a string into one line."""
+    return _environment(tuple(templates.items())).get_template(f"{name}.{syntax.lower()}.j2").render(values)
+
+
+@functools.lru_cache(maxsize=1)  # the sanity check renders the same templates as the final module
+def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.DictLoader(dict(templates)),
+        autoescape=False,  # noqa: S701 - no HTML; every value goes through the quoting function of its language
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(lua=lua, tcl=tcl, shown=_shown_by_lmod, line=_one_line)
+    return environment
+
+
+def _shown_by_lmod(text: str) -> str:
+    """Break `]===]` with a zero-width space: Lmod copies strings from Tcl into Lua, where it would end them."""
+    return text.replace("]===]", "]=\u200b==]")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _visible(text: str) -> str:
+    """Replace control and invalid characters by `?`: an image's labels must not control a terminal."""
+    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "?", text)
+
+
+def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
+    """Render a modulefile's actions in one of SYNTAXES: SIF, binds and variables, all undone at unload."""
+    spec = plan.spec
+    values = {
+        "memory": f"_HPCMOD_{spec.variable}",
+        "module": spec.module,
+        "sif_variable": f"SIF{spec.variable}",
+        "sif_places": plan.sif_places,
+        "no_sif": no_sif_message(plan),
+        "own": plan.own,
+        "defaults": plan.defaults,
+        "environment": spec.environment,
+        "binds": plan.binds,
+        "has_patterns": any(bind.pattern for group in plan.binds for bind in group),
+        "container_path": plan.container_path,
+        "guard": plan.runscripts.guard,
+        "family": plan.site.family,
+        "notice_places": plan.notice_places,
+        "notice_head": HEAD,
+        "notice_limit": LIMIT,
+        "most_stars": MOST_STARS,
+    }
+    return render_template("module", syntax, templates, values)
+
+
+def no_sif_message(plan: InstallPlan) -> str:
+    """Return a message that lists where the image was searched, and how to get it back."""
+    places = "\n".join(f"  {place}" for place in plan.sif_places)
+    return (
+        f"{plan.spec.module}: its image is in none of these places:\n{places}\n"
+        f"Install it again with: eb {plan.spec.easyconfig} --rebuild"
+    )
+
+
+def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, conflict: str) -> str:
+    """Render help, whatis, installation root, conflict and package list, in one of SYNTAXES.
+
+    Any text is shown literally; EasyBuild's own rendering would end at a `]==]` or at an unbalanced brace.
+    """
+    values = {
+        "help": render_help(plan),
+        "whatis": _whatis_lines(plan),
+        "packages_line": _packages_line(plan),
+        "root": plan.spec.root,
+        "conflict": conflict,
+        "packages": [f"{package.name}/{package.version}" for package in plan.listed_packages],
+        "many": MANY_MODULES,
+    }
+    return render_template("description", syntax, templates, values)
+
+
+def _whatis_lines(plan: InstallPlan) -> list[str]:
+    lines = [f"Description: {' '.join(plan.spec.description.split())}"]
+    if plan.spec.homepage:
+        lines.append(f"Homepage: {plan.spec.homepage}")
+    return [_visible(line) for line in lines]
+
+
+def _packages_line(plan: InstallPlan) -> str:
+    listed = ", ".join(f"{package.name}/{package.version}" for package in plan.packages)
+    return _visible(f"Packages: {listed}") if listed else ""
+
+
+def render_help(plan: InstallPlan) -> str:
+    """Render the text of `module help`."""
+    sections = [
+        ("Description", plan.spec.description.strip()),
+        ("Use", _usage(plan)),
+        ("Commands", ", ".join((*plan.commands, "start-shell"))),
+        ("Image", "The first of:\n" + "\n".join(plan.sif_places)),
+        ("Python packages in the image", ", ".join(f"{p.name} {p.version}" for p in plan.packages)),
+        ("Labels of the image", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
+        ("More information", plan.spec.homepage),
+    ]
+    return _visible("\n\n".join(f"{title}\n{'=' * len(title)}\n{_wrap(text)}" for title, text in sections if text))
+
+
+def read_help(modulefile: str) -> str:
+    """Return the `module help` text from a Lua modulefile made by `render_description`; empty if there is none."""
+    found = re.search(r'^ *help\("((?:[^"\\]|\\.)*)"\)$', modulefile, re.MULTILINE)
+    return unquote_lua(found[1]) if found else ""
+
+
+def _wrap(text: str) -> str:
+    """Wrap lines that are longer than _COLUMNS; words such as paths are never cut."""
+    return "\n".join(
+        textwrap.fill(line, width=_COLUMNS, break_long_words=False, break_on_hyphens=False)
+        if len(line) > _COLUMNS
+        else line
+        for line in text.split("\n")
+    )
+
+
+def _usage(plan: InstallPlan) -> str:
+    """Render the commands, each with its meaning on a separate line: the commands are too long for columns."""
+    variable = plan.spec.variable
+    python = {
+        "singularity exec $SIF conda-python-simple ARGS": "one process with the image's Python",
+        "srun ... singularity exec $SIF conda-python-distributed ARGS": "one rank of a distributed job",
+    }
+    usage = {
+        **(python if _has_python(plan) else {}),
+        "start-shell [COMMAND ARGS]": "a shell in the container, or one command",
+        f"$SIF, $SIF{variable}": "the image",
+        f"$RUNSCRIPTS, $RUNSCRIPTS{variable}": "the run scripts; inside the container: /runscripts",
+    }
+    return "\n".join(f"{typed}\n    {meaning}" for typed, meaning in usage.items())
+
+
+def _has_python(plan: InstallPlan) -> bool:
+    return bool(plan.packages) or any(name.startswith("python") for name in plan.commands)

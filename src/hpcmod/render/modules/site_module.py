@@ -1,0 +1,94 @@
+"""The module of hpcmod itself, and the scripts that it puts on PATH: what a site sets up once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcmod.model.text import check_plain
+from hpcmod.render.modules.modulefile import Templates, render_template
+from hpcmod.render.quote import sh
+
+MEMORY = "_HPCMOD_SETUP"
+"""Prefix of variables in which the module saves the user's previous values."""
+
+
+@dataclass(frozen=True)
+class PathList:
+    """Elements that the module adds to a list, whose other elements stay as they are."""
+
+    name: str
+    before: tuple[str, ...] = ()
+    """They come before what is there."""
+    after: tuple[str, ...] = ()
+    separator: str = ":"
+    ending: bool = False
+    """Whether to add an empty element, which represents the program's default, if the list was unset or empty."""
+
+
+@dataclass(frozen=True)
+class SiteModule:
+    """What the module of hpcmod sets; all paths are absolute."""
+
+    version: str
+    bin: str
+    """Directory of the scripts."""
+    python: str
+    """The Python that hpcmod is installed in; `eb` runs with it, and so finds hpcmod with what that needs."""
+    easyconfigs: tuple[str, ...]
+    """Robot paths, the first is looked at first."""
+    images: tuple[str, ...] = ()
+    """Directories of images, looked at after the easyconfigs."""
+    easyblocks: str = ""
+    """Pattern of the easyblocks' files; empty: `eb` finds them without."""
+    catalogues: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    """Directories for MODULEPATH."""
+    site: str = ""
+    """Name or file of the site profile; empty: hpcmod chooses."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would end a value of the environment, or an element of a list."""
+        for path in (self.bin, self.python, *self.easyconfigs, *self.images, *self.catalogues, *self.modules):
+            check_plain(path, "a path of the module")
+        check_plain(self.site, "the site profile")
+
+    @property
+    def lists(self) -> tuple[PathList, ...]:
+        """The lists it adds to."""
+        include = PathList("EASYBUILD_INCLUDE_EASYBLOCKS", (self.easyblocks,), separator=",")
+        return (
+            PathList("EASYBUILD_ROBOT_PATHS", (*self.easyconfigs, *self.images), ending=True),
+            *((include,) if self.easyblocks else ()),
+            *((PathList("HPCMOD_CATALOGUE", after=self.catalogues),) if self.catalogues else ()),
+        )
+
+
+def render_site_module(wanted: SiteModule, syntax: str, templates: Templates) -> str:
+    """Render the modulefile, in one of SYNTAXES; what it sets is undone at unload, to the byte."""
+    defaults = [("EB_PYTHON", wanted.python), *([("HPCMOD_SITE", wanted.site)] if wanted.site else [])]
+    values = {
+        "help": _help(wanted),
+        "whatis": "Description: container images as modules: hpcmod, and its easyblocks and easyconfigs for eb",
+        "memory": MEMORY,
+        "bin": wanted.bin,
+        "defaults": defaults,
+        "lists": wanted.lists,
+        "module_directories": wanted.modules,
+    }
+    return render_template("site_module", syntax, templates, values)
+
+
+def _help(wanted: SiteModule) -> str:
+    lines = [
+        f"hpcmod {wanted.version}: container images as modules.",
+        "",
+        "eb NAME-VERSION.eb      install a container for yourself: eb finds the easyblocks and the easyconfigs",
+        "hpcmod ls               what this machine offers",
+        "hpcmod --help           all else",
+    ]
+    return "\n".join(lines)
+
+
+def render_launcher(program: str) -> str:
+    """Render a script that becomes a program, which is not on PATH itself, nor what lies beside it."""
+    return f'#!/bin/sh\n# Written by `hpcmod site setup`.\nexec {sh(program)} "$@"\n'

@@ -1,0 +1,155 @@
+"""What each engine is called with. The engines are stand-ins: scripts that write down their words and settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpcmod.building.engines.apptainer import Apptainer
+from hpcmod.building.engines.buildah import Buildah
+from hpcmod.building.engines.docker import Docker
+from hpcmod.building.engines.engine import BuildSource
+from hpcmod.building.engines.podman import Podman
+from hpcmod.building.engines.workspace import Workspace, open_workspace
+from hpcmod.errors import BadInputError, HpcmodError, NoSpaceError, NotFoundError
+from hpcmod.model.images.reference import ImageReference
+
+ID = "0123456789abcdef" * 4
+WRITE = 'printf "%s " "$(basename "$0")" "$@" >>"$TOLD"; echo >>"$TOLD"; env >"$TOLD.env"\n'
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    (tmp_path / "bin").mkdir()
+    for name in ("buildah", "podman", "docker", "apptainer"):
+        stand_in(tmp_path, name, f'case "$*" in *pull*) echo {ID};; esac')
+    environ = {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "TOLD": str(tmp_path / "told"),
+        "XDG_RUNTIME_DIR": "/run/mine",
+        "APPTAINER_BINDPATH": "/of/the/user",
+    }
+    with open_workspace(tmp_path, "x.sif", environ) as opened:
+        yield opened
+
+
+def stand_in(directory: Path, name: str, script: str) -> None:
+    program = directory / "bin" / name
+    program.write_text(f"#!/bin/sh\n{WRITE}{script}\n")
+    program.chmod(0o755)
+
+
+def source(workspace: Workspace, base: str = "") -> BuildSource:
+    return BuildSource(workspace.context, workspace.context / "file", ImageReference.parse(base) if base else None)
+
+
+def told(workspace: Workspace) -> list[str]:
+    return Path(workspace.environ["TOLD"]).read_text().splitlines()
+
+
+def settings(workspace: Workspace) -> dict[str, str]:
+    lines = Path(workspace.environ["TOLD"] + ".env").read_text().splitlines()
+    return dict(line.partition("=")[::2] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("base", "pulled"),
+    [
+        ("docker://docker.io/library/debian:12", "docker://docker.io/library/debian:12"),
+        (f"docker://h.example/x:1@sha256:{ID}", f"docker://h.example/x@sha256:{ID}"),  # both are more than it takes
+        ("oci:/Images/Base:12", "oci:base:12"),  # an image is named after its path, and names have no capitals
+        ("docker-archive:/Images/base.tar", "docker-archive:base"),
+    ],
+)
+def test_buildah_gets_the_base_first_and_builds_upon_its_id(workspace: Workspace, base: str, pulled: str) -> None:
+    built = Buildah("overlay").build(workspace, source(workspace, base))
+    storage = f"--root {workspace.directory}/storage --runroot {workspace.runroot} --storage-driver overlay"
+    assert told(workspace) == [
+        f"buildah {storage} pull -q {pulled} ",
+        f"buildah {storage} bud --isolation=chroot --layers=false --from {ID} -f {workspace.context}/file "
+        f"-t oci:image:built {workspace.context} ",
+    ]
+    assert (built.kind, built.path, built.tag) == ("oci", str(workspace.directory / "image"), "built")
+    assert settings(workspace)["TMPDIR"] == str(workspace.temporary)
+    assert settings(workspace)["XDG_RUNTIME_DIR"] == "/run/mine"  # where logins are
+
+
+def test_a_dockerfile_of_ones_own_says_itself_what_it_begins_with(workspace: Workspace) -> None:
+    (workspace.context / "file").write_text("FROM h.example/x:1\n")
+    Buildah("vfs").build(workspace, source(workspace))
+    assert (
+        len(told(workspace)) == 1
+        and "--from" not in told(workspace)[0]
+        and "--storage-driver vfs" in told(workspace)[0]
+    )
+
+
+@pytest.mark.parametrize("host", ["localhost:5000", "127.0.0.1:5000", "[::1]:5000"])
+def test_a_dockerfile_may_begin_with_an_image_of_a_registry_of_this_machine(workspace: Workspace, host: str) -> None:
+    (workspace.context / "file").write_text(
+        f"from --platform=linux/amd64 {host}/x:1 AS one\nFROM h.example/y:1\nFROM one\n"
+    )
+    Buildah("vfs").build(workspace, source(workspace))
+    assert told(workspace)[0].endswith(f" pull -q --tls-verify=false docker://{host}/x:1 ")
+    assert len(told(workspace)) == 2 and " bud " in told(workspace)[1]
+
+
+def test_a_base_of_a_registry_of_this_machine_is_fetched_over_plain_http(workspace: Workspace) -> None:
+    Buildah("vfs").build(workspace, source(workspace, "docker://localhost:5000/x:1"))
+    assert told(workspace)[0].endswith(" pull -q --tls-verify=false docker://localhost:5000/x:1 ")
+
+
+def test_podman_keeps_no_process_of_ours_and_finds_the_logins(workspace: Workspace) -> None:
+    (workspace.context / "file").write_text("FROM h.example/x:1\n")
+    Podman("overlay").build(workspace, source(workspace))
+    assert told(workspace)[0].startswith("podman ") and " build --isolation=chroot " in told(workspace)[0]
+    assert told(workspace)[-1].endswith(" system migrate ")
+    assert settings(workspace)["XDG_RUNTIME_DIR"] == str(workspace.runroot)
+    assert settings(workspace)["REGISTRY_AUTH_FILE"] == "/run/mine/containers/auth.json"
+
+
+def test_docker_removes_the_image_from_its_daemon(workspace: Workspace) -> None:
+    built = Docker().build(workspace, source(workspace))
+    assert [line.split()[1] for line in told(workspace)] == ["build", "save", "rmi"]
+    assert built.kind == "docker-archive" and built.path == str(workspace.directory / "image.tar")
+    with pytest.raises(BadInputError, match="only use base images from a registry"):
+        Docker().build(workspace, source(workspace, "oci:/x"))
+
+
+@pytest.mark.parametrize(("way", "flags"), [("fakeroot", "--fakeroot"), ("rootmapped", "--fakeroot --ignore-subuid")])
+def test_apptainer_writes_only_to_the_workspace_and_hides_host_tmp(workspace: Workspace, way: str, flags: str) -> None:
+    Apptainer(way).build(workspace, source(workspace))
+    assert told(workspace)[0].startswith(f"apptainer build {flags} --mksquashfs-args -comp zstd ")
+    found = settings(workspace)
+    assert found["APPTAINER_TMPDIR"].startswith(str(workspace.directory))
+    assert found["APPTAINER_CACHEDIR"].startswith(str(workspace.directory))
+    assert found["APPTAINER_NO_MOUNT"] == found["SINGULARITY_NO_MOUNT"] == "tmp"
+    assert "APPTAINER_BINDPATH" not in found
+
+
+@pytest.mark.parametrize(
+    ("said", "fault", "text"),
+    [
+        ("+ env bash /opt/hpcmod/build/02-mpich.sh\nmake: failed", HpcmodError, "the component mpich failed: "),
+        ("cp: write error: No space left on device", NoSpaceError, "No space left on device"),
+        ("nothing of note", HpcmodError, "build failed with status 3:\n  | Running post scriptlet\n  | nothing of"),
+    ],
+)
+def test_what_a_failed_build_said_last_is_in_the_error(
+    workspace: Workspace, tmp_path: Path, said: str, fault: type[HpcmodError], text: str
+) -> None:
+    stand_in(tmp_path, "apptainer", f"printf '%s\\n' 'Running post scriptlet' '{said}'; exit 3")
+    with pytest.raises(fault) as caught:
+        Apptainer("fakeroot").build(workspace, source(workspace, "oci:/x"))
+    assert type(caught.value) is fault and text in caught.value.message
+
+
+@pytest.mark.parametrize("engine", [Buildah("overlay"), Apptainer("fakeroot")], ids=["buildah", "apptainer"])
+def test_missing_base_image_is_not_found(workspace: Workspace, tmp_path: Path, engine: Buildah | Apptainer) -> None:
+    for name in ("buildah", "apptainer"):
+        stand_in(tmp_path, name, "echo 'FATAL: manifest unknown' >&2; exit 255")
+    with pytest.raises(NotFoundError, match=r"h\.example/x:1 cannot be pulled: FATAL: manifest unknown"):
+        engine.build(workspace, source(workspace, "docker://h.example/x:1"))

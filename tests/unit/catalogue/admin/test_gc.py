@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.admin import lifecycle
+from hpcmod.catalogue.admin.gc import find_unused, remove_unused
+from hpcmod.catalogue.change import changing
+from hpcmod.catalogue.records.journal import read_journal
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.visible.modulefiles import visible_files
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.lock import hold
+from hpcmod.model.catalogue import lifecycle as rules
+from tests.catalogues import make_record
+from tests.unit.catalogue.stage import ADA, add, killed_at, load, make_shop, place
+
+pytestmark = pytest.mark.slow
+
+NOW = time.time() + 40 * 86400
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogue:
+    return make_shop(tmp_path / "shop", "Toy/1.0", "Toy/2.0", counts_use=True)
+
+
+def retire(shop: Catalogue, version: str, **said: str) -> None:
+    key = ("Toy", version)
+    lifecycle.change_name(shop, "Toy", lambda all_: rules.retire(all_, key, **said), verb="retire", actor=ADA)
+
+
+def removable(shop: Catalogue, days: float = 30) -> set[str]:
+    return {one.what for one in find_unused(shop, days=days, now=NOW) if one.remove}
+
+
+def files(shop: Catalogue) -> set[str]:
+    return {str(path.relative_to(shop.directory)) for path in shop.directory.rglob("*") if path.is_file()}
+
+
+def test_what_is_published_is_never_removed(shop: Catalogue) -> None:
+    before = files(shop)
+    remove_unused(shop, days=0, now=NOW, actor=ADA)
+    assert files(shop) == before
+
+
+def test_what_nobody_loads_is_only_said(shop: Catalogue) -> None:
+    load(shop, "Toy/2.0", NOW)
+    found = list(find_unused(shop, days=30, now=NOW))
+    assert [(one.what, one.why, one.remove) for one in found] == [
+        ("Toy/1.0", "never loaded since the catalogue began to count", False)
+    ]
+    load(shop, "Toy/1.0", NOW - 35 * 86400)
+    (found_again,) = find_unused(shop, days=30, now=NOW)
+    assert found_again.why.startswith("loaded 1 time, last on ")
+
+
+def test_a_catalogue_that_does_not_count_says_nothing_of_use(tmp_path: Path) -> None:
+    assert list(find_unused(make_shop(tmp_path / "quiet", "Toy/1.0"), days=0, now=NOW)) == []
+
+
+def test_what_an_undone_or_killed_publishing_left_goes_when_it_is_old(shop: Catalogue) -> None:
+    lifecycle.undo(shop, 2, actor=ADA)
+    (shop.staging / "Toy-3.0").mkdir()
+    assert removable(shop, days=50) == set()
+    kept = {str(path) for record in shop.records() for path, _ in visible_files(shop, record)}
+    (code,) = [path for path in shop.code.iterdir() if str(path) not in kept]
+    wanted = {
+        "images/Toy-2.0.sif",
+        "software/Toy/2.0",
+        "kept/Toy/2.0",
+        ".staging/Toy-3.0",
+        f"modules/.code/{code.name}",
+    }
+    assert removable(shop) == wanted
+    remove_unused(shop, days=30, now=NOW, actor=ADA)
+    assert removable(shop) == set()
+    assert not any(shop.directory.joinpath(name).exists() for name in wanted)
+    last = read_journal(shop.directory)[-1]
+    assert (last.verb, last.why.partition(",")[0]) == ("gc", "because: removed images/Toy-2.0.sif")
+
+
+def test_what_is_being_published_stays(shop: Catalogue) -> None:
+    place(shop, make_record("Toy/4.0"), b"image")
+    with hold(shop.locks / "Toy@4.0.lock", limit=None, tell=print, on_stale=lambda: None):
+        assert removable(shop) == {"images/Toy-4.0.sif"}
+        with hold(shop.locks / "image-Toy-4.0.sif.lock", limit=None, tell=print, on_stale=lambda: None):
+            assert removable(shop) == set()
+
+
+def test_the_image_of_a_retired_container_goes_and_its_name_goes_on_telling(shop: Catalogue) -> None:
+    retire(shop, "1.0", successor="Toy/2.0")
+    remove_unused(shop, days=30, now=NOW, actor=ADA)
+    assert not (shop.images / "Toy-1.0.sif").exists()
+    assert "Use Toy/2.0 instead" in (shop.modules / "Toy/1.0.lua").read_text()
+
+
+def test_a_retired_container_stays_until_its_day_and_while_it_is_loaded(shop: Catalogue) -> None:
+    retire(shop, "1.0", successor="Toy/2.0", until="2999-01-01")
+    assert removable(shop) == set()
+    retire(shop, "2.0")
+    load(shop, "Toy/2.0", NOW)
+    assert removable(shop) == set()
+
+
+def test_a_retired_container_stays_for_as_many_days_although_nobody_counts(tmp_path: Path) -> None:
+    quiet = make_shop(tmp_path / "quiet", "Toy/1.0")
+    retire(quiet, "1.0", until=time.strftime("%Y-%m-%d", time.gmtime(NOW - 5 * 86400)))
+    assert removable(quiet, days=7) == set()
+    assert removable(quiet, days=4) == {"images/Toy-1.0.sif", "software/Toy/1.0"}
+    retire(quiet, "1.0")
+    assert removable(quiet, days=41) == set()
+    assert removable(quiet, days=39) == {"images/Toy-1.0.sif", "software/Toy/1.0"}
+
+
+def test_an_image_that_two_names_share_is_counted_once(shop: Catalogue) -> None:
+    record = add(shop, replace(make_record("Toy/5.0"), sif="Toy-5.0.sif"))
+    (shop.software / "Toy/5.0/Toy-5.0.sif").hardlink_to(shop.images / record.sif)
+    lifecycle.undo(shop, None, actor=ADA)
+    sizes = {one.what: one.size for one in find_unused(shop, days=30, now=NOW)}
+    assert sizes["images/Toy-5.0.sif"] == 0
+
+
+def make_private(shop: Catalogue) -> Path:
+    """Make a directory below an installation that nobody may change, as another admin's private group does."""
+    retire(shop, "1.0", successor="Toy/2.0")
+    private = shop.software / "Toy/1.0/easybuild/reprod"
+    private.mkdir(parents=True)
+    (private / "Toy-1.0.eb").touch()
+    private.chmod(0o555)
+    return private
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may remove everything")
+def test_gc_removes_nothing_if_it_may_not_remove_all(shop: Catalogue) -> None:
+    private = make_private(shop)
+    before, journal = files(shop), read_journal(shop.directory)
+    with pytest.raises(LackingError, match=r"reprod; nothing was removed") as caught:
+        remove_unused(shop, days=30, now=NOW, actor=ADA)
+    assert "--fix-modes" in caught.value.cure
+    assert (files(shop), read_journal(shop.directory)) == (before, journal)
+    lifecycle.change_name(shop, "Toy", lambda all_: rules.restore(all_, ("Toy", "1.0")), verb="restore", actor=ADA)
+    private.chmod(0o755)
+
+
+def test_gc_is_a_change_and_what_it_kept_comes_back(shop: Catalogue) -> None:
+    retire(shop, "1.0", successor="Toy/2.0")
+    before = files(shop) - {"journal.jsonl"}
+    _, number = remove_unused(shop, days=30, now=NOW, actor=ADA, keep=True)
+    assert read_journal(shop.directory)[-1].removed == ("images/Toy-1.0.sif", "software/Toy/1.0")
+    assert not (shop.images / "Toy-1.0.sif").exists()
+    lifecycle.undo(shop, number, actor=ADA)
+    assert files(shop) - {"journal.jsonl"} == before
+    with pytest.raises(BadInputError, match="already undone"):
+        lifecycle.undo(shop, number, actor=ADA)
+
+
+def test_gc_deletes_what_an_earlier_one_kept(shop: Catalogue) -> None:
+    retire(shop, "1.0", successor="Toy/2.0")
+    _, number = remove_unused(shop, days=30, now=NOW, actor=ADA, keep=True)
+    remove_unused(shop, days=30, now=time.time(), actor=ADA)
+    assert not (shop.directory / ".trash").exists()
+    with pytest.raises(BadInputError, match="deleted its files for good"):
+        lifecycle.undo(shop, number, actor=ADA)
+
+
+def test_gc_that_is_killed_at_any_moment_is_finished_or_never_began(tmp_path: Path) -> None:
+    origin = make_shop(tmp_path / "origin", "Toy/1.0", "Toy/2.0")
+    retire(origin, "1.0", successor="Toy/2.0")
+    for step in itertools.count(1, 3):
+        shop = replace(origin, directory=tmp_path / f"killed-{step}")
+        shutil.copytree(origin.directory, shop.directory)
+        if not killed_at(step, lambda shop=shop: remove_unused(shop, days=30, now=NOW, actor=ADA)):
+            break
+        with changing(shop, ADA):
+            pass
+        done = read_journal(shop.directory)[-1].verb == "gc"
+        gone = [not (shop.directory / name).exists() for name in ("images/Toy-1.0.sif", "software/Toy/1.0")]
+        assert gone == [done, done], step
+        remove_unused(shop, days=30, now=NOW, actor=ADA)
+        assert not (shop.directory / ".trash").exists()
+    assert step > 20

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.admin import lifecycle
+from hpcmod.catalogue.change import changing, commit
+from hpcmod.catalogue.records.journal import read_journal
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.model.catalogue import lifecycle as rules
+from hpcmod.model.catalogue.journal import Key, Records
+from tests.unit.catalogue.stage import ADA, ONE, TWO, make_toys, modules_seen, retire_one, state
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogue:
+    """Toy 1.0, which is the stable one, and Toy 2.0."""
+    return make_toys(tmp_path / "shop")
+
+
+def test_what_changes_nothing_writes_nothing(shop: Catalogue) -> None:
+    before = state(shop), read_journal(shop.directory)
+    lifecycle.change_name(shop, "Toy", lambda all_: rules.move_alias(all_, ONE, "stable"), verb="alias", actor=ADA)
+    assert (state(shop), read_journal(shop.directory)) == before
+
+
+def test_a_dry_run_changes_nothing_and_takes_no_lock(shop: Catalogue) -> None:
+    before, files = state(shop), sorted(shop.directory.rglob("*"))
+    shop.locks.chmod(0o500)
+    found = lifecycle.change_name(
+        shop, "Toy", lambda all_: rules.retire(all_, ONE, successor="Toy/2.0"), verb="retire", actor=ADA, dry_run=True
+    )
+    assert found.modules == ("Toy/1.0", "Toy/2.0")
+    assert (state(shop), sorted(shop.directory.rglob("*"))) == (before, files)
+    shop.locks.chmod(0o700)
+
+
+def test_undoing_brings_back_every_byte_that_users_see(shop: Catalogue) -> None:
+    before = state(shop)
+    retire_one(shop)
+    assert modules_seen(shop) == {"1.0": "told", "2.0": "loads", "stable": "-> 2.0", "default": "-> 2.0"}
+    lifecycle.undo(shop, None, actor=ADA)
+    assert state(shop) == before
+
+
+def test_undoing_what_was_published_takes_it_from_sight_and_undoing_that_brings_it_back(shop: Catalogue) -> None:
+    before = state(shop)
+    lifecycle.undo(shop, 2, actor=ADA)
+    assert modules_seen(shop) == {"1.0": "loads", "stable": "-> 1.0", "default": "-> 1.0"}
+    assert list(shop.easyconfigs.rglob("*.eb")) == [shop.easyconfigs / "t/Toy/Toy-1.0.eb"]
+    lifecycle.undo(shop, 4, actor=ADA)
+    assert state(shop) == before
+
+
+def test_what_was_changed_since_is_not_undone(shop: Catalogue) -> None:
+    with pytest.raises(BadInputError, match="was changed again since"):
+        lifecycle.undo(shop, 1, actor=ADA)
+    with pytest.raises(NotFoundError, match="change 99 not found"):
+        lifecycle.undo(shop, 99, actor=ADA)
+    with pytest.raises(NotFoundError, match="change 0 not found"):
+        lifecycle.undo(shop, 0, actor=ADA)
+
+
+def alias(shop: Catalogue, key: Key, decide: Callable[..., Records]) -> int:
+    return lifecycle.change_name(shop, "Toy", lambda all_: decide(all_, key, "prod"), verb="alias", actor=ADA).id
+
+
+def test_undoing_gives_an_alias_neither_two_versions_nor_a_retired_one(shop: Catalogue) -> None:
+    alias(shop, TWO, rules.move_alias)
+    removed = alias(shop, TWO, rules.remove_alias)
+    moved = alias(shop, ONE, rules.move_alias)
+    with pytest.raises(BadInputError, match=r"'prod' would point to both Toy/2\.0 and Toy/1\.0"):
+        lifecycle.undo(shop, removed, actor=ADA)
+    lifecycle.undo(shop, moved, actor=ADA)
+    lifecycle.change_name(shop, "Toy", lambda all_: rules.retire(all_, TWO), verb="retire", actor=ADA)
+    with pytest.raises(BadInputError, match=r"'prod' would point to Toy/2\.0, which is retired"):
+        lifecycle.undo(shop, removed, actor=ADA)
+
+
+def test_what_was_removed_from_the_disk_is_not_brought_back(shop: Catalogue) -> None:
+    retire_one(shop)
+    (shop.images / "Toy-1.0.sif").unlink()
+    for dry_run in (True, False):
+        with pytest.raises(NotFoundError, match="cannot be restored"):
+            lifecycle.change_name(
+                shop, "Toy", lambda all_: rules.restore(all_, ONE), verb="restore", actor=ADA, dry_run=dry_run
+            )
+        with pytest.raises(NotFoundError, match="cannot be restored"):
+            lifecycle.undo(shop, None, actor=ADA, dry_run=dry_run)
+    assert modules_seen(shop)["1.0"] == "told"
+
+
+def test_undoing_a_publication_twice_leaves_what_was_published_again(shop: Catalogue) -> None:
+    toy = shop.read(*TWO)
+    lifecycle.undo(shop, 2, actor=ADA)
+    with changing(shop, ADA):
+        commit(shop, {TWO: toy}, verb="publish", actor=ADA)
+    with pytest.raises(BadInputError, match=r"change 2 .* already undone, by change 4"):
+        lifecycle.undo(shop, 2, actor=ADA)
+    assert modules_seen(shop)["2.0"] == "loads"
+    lifecycle.undo(shop, 5, actor=ADA)
+    assert "2.0" not in modules_seen(shop)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hpcmod.catalogue.finding.compare import ContainerDifference, compare
+from hpcmod.model.images.facts import Package
+from tests.catalogues import make_record
+
+OLD = make_record(
+    "PyTorch/2.6",
+    sha256="0" * 64,
+    size=10,
+    packages=(Package("numpy", "1.26"), Package("Flash_Attn", "2.7"), Package("old", "1")),
+    environment=(("A", "1"), ("B", "same")),
+    stack=(("rocm", "6.2.4"),),
+    commands=("python", "torchrun"),
+)
+NEW = replace(
+    OLD,
+    sha256="1" * 64,
+    size=12,
+    packages=(Package("numpy", "2.1"), Package("flash-attn", "2.8"), Package("new", "1")),
+    environment=(("A", ""), ("B", "same"), ("C", "3")),
+    stack=(("rocm", "6.4"), ("mpi", "mpich")),
+    commands=("python", "vllm"),
+)
+
+
+def test_every_difference_is_named_once() -> None:
+    assert compare(OLD, NEW) == (
+        ContainerDifference("image", "sha256", "0" * 64, "1" * 64),
+        ContainerDifference("image", "size", "10", "12"),
+        ContainerDifference("stack", "mpi", None, "mpich"),
+        ContainerDifference("stack", "rocm", "6.2.4", "6.4"),
+        ContainerDifference("package", "flash-attn", "2.7", "2.8"),
+        ContainerDifference("package", "new", None, "1"),
+        ContainerDifference("package", "numpy", "1.26", "2.1"),
+        ContainerDifference("package", "old", "1", None),
+        ContainerDifference("variable", "A", "1", ""),
+        ContainerDifference("variable", "C", None, "3"),
+        ContainerDifference("command", "torchrun", "", None),
+        ContainerDifference("command", "vllm", None, ""),
+    )
+
+
+def test_a_container_does_not_differ_from_itself() -> None:
+    assert compare(OLD, OLD) == ()

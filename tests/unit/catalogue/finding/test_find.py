@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.finding.find import find_container
+from hpcmod.catalogue.records.index import write_index
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.errors import NotFoundError
+from tests.catalogues import make_catalogue, make_record
+
+
+@pytest.fixture
+def catalogues(tmp_path: Path) -> tuple[Catalogue, ...]:
+    """A project's catalogue, and behind it the site's."""
+    project = make_catalogue(
+        tmp_path / "project", make_record("PyTorch/2.6-ours"), make_record("gone/1", state="retired")
+    )
+    site = make_catalogue(
+        tmp_path / "site",
+        make_record("PyTorch/2.6-ours", description="the site's"),
+        make_record("PyTorch/2.9", state="retired"),
+        make_record("vLLM/0.9.1-rocm", aliases=("stable",)),
+        make_record("vLLM/0.9.2-rocm"),
+        make_record("vLLM/0.10.0-rocm", aliases=("latest",)),
+        make_record("JAX/0.5"),
+        make_record("JAX/0.10"),
+        make_record("JAX/0.11", state="deprecated"),
+        make_record("jaX/1"),
+        make_record("gone/2"),
+        make_record("old/1", state="retired"),
+        make_record("old/2", state="deprecated"),
+    )
+    write_index(site)
+    return project, site
+
+
+MEANT = {
+    "PyTorch": "project PyTorch/2.6-ours",
+    "pytorch": "project PyTorch/2.6-ours",
+    "PyTorch/2.6-ours": "project PyTorch/2.6-ours",
+    "PyTorch/2.9": "site PyTorch/2.9",
+    "vLLM": "site vLLM/0.9.1-rocm",
+    "vllm/latest": "site vLLM/0.10.0-rocm",
+    "vLLM/0.10": "site vLLM/0.10.0-rocm",
+    "vLLM/0.9.2": "site vLLM/0.9.2-rocm",
+    "JAX": "site JAX/0.10",
+    "jaX": "site jaX/1",
+    "gone": "site gone/2",
+    "gone/1": "project gone/1",
+    "old": "site old/2",
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), MEANT.items(), ids=MEANT)
+@pytest.mark.slow
+def test_the_container_that_is_meant_is_found(catalogues: tuple[Catalogue, ...], text: str, wanted: str) -> None:
+    found = find_container(catalogues, text)
+    assert f"{found.catalogue.name} {found.module}" == wanted
+    assert found.read().module == found.module
+
+
+WRONG = {
+    "PyTorsh": "Did you mean PyTorch?",
+    "vLLM/0.9": "vLLM/0.9.1-rocm, vLLM/0.9.2-rocm",
+    "vLLM/3": "vLLM/0.9.1-rocm",
+    "JAX/stable": "JAX/0.5",
+    "zzzzzz": "hpcmod ls",
+    "jax": "Did you mean",
+    "": "hpcmod ls",
+    "../../etc/passwd": "hpcmod ls",
+    "/": "hpcmod ls",
+}
+
+
+@pytest.mark.parametrize(("text", "cure"), WRONG.items(), ids=WRONG)
+def test_what_is_not_there_or_not_clear_is_answered_with_the_nearest(
+    catalogues: tuple[Catalogue, ...], text: str, cure: str
+) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        find_container(catalogues, text)
+    assert cure in caught.value.cure
+
+
+def test_names_that_differ_in_case_alone_are_all_offered(catalogues: tuple[Catalogue, ...]) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        find_container(catalogues, "jax")
+    assert "Did you mean JAX or jaX?" in caught.value.cure
+
+
+def test_what_is_not_found_among_damaged_records_may_be_one_of_them(catalogues: tuple[Catalogue, ...]) -> None:
+    catalogues[1].record_path("lost", "1").parent.mkdir()
+    catalogues[1].record_path("lost", "1").write_text("{")
+    with pytest.raises(NotFoundError, match="among those that can be read") as caught:
+        find_container(catalogues, "lost")
+    assert "lost/1.json" in caught.value.cure
+
+
+def test_without_a_catalogue_it_is_said_how_to_name_one() -> None:
+    with pytest.raises(NotFoundError, match="the catalogues are empty") as caught:
+        find_container((), "PyTorch")
+    assert "HPCMOD_CATALOGUE" in caught.value.cure

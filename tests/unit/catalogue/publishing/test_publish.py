@@ -1,0 +1,148 @@
+"""What is decided before `eb` runs; the rest is in tests/integration/test_publish.py, with the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.admin import lifecycle
+from hpcmod.catalogue.publishing import publish as room
+from hpcmod.catalogue.publishing.candidate import Request
+from hpcmod.catalogue.publishing.publish import PublishContext, publish
+from hpcmod.catalogue.publishing.publish_plan import plan_publish
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.errors import BadInputError, CheckFailedError, HpcmodError, LackingError, NotFoundError
+from hpcmod.image.settings import make_options
+from hpcmod.machine import find_machine
+from hpcmod.model.catalogue import lifecycle as rules
+from hpcmod.model.catalogue.journal import Key, Records
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.compat.verdict import CompatFinding, Verdict
+from tests import corpus
+from tests.unit.catalogue.stage import ADA, make_shop
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogue:
+    """Toy 1.0, which is the stable one, and Toy 0.5, which is retired."""
+    shop = make_shop(tmp_path / "shop", "Toy/1.0", "Toy/0.5")
+    for key, decide in ((("Toy", "1.0"), stabilize), (("Toy", "0.5"), rules.retire)):
+        lifecycle.change_name(shop, "Toy", lambda all_, k=key, do=decide: do(all_, k), verb="", actor=ADA)
+    return shop
+
+
+def stabilize(records: Sequence[CatalogueRecord], key: Key) -> Records:
+    return rules.move_alias(records, key, rules.STABLE)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> PublishContext:
+    """One whose `eb` is nowhere."""
+    environ = {"HOME": str(tmp_path), "PATH": str(tmp_path), "HPCMOD_SITE": "generic"}
+    machine = find_machine(None, environ)
+    return PublishContext(machine, make_options(machine.site, environ, tool="test"), environ, ADA)
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    return corpus.make_image(tmp_path / "image.sif")
+
+
+def files(shop: Catalogue) -> set[str]:
+    return {str(path.relative_to(shop.directory)) for path in shop.directory.rglob("*") if ".locks" not in path.parts}
+
+
+def test_what_does_not_fit_this_machine_is_refused_and_nothing_stays(
+    shop: Catalogue, context: PublishContext, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = Verdict(
+        (CompatFinding("refuse", "glibc", "2.17 is too old for the host's libmpi", "Take a newer base."),)
+    )
+    monkeypatch.setattr(room, "judge", lambda *_: refusal)
+    before = files(shop)
+    for verb in (publish, plan_publish):
+        with pytest.raises(CheckFailedError) as raised:
+            verb(shop, Request(str(image), "Toy", "2.0"), context)
+        assert "glibc: 2.17 is too old for the host's libmpi Take a newer base." in raised.value.message
+        assert "--misfit" in raised.value.cure
+    assert files(shop) == before
+
+
+def test_an_installation_that_cannot_begin_leaves_nothing(
+    shop: Catalogue, context: PublishContext, image: Path
+) -> None:
+    before = files(shop)
+    with pytest.raises(Exception, match="eb"):
+        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), context)
+    assert files(shop) == before
+    assert image.is_file()
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        pytest.param({"version": "1.0"}, "is published with another image", id="another image by the same name"),
+        pytest.param(
+            {"version": "2.0", "aliases": ("1.0",)}, "is already a version of Toy", id="alias that is a version"
+        ),
+        pytest.param({"version": "2.0", "aliases": ("2.0",)}, "is the version itself", id="alias of its own name"),
+        pytest.param({"version": "2.0", "aliases": ("default",)}, "cannot be an alias", id="reserved alias"),
+        pytest.param({"version": "stable"}, "is an alias of Toy/1.0", id="version that is an alias"),
+        pytest.param({"version": "0.5"}, "Toy/0.5 is retired", id="retired"),
+        pytest.param({"version": "2.0", "name": "a/b"}, "is not valid in a module name", id="name with a slash"),
+    ],
+)
+def test_what_cannot_be_published_is_refused_by_the_dry_run_as_well(
+    shop: Catalogue, context: PublishContext, image: Path, request_: dict[str, object], said: str
+) -> None:
+    asked = Request(**{"what": str(image), "name": "Toy", **request_})  # type: ignore[arg-type]
+    before = files(shop)
+    for verb in (publish, plan_publish):
+        with pytest.raises(BadInputError, match=said):
+            verb(shop, asked, context)
+    assert files(shop) == before
+
+
+def test_an_image_that_is_not_there_is_told_by_the_dry_run_as_well(shop: Catalogue, context: PublishContext) -> None:
+    for verb in (publish, plan_publish):
+        with pytest.raises(NotFoundError, match="no such file"):
+            verb(shop, Request("/nowhere.sif", "Toy", "2.0"), context)
+
+
+@pytest.mark.parametrize("damage", ["no SIF", "truncated", "no squashfs", "another machine's"])
+def test_what_is_wrong_with_a_file_is_told_by_the_name_that_was_given(
+    shop: Catalogue, context: PublishContext, image: Path, damage: str
+) -> None:
+    whole = image.read_bytes()
+    texts = {"no SIF": b"x" * 5000, "truncated": whole[:-500], "no squashfs": whole.replace(b"hsqs", b"HSQS")}
+    image.write_bytes(texts.get(damage, whole))
+    if damage == "another machine's":
+        context = replace(context, options=replace(context.options, architecture="riscv64"))
+    before = files(shop)
+    with pytest.raises(HpcmodError) as caught:
+        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), context)
+    assert caught.value.message.startswith(f"{image}: ")
+    assert files(shop) == before
+
+
+def test_a_check_that_needs_slurm_is_refused_before_anything_is_fetched(
+    shop: Catalogue, context: PublishContext
+) -> None:
+    before = files(shop)
+    with pytest.raises(LackingError, match="Slurm does not respond here"):
+        publish(shop, Request("docker://127.0.0.1:1/x/y", "Toy", "2.0", job_checks=("true",)), context)
+    assert files(shop) == before
+
+
+def test_a_dry_run_of_an_image_elsewhere_says_what_is_known(
+    shop: Catalogue, context: PublishContext, tmp_path: Path
+) -> None:
+    archive = f"docker-archive:{corpus.make_docker_archive(tmp_path / 'image.tar')}"
+    found = plan_publish(shop, Request(archive, "Toy", "2.0", aliases=("new",)), context)
+    assert (found.module, found.record, found.aliases) == ("Toy/2.0", None, ("new",))
+    assert "checksums = [None]" in found.easyconfig

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.publishing import staged
+from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept, state_directory
+from hpcmod.catalogue.records.sharing import make_catalogue
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.errors import CheckFailedError, LackingError
+from hpcmod.lock import hold
+from hpcmod.process import Completed
+from tests.locks import write_dead_lock
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A stage of a catalogue that others may write to, as one for a group is."""
+    catalogue = Catalogue(tmp_path / "shop", "shop")
+    make_catalogue(catalogue)
+    for path in (catalogue.directory, *catalogue.directory.iterdir()):
+        if path.is_dir():
+            path.chmod(0o2775)
+    return Stage(catalogue, "Race", "1", tmp_path / "home" / "hpcmod")
+
+
+class FakeEb:
+    """Stands for `eb`: writes the module, and keeps what it was asked for."""
+
+    def __init__(self, status: int = 0) -> None:
+        self.status = status
+        self.arguments: list[str] = []
+        self.environ: dict[str, str] = {}
+
+    def __call__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:
+        self.arguments, self.environ = list(arguments), dict(environ)
+        modules = Path(next(one for one in arguments if one.startswith("--installpath-modules=")).partition("=")[2])
+        module = modules / "all" / "Race" / "1.lua"
+        module.parent.mkdir(parents=True)
+        module.write_text("-- a module")
+        return Completed(self.status, "", "no luck")
+
+    def inputs(self) -> list[Path]:
+        """What `eb` reads as code or as settings, and where it works."""
+        given = [self.arguments[0], self.environ["HPCMOD_SITE"]]
+        named = ("--robot-paths=", "--installpath-modules=", "--buildpath=", "--repositorypath=", "--locks-dir=")
+        return [
+            Path(one) for one in (*given, *(one.partition("=")[2] for one in self.arguments if one.startswith(named)))
+        ]
+
+
+def install(stage: Stage, eb: FakeEb, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged, "run_eb", eb)
+    stage.clear()
+    easyconfig = stage.directory / "easyconfigs" / "Race-1.eb"
+    easyconfig.parent.mkdir()
+    easyconfig.write_text("name = 'Race'\n")
+    install_staged(stage, easyconfig, profile="generic", site="x", environ={})
+
+
+def test_eb_reads_and_works_where_only_the_publisher_can_write(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    eb = FakeEb()
+    install(stage, eb, monkeypatch)
+    assert len(eb.inputs()) == 7
+    for path in eb.inputs():
+        assert stage.catalogue.directory not in path.parents
+        assert stage.directory in path.parents
+    status = stage.directory.stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, os.geteuid())
+    assert not stage.directory.parent.stat().st_mode & 0o022
+
+
+def test_the_stage_is_closed_whatever_the_umask_and_whatever_was_there(stage: Stage) -> None:
+    stage.directory.mkdir(parents=True)
+    (stage.directory / "planted.eb").touch()
+    before = os.umask(0)
+    try:
+        stage.clear()
+    finally:
+        os.umask(before)
+    assert list(stage.directory.iterdir()) == []
+    assert stat.S_IMODE(stage.directory.stat().st_mode) == 0o700
+
+
+def test_what_is_kept_replaces_what_was_kept_whole(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(stage, FakeEb(), monkeypatch)
+    stage.kept.mkdir(parents=True)
+    (stage.kept / "old").touch()
+    with pytest.raises(LackingError, match=r"only .* may change this directory"):  # it may be another user's
+        place_kept(stage)
+    stage.kept.chmod(0o2775)
+    place_kept(stage)
+    kept = {path.name: path.read_text() for path in stage.kept.iterdir()}
+    assert kept["easyconfig"] == "name = 'Race'\n"
+    assert "-- a module" in kept.values()
+    assert "old" not in kept
+    assert [path.name for path in stage.kept.parent.iterdir()] == ["1"]
+
+
+def test_the_group_may_change_what_is_kept_as_verify_expects(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(stage, FakeEb(), monkeypatch)
+    place_kept(stage)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in stage.kept.iterdir()} == {0o664}
+
+
+def test_stages_of_catalogues_of_the_same_name_are_apart(stage: Stage, tmp_path: Path) -> None:
+    other = Stage(Catalogue(tmp_path / "other" / "shop", "shop"), "Race", "1", stage.state)
+    assert other.directory != stage.directory
+    assert other.title == stage.title
+
+
+def test_what_eb_said_is_told_where_it_fails(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CheckFailedError, match="no luck"):
+        install(stage, FakeEb(1), monkeypatch)
+    stage.remove()
+    assert not stage.directory.exists()
+
+
+def test_the_state_directory_is_absolute() -> None:
+    assert state_directory({"HOME": "/h"}) == Path("/h/.local/state/hpcmod")
+    assert state_directory({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == Path("/h/.local/state/hpcmod")
+    assert state_directory({"XDG_STATE_HOME": "/s"}) == Path("/s/hpcmod")
+    with pytest.raises(LackingError):
+        state_directory({"HOME": "relative"})
+
+
+def test_publishing_removes_what_killed_publishing_of_others_left(stage: Stage) -> None:
+    killed, gone, running = (replace(stage, version=version) for version in ("2", "3", "4"))
+    for one in (killed, gone, running):
+        one.directory.mkdir(parents=True)
+    write_dead_lock(killed.catalogue.locks / f"{killed.title}.lock")
+    with hold(running.catalogue.locks / f"{running.title}.lock", limit=0, tell=print, on_stale=lambda: None):
+        stage.clear()
+    assert sorted(path.name for path in stage.directory.parent.iterdir()) == [stage.title, running.title]

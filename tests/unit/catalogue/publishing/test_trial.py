@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.publishing.trial import CheckRun, run_checks
+from hpcmod.errors import CheckFailedError, LackingError
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> CheckRun:
+    tool = tmp_path / "lmod"
+    tool.write_text("#!/bin/sh\necho :\n")
+    tool.chmod(0o755)
+    return CheckRun("Toy/1.0", tmp_path, "0" * 64, {"LMOD_CMD": str(tool), "PATH": "/usr/bin:/bin"}, use_slurm=False)
+
+
+def test_a_command_that_is_missing_is_named_with_what_helps(trial: CheckRun) -> None:
+    with pytest.raises(CheckFailedError) as caught:
+        list(run_checks(trial, ["mytool --version"]))
+    assert "command not found: mytool (with the module loaded)" in caught.value.message
+    assert "bash: line" not in caught.value.message
+    assert "--command mytool" in caught.value.cure
+
+
+def test_what_a_check_said_is_shown_without_the_script_around_it(trial: CheckRun) -> None:
+    with pytest.raises(CheckFailedError, match=r"\(exit code 3\): nosuch; exit 3\n  nosuch: command not found"):
+        list(run_checks(trial, ["nosuch; exit 3"]))
+
+
+def test_without_a_module_tool_the_environment_lacks_something(tmp_path: Path) -> None:
+    with pytest.raises(LackingError, match=r"no module tool: .* so Toy/1.0 cannot be loaded") as caught:
+        list(run_checks(CheckRun("Toy/1.0", tmp_path, "", {"PATH": "/usr/bin:/bin"}, use_slurm=False), ["true"]))
+    assert caught.value.exit_code == 7
+
+
+def test_a_slurm_that_does_not_answer_is_reported(trial: CheckRun, tmp_path: Path) -> None:
+    for name in ("srun", "sinfo"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    told: list[str] = []
+    environ = {**trial.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    checks = list(run_checks(replace(trial, environ=environ, use_slurm=True, tell=told.append), ["true"]))
+    assert [check.under for check in checks] == [""]
+    assert told == ["Slurm does not respond, so the checks ran on this machine only and not in a job step"]

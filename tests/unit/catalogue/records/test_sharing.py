@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import grp
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.records.sharing import make_catalogue, shared
+from hpcmod.catalogue.records.store import Catalogue, open_catalogue
+from hpcmod.errors import BadInputError, LackingError
+from tests.catalogues import make_record
+from tests.unit.catalogue.stage import add, make_shop
+
+
+def modes(root: Path) -> set[str]:
+    """Modes of all that lies in a catalogue, but for locks and what the test itself put there."""
+    mine = ("kept", "software", ".locks", "images")
+    return {
+        stat.filemode(path.stat().st_mode)
+        for path in root.rglob("*")
+        if path.relative_to(root).parts[0] not in mine or path.parent == root
+    }
+
+
+@pytest.fixture(params=[0o077, 0o022, 0o000], ids=["umask 077", "umask 022", "umask 000"])
+def umask(request: pytest.FixtureRequest) -> object:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+def test_everybody_may_read_and_only_the_owner_write_whatever_the_umask(tmp_path: Path) -> None:
+    shop = make_shop(tmp_path / "shop", "Toy/1.0")
+    assert modes(shop.directory) == {"drwxr-xr-x", "-rw-r--r--"}
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_group_may_change_all_of_it_whatever_the_umask(tmp_path: Path) -> None:
+    shop = Catalogue(tmp_path / "shop")
+    mine = os.getgroups()[-1] if os.getgroups() else os.getgid()
+    make_catalogue(shop, group=grp.getgrgid(mine).gr_name)
+    add(shop, make_record("Toy/1.0"))
+    assert modes(shop.directory) == {"drwxrwsr-x", "-rw-rw-r--"}
+    assert {path.stat().st_gid for path in shop.directory.rglob("*")} == {mine}
+
+
+def test_the_umask_is_given_back(tmp_path: Path) -> None:
+    shop = make_shop(tmp_path / "shop")
+    before = os.umask(0o077)
+    with shared(shop):
+        pass
+    assert os.umask(before) == 0o077
+
+
+def test_a_catalogue_that_is_there_is_changed_only_in_what_is_said(tmp_path: Path) -> None:
+    shop = make_shop(tmp_path / "shop", "Toy/1.0")
+    make_catalogue(replace(shop, counts_use=True))
+    assert open_catalogue(shop.directory).counts_use
+    assert shop.read("Toy", "1.0").version == "1.0"
+
+
+def test_a_directory_of_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(BadInputError, match="this directory is not empty"):
+        make_catalogue(Catalogue(tmp_path))
+    assert list(tmp_path.iterdir()) == [tmp_path / "thesis.tex"]
+
+
+def test_an_interrupted_init_is_finished_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    (tmp_path / "modules" / "all").mkdir(parents=True)
+    make_catalogue(Catalogue(tmp_path))
+    assert open_catalogue(tmp_path).records_directory.is_dir()
+
+
+def test_a_directory_with_a_file_in_a_place_of_ours_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "thesis.tex").touch()
+    with pytest.raises(BadInputError, match="this directory is not empty"):
+        make_catalogue(Catalogue(tmp_path))
+
+
+def test_a_group_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LackingError, match="group 'nobody-has-this' not found"):
+        make_catalogue(Catalogue(tmp_path / "shop"), group="nobody-has-this")

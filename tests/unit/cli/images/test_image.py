@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod import machine
+from hpcmod.cli.images.cache import parse_size
+from hpcmod.cli.main import main
+from hpcmod.errors import BadInputError
+from hpcmod.image.cache import Cache
+from hpcmod.image.sif.reader import read_sif
+from hpcmod.progress import ProgressLine
+from tests.corpus import make_sif
+from tests.oci_corpus import CASES, write_case
+from tests.registry import Registry
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+BLOBS = (b"one", b"another")
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HPCMOD_SITE", "XDG_CACHE_HOME", "APPTAINER_CACHEDIR", "SINGULARITY_CACHEDIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HPCMOD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Path:
+    return write_case(tmp_path / "layout", CASES["plain"])
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    found = Cache(tmp_path / "cache")
+    for blob in BLOBS:
+        found.store(f"sha256:{hashlib.sha256(blob).hexdigest()}", blob)
+    return found
+
+
+def hpcmod(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def test_convert_prints_nothing_but_the_path_on_stdout(layout: Path, tmp_path: Path) -> None:
+    result = hpcmod("convert", layout, "x.sif")
+    assert (result.exit_code, result.stdout) == (0, "x.sif\n"), result.output
+    assert "hpcmod: trust: nothing required\n" in result.stderr
+    assert read_sif(tmp_path / "x.sif").architecture == "amd64"
+
+
+def test_convert_takes_a_compressor_and_refuses_one_that_there_is_not(layout: Path, tmp_path: Path) -> None:
+    assert hpcmod("convert", layout, "none.sif", "--compression", "none").exit_code == 0
+    assert hpcmod("convert", layout, "gzip.sif", "--compression", "gzip:9").exit_code == 0
+    assert (tmp_path / "none.sif").read_bytes() != (tmp_path / "gzip.sif").read_bytes()
+    for text in ("zip", "gzip:99", "gzip:x"):
+        assert hpcmod("convert", layout, "bad.sif", "--compression", text).exit_code == 2
+
+
+def test_the_profile_names_the_compressor(layout: Path, tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text('name = "x"\n[images]\ncompression = "gzip:9"\n')
+    assert hpcmod("convert", layout, "a.sif", "--site", tmp_path / "site.toml").exit_code == 0
+    assert hpcmod("convert", layout, "b.sif", "--compression", "gzip:9").exit_code == 0
+    assert (tmp_path / "a.sif").read_bytes() == (tmp_path / "b.sif").read_bytes()
+
+
+def test_convert_to_a_directory_asks_for_the_name_of_the_sif(layout: Path) -> None:
+    for place in (".", str(layout)):
+        result = hpcmod("convert", layout, place)
+        assert (result.exit_code, "Give a file name for the SIF" in result.stderr) == (2, True), result.output
+
+
+def test_convert_refuses_what_is_a_sif_already(tmp_path: Path) -> None:
+    make_sif(tmp_path / "given.sif")
+    assert hpcmod("convert", "given.sif", "x.sif").exit_code == 2
+
+
+def test_fetch_gives_a_file_its_own_name_or_the_one_asked_for(layout: Path, tmp_path: Path) -> None:
+    (tmp_path / "to").mkdir()
+    assert hpcmod("fetch", f"oci:{layout}").stdout == "layout.sif\n"
+    assert hpcmod("fetch", f"oci:{layout}", "-o", "to").stdout == "to/layout.sif\n"
+    assert hpcmod("fetch", f"oci:{layout}", "-o", "to/x.sif").stdout == "to/x.sif\n"
+
+
+def test_fetch_says_in_json_what_it_did(layout: Path) -> None:
+    found = json.loads(hpcmod("fetch", "--json", f"oci:{layout}").stdout)
+    assert (found["version"], found["path"], found["fetched"]) == (1, "layout.sif", True)
+    assert found["reference"] == f"oci:{layout}"
+
+
+def test_a_dry_run_fetches_nothing(registry: Registry, layout: Path, tmp_path: Path) -> None:
+    digest = registry.push_layout(layout, "cli/dry", "1")["digest"]
+    result = hpcmod("fetch", "--dry-run", f"docker://{registry.host}/cli/dry:1")
+    assert f"pinned: docker://{registry.host}/cli/dry:1@{digest}\n" in result.stdout
+    assert json.loads(hpcmod("fetch", "--dry-run", "--json", f"oci:{layout}").stdout)["layers"] is None
+    assert list(tmp_path.glob("*.sif")) == []
+
+
+def test_fetch_does_not_fetch_again_what_is_there(registry: Registry, layout: Path) -> None:
+    digest = registry.push_layout(layout, "cli/again", "1")["digest"]
+    text = f"docker://{registry.host}/cli/again@{digest}"
+    assert hpcmod("fetch", text, "-o", "x.sif").exit_code == 0
+    assert "already present" in hpcmod("fetch", text, "-o", "x.sif").stderr
+
+
+def test_on_a_terminal_fetch_shows_how_far_each_blob_is(
+    registry: Registry, layout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = registry.push_layout(layout, "cli/line", "1")["digest"]
+    terminal = Terminal()
+    monkeypatch.setattr("hpcmod.cli.images.image.ProgressLine", lambda label: ProgressLine(label, terminal))
+    assert hpcmod("fetch", f"docker://{registry.host}/cli/line@{digest}", "-o", "x.sif").exit_code == 0
+    assert re.search(r"x\.sif: .* \(\d of \d complete", terminal.getvalue())
+
+
+def test_what_is_there_is_replaced_only_by_force(layout: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.sif").write_text("mine")
+    assert hpcmod("fetch", f"oci:{layout}", "-o", "x.sif").exit_code == 2
+    assert hpcmod("fetch", f"oci:{layout}", "-o", "x.sif", "--force").exit_code == 0
+
+
+def test_a_short_name_is_refused_with_the_full_one() -> None:
+    result = hpcmod("fetch", "docker://ubuntu")
+    assert result.exit_code == 2
+    assert "docker://docker.io/library/ubuntu" in result.stderr
+
+
+def test_verify_tells_sum_source_and_evidence(layout: Path, tmp_path: Path) -> None:
+    hpcmod("convert", layout, "x.sif")
+    result = hpcmod("verify", "x.sif")
+    assert result.exit_code == 0
+    assert f"sha256: {hashlib.sha256((tmp_path / 'x.sif').read_bytes()).hexdigest()}\n" in result.stdout
+    assert f"source: oci:{layout}\n" in result.stdout
+
+
+def test_verify_ends_with_the_code_of_the_outcome(layout: Path, tmp_path: Path) -> None:
+    (tmp_path / "strict.toml").write_text('name = "x"\n[trust]\nneeds = ["checksum"]\n')
+    hpcmod("convert", layout, "x.sif")
+    checksum = hashlib.sha256((tmp_path / "x.sif").read_bytes()).hexdigest()
+    assert hpcmod("verify", "x.sif", "--site", "strict.toml").exit_code == 9
+    assert hpcmod("verify", "x.sif", "--site", "strict.toml", "--checksum", checksum).exit_code == 0
+    assert hpcmod("verify", "x.sif", "--checksum", "0" * 64).exit_code == 4
+    assert hpcmod("fetch", "x.sif", "-o", "y.sif", "--site", "strict.toml").exit_code == 9
+
+
+def test_the_cache_is_listed(cache: Cache) -> None:
+    lines = hpcmod("cache", "ls").stdout.splitlines()
+    assert sorted(line.split()[1] for line in lines) == ["3", "7"]
+    found = json.loads(hpcmod("cache", "ls", "--json").stdout)
+    assert (found["version"], len(found["blobs"]), found["directory"]) == (1, 2, str(cache.directory))
+
+
+def test_blobs_are_removed_by_their_first_digits(cache: Cache) -> None:
+    digest = f"sha256:{hashlib.sha256(BLOBS[0]).hexdigest()}"
+    assert hpcmod("cache", "rm", digest[:15], "--dry-run").exit_code == 0
+    assert len(cache.entries()) == 2
+    assert hpcmod("cache", "rm", digest[:15]).exit_code == 0
+    assert [entry.size for entry in cache.entries()] == [len(BLOBS[1])]
+    for wrong in (digest[:15], "sha256:", "0"):
+        assert hpcmod("cache", "rm", wrong).exit_code == 3
+
+
+def test_the_cache_is_kept_small(cache: Cache) -> None:
+    assert hpcmod("cache", "gc").stdout == ""
+    assert len(hpcmod("cache", "gc", "--max-size", "7", "--dry-run").stdout.splitlines()) == 1
+    assert len(cache.entries()) == 2
+    assert hpcmod("cache", "gc", "--older-than", "-1").exit_code == 2
+    assert len(cache.entries()) == 2
+    assert hpcmod("cache", "gc", "--older-than", "0").exit_code == 0
+    assert cache.entries() == []
+
+
+@pytest.mark.parametrize(("text", "size"), [("0", 0), ("20G", 20 * 10**9), ("1.5m", 1_500_000), ("7KB", 7000)])
+def test_sizes_are_numbers_with_units(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "G", "-1", "1X", "1e9"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(BadInputError):
+        parse_size(text)
+
+
+def test_a_blob_that_is_named_twice_is_removed_once(cache: Cache) -> None:
+    digits = cache.entries()[0].digest
+    result = hpcmod("cache", "rm", digits, digits)
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) == 1
+    assert len(cache.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("fetch", "ubuntu:22.04"), "docker://ubuntu:22.04"),
+        (("fetch", "none.sif"), "Check the path"),
+        (("convert", "none.tar", "x.sif"), "none.tar: no such file"),
+        (("convert", "quay.io/org/tool:1", "x.sif"), "docker://quay.io/org/tool:1"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_not_found(words: tuple[str, ...], says: str) -> None:
+    done = CliRunner().invoke(main, list(words))
+    assert done.exit_code == 3
+    assert says in done.stderr

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.catalogue.publishing.terms import set_terms
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.cli.main import main
+from tests.catalogues import make_catalogue, make_record, put
+
+TEXT = "Use it \x1b[2Jfor science.\n"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
+    """A catalogue of one container with a licence and one without."""
+    catalogue = make_catalogue(tmp_path / "shop", make_record("Free/1"))
+    (tmp_path / "terms.txt").write_text(TEXT)
+    put(catalogue, set_terms(catalogue, make_record("Solver/3.1"), readers="", licence=str(tmp_path / "terms.txt")))
+    monkeypatch.setenv("HPCMOD_CATALOGUE", str(catalogue.directory))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("MODULEPATH", "XDG_STATE_HOME", "XDG_DATA_HOME", "EASYBUILD_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    return catalogue
+
+
+def accept(*words: str, answer: str = "") -> Result:
+    return CliRunner().invoke(main, ["accept", *words], input=answer)
+
+
+def markers(tmp_path: Path) -> list[Path]:
+    return list(tmp_path.glob("home/.local/state/hpcmod/accepted/*"))
+
+
+@pytest.mark.parametrize("words", [("Solver",), ("Solver", "--json")])
+def test_without_a_terminal_nothing_is_accepted(shop: Catalogue, tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = accept(*words)
+    assert (done.exit_code, markers(tmp_path)) == (7, [])
+    assert "hpcmod accept --yes Solver/3.1" in done.stderr
+
+
+@pytest.mark.parametrize(("answer", "count"), [("y\n", 1), ("n\n", 0)])
+def test_on_a_terminal_it_is_shown_and_asked(
+    shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, count: int
+) -> None:
+    monkeypatch.setattr("hpcmod.cli.install.accept.on_a_terminal", lambda: True)
+    done = accept("Solver", answer=answer)
+    assert done.stdout == TEXT.replace("\x1b", "?")
+    assert len(markers(tmp_path)) == count
+
+
+def test_it_is_accepted_once_and_anew_if_the_text_changes(shop: Catalogue, tmp_path: Path) -> None:
+    assert accept("Solver", "--yes").exit_code == 0
+    assert "already accepted" in accept("Solver").stderr
+    assert json.loads(accept("Solver", "--json").stdout)["accepted"] is True
+    put(shop, replace(shop.read("Solver", "3.1"), licence="5" * 64))
+    lost = accept("Solver")
+    assert lost.exit_code == 3
+    assert "licence of Solver/3.1 is missing" in lost.stderr
+
+
+def test_a_container_without_a_licence_needs_nothing(shop: Catalogue, tmp_path: Path) -> None:
+    assert "no licence" in accept("Free").stderr
+    assert markers(tmp_path) == []
+
+
+def test_install_refuses_what_was_not_accepted(shop: Catalogue) -> None:
+    done = CliRunner().invoke(main, ["install", "Solver"])
+    assert done.exit_code == 7
+    assert "hpcmod accept Solver/3.1" in done.stderr

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.cli.main import main
+from tests.installations import install
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where two versions of PyTorch are the user's own."""
+    for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "XDG_DATA_HOME", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    for module in ("PyTorch/2.6", "PyTorch/2.7"):
+        install(tmp_path, module)
+    return tmp_path
+
+
+def files(top: Path) -> list[Path]:
+    return sorted(path for path in top.rglob("*") if path.is_file())
+
+
+def refused(top: Path, *words: str) -> Result:
+    """Call remove, which is to fail and to leave all as it was."""
+    before = files(top)
+    result = CliRunner().invoke(main, ["remove", *words])
+    assert result.exit_code not in (0, 1), result.output
+    assert files(top) == before
+    return result
+
+
+def test_the_whole_name_removes_one_installation(top: Path) -> None:
+    assert CliRunner().invoke(main, ["remove", "PyTorch/2.6"]).exit_code == 0
+    assert {path.relative_to(top).parts[-2] for path in files(top)} == {"PyTorch", "2.7", "bin"}
+    assert CliRunner().invoke(main, ["remove", "PyTorch"]).exit_code == 0
+    assert files(top) == []
+
+
+@pytest.mark.parametrize("name", ["PyTorch", "PyTorch/", "PyTorch/2", "PyTorch/2.", "pytorch/2.6", "", "/", ".."])
+def test_what_names_more_or_less_than_one_installation_removes_none(top: Path, name: str) -> None:
+    refused(top, name)
+
+
+def test_what_a_catalogue_has_published_is_not_removed(top: Path) -> None:
+    (top / "catalogue.json").write_text("{}")
+    assert "is published" in refused(top, "PyTorch/2.6").stderr
+
+
+def test_what_this_shell_has_loaded_is_not_removed(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_HPCMOD_CONTAINER", "PyTorch/2.6")
+    assert "module unload PyTorch/2.6" in refused(top, "PyTorch/2.6").stderr
+
+
+def test_an_image_that_another_installation_uses_is_not_removed(top: Path) -> None:
+    record = top / "software/PyTorch/2.7/record.json"
+    record.write_text(record.read_text().replace("2.7/x.sif", "2.6/x.sif"))
+    assert "PyTorch/2.7 uses the image" in refused(top, "PyTorch/2.6").stderr
+
+
+def test_a_dry_run_says_what_goes_and_removes_nothing(top: Path) -> None:
+    before = files(top)
+    result = CliRunner().invoke(main, ["remove", "--dry-run", "PyTorch/2.6"])
+    assert files(top) == before
+    root = top / "software/PyTorch/2.6"
+    assert set(result.stdout.split()) == {
+        str(top / "modules/all/PyTorch/2.6.lua"), *(str(root / name) for name in ("bin", "record.json", "x.sif"))
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n\n", 2), ("y\n", 1)])
+def test_remove_asks_on_a_terminal(top: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: int) -> None:
+    monkeypatch.setattr("hpcmod.cli.install.installed.on_a_terminal", lambda: True)
+    done = CliRunner().invoke(main, ["remove", "PyTorch/2.6"], input=answer)
+    assert f"Remove PyTorch/2.6 from {top}" in done.output
+    assert len(list(top.glob("modules/all/PyTorch/2*"))) == left
+
+
+def test_remove_asks_nothing_with_yes_or_in_a_script(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CliRunner().invoke(main, ["remove", "PyTorch/2.6"]).exit_code == 0
+    monkeypatch.setattr("hpcmod.cli.install.installed.on_a_terminal", lambda: True)
+    assert CliRunner().invoke(main, ["remove", "--yes", "PyTorch/2.7"]).exit_code == 0
+    assert files(top) == []
+
+
+def test_remove_leaves_no_empty_directories(top: Path) -> None:
+    for one in top.glob("software/PyTorch/*"):
+        (one / "user-software/venv").mkdir(parents=True)
+    for version in ("2.6", "2.7"):
+        assert CliRunner().invoke(main, ["remove", f"PyTorch/{version}"]).exit_code == 0
+    assert [path.name for path in top.iterdir()] == []
+
+
+def test_packages_that_were_kept_can_be_removed_later(top: Path) -> None:
+    mine = top / "software/PyTorch/2.6/user-software/venv/mine.py"
+    mine.parent.mkdir(parents=True)
+    mine.touch()
+    run = CliRunner().invoke
+    assert "kept" in run(main, ["remove", "PyTorch/2.6"]).stderr
+    assert run(main, ["remove", "PyTorch/2.7"]).exit_code == 0
+    again = run(main, ["remove", "PyTorch/2.6"])
+    assert again.exit_code == 3
+    assert "hpcmod remove PyTorch/2.6 --with-packages" in again.stderr
+    assert run(main, ["remove", "PyTorch/2.6", "--with-packages", "--dry-run"]).stdout == f"{mine.parents[1]}\n"
+    assert mine.exists()
+    done = run(main, ["remove", "PyTorch/2.6", "--with-packages"])
+    assert done.exit_code == 0, done.stderr
+    assert list(top.iterdir()) == []
+
+
+def test_update_as_json_has_the_status_of_each(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool) -> int:
+        assert to_stderr
+        return 1
+
+    monkeypatch.setattr("hpcmod.cli.install.installed.call_eb", fail)
+    (top / "software/PyTorch/2.6/easybuild").mkdir()
+    (top / "software/PyTorch/2.6/easybuild/PyTorch-2.6.eb").touch()
+    done = CliRunner().invoke(main, ["update", "--all", "--json"])
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["status"]) == (3, 3)
+    assert {one["module"]: one["status"] for one in found["containers"]} == {"PyTorch/2.6": 1, "PyTorch/2.7": 3}
+    assert "no easyconfig" in found["containers"][1]["error"]

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.catalogue.records.index import write_index
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.cli.main import main
+from hpcmod.model.catalogue.record import Check
+from hpcmod.model.images.facts import Package
+from tests.catalogues import make_catalogue, make_record, put
+from tests.corpus import CONDA_TREE, make_image
+from tests.installations import install
+
+HOSTILE = "\x1b]0;mine\x07 <b>$(id)"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
+    """A catalogue of which one container is deprecated, one retired, one for another machine, and one hostile."""
+    catalogue = make_catalogue(
+        tmp_path / "site",
+        make_record("PyTorch/2.7.1", aliases=("stable",), checks=(Check("true", True, "2026-11-01T00:00:00Z", "x"),)),
+        make_record("PyTorch/2.6.0", state="deprecated", until="2027-01-01", successor="PyTorch/2.7.1"),
+        make_record("PyTorch/2.5.0", state="retired"),
+        make_record("Elsewhere/1", site="another-machine"),
+        make_record(
+            "hostile/1", description=HOSTILE, labels=((HOSTILE, HOSTILE),), packages=(Package("evil" + HOSTILE, "1"),)
+        ),
+    )
+    write_index(catalogue)
+    for name in ("MODULEPATH", "EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.setenv("HPCMOD_CATALOGUE", str(catalogue.directory))
+    return catalogue
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
+
+
+def lines(*words: str) -> list[str]:
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+def test_ls_shows_what_is_of_use_here(site: Catalogue) -> None:
+    assert lines("ls") == [
+        "hostile/1 available 21.0 MB any",
+        "PyTorch/2.6.0 deprecated 21.0 MB any until 2027-01-01; use PyTorch/2.7.1",
+        "PyTorch/2.7.1 available 21.0 MB any stable",
+    ]
+    assert [line.split()[:2] for line in lines("ls", "--all")][:1] == [["Elsewhere/1", "elsewhere"]]
+    assert len(lines("ls", "--all")) == 5
+    assert lines("ls", "pytorch/2.7") == ["PyTorch/2.7.1 available 21.0 MB any stable"]
+    assert lines("ls", "--ready") == []
+
+
+def test_ls_as_json_has_the_same(site: Catalogue) -> None:
+    answer = json.loads(run("ls", "--json").stdout)
+    assert answer["version"] == 1
+    assert {one["module"]: one["aliases"] for one in answer["containers"]}["PyTorch/2.7.1"] == ["stable"]
+
+
+def test_a_damaged_record_is_told_and_hides_no_other(site: Catalogue) -> None:
+    (site.records_directory / "PyTorch/2.6.0.json").write_text("{")
+    put(site, make_record("PyTorch/2.8"))
+    result = run("ls", "PyTorch")
+    assert "PyTorch/2.8" in result.stdout and "PyTorch/2.7.1" in result.stdout
+    assert "2.6.0.json" in result.stderr
+
+
+def test_search_says_which_packages_fit(site: Catalogue) -> None:
+    assert lines("search", "torchvision") == [
+        "Elsewhere/1 torchvision 0.22.1",
+        "PyTorch/2.6.0 deprecated torchvision 0.22.1",
+        "PyTorch/2.7.1 torchvision 0.22.1",
+    ]
+    assert run("search", "nothing-like-this").exit_code == 3
+    found = json.loads(run("search", "torch==2.7", "--json").stdout)["found"]
+    assert {"name": "torch", "version": "2.7.1+rocm6.2.4"} in found[0]["packages"]
+
+
+def test_info_says_all(site: Catalogue) -> None:
+    said = lines("info", "PyTorch")
+    assert "module: PyTorch/2.7.1" in said
+    assert "check: passed 2026-11-01T00:00:00Z: true" in said
+    assert "to use it: hpcmod install PyTorch/2.7.1" in said
+    assert "package: torch 2.7.1+rocm6.2.4" in said
+    answer = json.loads(run("info", "PyTorch/2.6", "--json").stdout)
+    assert (answer["container"]["state"], answer["root"]) == ("deprecated", None)
+
+
+def test_info_of_what_is_not_there_names_the_nearest(site: Catalogue) -> None:
+    result = run("info", "PyTorsh")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "Did you mean PyTorch?" in result.stderr
+
+
+@pytest.mark.parametrize("line", [["ls"], ["info", "hostile"], ["search", "evil"], ["diff", "hostile", "PyTorch"]])
+def test_hostile_texts_do_not_talk_to_the_terminal(site: Catalogue, line: list[str]) -> None:
+    result = run(*line)
+    assert result.exit_code == 0
+    assert not set("\x1b\x07") & set(result.output)
+
+
+def test_diff_is_a_line_a_difference(site: Catalogue) -> None:
+    put(site, make_record("PyTorch/2.8", packages=(Package("torch", "2.8"),), size=1))
+    said = lines("diff", "PyTorch/2.7.1", "PyTorch/2.8")
+    assert "package torch 2.7.1+rocm6.2.4 -> 2.8" in said
+    assert "package numpy 2.1.0 -> -" in said
+    assert "image size 21000000 -> 1" in said
+    kinds = {one["kind"] for one in json.loads(run("diff", "PyTorch/2.7.1", "PyTorch/2.8", "--json").stdout)["changes"]}
+    assert kinds == {"image", "package"}
+
+
+@pytest.fixture
+def installed(site: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mine/1 and Mine/2, which are in no catalogue; in the image of the second torch is another."""
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    for version, torch in (("1", "2.7.1"), ("2", "2.8.0")):
+        install(tmp_path, f"Mine/{version}")
+        root = tmp_path / "software/Mine" / version
+        tree = {
+            name: str(node).replace("2.7.1", torch) if "torch" in name else node for name, node in CONDA_TREE.items()
+        }
+        make_image(root / "x.sif", tree)
+        record = json.loads((root / "record.json").read_text())
+        packages = [{"name": "torch", "version": torch}]
+        (root / "record.json").write_text(json.dumps({**record, "packages": packages}))
+
+
+def test_what_is_only_installed_is_searched_too(installed: None) -> None:
+    assert lines("search", "torch==2.8") == ["Mine/2 torch 2.8.0"]
+    assert lines("search", "mine/1") == ["Mine/1"]
+    assert lines("search", "torch")[-1] == "Mine/2 torch 2.8.0"
+
+
+def test_what_is_only_installed_is_compared_by_its_image(installed: None) -> None:
+    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "Mine/1", "Mine/2")
+    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "PyTorch/2.7.1", "Mine/2")
+
+
+def test_packages_that_the_user_added_count(installed: None, tmp_path: Path) -> None:
+    assert lines("diff", "Mine/1", "Mine/1") == []
+    packages = tmp_path / "software/Mine/2/user-software/venv/mine/lib/python3.12/site-packages"
+    (packages / "einops-0.8.1.dist-info").mkdir(parents=True)
+    (packages / "einops-0.8.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: einops\nVersion: 0.8.1\n")
+    assert "package einops - -> 0.8.1" in lines("diff", "Mine/1", "Mine/2")
+    assert "your package: einops 0.8.1" in lines("info", "Mine/2")
+    added = json.loads(run("info", "Mine/2", "--json").stdout)["user_packages"]
+    assert added == [{"name": "einops", "version": "0.8.1"}]
+
+
+def test_of_what_is_installed_without_a_whole_record_the_cure_is_told(installed: None, tmp_path: Path) -> None:
+    (tmp_path / "software/Mine/2/record.json").write_text("{")
+    result = run("diff", "Mine/1", "Mine/2")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "names no image" in result.stderr and "eb Mine-2.eb --rebuild" in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["info", "diff Mine", "exec"])
+def test_the_name_of_what_is_installed_is_offered(verb: str, installed: None) -> None:
+    result = run(*verb.split(), "Mime", *(["true"] if verb == "exec" else []))
+    assert result.exit_code == 3
+    assert "Did you mean Mine, which is installed?" in result.stderr
+
+
+def test_without_a_catalogue_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch, site: Catalogue) -> None:
+    monkeypatch.delenv("HPCMOD_CATALOGUE")
+    result = run("ls")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "catalogue" in result.stderr
+
+
+def test_a_catalogue_that_is_away_is_told_and_hides_no_other(site: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCMOD_CATALOGUE", f"/nowhere/at/all:{site.directory}")
+    result = run("ls", "PyTorch/2.7")
+    assert (result.exit_code, result.stdout.split()[0]) == (0, "PyTorch/2.7.1")
+    assert "/nowhere/at/all" in result.stderr
+
+
+MOST = {"ls": 80, "ls --json": 80, "search torch": 82, "info PyTorch/2.7.1": 90, "diff PyTorch PyTorch": 90}
+"""By command line, how many modules it may import beyond those of click: it must start quickly."""
+
+
+def modules_of(program: str) -> set[str]:
+    """Run a program that prints its modules to stderr, and return their names."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("line", MOST)
+@pytest.mark.slow
+def test_finding_imports_little_and_nothing_heavy(line: str, site: Catalogue) -> None:
+    program = f"""
+import sys
+from hpcmod.cli.main import main
+try:
+    main({line.split()})
+finally:
+    print(*sorted(sys.modules), file=sys.stderr)
+"""
+    imported = modules_of(program)
+    heavy = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal", "hpcmod.image.inspect.contents"}
+    assert heavy & imported == set()
+    assert len(imported - modules_of("import click, sys; print(*sys.modules, file=sys.stderr)")) <= MOST[line]
+
+
+def test_ls_of_a_name_that_no_container_has_names_the_nearest(site: Catalogue) -> None:
+    done = run("ls", "PyTorhc")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "Did you mean PyTorch?" in done.stderr
+
+
+def test_search_shows_versions_of_packages_also_where_the_name_fits(tmp_path: Path, site: Catalogue) -> None:
+    put(site, make_record("torch-tools/1", packages=(Package("torch", "2.7.1"),)))
+    write_index(site)
+    assert "torch-tools/1 torch 2.7.1" in lines("search", "torch")
+
+
+def test_a_catalogue_that_is_away_gives_users_no_advice_for_admins(
+    site: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HPCMOD_CATALOGUE", f"{tmp_path / 'away'}:{site.directory}")
+    done = run("ls")
+    assert done.exit_code == 0
+    assert "its containers are not listed" in done.stderr
+    assert "catalogue init" not in done.stderr

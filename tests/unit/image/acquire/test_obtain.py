@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, UntrustedError, VerificationError
+from hpcmod.fs.temporary import PRIVATE, resumable_name
+from hpcmod.image.acquire.fetch_plan import plan_fetch
+from hpcmod.image.acquire.fetch_sif import ObtainOptions
+from hpcmod.image.acquire.obtain import Obtained, obtain
+from hpcmod.image.cache import Cache
+from hpcmod.image.sif.reader import read_sif
+from hpcmod.image.trust.provenance import is_remembered, read_provenance, sidecar
+from hpcmod.image.verify import verify_image
+from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.images.trust import TrustPolicy, TrustRule
+from hpcmod.progress import ProgressLine
+from tests.corpus import make_sif
+from tests.locks import write_dead_lock
+from tests.oci_corpus import CASES, f, tar_bytes, write_case
+from tests.registry import MANIFEST, Registry
+from tests.unit.image.file_server import Answer, serve
+
+pytestmark = pytest.mark.slow
+
+SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> ObtainOptions:
+    return ObtainOptions("amd64", "hpcmod test", environ={"HOME": str(tmp_path / "home"), "PATH": os.defpath})
+
+
+@pytest.fixture
+def sif(tmp_path: Path) -> Path:
+    return make_sif(tmp_path / "given.sif")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def get(text: str, out: Path, options: ObtainOptions) -> Obtained:
+    got = obtain(ImageReference.parse(text), out, options=options)
+    assert got.provenance.sha256 == hashlib.sha256(out.read_bytes()).hexdigest()
+    assert read_provenance(out) == got.provenance
+    assert is_remembered(got.provenance, options.environ)
+    return got
+
+
+def leftovers(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("kind", ["", "oci:"])
+def test_a_layout_becomes_a_sif_with_its_provenance(tmp_path: Path, options: ObtainOptions, kind: str) -> None:
+    layout = write_case(tmp_path / "layout", CASES["configured"])
+    got = get(f"{kind}{layout}", tmp_path / "x.sif", options)
+    assert got.provenance.reference == f"oci:{layout}"
+    assert got.provenance.digest == json.loads((layout / "index.json").read_text())["manifests"][0]["digest"]
+    assert read_sif(got.path).architecture == "amd64"
+    assert leftovers(tmp_path) == []
+
+
+def test_a_path_is_copied_and_keeps_where_it_came_from(tmp_path: Path, options: ObtainOptions) -> None:
+    layout = write_case(tmp_path / "layout", CASES["plain"])
+    first = get(f"oci:{layout}", tmp_path / "x.sif", options)
+    second = get(str(first.path), tmp_path / "y.sif", options)
+    assert (second.provenance.reference, second.provenance.digest) == (
+        first.provenance.reference,
+        first.provenance.digest,
+    )
+
+
+def test_what_others_wrote_beside_a_file_is_not_taken_over(tmp_path: Path, options: ObtainOptions) -> None:
+    layout = write_case(tmp_path / "layout", CASES["plain"])
+    first = get(f"oci:{layout}", tmp_path / "x.sif", options)
+    stranger = replace(options, environ={"HOME": str(tmp_path / "another")})
+    assert get(str(first.path), tmp_path / "y.sif", stranger).provenance.reference == str(first.path)
+
+
+def test_a_file_that_differs_from_what_lies_beside_it_is_refused(tmp_path: Path, options: ObtainOptions) -> None:
+    layout = write_case(tmp_path / "layout", CASES["plain"])
+    first = get(f"oci:{layout}", tmp_path / "x.sif", options)
+    with first.path.open("ab") as file:
+        file.write(b"more")
+    for action in (lambda: get(str(first.path), tmp_path / "y.sif", options), lambda: verify(first.path, options)):
+        with pytest.raises(VerificationError):
+            action()
+    assert not (tmp_path / "y.sif").exists()
+
+
+def verify(sif: Path, options: ObtainOptions) -> None:
+    verify_image(ImageReference.parse(str(sif)), options=options)
+
+
+def test_an_address_is_fetched_resumed_and_verified(tmp_path: Path, options: ObtainOptions, sif: Path) -> None:
+    content = sif.read_bytes() + os.urandom(1 << 20)
+    with serve(content) as server:
+        server.answers.append(Answer(cut_at=1 << 19))
+        got = get(server.url, tmp_path / "x.sif", replace(options, checksum=hashlib.sha256(content).hexdigest()))
+        assert len(server.ranges) == 2
+        assert server.ranges[1].startswith("bytes=")
+    assert got.path.read_bytes() == content
+    assert leftovers(tmp_path) == []
+
+
+def test_a_checksum_that_is_not_known_is_told(tmp_path: Path, options: ObtainOptions, sif: Path) -> None:
+    said: list[str] = []
+    with serve(sif.read_bytes()) as server:
+        get(server.url, tmp_path / "x.sif", replace(options, tell=said.append))
+    assert any(hashlib.sha256(sif.read_bytes()).hexdigest() in line for line in said)
+
+
+@pytest.mark.parametrize("kind", ["url", "layout", "path"])
+def test_a_wrong_checksum_leaves_nothing(tmp_path: Path, options: ObtainOptions, sif: Path, kind: str) -> None:
+    layout = write_case(tmp_path / "layout", CASES["plain"])
+    with serve(sif.read_bytes()) as server:
+        text = {"url": server.url, "layout": f"oci:{layout}", "path": str(sif)}[kind]
+        with pytest.raises(VerificationError):
+            get(text, tmp_path / "x.sif", replace(options, checksum="0" * 64))
+    assert not (tmp_path / "x.sif").exists()
+    assert leftovers(tmp_path) == []
+
+
+def test_what_is_no_sif_never_gets_the_name(tmp_path: Path, options: ObtainOptions) -> None:
+    with serve(b"<html>not found</html>") as server, pytest.raises(BadInputError, match="web page"):
+        get(server.url, tmp_path / "x.sif", options)
+    assert not (tmp_path / "x.sif").exists()
+
+
+def test_a_file_that_is_there_is_replaced_only_if_that_is_asked_for(
+    tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    out = tmp_path / "x.sif"
+    out.write_text("mine")
+    with pytest.raises(BadInputError, match="already exists"):
+        get(str(sif), out, options)
+    assert out.read_text() == "mine"
+    get(str(sif), out, replace(options, replace=True))
+    assert out.read_bytes() == sif.read_bytes()
+
+
+@pytest.mark.parametrize("text", ["library://lolcow", "recipe.def", "docker-daemon:busybox:latest"])
+def test_what_another_program_must_do_names_it_where_it_is_missing(
+    tmp_path: Path, options: ObtainOptions, text: str
+) -> None:
+    with pytest.raises(LackingError, match=r"needs (apptainer|docker) or"):
+        get(text, tmp_path / "x.sif", replace(options, environ={"PATH": str(tmp_path)}))
+
+
+def fake(directory: Path, name: str, text: str) -> dict[str, str]:
+    """Put a program that stands in for a real one on a PATH of its own."""
+    directory.mkdir()
+    (directory / name).write_text(f"#!/bin/sh\n{text}\n")
+    (directory / name).chmod(0o755)
+    return {"PATH": f"{directory}:{os.defpath}", "HOME": str(directory)}
+
+
+def test_an_image_of_a_daemon_is_saved_converted_and_the_archive_removed(
+    tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    layout = write_case(tmp_path / "layout", CASES["plain"])
+    saves = f'[ "$*" = "save -o $3 busybox:latest" ] && tar -C {layout} -cf "$3" .'
+    got = get(
+        "docker-daemon:busybox:latest",
+        tmp_path / "x.sif",
+        replace(options, environ=fake(tmp_path / "b", "docker", saves)),
+    )
+    assert got.provenance.reference == "docker-daemon:busybox:latest"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith((".", "x"))) == [
+        "x.sif",
+        "x.sif.provenance.json",
+    ]
+
+
+def test_a_definition_is_built_by_the_runtime_without_the_binds_of_a_module(
+    tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    (tmp_path / "r.def").write_text("Bootstrap: scratch\n")
+    checks = f'[ -z "$APPTAINER_BINDPATH" ] && [ "$1 $2" = "build --force" ] && cp {sif} "$3"'
+    environ = {**fake(tmp_path / "b", "apptainer", checks), "APPTAINER_BINDPATH": "/nowhere"}
+    got = get(str(tmp_path / "r.def"), tmp_path / "x.sif", replace(options, environ=environ))
+    assert (got.provenance.tool, got.provenance.reference) == ("apptainer", str(tmp_path / "r.def"))
+
+
+def test_a_program_that_fails_leaves_nothing_and_its_call_is_told(tmp_path: Path, options: ObtainOptions) -> None:
+    (tmp_path / "r.def").write_text("Bootstrap: scratch\n")
+    environ = fake(tmp_path / "b", "apptainer", 'echo half > "$3"; exit 3')
+    with pytest.raises(HpcmodError, match="apptainer build failed with status 3") as caught:
+        get(str(tmp_path / "r.def"), tmp_path / "x.sif", replace(options, environ=environ))
+    assert "build --force" in caught.value.cure
+    assert leftovers(tmp_path) == []
+    assert not (tmp_path / "x.sif").exists()
+
+
+def push(registry: Registry, repository: str) -> str:
+    """Push a small image and give its digest."""
+    return str(registry.push_image(repository, [tar_bytes([f("etc/motd", repository)])])["digest"])
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_an_image_of_a_registry_is_pinned_converted_and_not_fetched_again(
+    registry: Registry, tmp_path: Path, options: ObtainOptions, cached: bool
+) -> None:
+    digest = push(registry, "obtain/tag")
+    options = replace(options, cache=Cache(tmp_path / "cache") if cached else None)
+    got = get(f"docker://{registry.host}/obtain/tag:1", tmp_path / "x.sif", options)
+    assert (got.provenance.digest, got.fetched) == (digest, True)
+    pinned = f"docker://{registry.host}/obtain/tag@{digest}"
+    assert get(pinned, tmp_path / "y.sif", options).fetched
+    assert not get(pinned, tmp_path / "y.sif", options).fetched
+    assert not get(f"docker://{registry.host}/obtain/tag:1", tmp_path / "x.sif", options).fetched
+    assert (tmp_path / "cache").exists() == cached
+
+
+def test_a_file_of_a_web_server_is_fetched_once_by_two_at_a_time_and_by_the_next(
+    tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    out, got = tmp_path / "x.sif", []
+    with serve(sif.read_bytes()) as server:
+        both = [threading.Thread(target=lambda: got.append(get(server.url, out, options).fetched)) for _ in range(2)]
+        for one in both:
+            one.start()
+        for one in both:
+            one.join()
+        assert sorted(got) == [False, True]
+        assert not get(server.url, out, options).fetched
+        assert get(server.url, out, replace(options, replace=True)).fetched
+
+
+def test_what_only_claims_to_be_the_image_is_not_taken_for_it(
+    registry: Registry, tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    text = f"docker://{registry.host}/obtain/claim@{push(registry, 'obtain/claim')}"
+    other = replace(options, environ={"HOME": str(tmp_path / "another")})
+    get(text, tmp_path / "x.sif", other)
+    with pytest.raises(BadInputError, match="already exists"):
+        get(text, tmp_path / "x.sif", options)
+
+
+def test_a_tag_that_has_moved_is_another_image(registry: Registry, tmp_path: Path, options: ObtainOptions) -> None:
+    text = f"docker://{registry.host}/obtain/moved:1"
+    push(registry, "obtain/moved")
+    get(text, tmp_path / "x.sif", options)
+    registry.push_image("obtain/moved", [tar_bytes([f("new")])])
+    with pytest.raises(BadInputError, match="already exists"):
+        get(text, tmp_path / "x.sif", options)
+    assert get(text, tmp_path / "x.sif", replace(options, replace=True)).fetched
+
+
+def test_a_dry_run_tells_the_digest_and_what_is_missing(
+    registry: Registry, tmp_path: Path, options: ObtainOptions
+) -> None:
+    digest = push(registry, "obtain/dry")
+    options = replace(options, cache=Cache(tmp_path / "cache"))
+    reference = ImageReference.parse(f"docker://{registry.host}/obtain/dry:1")
+    before = plan_fetch(reference, tmp_path / "x.sif", options=options)
+    assert before.pinned == f"docker://{registry.host}/obtain/dry:1@{digest}"
+    assert (before.layers, before.bytes_to_fetch) == (1, before.bytes)
+    get(str(reference), tmp_path / "x.sif", options)
+    assert plan_fetch(reference, tmp_path / "x.sif", options=options).bytes_to_fetch == 0
+
+
+def push_sif(registry: Registry, repository: str, sif: Path) -> str:
+    """Push a SIF as an artifact and give its digest."""
+    layer = registry.push_blob(repository, sif.read_bytes(), SIF_LAYER)
+    config = registry.push_blob(repository, b"{}", "application/vnd.sylabs.sif.config.v1+json")
+    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]}
+    return str(registry.push_manifest(repository, "1", manifest)["digest"])
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_whole_artifact_that_is_refused_for_another_reason_is_not_fetched_again(
+    *,
+    registry: Registry,
+    tmp_path: Path,
+    options: ObtainOptions,
+    sif: Path,
+    cached: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = f"oras://{registry.host}/obtain/refused@{push_sif(registry, 'obtain/refused', sif)}"
+    options = replace(options, cache=Cache(tmp_path / "cache") if cached else None)
+    with pytest.raises(UntrustedError, match="not signed"):
+        get(text, tmp_path / "x.sif", replace(options, policy=UNSIGNED))
+    monkeypatch.setattr("hpcmod.image.registry.Downloads", None)
+    assert get(text, tmp_path / "x.sif", options).path.read_bytes() == sif.read_bytes()
+    assert leftovers(tmp_path) == []
+
+
+def test_the_line_of_progress_tells_of_each_blob(registry: Registry, tmp_path: Path, options: ObtainOptions) -> None:
+    stream = Terminal()
+    reference = ImageReference.parse(f"docker://{registry.host}/obtain/line@{push(registry, 'obtain/line')}")
+    cached = replace(options, cache=Cache(tmp_path / "cache"))
+    with ProgressLine("x.sif", stream) as line:
+        obtain(reference, tmp_path / "x.sif", options=replace(cached, detail=line.note), progress=line)
+    assert "(1 of 1 complete)" in stream.getvalue()
+
+
+def test_an_artifact_is_fetched_as_the_sif_it_is(
+    registry: Registry, tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    digest = push_sif(registry, "obtain/sif", sif)
+    got = get(f"oras://{registry.host}/obtain/sif:1", tmp_path / "x.sif", options)
+    assert (got.provenance.digest, got.path.read_bytes()) == (digest, sif.read_bytes())
+    assert leftovers(tmp_path) == []
+    with pytest.raises(BadInputError) as caught:
+        get(f"docker://{registry.host}/obtain/sif:1", tmp_path / "y.sif", options)
+    assert "oras://" in caught.value.cure
+
+
+def test_several_at_once_do_the_work_once(registry: Registry, tmp_path: Path, options: ObtainOptions) -> None:
+    digest = push(registry, "obtain/many")
+    out, got = tmp_path / "x.sif", []
+    text = f"docker://{registry.host}/obtain/many@{digest}"
+    threads = [threading.Thread(target=lambda: got.append(get(text, out, options))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(one.fetched for one in got) == [False, False, False, True]
+
+
+def test_what_a_killed_process_left_is_cleared_except_what_the_next_one_resumes(
+    tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    write_dead_lock(tmp_path / ".x.sif.lock")
+    kept = resumable_name("x.sif")
+    for name in (".x.sif.hpcmod-part-7", ".x.sif.provenance.json.hpcmod-part-7", kept):
+        (tmp_path / name).mkdir(mode=PRIVATE)
+        (tmp_path / name / "x.sif").write_text("left")
+        (tmp_path / name).chmod(0o1700)  # as hpcmod makes them: others are left alone
+    get(str(sif), tmp_path / "x.sif", options)
+    assert sorted(leftovers(tmp_path)) == [kept]
+
+
+UNSIGNED = TrustPolicy(("signature",), ("/k.pem",))
+
+
+def test_a_whole_download_that_is_refused_for_another_reason_is_not_fetched_again(
+    tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    with serve(sif.read_bytes()) as server:
+        for _ in range(2):
+            with pytest.raises(UntrustedError, match="not signed") as caught:
+                get(server.url, tmp_path / "x.sif", replace(options, policy=UNSIGNED))
+            assert caught.value.message.startswith(f"{tmp_path}/x.sif: ")
+        get(server.url, tmp_path / "x.sif", options)
+        assert server.ranges == ["", *[f"bytes={sif.stat().st_size}-"] * 2]
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("body", [b"<html>not found</html>", b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0"])
+def test_a_whole_download_that_proves_wrong_goes_and_the_message_names_the_users_file(
+    tmp_path: Path, options: ObtainOptions, body: bytes
+) -> None:
+    with serve(body) as server, pytest.raises((BadInputError, VerificationError)) as caught:
+        get(server.url, tmp_path / "x.sif", options)
+    assert caught.value.message.startswith(f"{tmp_path}/x.sif: ")
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("need", ["digest", "checksum"])
+def test_what_the_policy_wants_pinned_is_refused_before_anything_is_fetched(
+    tmp_path: Path, options: ObtainOptions, need: str
+) -> None:
+    options = replace(options, policy=TrustPolicy(rules=(TrustRule("https://*", (need,)),)))
+    with serve(b"") as server:
+        text = server.url.replace("http://", "https://")
+        with pytest.raises(UntrustedError, match=f"wants a {need}"):
+            get(text, tmp_path / "x.sif", options)
+        assert server.asked == []
+
+
+def test_a_forged_provenance_does_not_help_a_file_past_the_policy(
+    tmp_path: Path, options: ObtainOptions, sif: Path
+) -> None:
+    digest = "sha256:" + "1" * 64
+    forged = {
+        "version": 1,
+        "reference": f"docker://h.io/x@{digest}",
+        "digest": digest,
+        "time": "",
+        "tool": "",
+        "sha256": hashlib.sha256(sif.read_bytes()).hexdigest(),
+        "size": sif.stat().st_size,
+        "verified": [f"digest: {digest}", "signature: /k.pem"],
+    }
+    sidecar(sif).write_text(json.dumps(forged))
+    policies = (
+        TrustPolicy(("digest",)),
+        TrustPolicy(("signature",), ("/k.pem",)),
+        TrustPolicy(("digest",), rules=(TrustRule("docker://*"),)),
+    )
+    for policy in policies:
+        with pytest.raises(UntrustedError):
+            verify(sif, replace(options, policy=policy))
+    verify(sif, options)
+
+
+def test_what_will_not_fit_is_refused_before_any_layer_is_opened(
+    registry: Registry, tmp_path: Path, options: ObtainOptions
+) -> None:
+    kind = "application/vnd.oci.image.layer.v1.tar+gzip"
+    layer = {**registry.push_blob("obtain/huge", b"x", kind), "size": 1 << 60}
+    config = registry.push_blob("obtain/huge", b'{"rootfs": {}}', "application/vnd.oci.image.config.v1+json")
+    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]}
+    registry.push_manifest("obtain/huge", "1", manifest)
+    with pytest.raises(NoSpaceError, match="the SIF at least"):
+        get(f"docker://{registry.host}/obtain/huge:1", tmp_path / "x.sif", options)
+    assert leftovers(tmp_path) == []

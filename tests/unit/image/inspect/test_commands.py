@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.image.inspect.commands import read_commands
+from tests import corpus
+
+pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    for name in ("opt/tool/bin/solve", "usr/bin/env", "home/data"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    environment = root / ".singularity.d" / "env"
+    environment.mkdir(parents=True)
+    (environment / "10-docker2singularity.sh").write_text('export PATH="/opt/tool/bin:/host/bin:$PATH"\n')
+    return corpus.make_sif(tmp_path / "x.sif", corpus.pack(root, tmp_path / "body").read_bytes())
+
+
+def test_the_commands_are_those_on_its_path_its_own_and_the_usual(image: Path) -> None:
+    assert read_commands(image).names == {"solve", "env"}
+
+
+def test_directories_that_binds_are_to_fill_are_told_apart(image: Path) -> None:
+    assert read_commands(image).absent == ("/host/bin",)
+
+
+def test_of_the_paths_asked_for_those_that_exist_are_given(image: Path) -> None:
+    assert read_commands(image, ["/home/data", "/home/none"]).files == {"/home/data"}

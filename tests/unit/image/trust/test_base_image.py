@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import UntrustedError
+from hpcmod.image.trust.base_image import verify_bases
+from hpcmod.image.web.repository import Access
+from hpcmod.model.images.trust import ANYTHING, TrustPolicy, TrustRule
+from hpcmod.model.recipes.building import make_own_plan
+from tests.corpus import make_sif
+
+PINNED = "@sha256:" + "a" * 64
+STRICT = TrustPolicy(rules=(TrustRule("docker://h.io/*", ("digest",)),))
+
+
+def verify(policy: TrustPolicy, base: str = "", dockerfile: str = "") -> None:
+    plan = replace(make_own_plan("/context", dockerfile, architecture="amd64", contents=""), base=base)
+    verify_bases(plan, policy, access=Access(), environ=os.environ)
+
+
+@pytest.mark.parametrize("policy", [STRICT, TrustPolicy(also=STRICT), TrustPolicy(needs=("digest",))])
+def test_a_base_image_is_held_to_the_policy(policy: TrustPolicy) -> None:
+    verify(policy, f"docker://h.io/x{PINNED}")
+    verify(ANYTHING, "docker://h.io/x:1")
+    with pytest.raises(UntrustedError, match=r"the base image docker://h.io/x:1: the site has a rule"):
+        verify(policy, "docker://h.io/x:1")
+    with pytest.raises(UntrustedError, match="has a rule"):
+        verify(policy, dockerfile=f"FROM h.io/x{PINNED}\nCOPY --from=h.io/y /a /a\n")
+
+
+def test_an_image_that_a_variable_names_is_refused() -> None:
+    with pytest.raises(UntrustedError, match="can be any image"):
+        verify(STRICT, dockerfile="ARG X\nFROM $X\n")
+    verify(ANYTHING, dockerfile="ARG X\nFROM $X\n")
+
+
+def test_a_base_on_disk_is_held_to_the_rule_for_its_place(tmp_path: Path) -> None:
+    sif = make_sif(tmp_path / "x.sif")
+    policy = TrustPolicy(rules=(TrustRule(f"{tmp_path}/*", ("digest",)),))
+    with pytest.raises(UntrustedError):
+        verify(policy, str(sif))
+    verify(TrustPolicy(needs=("digest",), rules=(TrustRule(f"{tmp_path}/*"),)), str(sif))

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.importing.ngc import convert_module, import_ngc
+from hpcmod.importing.outcome import Refused
+from tests.foreign_recipes import NGC, A, write_ngc
+
+PATH = Path("/x/pytorch/21.06-py3.lua")
+
+
+def test_a_module_becomes_an_easyconfig_called_like_it() -> None:
+    one = convert_module(NGC, PATH).easyconfig
+    assert one.module == "pytorch/21.06-py3"
+    assert one.image == "docker://nvcr.io/nvidia/pytorch:21.06-py3"
+    assert one.wrapped_commands == ("python", "python3", "nvc++")
+    assert one.description == 'PyTorch, with "quotes" and $(touch owned)'
+    assert one.homepage == "https://example.org/pytorch"
+
+
+def test_what_is_lost_is_said() -> None:
+    one = convert_module(NGC, PATH)
+    assert one.left_out == (
+        "the command module, which would hide the host's command",
+        "variables of the module: SINGULARITYENV_LD_LIBRARY_PATH, SINGULARITY_BINDPATH",
+        "options of the runtime: --pid --pwd /w",
+        "conflicts with rapidsai, tensorflow: hpcmod's modules are one family",
+    )
+    assert one.notes == ("no digest is given, so the image is identified by its tag alone",)
+
+
+def test_lines_that_are_not_of_the_pattern_are_counted_and_shown() -> None:
+    text = NGC + 'preexec = "mkdir -p"\ncontainer_launch = preexec .. " && " .. container_launch\n'
+    lost = [one for one in convert_module(text, PATH).left_out if "other lines" in one]
+    assert lost == [
+        '2 other lines of Lua: preexec = "mkdir -p"; container_launch = preexec .. " && " .. container_launch'
+    ]
+
+
+def test_a_digest_is_kept() -> None:
+    one = convert_module(NGC.replace('pytorch:21.06-py3"', f'pytorch@{A}"'), PATH)
+    assert one.easyconfig.image.endswith(A)
+    assert one.notes == ()
+
+
+def test_a_version_that_is_not_the_files_is_noted() -> None:
+    assert "it calls itself version 21.06-py3" in convert_module(NGC, PATH.with_name("21.07.lua")).notes
+
+
+def test_a_description_without_its_key_is_one() -> None:
+    assert convert_module(NGC.replace("Description: ", ""), PATH).easyconfig.description.startswith("PyTorch, with")
+
+
+def test_comments_and_help_hold_no_facts() -> None:
+    text = NGC.replace("local image", "--[[\nlocal image").replace("--local uri", "]]\n--local uri")
+    with pytest.raises(BadInputError, match="image not found"):
+        convert_module(text, PATH)
+
+
+def test_arguments_of_the_entry_point_and_missing_programs_are_named() -> None:
+    text = NGC.replace('entrypoint_args = ""', 'entrypoint_args = "-x"').replace("local programs", "local others")
+    lost = convert_module(text, PATH).left_out
+    assert "arguments of the entry point: '-x'" in lost
+    assert "its commands: list of programs not found" in lost
+
+
+def test_others_are_refused_with_the_reason(tmp_path: Path) -> None:
+    outcomes = import_ngc([write_ngc(tmp_path)])
+    refused = {Path(one.origin).name: one.reason for one in outcomes if isinstance(one, Refused)}
+    assert set(refused) == {"moving.lua", "1.0.lua"}
+    assert "the tag latest without a digest" in refused["moving.lua"]
+    assert "image not found" in refused["1.0.lua"]
+
+
+@pytest.mark.parametrize("uri", ["docker://", "library://a/b", "/etc/passwd", "docker://x.io/UPPER:1"])
+def test_what_is_no_image_in_a_registry_is_refused(uri: str) -> None:
+    with pytest.raises(BadInputError):
+        convert_module(NGC.replace("docker://nvcr.io/nvidia/pytorch:21.06-py3", uri), PATH)

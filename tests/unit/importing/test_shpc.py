@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.importing.outcome import ImportedEasyconfig, Outcome, Refused
+from hpcmod.importing.shpc import import_shpc
+from tests.foreign_recipes import SAMTOOLS, SHPC, A, B, C, write_shpc, write_tree
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, ...]:
+    return import_shpc([write_shpc(tmp_path_factory.mktemp("shpc"))])
+
+
+def made(outcomes: tuple[Outcome, ...], module: str) -> ImportedEasyconfig:
+    (found,) = (one for one in outcomes if isinstance(one, ImportedEasyconfig) and one.easyconfig.module == module)
+    return found
+
+
+def reason(outcomes: tuple[Outcome, ...], *words: str) -> str:
+    (found,) = (
+        one.reason for one in outcomes if isinstance(one, Refused) and all(word in one.origin for word in words)
+    )
+    return found
+
+
+def test_a_tag_becomes_an_easyconfig_pinned_to_its_digest(tmp_path: Path) -> None:
+    outcomes = import_shpc([write_tree(tmp_path, {"samtools/container.yaml": SAMTOOLS}) / "samtools/container.yaml"])
+    easyconfig = made(outcomes, "samtools/1.10").easyconfig
+    assert easyconfig.image == f"docker://quay.io/biocontainers/samtools:1.10@{A}"
+    assert easyconfig.wrapped_commands == ("samtools", "plot-bamstats")
+    assert easyconfig.homepage == "https://example.org/samtools"
+    assert easyconfig.description == 'It\'s "quoted", $(touch owned), `touch owned`, %(name)s and ]] or \\'
+    assert made(outcomes, "samtools/1.9--h91753b0_8").easyconfig.image.endswith(B)
+
+
+def test_variables_are_carried_over_but_for_those_that_would_be_run(outcomes: tuple[Outcome, ...]) -> None:
+    one = made(outcomes, "biocontainers-samtools/1.10")
+    assert one.easyconfig.environment == (("EMPTY", ""),)
+    said, features = one.left_out
+    assert said.startswith("a variable of the container: SAM is 'a b; $(touch owned)'")
+    assert features == "features: home"
+
+
+def test_the_moving_tag_is_named_after_its_digest(outcomes: tuple[Outcome, ...]) -> None:
+    assert made(outcomes, "tool/latest-aaaaaaaa").easyconfig.image == f"docker://docker.io/org/tool:latest@{A}"
+    assert made(outcomes, "biocontainers-samtools/latest-cccccccc").easyconfig.image.endswith(C)
+
+
+def test_the_moving_tag_is_refused_where_it_says_nothing_new_or_nothing_at_all(outcomes: tuple[Outcome, ...]) -> None:
+    assert reason(outcomes, "/same/", "latest") == "is the same image as v7"
+    assert "the tag latest without a digest" in reason(outcomes, "/alpine/", "latest")
+
+
+def test_an_error_page_is_refused_as_a_tag_and_as_a_digest(outcomes: tuple[Outcome, ...]) -> None:
+    assert "is not a valid tag" in reason(outcomes, "/site/", "DOCTYPE")
+    assert "is not a valid digest" in reason(outcomes, "/site/", ": 1.1")
+    assert made(outcomes, "site/1.0")
+
+
+def test_tags_without_a_digest_are_converted_with_a_note(outcomes: tuple[Outcome, ...]) -> None:
+    for version in ("3.18", "3.19", "3.20"):
+        one = made(outcomes, f"alpine/{version}")
+        assert one.easyconfig.image == f"docker://docker.io/library/alpine:{version}"
+        assert "no digest is given" in one.notes[0]
+
+
+def test_aliases_that_are_no_programs_are_not_carried_over_and_named(outcomes: tuple[Outcome, ...]) -> None:
+    one = made(outcomes, "salad/v1")
+    assert one.easyconfig.wrapped_commands == ("salad", "fork", "R4")
+    assert one.easyconfig.command_words == (
+        ("salad", ("/code/salad",)),
+        ("fork", ("/code/salad", "fork")),
+        ("R4", ("/usr/bin/R",)),
+    )
+    lost = "\n".join(one.left_out)
+    for words in (
+        "singularity_options, docker_options of the alias salad",
+        "the alias pick, which needs a shell: 'shuf -n $(shuf -i 1-9 -n1)'",
+        "the alias prof, which needs a shell",
+        "the command module, which would hide the host's command",
+        "the alias ../../evil, which runs neither a name nor an absolute path",
+        "the alias , which runs nothing",
+        "the alias just a text, which runs nothing",
+        "overrides for this tag, which are in another file",
+        "singularity_scripts",
+        "unknown keys: colour",
+    ):
+        assert words in lost
+    assert one.notes == ()
+
+
+def test_hundreds_of_aliases_are_all_wrapped(outcomes: tuple[Outcome, ...]) -> None:
+    one = made(outcomes, "openfoam/v2012").easyconfig
+    assert len(one.wrapped_commands) == 310
+    assert one.image.startswith("oras://ghcr.io/org/openfoam:v2012@")
+
+
+def test_tools_of_the_same_name_are_told_apart(outcomes: tuple[Outcome, ...]) -> None:
+    modules = {one.easyconfig.module for one in outcomes if isinstance(one, ImportedEasyconfig)}
+    assert {"biocontainers-samtools/1.10", "other-samtools/1.10"} <= modules
+    assert "samtools/1.10" not in modules
+
+
+def test_what_is_no_recipe_is_refused_with_its_reason(outcomes: tuple[Outcome, ...]) -> None:
+    assert "names no image" in reason(outcomes, "/empty/")
+    assert "is not YAML" in reason(outcomes, "/broken/")
+    assert "several images" in reason(outcomes, "/several/")
+    assert "GitHub" in reason(outcomes, "/released/")
+
+
+def test_every_recipe_comes_out_once_a_tag(outcomes: tuple[Outcome, ...]) -> None:
+    assert len(outcomes) == 3 + 3 + 3 + 1 + 4 + 1 + 2 + 1 + 4
+    assert {name for name in SHPC for one in outcomes if f"/{name}/" in one.origin} == set(SHPC)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.importing.outcome import ImportedEasyconfig, Refused
+from hpcmod.importing.sif import describe_sif, import_sif
+from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
+
+BARE = ImageFacts("amd64", 1)
+TORCH = ImageFacts(
+    "amd64",
+    1,
+    python=PythonFacts("/opt/bin/python", "3.12", "/opt"),
+    packages=(Package("numpy", "1"), Package("torch", "2.7.1+rocm6.2.4")),
+    labels=(
+        ("org.opencontainers.image.description", 'a "torch"\n$(touch owned)'),
+        ("org.opencontainers.image.url", "https://example.org"),
+        ("org.opencontainers.image.version", "22.04"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "module"),
+    [
+        ("pytorch_2.7.1.sif", "pytorch/2.7.1"),
+        ("pytorch-v2.7.1-rocm.sif", "pytorch/v2.7.1-rocm"),
+        ("lumi-pytorch-rocm-6.2.4-python-3.12.sif", "lumi-pytorch-rocm/6.2.4-python-3.12"),
+        ("PyTorch-2024.sif", "PyTorch/2024"),
+        ("py_torch_v1.sif", "py_torch/v1"),
+    ],
+)
+def test_name_and_version_are_those_of_the_file(file: str, module: str) -> None:
+    one = describe_sif(TORCH, Path("/images") / file)
+    assert one.easyconfig.module == module
+    assert one.notes == ()
+
+
+def test_without_a_version_in_its_name_that_of_the_package_is_taken_before_that_of_a_label() -> None:
+    one = describe_sif(TORCH, Path("/images/pytorch.sif"))
+    assert one.easyconfig.version == "2.7.1+rocm6.2.4"
+    assert "package" in one.notes[0]
+    one = describe_sif(TORCH, Path("/images/ubuntu.sif"))
+    assert one.easyconfig.version == "22.04"
+    assert "label" in one.notes[0]
+
+
+def test_what_it_says_of_itself_is_data() -> None:
+    one = describe_sif(TORCH, Path("/images/pytorch_2.sif")).easyconfig
+    assert one.description == 'a "torch" $(touch owned)'
+    assert (one.homepage, one.moduleclass, one.image) == ("https://example.org", "ai", "/images/pytorch_2.sif")
+
+
+def test_an_image_that_says_nothing_is_described_by_what_is_in_it() -> None:
+    assert describe_sif(BARE, Path("/images/x_1.sif")).easyconfig.description == "x 1"
+    told = ImageFacts("amd64", 1, python=TORCH.python, packages=TORCH.packages)
+    assert (
+        describe_sif(told, Path("/images/x_1.sif")).easyconfig.description
+        == "x 1, with torch 2.7.1+rocm6.2.4, Python 3.12"
+    )
+
+
+@pytest.mark.parametrize("file", ["x.sif", "a b_1.sif", "-x_1.sif", ".sif", "a:b_1.sif", "é_1.sif"])
+def test_names_that_tell_no_version_or_cannot_be_a_modules_are_refused(file: str) -> None:
+    with pytest.raises(BadInputError, match="rename it"):
+        describe_sif(BARE, Path("/images") / file)
+
+
+def test_what_is_no_sif_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "x_1.sif").write_text("<html>not found</html>")
+    (tmp_path / "y_1.sif").mkdir()
+    (tmp_path / "z.txt").write_text("")
+    (one,) = import_sif([tmp_path], lambda _: nullcontext(lambda _, __: None))
+    assert isinstance(one, Refused)
+    assert "not a SIF" in one.reason or "no SIF" in one.reason
+
+
+def test_each_is_hashed_as_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stops at the second of a hundred large images keeps what was made of the first."""
+    monkeypatch.setattr("hpcmod.importing.sif.read_facts", lambda _: BARE)
+    for name in ("x_1.sif", "x_2.sif"):
+        (tmp_path / name).write_text("stands for an image")
+    hashed: list[str] = []
+
+    def watch(what: str) -> nullcontext[Callable[[int, int], None]]:
+        hashed.append(what)
+        return nullcontext(lambda _, __: None)
+
+    outcomes = import_sif([tmp_path], watch)
+    assert isinstance(one := next(outcomes), ImportedEasyconfig)
+    assert hashed == ["hashing x_1.sif"]
+    assert len(one.easyconfig.checksum) == 64
+
+
+def test_a_colon_in_a_directory_is_refused_for_the_runtime_would_end_the_path_there() -> None:
+    with pytest.raises(BadInputError, match="colon"):
+        describe_sif(BARE, Path("/images:old/x_1.sif"))

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.importing.outcome import ImportedEasyconfig, Refused
+from hpcmod.importing.writing import ImportRow, write_easyconfigs
+from hpcmod.render.easyconfig import EasyconfigText
+
+ONE = ImportedEasyconfig("from/x.lua", EasyconfigText("Tool", "1", "x.sif", "x"), ("a", "b"), ("c",))
+PATH = "t/Tool/Tool-1.eb"
+
+
+def write(directory: Path, *, force: bool = False, dry_run: bool = False) -> ImportRow:
+    (row,) = write_easyconfigs([ONE], directory, verb="hpcmod import x", force=force, dry_run=dry_run)
+    return row
+
+
+def test_it_is_put_where_the_robot_looks_and_says_what_made_it_and_what_is_lost(tmp_path: Path) -> None:
+    row = write(tmp_path)
+    assert (row.status, row.module, row.path) == ("converted", "Tool/1", str(tmp_path / PATH))
+    assert (row.left_out, row.notes) == (("a", "b"), ("c",))
+    lines = (tmp_path / PATH).read_text().splitlines()
+    assert lines[:3] == ["# made by hpcmod import x from from/x.lua", "# not carried over: a; b", "# c"]
+    assert len(lines) <= 25
+
+
+def test_nothing_is_replaced_but_with_force(tmp_path: Path) -> None:
+    write(tmp_path)
+    assert write(tmp_path).status == "unchanged"
+    (tmp_path / PATH).write_text("mine")
+    assert write(tmp_path).status == "exists"
+    assert (tmp_path / PATH).read_text() == "mine"
+    assert write(tmp_path, force=True).status == "converted"
+    assert "easyblock" in (tmp_path / PATH).read_text()
+    assert [path.name for path in (tmp_path / PATH).parent.iterdir()] == ["Tool-1.eb"]
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:
+    assert write(tmp_path / "new", dry_run=True) == replace(write(tmp_path / "new"), path=str(tmp_path / "new" / PATH))
+    write(tmp_path / "other", dry_run=True)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("change", [{"description": "a\0b"}, {"image": "docker://short"}], ids=str)
+def test_what_cannot_be_written_is_refused(change: dict[str, str], tmp_path: Path) -> None:
+    bad = replace(ONE, easyconfig=replace(ONE.easyconfig, **change))
+    (row,) = write_easyconfigs([bad], tmp_path, verb="x")
+    assert row.status == "refused"
+    assert row.reason
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_is_a_row(tmp_path: Path) -> None:
+    assert list(write_easyconfigs([Refused("x", "why")], tmp_path, verb="x")) == [
+        ImportRow("refused", "x", reason="why")
+    ]

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.images.facts import Package
+from hpcmod.model.plan import InstallPlan
+from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description, render_help
+from hpcmod.resources import module_templates
+from tests.plans import ENVIRONMENT, HOSTILE, make_example, make_plan_of
+
+TEMPLATES = module_templates()
+LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
+WITHIN_A_LITERAL = re.compile(r'\[format %s "(?:\\.|[^"\\\n])*"\]')
+"""A Tcl command, and so a literal, in the middle of another literal."""
+
+DOORS = {
+    "Lua": r"\b(capture|subprocess|io\.popen|io\.open|os\.execute|require|loadfile|dofile|loadstring)\b",
+    "Tcl": r"(^|\[|;)\s*(exec|open|source|system|package|load|eval)\b",
+}
+"""What starts a program or reads another file."""
+
+
+def render(plan: InstallPlan, syntax: str) -> str:
+    description = render_description(plan, syntax, TEMPLATES, conflict=plan.spec.name)
+    return description + render_body(plan, syntax, TEMPLATES)
+
+
+def without_literals(text: str) -> str:
+    return LITERAL.sub('""', WITHIN_A_LITERAL.sub("[]", text))
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+@pytest.mark.parametrize("site", ["generic", "lumi"])
+def test_the_modulefile_of_a_site(site: str, syntax: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{site}.{syntax.lower()}", render(make_example(site), syntax))
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_the_modulefile_of_an_easyconfig_with_variables(syntax: str, golden: Callable[[str, str], None]) -> None:
+    plan = make_example("generic")
+    golden(
+        f"environment.{syntax.lower()}", render(replace(plan, spec=replace(plan.spec, environment=ENVIRONMENT)), syntax)
+    )
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.slow
+def test_hostile_text_stays_within_the_literals_of_the_language(text: str, syntax: str) -> None:
+    tame = without_literals(render(make_plan_of("tame text"), syntax))
+    assert without_literals(render(make_plan_of(text), syntax)) == tame
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_text_that_no_modulefile_can_hold_is_refused(syntax: str) -> None:
+    with pytest.raises(BadInputError, match="control character"):
+        render(make_plan_of("a\0b"), syntax)
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_no_program_is_started_and_no_file_read_but_the_command_line_of_lmod(syntax: str) -> None:
+    text = render(make_example("lumi"), syntax)
+    code = without_literals(text.replace('io.open("/proc/self/cmdline")', ""))
+    assert re.findall(DOORS[syntax], code, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_without_an_image_there_is_still_a_modulefile(syntax: str) -> None:
+    text = render(make_example("generic", facts=None), syntax)
+    assert "user-software" not in text
+    assert "extensions" not in text
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_only_packages_that_lmod_can_list_are_extensions(syntax: str) -> None:
+    plan = replace(make_example("generic"), packages=(Package("a,b", "1"), Package("ok", "1.0")))
+    (line,) = [line for line in render(plan, syntax).splitlines() if line.strip().startswith("extensions")]
+    assert re.findall(r'"([^"]*)"', line) == ["ok/1.0"]
+
+
+def test_the_help_names_everything_a_user_needs() -> None:
+    text = render_help(make_example("lumi"))
+    titles = re.findall(r"^(.+)\n=+$", text, re.MULTILINE)
+    assert titles == [
+        "Description",
+        "Use",
+        "Commands",
+        "Image",
+        "Python packages in the image",
+        "Labels of the image",
+        "More information",
+    ]
+    for word in ("conda-python-distributed", "start-shell", "$SIFPYTORCH", "torch 2.7.1+rocm6.2.4", "PyTorch for LUMI"):
+        assert word in text
+
+
+def test_the_help_fits_80_columns() -> None:
+    plan = make_example("lumi")
+    plan = replace(plan, spec=replace(plan.spec, description="word " * 40), labels=(("org.label", "text " * 40),))
+    assert not [line for line in render_help(plan).splitlines() if len(line) > 80 and " " in line]
+
+
+def test_the_help_of_a_tool_offers_no_python() -> None:
+    plan = replace(make_example("lumi"), packages=(), commands=("mytool",))
+    assert "conda-python" not in render_help(plan)
+
+
+def test_the_help_has_no_empty_sections() -> None:
+    plan = make_example("generic", facts=None)
+    text = render_help(replace(plan, spec=replace(plan.spec, homepage="", description="")))
+    assert re.findall(r"^(.+)\n=+$", text, re.MULTILINE) == ["Use", "Commands", "Image"]
+
+
+@pytest.mark.parametrize("word", ["Description", "Homepage", "Packages"])
+def test_whatis_is_one_line_each_whatever_the_description_holds(word: str) -> None:
+    plan = make_example("lumi")
+    plan = replace(plan, spec=replace(plan.spec, description="two\n\n  lines"))
+    lines = [line for line in render(plan, "Lua").splitlines() if line.lstrip().startswith(f'whatis("{word}: ')]
+    assert len(lines) == 1
+    if word == "Description":
+        assert lines == ['whatis("Description: two lines")']
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_the_message_for_a_missing_image_names_the_places_and_the_cure(syntax: str) -> None:
+    text = render_body(make_example("lumi"), syntax, TEMPLATES)
+    (message,) = {literal for literal in LITERAL.findall(text) if "none of these places" in literal}
+    for place in make_example("lumi").sif_places:
+        assert place in message
+    assert "eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild" in message
