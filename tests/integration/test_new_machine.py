@@ -138,7 +138,7 @@ def test_its_job_script_has_its_masks_flags_and_rules(zephyr: Path, lmod: Module
     ask = f"{HPCMOD} job Toy -N 2 --site {zephyr} --dry-run"
     refused = lmod(f"{ask} -- train.py")
     assert refused.returncode == 2
-    assert "zephyr asks for --account and --qos" in refused.stderr
+    assert "every job on zephyr needs --account and --qos" in refused.stderr
     done = lmod(f"{ask} -A a1 -q q1 -t 10 --stage nvme -- train.py")
     assert done.returncode == 0, done.stderr
     for part in (

@@ -252,7 +252,7 @@ def test_a_dockerfile_of_ones_own_becomes_a_sif_and_is_not_built_twice(stack: St
     assert [str(one) for one in read_used(tmp_path / "mine.sif")] == [pin]
     again = hpcmod(tmp_path, *asked)
     assert again.stdout.strip() == str(tmp_path / "mine.sif")
-    assert "already exists, built from the same plan" in again.stderr
+    assert "already exists, built from the same recipe and sources" in again.stderr
     (tmp_path / "mine" / "used").write_text("")
     changed = hpcmod(tmp_path, *asked)
     assert changed.returncode == 2 and "was built from something else" in changed.stderr

@@ -126,7 +126,7 @@ def test_an_own_copy_that_nothing_marks_is_loaded_by_the_line_that_info_prints(s
 def test_installing_again_says_that_it_is_there_and_prints_the_line(student: Student) -> None:
     done = student("hpcmod install Toy", student.site.modules)
     assert done.returncode == 0
-    assert "your own copy of Toy/1.0 is installed already" in done.stderr
+    assert "your own copy of Toy/1.0 is already installed" in done.stderr
     assert done.stdout == f"module use {student.own}; module load {TOY}\n"
 
 

@@ -170,7 +170,7 @@ def test_an_artifact_of_other_than_one_sif_is_refused(
     registry: Registry, tmp_path: Path, files: list[tuple[bytes, str]]
 ) -> None:
     push_artifact(registry, f"files{len(files)}", files)
-    with pytest.raises(BadInputError, match=f"artifact of {len(files)} files, expected one SIF") as caught:
+    with pytest.raises(BadInputError, match=f"artifact with {len(files)} files, expected one SIF") as caught:
         artifact(registry, f"files{len(files)}:1", tmp_path / "x.sif")
     assert "docker://" in caught.value.cure
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from hpcmod.catalogue.admin.gc import find_unused
 from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.visible.modulefiles import rendering
+from hpcmod.catalogue.visible import rendering
 from hpcmod.errors import BadInputError
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.visible.modulefiles import rendering
+from hpcmod.catalogue.visible import rendering
 from hpcmod.cli.main import main
 from tests.plans import FACTS
 from tests.unit.catalogue.rendered import make_rendered, visible

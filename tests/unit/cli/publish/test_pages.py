@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hpcmod.catalogue.visible.modulefiles import rendering
+from hpcmod.catalogue.visible import rendering
 from hpcmod.cli.main import main
 from tests.plans import FACTS
 from tests.stack import CHECKOUT

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from file_server import Answer, Server, serve
 
 from hpcmod.errors import (
     BadInputError,
@@ -25,6 +24,7 @@ from hpcmod.errors import (
 )
 from hpcmod.image.acquire import fetch as fetching
 from hpcmod.image.acquire.fetch import FetchResult, fetch_file, note_of
+from tests.unit.image.file_server import Answer, Server, serve
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import requests
-from file_server import Answer, Server, serve
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
 from hpcmod.image.web import client as asking
 from hpcmod.image.web.client import Answer as Answered
 from hpcmod.image.web.client import Client, LoginError, Retry, StatusError, insist
+from tests.unit.image.file_server import Answer, Server, serve
 
 pytestmark = pytest.mark.slow
 
@@ -148,9 +148,9 @@ def test_a_redirect_to_plain_http_elsewhere_is_refused(fetch: Any, server: Serve
         fetch()
 
 
-def test_a_file_packed_on_the_way_is_refused(fetch: Any, server: Server) -> None:
+def test_a_file_that_the_server_compresses_is_refused(fetch: Any, server: Server) -> None:
     server.answers = [Answer(headers={"Content-Encoding": "gzip"})]
-    with pytest.raises(RemoteError, match="packed"):
+    with pytest.raises(RemoteError, match="compressed"):
         fetch()
 
 
