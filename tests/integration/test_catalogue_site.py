@@ -260,7 +260,7 @@ def test_a_deprecated_container_leads_to_its_successor_and_tells_its_problem(lis
     page = open_page(listing, OLD)
     text = page.find_element(By.TAG_NAME, "main").text
     for part in (
-        "It may be retired from 2027-03-01 on.",
+        "It may be retired on or after 2027-03-01.",
         "it hangs",
         "It hangs on two nodes",
         "unset NCCL_NET_GDR_LEVEL",

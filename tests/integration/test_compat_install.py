@@ -21,7 +21,7 @@ def test_an_image_that_does_not_fit_fails_its_sanity_check_with_a_cure(eb: EasyB
     said = " ".join(done.stdout.split())
     assert "does not fit this machine" in said
     assert "/usr/lib64/libfabric.so.1 does not define FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs" in said
-    assert "build it anew" in said
+    assert "rebuild it" in said
     assert "hpcmod compat" in said
     assert modulefiles(eb) == set()
     assert leftovers(eb) == set()

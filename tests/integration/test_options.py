@@ -270,8 +270,8 @@ before=$(variables); module load Toy; module unload Toy
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"environment": {"SIF": "/x"}}, "SIF is one that the module"),
-        ({"environment": {"A B": "x"}}, "is not the name of a variable"),
+        ({"environment": {"SIF": "/x"}}, "SIF is set by the module"),
+        ({"environment": {"A B": "x"}}, "is not a valid variable name"),
         ({"wrapped_commands": {"module": ["x"]}}, "'module' would hide"),
     ],
 )

@@ -38,7 +38,7 @@ class Bind:
         """
         if re.search(r"(?<!\\),", check_plain(text, "bind path")):
             raise BadInputError(
-                f"bind path {text!r} holds a comma", r"Name one path a bind; write \, for one in a path."
+                f"bind path {text!r} contains a comma", r"Write one path per bind; write \, for a comma in a path."
             )
         parts = [re.sub(r"\\([:,])", r"\1", part) for part in re.split(r"(?<!\\):", text, maxsplit=2)]
         source, destination, options = (*parts, "", "")[:3]

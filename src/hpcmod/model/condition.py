@@ -65,7 +65,7 @@ class Condition:
         if words == ["always"]:
             return cls()
         if {"multi-node", "single-node"} <= set(words):
-            raise ValueError("multi-node and single-node never hold together")
+            raise ValueError("multi-node and single-node exclude each other")
         bounds = tuple(_parse_bound(word) for word in words if word not in ("multi-node", "single-node"))
         return cls(multi_node="multi-node" in words, bounds=bounds, single_node="single-node" in words)
 
@@ -88,7 +88,7 @@ def _parse_bound(word: str) -> Bound:
     if not found or found[1] not in PRODUCTS:
         raise ValueError(
             f"{word!r} is not a condition: write multi-node, single-node, or one of {', '.join(PRODUCTS)} with a "
-            "version, as rocm>=6.2"
+            "version, such as rocm>=6.2"
         )
     return Bound(*found.groups())
 

@@ -65,10 +65,10 @@ def parse_container_yaml(text: str, where: str) -> ContainerYaml:
     """
     values = _load(text, where)
     if not isinstance(values, dict) or not any(_text(values, key) for key in SOURCES):
-        raise BadInputError(f"{where}: names no image", f"A recipe has one of the keys {', '.join(SOURCES)}.")
+        raise BadInputError(f"{where}: no image source", f"A recipe needs one of the keys {', '.join(SOURCES)}.")
     kinds = [key for key in SOURCES if _text(values, key)]
     if len(kinds) > 1:
-        raise BadInputError(f"{where}: names several images: {', '.join(kinds)}", "Leave one.")
+        raise BadInputError(f"{where}: several image sources: {', '.join(kinds)}", "Keep only one.")
     tags = {**_texts(values, "latest"), **_texts(values, "tags")}
     return ContainerYaml(
         kind=kinds[0],
@@ -89,17 +89,17 @@ def _load(text: str, where: str) -> Any:
     try:
         import yaml
     except ImportError as err:
-        raise LackingError(f"{where}: this Python has no PyYAML", "pip install 'hpcmod[shpc]'") from err
+        raise LackingError(f"{where}: PyYAML is not installed", "pip install 'hpcmod[shpc]'") from err
 
     if len(text) > _LONGEST:
-        raise BadInputError(f"{where}: {len(text)} characters, which no recipe has", "")
+        raise BadInputError(f"{where}: {len(text)} characters are too many for a recipe", "")
     try:
         loader = yaml.SafeLoader(text)
         loader.yaml_implicit_resolvers = {}  # keep plain scalars as strings: the tag 1.10 is not the number 1.1
         return loader.get_single_data()
     except (yaml.YAMLError, ValueError, RecursionError) as err:
         problem = " ".join(str(err).split())[:200]
-        raise BadInputError(f"{where}: is not YAML: {problem}", "") from err
+        raise BadInputError(f"{where}: invalid YAML: {problem}", "") from err
 
 
 def _text(values: Mapping[Any, Any], key: str) -> str:

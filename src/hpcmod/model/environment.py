@@ -47,11 +47,11 @@ def _who(name: str, host: Mapping[str, str], container: Mapping[str, str], image
     if given and (value == host[given] or name == "LD_LIBRARY_PATH"):  # assembled by the runtimes
         return f"{_setter(given, host)}, by {given}"
     if name == "PATH":
-        return "the image, after SINGULARITYENV_PREPEND_PATH"
+        return "the image, with SINGULARITYENV_PREPEND_PATH"
     if name in image:
         return "the image"
     if value is None:
-        return "the runtime, which does not hand it on"
+        return "the runtime, which does not pass it on"
     if value == host.get(name):
         return f"{_setter(name, host)} on the host"
     return "the runtime"

@@ -41,7 +41,7 @@ def explain_settings(
     for one in tunables:
         verdict, because = _judge(one.condition, versions, nodes)
         if one.name in decided and verdict != NOT_SET:
-            verdict, because = NOT_SET, "another case holds before"
+            verdict, because = NOT_SET, "an earlier case applies"
         if verdict == SET:
             decided.add(one.name)
         yield Setting(one.name, one.value, verdict, because, one.why)
@@ -62,4 +62,8 @@ def _judge(condition: Condition, versions: Mapping[str, str] | None, nodes: int)
 
 def _explain_failure(bound: Bound, versions: Mapping[str, str]) -> str:
     found = versions.get(bound.product)
-    return f"{bound.product} is {found}, not {bound}" if found else f"only for {bound}, and the image's is not known"
+    return (
+        f"{bound.product} is {found}, not {bound}"
+        if found
+        else f"only for {bound}, but the image's version is not known"
+    )

@@ -69,8 +69,8 @@ class InstallSpec:
             check_plain(getattr(self, what), what)
         if ":" in self.root:
             raise BadInputError(
-                f"the installation's directory {self.root!r} holds a colon, which ends a path in a bind",
-                "Choose another one: eb --installpath=DIRECTORY ...",
+                f"the installation directory {self.root!r} contains a colon, which separates the parts of a bind path",
+                "Choose another directory: eb --installpath=DIRECTORY ...",
             )
 
 
@@ -87,7 +87,7 @@ def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]]) -> Comman
     if faults:
         raise BadInputError(
             f"wrapped_commands: {'; '.join(faults)}",
-            "Name programs of the image as they are typed, without directories: ['python'], or with what they are to "
+            "List programs of the image by name, without directories: ['python'], or with the command to "
             "run: {'fork': ['/code/salad', 'fork']}.",
         )
     return tuple((name, tuple(words)) for name, words in table.items())
@@ -102,15 +102,15 @@ def _listed(given: object) -> Sequence[str]:
 def _command_faults(name: object, words: object) -> Iterator[str]:
     """Yield the errors of a wrapper."""
     if not isinstance(name, str) or not COMMAND_NAME.fullmatch(name):
-        yield f"{name!r} is not the name of a command"
+        yield f"{name!r} is not a valid command name"
     elif name in HOST_COMMANDS:
-        yield f"{name!r} would hide the host's command of that name"
+        yield f"{name!r} would hide the host command of that name"
     elif not isinstance(words, (list, tuple)) or not words or not all(isinstance(word, str) for word in words):
         yield f"{name!r} runs {words!r}, which is not a list of strings"
     elif not is_program(words[0]):
-        yield f"{name!r} runs {words[0]!r}, which is neither the name of a command nor its whole path"
+        yield f"{name!r} runs {words[0]!r}, which is neither a command name nor an absolute path"
     elif "\0" in "".join(words):
-        yield f"{name!r} runs a text with a NUL"
+        yield f"{name!r} runs a string that contains a NUL"
 
 
 def is_program(word: str) -> bool:
@@ -130,9 +130,7 @@ def parse_environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         raise BadInputError(f"environment: {given!r} is not a table", "Write {'NAME': 'value'}.")
     faults = [fault for name, value in given.items() if (fault := why_no_variable(name, value))]
     if faults:
-        raise BadInputError(
-            f"environment: {'; '.join(faults)}", "Leave them out; what else is to be set, an image sets."
-        )
+        raise BadInputError(f"environment: {'; '.join(faults)}", "Leave them out, or set them in the image.")
     return tuple(given.items())
 
 
@@ -145,18 +143,18 @@ def why_no_variable(name: object, value: object) -> str:
     user sets --no-eval: so a string with `$`, a backtick or a backslash does not mean the same for all users.
     """
     if not isinstance(name, str) or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
-        return f"{name!r} is not the name of a variable"
+        return f"{name!r} is not a valid variable name"
     if name in OWNED_VARIABLES or _OWNED.fullmatch(name):
-        return f"{name} is one that the module or the runtime makes"
+        return f"{name} is set by the module or the runtime"
     if not isinstance(value, str):
         return f"{name} is {value!r}, which is not a string"
     if re.search(r"[$`\\\x00-\x1f\x7f]", value):
-        return f"{name} is {value[:80]!r}, in which the runtime would not leave $, `, \\ or control characters alone"
+        return f"{name} is {value[:80]!r}: the runtime would alter $, `, \\ or control characters"
     return ""
 
 
 def parse_install_mode(word: str) -> str:
     """Return the installation mode if it is valid."""
     if word not in INSTALL_MODES:
-        raise BadInputError(f"install_mode: {word!r} is none of {', '.join(INSTALL_MODES)}", "Use one of these.")
+        raise BadInputError(f"install_mode: {word!r} is not a valid mode", f"Use one of {', '.join(INSTALL_MODES)}.")
     return word

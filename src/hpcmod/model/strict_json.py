@@ -41,7 +41,7 @@ class JsonObject:
         """Return a non-negative number; required unless there is a default."""
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
-            raise self.bad(key, "a number that is not negative", value)
+            raise self.bad(key, "a non-negative number", value)
         return value
 
     def object(self, key: str) -> JsonObject:
@@ -81,14 +81,14 @@ class JsonObject:
 
     def _text(self, value: Any, key: str) -> str:
         if not isinstance(value, str):
-            raise self.bad(key, "a text", value)
+            raise self.bad(key, "a string", value)
         if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
-            raise self.bad(key, "characters that a program can be given", value)
+            raise self.bad(key, "a string that can be passed to a program", value)
         return value
 
     def _check_count(self, key: str, found: Sequence[Any] | Mapping[str, Any], most: int) -> None:
         if len(found) > most:
-            raise BadInputError(f"{self.where}: {key}: {len(found)} entries, at most {most} are read")
+            raise BadInputError(f"{self.where}: {key}: {len(found)} entries, but at most {most} are allowed")
 
 
 def load_json(text: bytes, where: str, *, limit: int) -> Any:
@@ -100,11 +100,11 @@ def load_json(text: bytes, where: str, *, limit: int) -> Any:
         If it is invalid, or too large.
     """
     if len(text) > limit:
-        raise BadInputError(f"{where}: more than {limit} bytes")
+        raise BadInputError(f"{where}: larger than {limit} bytes")
     try:
         return json.loads(text.decode())
     except (ValueError, RecursionError) as err:
-        raise BadInputError(f"{where}: no JSON: {err}") from err
+        raise BadInputError(f"{where}: invalid JSON: {err}") from err
 
 
 def show_value(value: Any) -> str:

@@ -22,7 +22,7 @@ def check_plain(text: str, what: str) -> str:
     Lmod 8.6 and Environment Modules 5 print a line end in a value unchanged, and the shell runs what follows it.
     """
     if _CONTROL.search(text):
-        raise BadInputError(f"{what} {text!r} holds a control character", "Take it out: no line ends, no tabs.")
+        raise BadInputError(f"{what} {text!r} contains a control character", "Remove it: no line ends, no tabs.")
     return text
 
 

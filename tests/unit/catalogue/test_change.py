@@ -229,6 +229,6 @@ def test_a_damaged_record_of_another_name_stops_nobody(shop: Catalogue) -> None:
 def test_a_damaged_record_of_the_same_name_is_named_and_nothing_changes(shop: Catalogue) -> None:
     shop.record_path("Toy", "0.1").write_text("{")
     before = modules_seen(shop)
-    with pytest.raises(BadInputError, match=r"records/Toy/0\.1\.json: no JSON"):
+    with pytest.raises(BadInputError, match=r"records/Toy/0\.1\.json: invalid JSON"):
         retire_one(shop)
     assert modules_seen(shop) == before

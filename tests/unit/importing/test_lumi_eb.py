@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_refused_with_the_reason(outcomes: tuple[Outcome,
     assert "version cannot be determined without running it: line 10" in reason(outcomes, "computed.eb")
     assert "must be a single SIF, found: x.tar.gz" in reason(outcomes, "source.eb")
     assert "already an hpcmod easyconfig" in reason(outcomes, "ours.eb")
-    assert "is not an easyconfig" in reason(outcomes, "broken.eb")
+    assert "not a valid easyconfig" in reason(outcomes, "broken.eb")
 
 
 def test_what_only_running_it_would_tell_is_named() -> None:

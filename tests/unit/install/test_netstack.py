@@ -131,7 +131,7 @@ def test_no_name_leads_out_of_the_directory(host: Path, tmp_path: Path, soname: 
 
 def test_no_library_takes_the_name_of_the_record(host: Path) -> None:
     (host / "libevil.so").write_bytes(elf(RECORD, machine=MACHINE))
-    with pytest.raises(BadInputError, match="are two libraries of one name"):
+    with pytest.raises(BadInputError, match="are two libraries with the same name"):
         planned(host, f"{host}/libevil.so")
 
 
@@ -245,7 +245,7 @@ def test_two_libraries_of_one_file_name_keep_each_its_own(host: Path) -> None:
 def test_two_libraries_of_one_name_are_refused(host: Path) -> None:
     one, two = plant(host / "a", "libmpi.so.12"), plant(host / "b", "libmpi.so.12", release=".1")
     with pytest.raises(
-        BadInputError, match=r"a/libmpi\.so\.12\.0 and .*b/libmpi\.so\.12\.1 are two libraries of one name"
+        BadInputError, match=r"a/libmpi\.so\.12\.0 and .*b/libmpi\.so\.12\.1 are two libraries with the same name"
     ):
         planned(host, str(one), str(two))
 

@@ -40,7 +40,7 @@ def test_numbers_of_nodes_are_told_apart(text: str, holds: tuple[bool, bool]) ->
 
 
 def test_no_step_is_on_one_node_and_on_several() -> None:
-    with pytest.raises(ValueError, match="never hold together"):
+    with pytest.raises(ValueError, match="exclude each other"):
         Condition.parse("multi-node, single-node")
 
 

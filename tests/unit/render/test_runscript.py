@@ -204,7 +204,7 @@ def test_refuses_settings_that_no_script_can_hold(settings: RunscriptSettings) -
 
 
 def test_refuses_a_variable_of_the_image_that_is_none() -> None:
-    with pytest.raises(BadInputError, match=re.escape("'SIF-X' is not the name of a variable")):
+    with pytest.raises(BadInputError, match=re.escape("'SIF-X' is not a valid variable name")):
         render_start_shell(replace(SETTINGS, sif_variable="SIF-X"), templates=TEMPLATES)
 
 

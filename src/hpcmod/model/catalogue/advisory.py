@@ -123,5 +123,5 @@ def seconds_of(day: str) -> int:
     numbers = tuple(map(int, found.groups())) if found else (0, 0, 0)
     year, month, date = numbers
     if year < 1970 or not 1 <= month <= 12 or not 1 <= date <= calendar.monthrange(year, month)[1]:
-        raise ValueError(f"must be a day, as 2027-03-01, found {day!r}")
+        raise ValueError(f"must be a date such as 2027-03-01, found {day!r}")
     return calendar.timegm((year, month, date, 0, 0, 0))

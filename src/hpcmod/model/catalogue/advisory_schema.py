@@ -37,7 +37,7 @@ def parse_advisory(text: str, source: str, name: str) -> Advisory:
     tree = load_toml(text, f"advisory {source}")
     values: dict[str, Any] = {}
     faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
-    faults += [f"{key}: is missing" for key in _REQUIRED if key not in tree]
+    faults += [f"{key}: missing" for key in _REQUIRED if key not in tree]
     faults += _check_whole(values)
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
@@ -66,7 +66,7 @@ def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
 def _tell_unknown(key: str) -> str:
     table, _, last = key.rpartition(".")
     if key in _TABLES:
-        return f"must be one table: [{key}]"
+        return f"must be a single table: [{key}]"
     if last in KEYS:
         return f"unknown key; {last} must stand above [{table}]"
     from difflib import get_close_matches
@@ -78,16 +78,16 @@ def _tell_unknown(key: str) -> str:
 def _check_whole(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield errors that involve more than one value."""
     if values.get("expires", "9999") < values.get("issued", ""):
-        yield f"expires: {values['expires']} is before the day it was issued, {values['issued']}"
+        yield f"expires: {values['expires']} is before the issue date, {values['issued']}"
     for name in sorted({name for name, _ in values.get("set", ())} & set(values.get("unset", ()))):
-        yield f"cure.set: {name} is to be unset as well"
+        yield f"cure.set: {name} is also listed under unset"
 
 
 def _lines(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("must be a text that is not empty")
+        raise ValueError("must be a non-empty string")
     if len(value) > 4000:
-        raise ValueError("must be no longer than 4000 characters: it is shown when a module is loaded")
+        raise ValueError("must be at most 4000 characters: it is shown when a module is loaded")
     return value.strip()
 
 
@@ -98,7 +98,7 @@ def _day(value: Any) -> str:
 
 def _address(value: Any) -> str:
     if not re.fullmatch(r"https://[!-~]{3,500}", check.check_text(value)):
-        raise ValueError(f"must be an address that begins with https://, found {value!r}")
+        raise ValueError(f"must be a URL that begins with https://, found {value!r}")
     return str(value)
 
 
@@ -114,7 +114,7 @@ def _some(value: Any) -> tuple[str, ...]:
     """Validate a non-empty list of strings: an advisory with an empty list would apply to every image."""
     found = check.texts(value)
     if not found:
-        raise ValueError("must not be empty; leave digests and modules out for what is about every image")
+        raise ValueError("must not be empty; leave out digests and modules if every image is affected")
     return found
 
 
@@ -147,22 +147,22 @@ def _host(name: str, value: Any) -> HostFact:
     words = [word.strip() for word in check.check_text(table["version"]).split(",")] if "version" in table else []
     bounds = [_BOUND.fullmatch(word) for word in words]
     if not all(bounds):
-        raise ValueError(f"version must be as >=1.22, or >=1.22,<1.24; found {table['version']!r}")
+        raise ValueError(f"version must look like >=1.22 or >=1.22,<1.24; found {table['version']!r}")
     if (path.count(VERSION) == 1) != bool(bounds) or path.count(VERSION) > 1:
-        raise ValueError(f"the path must have {VERSION} once where a version is asked for, and else not")
+        raise ValueError(f"the path must contain {VERSION} exactly once if a version is given, and not otherwise")
     _pattern(path.replace(VERSION, "*"))
     return HostFact(path, tuple(Bound(name, *bound.groups()) for bound in bounds if bound))
 
 
 def _name(value: str) -> str:
     if not _NAME.fullmatch(value):
-        raise ValueError(f"{value!r} is not the name of a variable")
+        raise ValueError(f"{value!r} is not a valid variable name")
     return value
 
 
 def _pattern(value: str) -> str:
     if value.count("*") > MOST_STARS:
-        raise ValueError(f"{value!r} has more than {MOST_STARS} times *")
+        raise ValueError(f"{value!r} contains more than {MOST_STARS} asterisks")
     return value
 
 

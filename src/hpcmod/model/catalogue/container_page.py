@@ -148,8 +148,8 @@ class ContainerPage:
         record = self.record
         if record.state == "published":
             return ()
-        deprecated = f"It may be retired from {record.until} on." if record.until else "It will be retired."
-        retired = f"From {record.until} on the module does not load." if record.until else "The module does not load."
+        deprecated = f"It may be retired on or after {record.until}." if record.until else "It will be retired."
+        retired = f"The module does not load from {record.until}." if record.until else "The module does not load."
         successor = f"Use {record.successor} instead." if record.successor else ""
         reason = f"Reason: {record.reason}" if record.reason else ""
         state = retired if record.state == "retired" else deprecated
@@ -176,7 +176,7 @@ def make_problem(advisory: Advisory, cure: Iterable[str]) -> Problem:
         for fact in advisory.host
     )
     variables = (_tell_variable(name, wanted) for name, wanted in advisory.environment)
-    where = (*(f"{text.strip()} is there" for text in host), *variables)
+    where = (*(f"{text.strip()} is present" for text in host), *variables)
     return Problem(advisory.title, advisory.text, advisory.source, advisory.expires, where, tuple(cure))
 
 

@@ -42,7 +42,7 @@ def parse_range(text: str) -> PackageRange:
     words = found[2].split(",") if found and found[2] else []
     bounds = [_BOUND.fullmatch(word) for word in words]
     if found is None or not all(bounds):
-        raise ValueError(f"must be as torch<2.6, or torch>=2.0,<2.6; found {text!r}")
+        raise ValueError(f"must look like torch<2.6 or torch>=2.0,<2.6; found {text!r}")
     return PackageRange(comparable_name(found[1]), tuple((one[1], one[2]) for one in bounds if one))
 
 

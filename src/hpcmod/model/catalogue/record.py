@@ -115,8 +115,8 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
     found = JsonObject(load_json(text, where, limit=RECORD_LIMIT), where)
     if found.number("record", 0) != RECORD_VERSION:
         raise BadInputError(
-            f"{where}: record is of version {show_value(found.values.get('record'))}, known is {RECORD_VERSION}",
-            "Use the hpcmod that wrote it, or a later one.",
+            f"{where}: unsupported record version {show_value(found.values.get('record'))}, expected {RECORD_VERSION}",
+            "Use the hpcmod version that wrote it, or a later one.",
         )
     record = CatalogueRecord(**{name: read(found, name) for name, read in _READERS.items()})
     check_record(record, where)
@@ -162,7 +162,7 @@ def check_record(record: CatalogueRecord, where: str = "record") -> None:
         Lists all errors.
     """
     faults = [
-        f"{key}: not fit for the name of a file: {show_value(value)}"
+        f"{key}: not a safe file name: {show_value(value)}"
         for key, value in [
             *(("name", record.name), ("version", record.version), ("sif", record.sif)),
             *(("easyconfig", record.easyconfig or "none"), *(("aliases", alias) for alias in record.aliases)),
@@ -172,18 +172,20 @@ def check_record(record: CatalogueRecord, where: str = "record") -> None:
     faults += [f"module: expected {record.name}/{record.version}"] * (
         record.module != f"{record.name}/{record.version}"
     )
-    faults += [f"state: none of {', '.join(STATES)}: {show_value(record.state)}"] * (record.state not in STATES)
+    faults += [f"state: expected one of {', '.join(STATES)}, found {show_value(record.state)}"] * (
+        record.state not in STATES
+    )
     faults += [f"sha256: not 64 hexadecimal digits: {show_value(record.sha256)}"] * (not _is_sha256(record.sha256))
     faults += [f"rendering: not a number: {show_value(record.rendering)}"] * (
         not re.fullmatch("[0-9]*", record.rendering)
     )
-    faults += [f"readers: not the name of a group: {show_value(record.readers)}"] * (
+    faults += [f"readers: not a valid group name: {show_value(record.readers)}"] * (
         bool(record.readers) and not is_file_name(record.readers)
     )
     faults += [f"licence: not 64 hexadecimal digits: {show_value(record.licence)}"] * (
         bool(record.licence) and not _is_sha256(record.licence)
     )
-    faults += [f"until: no day YYYY-MM-DD: {show_value(record.until)}"] * (not _DAY.fullmatch(record.until))
+    faults += [f"until: not a date (YYYY-MM-DD): {show_value(record.until)}"] * (not _DAY.fullmatch(record.until))
     if faults:
         raise BadInputError(f"{where}: {'; '.join(faults)}")
 

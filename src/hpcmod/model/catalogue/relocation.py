@@ -25,9 +25,9 @@ def relocate(text: str, old: str, new: str) -> str:
     for place in (old, new):
         if not _PLAIN.fullmatch(place):
             raise BadInputError(
-                f"modules and scripts cannot be moved from {old} to {new}: only letters, digits and ./_+@- "
-                f"may be in both paths",
-                "Choose such a path; or publish the containers again in the new place.",
+                f"modules and scripts cannot be moved from {old} to {new}: both paths may contain only "
+                f"letters, digits and ./_+@-",
+                "Choose such a path, or publish the containers again in the new directory.",
             )
     begins = rf"(?:(?<!{_PART})|(?<=\\n))"  # `\n` is a line end in a literal
     return re.sub(rf"{begins}{re.escape(old)}(?!{_PART})", lambda _: new, text)

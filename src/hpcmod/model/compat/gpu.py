@@ -22,8 +22,10 @@ def _vendor(case: Case) -> Iterator[CompatFinding]:
     names = {"amd": "ROCm", "nvidia": "CUDA"}
     of_image = [vendor for vendor, has in (("amd", case.image.rocm), ("nvidia", case.image.cuda)) if has]
     if of_image and case.site.gpu_vendor and case.site.gpu_vendor not in of_image:
-        found = f"the image is made for {names[of_image[0]]}, the GPUs here are of {case.site.gpu_vendor}: it sees none"
-        yield CompatFinding(WARN, "gpu-vendor", found, f"Take an image for {names[case.site.gpu_vendor]}.")
+        found = (
+            f"the image is built for {names[of_image[0]]}, the GPUs here are from {case.site.gpu_vendor}: it sees none"
+        )
+        yield CompatFinding(WARN, "gpu-vendor", found, f"Use an image for {names[case.site.gpu_vendor]}.")
 
 
 def _cuda(case: Case) -> Iterator[CompatFinding]:
@@ -32,18 +34,20 @@ def _cuda(case: Case) -> Iterator[CompatFinding]:
         return
     oldest = CUDA_DRIVERS.get(release[0])
     if not driver:
-        wants = f", which wants a driver {oldest} or newer" if oldest else ""
+        wants = f", which needs driver {oldest} or newer" if oldest else ""
         yield CompatFinding(
             UNKNOWN, "cuda-driver", f"no NVIDIA driver on this node; the image has CUDA {case.image.cuda}{wants}"
         )
     elif oldest is None:
         yield CompatFinding(
-            UNKNOWN, "cuda-driver", f"CUDA {case.image.cuda} is not in the table; the driver is {case.host.cuda_driver}"
+            UNKNOWN,
+            "cuda-driver",
+            f"CUDA {case.image.cuda} is not in the driver table; the driver is {case.host.cuda_driver}",
         )
     elif driver[0] < oldest:
-        found = f"CUDA {case.image.cuda} wants a driver {oldest} or newer, this one is {case.host.cuda_driver}"
+        found = f"CUDA {case.image.cuda} needs driver {oldest} or newer, found {case.host.cuda_driver}"
         cure = (
-            f"Take an image with CUDA {_newest_for(driver[0])}, or one with NVIDIA's forward compatibility package, if "
+            f"Use an image with CUDA {_newest_for(driver[0])}, or one with NVIDIA's forward compatibility package, if "
             "these are data centre GPUs."
         )
         yield CompatFinding(WARN if case.image.cuda_compat else REFUSE, "cuda-driver", found, cure)
@@ -61,23 +65,24 @@ def _rocm(case: Case) -> Iterator[CompatFinding]:
     if not release or case.site.gpu_vendor == "nvidia":
         return
     if not driver:
-        found = f"amdgpu tells no version on this node; the image has ROCm {case.image.rocm}"
+        found = f"amdgpu reports no version on this node; the image has ROCm {case.image.rocm}"
         yield CompatFinding(UNKNOWN, "rocm-driver", found)
         return
     fitting = ROCM_DRIVERS.get(driver[:2])
     if fitting is None:
         found = (
-            f"no table tells which ROCm amdgpu {case.host.amd_driver} belongs to; the image has ROCm {case.image.rocm}"
+            f"ROCm releases compatible with amdgpu {case.host.amd_driver} are not known; "
+            f"the image has ROCm {case.image.rocm}"
         )
         yield CompatFinding(
-            UNKNOWN, "rocm-driver", found, "AMD supports two releases before and behind the driver's own."
+            UNKNOWN, "rocm-driver", found, "AMD supports two releases before and after the driver's own."
         )
     elif release in fitting:
         yield CompatFinding(OK, "rocm-driver", f"ROCm {case.image.rocm} on amdgpu {case.host.amd_driver}")
     else:
         listed = ", ".join(".".join(map(str, one)) for one in fitting)
         found = f"amdgpu {case.host.amd_driver} is compatible with ROCm {listed}; the image has {case.image.rocm}"
-        yield CompatFinding(WARN, "rocm-driver", found, "Take an image with one of these releases.")
+        yield CompatFinding(WARN, "rocm-driver", found, "Use an image with one of these releases.")
 
 
 def _injected(case: Case) -> Iterator[CompatFinding]:
@@ -85,8 +90,8 @@ def _injected(case: Case) -> Iterator[CompatFinding]:
     if clashes:
         pairs = "; ".join(f"{host} instead of {own}" for host, own in list(clashes.items())[:5])
         flags = " ".join(case.site.runtime_flags)
-        found = f"{flags} puts libraries of the host before the image's own: {pairs}"
-        cure = "Leave the flag out where the image brings all of it: runtime_flags = [] in [gpu] of the profile."
+        found = f"{flags} puts host libraries before the image's own: {pairs}"
+        cure = "If the image contains all of them, leave the flag out: runtime_flags = [] in [gpu] of the profile."
         yield CompatFinding(WARN, "injection", found, cure)
 
 
@@ -95,52 +100,52 @@ def _driver(case: Case) -> Iterator[CompatFinding]:
     for one in case.of(DRIVER):
         if not one.path.endswith("/libcuda.so.1") or one.path in one.from_host:
             continue
-        found = f"the image's {one.path} comes before the driver's, which {flags} brings in"
+        found = f"the image's {one.path} comes before the driver's library, which {flags} adds"
         if one.path == case.image.cuda_compat:
             note = ": forward compatibility, which is for drivers older than its CUDA"
             yield CompatFinding(UNKNOWN, "driver-first", found + note)
         else:
-            cure = "Take its directory off the image's LD_LIBRARY_PATH and ld.so.conf."
-            yield CompatFinding(WARN, "driver-first", f"{found}: if it is CUDA's stub, no GPU is seen", cure)
+            cure = "Remove its directory from the image's LD_LIBRARY_PATH and ld.so.conf."
+            yield CompatFinding(WARN, "driver-first", f"{found}: if it is CUDA's stub, programs see no GPU", cure)
 
 
 GPU_RULES: tuple[CompatRule, ...] = (
     CompatRule(
         "gpu-vendor",
-        "Is the image made for the GPUs of this machine?",
+        "Is the image built for the GPUs of this machine?",
         "warn",
-        "the profile's gpu.vendor; CUDA and ROCm each drive their own vendor's GPUs",
+        "the profile's gpu.vendor; CUDA and ROCm each support only their own vendor's GPUs",
         _vendor,
     ),
     CompatRule(
         "cuda-driver",
-        "Does the driver of this node run the image's CUDA?",
-        "refuse; warn where the image has the forward compatibility package",
+        "Does this node's driver support the image's CUDA?",
+        "refuse; warn if the image has the forward compatibility package",
         "docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html, table 1: CUDA 11 450, 12 525, "
         "13 580 (found in November 2026)",
         _cuda,
     ),
     CompatRule(
         "rocm-driver",
-        "Does the driver of this node run the image's ROCm?",
+        "Does this node's driver support the image's ROCm?",
         "warn",
-        "ROCm/amdgpu-docs pull request 97: amdgpu 30.30 with ROCm 6.3 to 7.2; of older drivers AMD's table names the "
-        "release of ROCm, and no source found tells which amdgpu that is",
+        "ROCm/amdgpu-docs pull request 97: amdgpu 30.30 with ROCm 6.3 to 7.2; for older drivers AMD's table names the "
+        "release of ROCm, and no source was found that maps it to amdgpu",
         _rocm,
     ),
     CompatRule(
         "driver-first",
-        "Do programs get the driver's libcuda, rather than one that the image holds?",
+        "Do programs get the driver's libcuda rather than a copy in the image?",
         "warn",
-        "CUDA Runtime API, cudaErrorStubLibrary (34): what loads the stub rather than the driver gets this error",
+        "CUDA Runtime API, cudaErrorStubLibrary (34): programs that load the stub instead of the driver get this error",
         _driver,
     ),
     CompatRule(
         "injection",
-        "Do --nv or --rocm put libraries of the host in the place of the image's own?",
+        "Do --nv or --rocm replace the image's own libraries with the host's?",
         "warn",
-        "Apptainer 1.4.5, tried: both append /.singularity.d/libs to LD_LIBRARY_PATH, which comes before ld.so.cache; "
-        "etc/rocmliblist.conf and etc/nvliblist.conf name them",
+        "Apptainer 1.4.5, tested: both append /.singularity.d/libs to LD_LIBRARY_PATH, which comes before ld.so.cache; "
+        "etc/rocmliblist.conf and etc/nvliblist.conf list them",
         _injected,
     ),
 )

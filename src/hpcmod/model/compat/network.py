@@ -8,7 +8,7 @@ from hpcmod.model.compat.stack import COLLECTIVES, MPI, MPI4PY, OPEN_MPI, PART, 
 from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, CompatFinding, CompatRule, Loaded, by_pair
 
 _OLD_PMI = ("--mpi=pmi2", "--mpi=cray_shasta", "--mpi=none")
-_PLUGIN_CURE = "Take an image with the plugin aws-ofi-nccl, or build one: hpcmod build."
+_PLUGIN_CURE = "Use an image with the aws-ofi-nccl plugin, or build one: hpcmod build."
 
 
 def _family(case: Case) -> Iterator[CompatFinding]:
@@ -17,18 +17,18 @@ def _family(case: Case) -> Iterator[CompatFinding]:
         return
     for one in case.of(MPI, MPI4PY):
         if one.mpi is not None and one.mpi.path in one.from_host and one.mpi.family != own.family:
-            found = f"{one.path} gets the host's {one.mpi.path} ({one.mpi.family}), and was built with {own.family}"
-            cure = f"Keep the host's MPI out, or take an image that was built with {one.mpi.family}."
+            found = f"{one.path} gets the host's {one.mpi.path} ({one.mpi.family}), but was built with {own.family}"
+            cure = f"Exclude the host's MPI, or use an image built with {one.mpi.family}."
             yield CompatFinding(REFUSE, "mpi-family", found, cure)
             return
     by_name = {mpi.soname: mpi.path for mpi in case.host.mpis}
     for one in case.of(MPI4PY):
         if one.mpi is not None and one.mpi.path not in one.from_host and one.mpi.soname in by_name:
-            found = f"{one.path} keeps the image's {one.mpi.path}, not the host's {by_name[one.mpi.soname]}"
+            found = f"{one.path} uses the image's {one.mpi.path}, not the host's {by_name[one.mpi.soname]}"
             cure = "Build it with a runpath instead of DT_RPATH, or: patchelf --set-rpath ... FILE."
             yield CompatFinding(WARN, "mpi-family", found, cure)
     if not case.host.mpis:
-        yield CompatFinding(OK, "mpi-family", f"{own.family} ({own.soname}) of the image's own")
+        yield CompatFinding(OK, "mpi-family", f"{own.family} ({own.soname}) from the image")
         return
     yield _stands_in(own, case.host.mpis)
 
@@ -38,11 +38,13 @@ def _stands_in(own: Mpi, host: tuple[Mpi, ...]) -> CompatFinding:
     fitting = [one for one in host if (one.family, one.soname) == (own.family, own.soname)]
     if fitting:
         return CompatFinding(
-            OK, "mpi-family", f"the host's {fitting[0].path} stands in for {own.path}: both {own.family}"
+            OK, "mpi-family", f"the host's {fitting[0].path} replaces {own.path}: both are {own.family}"
         )
     theirs = ", ".join(dict.fromkeys(f"{one.family} ({one.soname})" for one in host))
-    found = f"the host offers {theirs}; the image's {own.family} ({own.soname}) stays in use, on its own libfabric"
-    cure = f"Build the image with {host[0].family} as {host[0].soname}, or see that its own MPI reaches the network."
+    found = f"the host offers {theirs}; the image's {own.family} ({own.soname}) stays in use with its own libfabric"
+    cure = (
+        f"Build the image with {host[0].family} as {host[0].soname}, or make sure that its own MPI can use the network."
+    )
     return CompatFinding(WARN, "mpi-family", found, cure)
 
 
@@ -53,16 +55,16 @@ def _mpi_age(case: Case) -> Iterator[CompatFinding]:
             return
         image, host = numbers(own.version), numbers(one.mpi.version)
         if len(image) < 2 or len(host) < 2 or not host[1]:  # 12.0 is the baseline of MPICH's ABI initiative
-            found = f"{one.mpi.path}: the file's name does not tell how new its interface is"
+            found = f"{one.mpi.path}: its ABI version cannot be read from the file name"
             yield CompatFinding(UNKNOWN, "mpi-age", found)
         elif image[:2] > host[:2]:
             found = (
                 f"the host's {one.mpi.path} ({one.mpi.version}) has an older interface than the image's {own.path} "
-                f"({own.version}): functions may be missing in it"
+                f"({own.version}): functions may be missing"
             )
-            yield CompatFinding(WARN, "mpi-age", found, "Build the image with the release that the site documents.")
+            yield CompatFinding(WARN, "mpi-age", found, "Build the image with the MPI release that the site documents.")
         else:
-            yield CompatFinding(OK, "mpi-age", f"the host's {one.mpi.version} offers what {own.version} does")
+            yield CompatFinding(OK, "mpi-age", f"the host's {one.mpi.version} provides the interface of {own.version}")
 
 
 def _pmi(case: Case) -> Iterator[CompatFinding]:
@@ -73,8 +75,8 @@ def _pmi(case: Case) -> Iterator[CompatFinding]:
         flags += [f"--mpi={kind}" for kind in launcher.mpi]
     if own is None or own.family != OPEN_MPI or own.has_orte or not flags:
         return
-    found = f"srun {flags[0]} of the profile, and the image's Open MPI is 5.0 or newer: each rank would be alone"
-    yield CompatFinding(WARN, "pmi", found, "Start it with srun --mpi=pmix, if this Slurm has that: srun --mpi=list")
+    found = f"srun {flags[0]} of the profile, but the image's Open MPI is 5.0 or newer: each rank would run on its own"
+    yield CompatFinding(WARN, "pmi", found, "Use srun --mpi=pmix if this Slurm supports it: srun --mpi=list")
 
 
 def _slingshot(case: Case) -> Iterator[CompatFinding]:
@@ -83,17 +85,17 @@ def _slingshot(case: Case) -> Iterator[CompatFinding]:
     talks = {plugin.path: plugin.transport for plugin in case.image.plugins}
     for one in _plugins(case):
         if case.host.has_cxi and talks.get(one.path) in (UCX, VERBS):
-            found = f"{one.path} talks through {talks[one.path]}, not libfabric: between nodes NCCL would use TCP"
+            found = f"{one.path} uses {talks[one.path]}, not libfabric: NCCL would use TCP between nodes"
             yield CompatFinding(WARN, "slingshot", found, _PLUGIN_CURE)
             continue
         yield from _reaches(one, "NCCL and RCCL")
         if not one.by_name:
-            found = f"{one.path} is not where NCCL looks by itself"
+            found = f"{one.path} is not in a directory that NCCL searches by default"
             yield CompatFinding(
-                UNKNOWN, "slingshot", found, "It does where NCCL_NET_PLUGIN or LD_LIBRARY_PATH leads there."
+                UNKNOWN, "slingshot", found, "It works if NCCL_NET_PLUGIN or LD_LIBRARY_PATH points to it."
             )
     if case.image.collectives and not case.of(PLUGIN):
-        found = f"the image has {case.image.collectives}, and no network plugin: between nodes it would use TCP"
+        found = f"the image has {case.image.collectives} but no network plugin: it would use TCP between nodes"
         yield CompatFinding(WARN, "slingshot", found, _PLUGIN_CURE)
     users = case.of(PART) or case.of(MPI)
     for one in users[:1]:
@@ -110,15 +112,17 @@ def _reaches(one: Loaded, who: str) -> Iterator[CompatFinding]:
     if one.missing or one.unmet:
         return  # other rules report this
     if one.fabric is None:
-        cure = "See what it was built for; `hpcmod doctor` on a compute node tells which interfaces there are."
-        found = f"{one.path} loads no libfabric that is known here: it may not reach Slingshot"
+        cure = "Check what it was built for; `hpcmod doctor` on a compute node lists the network interfaces."
+        found = f"{one.path} loads no known libfabric: it may not be able to use Slingshot"
         yield CompatFinding(UNKNOWN, "slingshot", found, cure)
     elif one.fabric.cxi:
-        yield CompatFinding(OK, "slingshot", f"{who}: libfabric {_release(one.fabric)} with the provider for Slingshot")
+        yield CompatFinding(
+            OK, "slingshot", f"{who}: libfabric {_release(one.fabric)} with the Slingshot provider (cxi)"
+        )
     else:
         fabric = f"{one.fabric.path} ({_release(one.fabric)})"
-        found = f"{one.path} gets {fabric}, which has no provider cxi: TCP instead of Slingshot"
-        cure = "Swap the host's libfabric in: hpcmod netstack capture. Or take an image with the provider inside."
+        found = f"{one.path} gets {fabric}, which lacks the cxi provider: TCP instead of Slingshot"
+        cure = "Swap the host's libfabric in: hpcmod netstack capture. Or use an image that contains the provider."
         yield CompatFinding(WARN, "slingshot", found, cure)
 
 
@@ -132,7 +136,7 @@ def _libcxi(case: Case) -> Iterator[CompatFinding]:
     if not case.has_slingshot or not image or not uses_own:
         return
     if not host:
-        yield CompatFinding(UNKNOWN, "libcxi", "the host's libcxi is not found, to compare the image's with")
+        yield CompatFinding(UNKNOWN, "libcxi", "the host's libcxi was not found, so the image's cannot be compared")
     elif image > host:
         found = f"the image's libcxi {case.image.cxi_library} is newer than the host's {case.host.cxi_library}"
         cure = "Swap the host's libraries in: hpcmod netstack capture. Or build with the site's release of SHS."
@@ -146,9 +150,9 @@ def _one_fabric(case: Case) -> Iterator[CompatFinding]:
     used = {one.fabric.path: one for one in users if one.fabric}
     if len(used) > 1:
         pairs = "; ".join(f"{one.path} gets {path}" for path, one in used.items())
-        found = f"more than one libfabric: {pairs}. In one process the one that is loaded first serves both"
+        found = f"more than one libfabric: {pairs}. In one process, the first one loaded serves both"
         yield CompatFinding(
-            WARN, "one-libfabric", found, "Build MPI and plugin against one libfabric, with a runpath, no rpath."
+            WARN, "one-libfabric", found, "Build MPI and plugin against one libfabric, with a runpath, not an rpath."
         )
 
 
@@ -158,12 +162,12 @@ def _swap(case: Case) -> Iterator[CompatFinding]:
         return
     for one in case.of(PLUGIN, MPI, PART):
         if one.fabric and one.fabric.path not in one.from_host:
-            found = f"{one.path} keeps the image's {one.fabric.path}: its DT_RPATH comes before {case.host.netstack}"
+            found = f"{one.path} uses the image's {one.fabric.path}: its DT_RPATH comes before {case.host.netstack}"
             cure = "Build it with a runpath instead (-Wl,--enable-new-dtags), or: patchelf --set-rpath ... FILE."
             yield CompatFinding(WARN, "swap", found, cure)
         elif one.fabric and not one.unmet and not one.missing:
             mine = case.image.fabric
-            instead = f" in the place of {_release(mine)}" if mine else ""
+            instead = f" in place of {_release(mine)}" if mine else ""
             yield CompatFinding(OK, "swap", f"{one.path} gets the host's libfabric {_release(one.fabric)}{instead}")
 
 
@@ -171,25 +175,25 @@ def _hidden(case: Case) -> Iterator[CompatFinding]:
     for one in by_pair(case.hidden):
         name = one.provider.rpartition("/")[2]
         found = f"{one.provider} comes before the image's {one.wanted_by} and lacks its {one.version}"
-        cure = f"Leave it out if the image's own serves the host's libraries too: netstack capture --leave-out {name}"
-        yield CompatFinding(WARN, "hidden", f"{found}: programs of the image that need this do not start", cure)
+        cure = f"If the image's own also works for the host's libraries: netstack capture --leave-out {name}"
+        yield CompatFinding(WARN, "hidden", f"{found}: programs in the image that need it do not start", cure)
 
 
 NETWORK_RULES: tuple[CompatRule, ...] = (
     CompatRule(
         "mpi-family",
-        "Where the host offers an MPI: is it of the family that the image was built with?",
-        "refuse where the loader takes one of another family, warn where the image's own stays in use",
+        "If the host provides an MPI: is it of the family that the image was built with?",
+        "refuse if the loader picks an MPI of another family, warn if the image's own stays in use",
         "pmodels/mpich, doc/wiki/testing/ABI_Compatibility_Initiative.md (commit dad7946b); open-mpi/ompi issues 11813 "
         "(Open MPI and MPICH have no ABI in common) and 14223 (the standard's: libmpi_abi)",
         _family,
     ),
     CompatRule(
         "mpi-age",
-        "Where the host's MPI stands in: is its interface as new as that of the image's?",
+        "If the host's MPI replaces the image's: is its interface at least as new?",
         "warn",
-        "libtool's rules of versions, as Sarus compares them (its MPI hook warns), but for 12.0, which MPICH's ABI "
-        "initiative gives to all its partners; cp2k/cp2k pull request 4006: MPICH 3.1.4 works on Cray MPICH, 4.2.3 and "
+        "libtool's versioning rules, as Sarus compares them (its MPI hook warns), except for 12.0, which MPICH's ABI "
+        "initiative gives all its partners; cp2k/cp2k pull request 4006: MPICH 3.1.4 works on Cray MPICH, 4.2.3 and "
         "4.3.0 do not",
         _mpi_age,
     ),
@@ -197,12 +201,12 @@ NETWORK_RULES: tuple[CompatRule, ...] = (
         "pmi",
         "Does srun, with the profile's flags, tell the image's MPI about the other ranks?",
         "warn",
-        "open-mpi/ompi issue 13523: 5.0 under srun --mpi=pmi2 starts ranks that know of no other",
+        "open-mpi/ompi issue 13523: 5.0 under srun --mpi=pmi2 starts ranks that do not see each other",
         _pmi,
     ),
     CompatRule(
         "slingshot",
-        "On HPE Slingshot: do MPI and NCCL get a libfabric with the provider cxi?",
+        "On HPE Slingshot: do MPI and NCCL get a libfabric with the cxi provider?",
         "warn",
         "ofiwg/libfabric: the provider is part of it since 1.21.0; rocm.docs.amd.com/projects/rccl, Using the NCCL Net "
         "plugin API: no other way to a network that is not InfiniBand or sockets; "
@@ -211,7 +215,7 @@ NETWORK_RULES: tuple[CompatRule, ...] = (
     ),
     CompatRule(
         "libcxi",
-        "Where the image brings its own libcxi: is it no newer than the host's?",
+        "If the image contains libcxi: is it no newer than the host's?",
         "warn",
         "HewlettPackard/shs-libcxi issue 18: user space of 13.1 and 14.0 fails where 13.0 works (one report; that an "
         "image no newer than the host is safe is our inference)",
@@ -219,22 +223,22 @@ NETWORK_RULES: tuple[CompatRule, ...] = (
     ),
     CompatRule(
         "one-libfabric",
-        "Do MPI and plugin get the same libfabric?",
+        "Do MPI and the NCCL plugin get the same libfabric?",
         "warn",
-        "ld.so(8): a name that is loaded is not searched for again; lumi-ai-factory/laifs-container-recipes issue 18: "
-        "the wrong one was taken until it was preloaded",
+        "ld.so(8): a loaded library is not searched for again; lumi-ai-factory/laifs-container-recipes issue 18: "
+        "the wrong one was used until it was preloaded",
         _one_fabric,
     ),
     CompatRule(
         "swap",
-        "Where the host's libraries are captured: does the image take them?",
+        "If the host's libraries are captured: does the image use them?",
         "warn",
-        "ld.so(8): DT_RPATH comes before LD_LIBRARY_PATH, DT_RUNPATH behind it",
+        "ld.so(8): DT_RPATH comes before LD_LIBRARY_PATH, DT_RUNPATH after it",
         _swap,
     ),
     CompatRule(
         "hidden",
-        "Do captured libraries of the host define all the versions of symbols that the image's of the same name do?",
+        "Do captured host libraries define all symbol versions that the image's libraries of the same name define?",
         "warn",
         "ld.so(8): LD_LIBRARY_PATH, and so the captured directory, comes before the cache, for every program; ld.so of "
         "glibc 2.36: `version X not found (required by Y)`",

@@ -33,10 +33,10 @@ def _architecture(case: Case) -> Iterator[CompatFinding]:
             UNKNOWN, "architecture", f"the image is for {image or 'unknown'}, this machine is {host or 'unknown'}"
         )
     elif image == host and machine in ("", host):
-        yield CompatFinding(OK, "architecture", f"for {image}, as this machine")
+        yield CompatFinding(OK, "architecture", f"for {image}, like this machine")
     else:
-        holds = f" and holds libraries for {machine}" if machine not in ("", image) else ""
-        cure = f"Take an image that was built for {host}."
+        holds = f" and contains libraries for {machine}" if machine not in ("", image) else ""
+        cure = f"Use an image built for {host}."
         yield CompatFinding(REFUSE, "architecture", f"the image is for {image}{holds}, this machine is {host}", cure)
 
 
@@ -47,27 +47,27 @@ def _libraries(case: Case) -> Iterator[CompatFinding]:
         driver = [name for name, _ in one.missing if _OF_THE_DRIVER.fullmatch(name)]
         others = [(name, by) for name, by in one.missing if name not in driver]
         if driver and not _gets_nvidia(case):
-            found = f"{_named(one)} needs {_listed(driver)} of NVIDIA's driver, which containers do not get here"
+            found = f"{_named(one)} needs {_listed(driver)} from NVIDIA's driver, which containers do not get here"
             yield CompatFinding(UNKNOWN, "libraries", found)
         if one.elsewhere:
             places = ", ".join(path for _, path in one.elsewhere[:5])
-            found = f"{_named(one)} needs {places}, where the loader does not look: fine if the program has loaded it"
+            found = f"{_named(one)} needs {places}, which the loader does not search: fine if the program has loaded it"
             yield CompatFinding(UNKNOWN, "libraries", found)
         if others:
             yield _missing(case, one, others)
         elif not one.unmet and one.what != DRIVER:
             host = f", of which {len(one.from_host)} come from the host" if one.from_host else ""
-            yield CompatFinding(OK, "libraries", f"{_named(one)} finds all it needs{host}")
+            yield CompatFinding(OK, "libraries", f"{_named(one)} finds all the libraries it needs{host}")
 
 
 def _missing(case: Case, one: Loaded, others: list[tuple[str, str]]) -> CompatFinding:
     wanted = "; ".join(f"{name}, which {by} needs" for name, by in others[:5])
-    found = f"{_named(one)} cannot be loaded, for the loader does not find {wanted}"
+    found = f"{_named(one)} cannot be loaded because the loader does not find {wanted}"
     host = [by for _, by in others if by in one.from_host]
     cure = (
-        "Let the host's libraries bring all they need: hpcmod netstack capture. Or bind the missing ones: [binds]."
+        "Capture the host's libraries with all they need: hpcmod netstack capture. Or bind the missing ones: [binds]."
         if host
-        else "Build the image with them, or on a directory that its LD_LIBRARY_PATH or ld.so.conf names."
+        else "Add them to the image, in a directory that its LD_LIBRARY_PATH or ld.so.conf lists."
     )
     return CompatFinding(_level(case, one), "libraries", found + _doubt(case), cure)
 
@@ -91,27 +91,27 @@ def _version_cure(case: Case, one: Loaded, unmet: Unmet) -> str:
     if unmet.version.startswith("GLIBC_") and not on_host:
         host = "the host's" if unmet.wanted_by in one.from_host else "its"
         return (
-            f"The image's glibc {case.image.glibc} is too old for {host} library: take an image of a newer "
-            "distribution, or keep the host's libraries out: netstack = 'off' in its easyconfig."
+            f"The image's glibc {case.image.glibc} is too old for {host} library: use an image based on a newer "
+            "distribution, or exclude the host's libraries: netstack = 'off' in its easyconfig."
         )
     if on_host:
         return (
-            "The host's library is older than the one that the image was built with: take an image that was built for "
-            "swapping (hpcmod build --ofi swap), name newer libraries of the host in the profile, or keep the image's "
+            "The host's library is older than the one that the image was built with: use an image built for "
+            "swapping (hpcmod build --ofi swap), name newer libraries of the host in the profile, or use the image's "
             "own: netstack = 'off' in its easyconfig."
         )
-    return "The image was put together from libraries that do not belong together: build it anew."
+    return "The image contains libraries that do not fit together: rebuild it."
 
 
 def _libc(case: Case) -> Iterator[CompatFinding]:
     image = case.image
     if image.libc == "musl" and case.host.netstack:
-        found = f"the image is built on musl, and {case.host.netstack}, searched first, holds libraries for glibc"
-        cure = "Take an image of a distribution with glibc, or keep the host's out: netstack = 'off' in its easyconfig."
+        found = f"the image is built on musl, but {case.host.netstack}, searched first, contains libraries for glibc"
+        cure = "Use an image with glibc, or exclude the host's libraries: netstack = 'off' in its easyconfig."
         yield CompatFinding(REFUSE if image.mpis or image.fabrics or image.plugins else WARN, "libc", found, cure)
     elif image.libc == "musl":
         yield CompatFinding(
-            UNKNOWN, "libc", "built on musl, whose loader has rules of its own: libraries are not followed"
+            UNKNOWN, "libc", "built on musl, whose loader follows different rules: libraries are not checked"
         )
     elif not image.libc:
         yield CompatFinding(UNKNOWN, "libc", "no C library found in the image")
@@ -154,33 +154,33 @@ def _listed(names: list[str]) -> str:
 RULES: tuple[CompatRule, ...] = (
     CompatRule(
         "architecture",
-        "Are the image and its libraries made for the processors of this machine?",
+        "Are the image and its libraries built for the processors of this machine?",
         "refuse",
         "elf(5): e_machine; SIF specification: architecture of the primary partition",
         _architecture,
     ),
     CompatRule(
         "libc",
-        "Is the image built on glibc, where libraries of the host are to be loaded in it?",
-        "refuse; warn where no MPI, libfabric or plugin is found in it",
-        "openwall.com/lists/musl/2019/02/26/4: what was compiled for glibc has to be compiled anew",
+        "If host libraries are loaded into the image: is it built on glibc?",
+        "refuse; warn if no MPI, libfabric or plugin is found in it",
+        "openwall.com/lists/musl/2019/02/26/4: programs compiled for glibc must be recompiled",
         _libc,
     ),
     CompatRule(
         "libraries",
         "Does the loader find every library that the image's MPI, libfabric and network plugins need, with the host's "
-        "in their places?",
-        "refuse; warn for what a program does without, for a plugin where there is no Slingshot and no library of the "
-        "host, and where the image computes LD_LIBRARY_PATH",
+        "in place?",
+        "refuse; warn for optional libraries, for a plugin on a machine without Slingshot and without host "
+        "libraries, and if the image computes LD_LIBRARY_PATH",
         "ld.so(8) of glibc 2.36, the order of search",
         _libraries,
     ),
     CompatRule(
         "versions",
-        "Does each of these libraries define the versions of symbols that the others need?",
-        "refuse; warn for what a program does without, for a plugin where there is no Slingshot and no library of the "
-        "host, and where the image computes LD_LIBRARY_PATH",
-        "ld.so of glibc 2.36: `version X not found (required by Y)`; shown with libfabric 1.17 and 2.1 and a plugin of "
+        "Does each of these libraries define the symbol versions that the others need?",
+        "refuse; warn for optional libraries, for a plugin on a machine without Slingshot and without host "
+        "libraries, and if the image computes LD_LIBRARY_PATH",
+        "ld.so of glibc 2.36: `version X not found (required by Y)`; seen with libfabric 1.17 and 2.1 and a plugin of "
         "aws-ofi-nccl 1.20.0, Debian, 2026; apptainer/apptainer issues 598, 945 and 2421 for glibc and --nv",
         _versions,
     ),

@@ -45,7 +45,9 @@ def read_named_image(text: str, where: str) -> NamedImage:
         urls = [*_list(first, "source_urls"), *urls]
         first = first.get("filename")
     if not isinstance(first, str) or not all(isinstance(url, str) for url in urls):
-        raise BadInputError(f"{where}: names no image that can be read without EasyBuild", "Name the image itself.")
+        raise BadInputError(
+            f"{where}: the image cannot be determined without EasyBuild", "Pass the image instead of the easyconfig."
+        )
     checksum = next(iter(_list(values, "checksums")), None)
     return NamedImage(
         software=templates["name"],
@@ -87,5 +89,8 @@ def _fill(text: str, templates: Mapping[str, str], where: str) -> str:
     """Substitute the EasyBuild templates that an image reference may use."""
     unknown = [name for name in _TEMPLATE.findall(text) if name not in templates]
     if unknown:
-        raise BadInputError(f"{where}: names its image with %({unknown[0]})s", "Name the image itself.")
+        raise BadInputError(
+            f"{where}: the image depends on the unknown template %({unknown[0]})s",
+            "Pass the image instead of the easyconfig.",
+        )
     return _TEMPLATE.sub(lambda match: templates[match[1]], text)

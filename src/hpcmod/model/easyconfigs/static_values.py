@@ -54,7 +54,7 @@ def read_static_values(text: str, where: str, *, constants: Mapping[str, Any] | 
             warnings.simplefilter("ignore")  # invalid escape sequences are common in embedded shell scripts
             tree = ast.parse(text, "an easyconfig")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
-        raise BadInputError(f"{where}: is not an easyconfig: {err}") from err
+        raise BadInputError(f"{where}: not a valid easyconfig: {err}") from err
     known, unknown = dict(constants or {}), dict[str, str]()
     for node in tree.body:
         try:
@@ -74,14 +74,14 @@ def _assigned(node: ast.stmt, names: Mapping[str, Any]) -> Iterator[tuple[str, A
         value = _value(node.value, names)
         for target in node.targets:
             if not isinstance(target, ast.Name):
-                raise _UnknownError(f"line {node.lineno} assigns to more than a name")
+                raise _UnknownError(f"line {node.lineno} assigns to something other than a name")
             yield target.id, value
     elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and isinstance(node.op, ast.Add):
         if node.target.id not in names:
-            raise _UnknownError(f"line {node.lineno} adds to what is not known")
+            raise _UnknownError(f"line {node.lineno} adds to an unknown value")
         yield node.target.id, _sum(names[node.target.id], _value(node.value, names))
     elif not isinstance(node, (ast.Expr, ast.Pass)):
-        raise _UnknownError(f"line {node.lineno} is a statement that would have to be run: {type(node).__name__}")
+        raise _UnknownError(f"line {node.lineno} would have to be run: {type(node).__name__}")
 
 
 def _names_set(node: ast.AST) -> set[str]:
@@ -101,10 +101,10 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 def _bounded(value: Any) -> Any:
     if isinstance(value, (str, bytes)) and len(value) > _LONGEST:
-        raise _UnknownError("it grows beyond all bounds")
+        raise _UnknownError("it grows too large")
     for number, _ in enumerate(_elements(value)):
         if number > _MOST:
-            raise _UnknownError("it grows beyond all bounds")
+            raise _UnknownError("it grows too large")
     return value
 
 
@@ -159,14 +159,14 @@ def _concatenated(parts: Iterable[str]) -> str:
     for part in parts:
         length += len(part)
         if length > _LONGEST:
-            raise _UnknownError("it grows beyond all bounds")
+            raise _UnknownError("it grows too large")
         kept.append(part)
     return "".join(kept)
 
 
 def _shown(value: Any) -> str:
     if not isinstance(value, (str, int, float)):
-        raise _UnknownError(f"a {type(value).__name__} stands within a text")
+        raise _UnknownError(f"a {type(value).__name__} is used in a string")
     try:
         return str(value)
     except ValueError as err:  # more digits than Python converts to a string
@@ -222,7 +222,7 @@ def _item(container: Any, key: Any) -> Any:
     try:
         return container[key]
     except (LookupError, TypeError) as err:
-        raise _UnknownError(f"there is no element {key!r}") from err
+        raise _UnknownError(f"no element {key!r}") from err
 
 
 def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
@@ -252,7 +252,7 @@ def _length_after(method: str, text: str, arguments: list[Any]) -> int:
     if method == "join" and [type(one) for one in arguments] in ([list], [tuple]):
         return sum(len(text) + len(_shown(one)) for one in arguments[0])
     if method in ("replace", "join"):
-        raise _UnknownError(f"{method} is given what it does not take")
+        raise _UnknownError(f"{method} is called with unsupported arguments")
     return len(text)
 
 
@@ -264,7 +264,7 @@ def _format(text: str, arguments: list[Any], named: Mapping[str, Any]) -> str:
         if found[0] in ("{{", "}}"):
             return found[0][0]
         if found[1] is None:
-            raise _UnknownError("a text is formatted in a way that would have to be run")
+            raise _UnknownError("a string uses unsupported formatting")
         if not found[1]:
             return _next(values, "s")
         return _shown(_item(arguments, int(found[1])) if found[1].isdecimal() else _item(named, found[1]))

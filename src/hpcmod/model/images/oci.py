@@ -96,7 +96,7 @@ def parse_manifest(text: bytes) -> Manifest | tuple[OciDescriptor, ...]:
     """
     found = JsonObject(load_json(text, "manifest", limit=MANIFEST_LIMIT), "manifest")
     if found.number("schemaVersion", 2) != 2:
-        raise BadInputError("manifest: of Docker's first form (schema 1)", "Push the image again with a tool of today.")
+        raise BadInputError("manifest: Docker schema 1 is not supported", "Push the image again with a current tool.")
     if "manifests" in found.values:
         return tuple(_make_descriptor(entry) for entry in found.objects("manifests", _MOST_ENTRIES))
     return Manifest(
@@ -123,8 +123,8 @@ def choose_platform(entries: Sequence[OciDescriptor], architecture: str) -> OciD
         return images[0]
     there = ", ".join(sorted({entry.platform for entry in images})) or "nothing"
     raise LackingError(
-        f"the image is not there for linux/{architecture}: there is {there}",
-        "Take another tag, or an image that is made for this architecture.",
+        f"no image for linux/{architecture}; available: {there}",
+        "Use another tag, or an image built for this architecture.",
     )
 
 
@@ -194,10 +194,10 @@ def check_is_image(manifest: Manifest) -> None:
     """
     kinds = (manifest.artifact_type, manifest.config.media_type)
     if _SIF_CONFIG in kinds:
-        raise BadInputError("what is there is a SIF, no OCI image", "Write oras:// in place of docker://.")
+        raise BadInputError("this is a SIF, not an OCI image", "Write oras:// instead of docker://.")
     if manifest.config.media_type not in _CONFIGS:
         what = show_value(manifest.artifact_type or manifest.config.media_type)
-        raise BadInputError(f"what is there is no container image, but {what}", "See what was pushed there.")
+        raise BadInputError(f"not a container image but {what}", "Check what was pushed there.")
 
 
 def _make_descriptor(found: JsonObject) -> OciDescriptor:

@@ -65,7 +65,7 @@ class ImageReference:
             If it does not name an image, or leaves out the registry.
         """
         if not text.strip() or _CONTROL.search(text) or len(text) > _LONGEST:
-            raise _bad(text, "expected a file name, a path, an address, or docker://REGISTRY/NAME:TAG")
+            raise _bad(text, "expected a file name, a path, a URL, or docker://REGISTRY/NAME:TAG")
         scheme = _SCHEME.match(text)
         if scheme is None:
             return _parse_path(text)
@@ -109,7 +109,7 @@ def _parse_url(text: str, _: str, __: str) -> ImageReference:
 
 def _checked_name(text: str, name: str) -> str:
     if name in ("", ".", "..") or "/" in name or _CONTROL.search(name):
-        raise _bad(text, "names no file", "Add the name of the .sif file.")
+        raise _bad(text, "does not name a file", "Add the name of the .sif file.")
     return name
 
 
@@ -118,7 +118,7 @@ def _parse_registry(text: str, kind: str, rest: str) -> ImageReference:
     host, slash, _ = rest.partition("/")
     if "@" in host and not host.partition("@")[2].startswith("sha256:"):
         raise BadInputError(
-            f"image {kind}://...: a user or password before the host",
+            f"image {kind}://...: user or password in front of the host",
             f"Leave it out, and log in with: apptainer registry login docker://{host.rpartition('@')[2]}",
         )
     named, _, digest = rest.partition("@")
@@ -157,23 +157,25 @@ def _check_registry(text: str, registry: str, repository: str) -> None:
 
 def _check_version(text: str, tag: str, digest: str, *, has_tag: bool, has_digest: bool) -> None:
     if has_tag and not _TAG.fullmatch(tag):
-        raise _bad(text, f"{tag!r} is not a valid tag: at most 128 letters, digits, _ . and -, the first no . or -")
+        raise _bad(
+            text, f"{tag!r} is not a valid tag: at most 128 letters, digits, _ . and -, not starting with . or -"
+        )
     if has_digest and not _DIGEST.fullmatch(digest):
         raise _bad(
             text,
             f"{digest!r} is not a valid digest",
-            "A digest is @sha256: and 64 hexadecimal digits, lower case.",
+            "A digest is @sha256: followed by 64 lower-case hexadecimal digits.",
         )
 
 
 def _short(text: str, kind: str, rest: str) -> BadInputError:
     """Return the error for a name without a registry: which image it means depends on the machine's settings."""
     if kind == "oras":
-        return _bad(text, "names no registry", "Write it as oras://REGISTRY/NAME:TAG.")
+        return _bad(text, "the registry is missing", "Write it as oras://REGISTRY/NAME:TAG.")
     if not rest.strip("/"):
-        return _bad(text, "names no image", "Write it as docker://REGISTRY/NAME:TAG.")
+        return _bad(text, "the image name is missing", "Write it as docker://REGISTRY/NAME:TAG.")
     full = f"docker.io/{rest}" if "/" in rest else f"docker.io/library/{rest}"
-    return _bad(text, "names no registry, so it may mean several images", f"Docker Hub's is docker://{full}")
+    return _bad(text, "the registry is missing, so the image is ambiguous", f"For Docker Hub, write docker://{full}")
 
 
 def _parse_layout(text: str, kind: str, rest: str) -> ImageReference:
@@ -181,7 +183,7 @@ def _parse_layout(text: str, kind: str, rest: str) -> ImageReference:
     path, colon, tag = (rest[2:] if rest.startswith("//") else rest).partition(":")
     name = _checked_name(text, path.rstrip("/").rpartition("/")[2])
     if colon and not tag:
-        raise _bad(text, "ends in a colon", "Write the tag behind it, or leave it out.")
+        raise _bad(text, "ends in a colon", "Add a tag after the colon, or remove the colon.")
     stem = re.sub(r"\.(tar|tgz|tar\.gz)$", "", name) or name
     return ImageReference(kind, text, f"{_readable(stem, tag)}.sif", tag=tag, path=path)
 
@@ -189,7 +191,9 @@ def _parse_layout(text: str, kind: str, rest: str) -> ImageReference:
 def _parse_plain(text: str, kind: str, rest: str) -> ImageReference:
     """Parse a name that another program will interpret."""
     if not _PLAIN.fullmatch(rest):
-        raise _bad(text, "names no image", f"A name of {kind} holds letters, digits and . _ / : @ , + - only.")
+        raise _bad(
+            text, "invalid image name", f"A name for {kind} may contain only letters, digits and . _ / : @ , + -."
+        )
     name, _, tag = rest.rstrip("/").rpartition("/")[2].partition(":")
     return ImageReference(kind, text, f"{_readable(name, tag)}-{_mark(text)}.sif", repository=rest)
 
@@ -234,7 +238,7 @@ def redact(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "an address that cannot be read"
+        return "an invalid address"
     host = parts.netloc.rpartition("@")[2].lower()
     return f"{parts.scheme}://{host}{parts.path}" + ("?..." if parts.query else "")
 
@@ -253,13 +257,13 @@ def check_address(url: str, *, allow_http: bool = False) -> SplitResult:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as err:
-        raise BadInputError("the address cannot be read", "Write it as https://HOST/PATH/NAME.sif.") from err
+        raise BadInputError("invalid address", "Write it as https://HOST/PATH/NAME.sif.") from err
     if parts.scheme not in ("https", "http") or not host:
         raise BadInputError(f"{redact(url)}: expected an https address", "Write it as https://HOST/PATH/NAME.sif.")
     if is_odd_ipv4(host):
         raise BadInputError(f"{redact(url)}: not a plain IPv4 address", "Write it as four decimal numbers: 127.0.0.1.")
     if parts.scheme == "http" and not (allow_http or is_loopback(host)):
-        raise BadInputError(f"{redact(url)}: plain http, which anyone on the way can change", "Use https.")
+        raise BadInputError(f"{redact(url)}: plain http is not secure", "Use https.")
     return parts
 
 

@@ -72,10 +72,10 @@ def _with_tag(name: str) -> str:
 
 def _authority(scheme: str, text: str) -> str:
     if "\\" in text:  # some programs end the host here, others use what follows the last @
-        raise _ambiguous(text, "a backslash in the name of a host")
+        raise _ambiguous(text, "a backslash in the host name")
     host, port = _split_port(text.rpartition("@")[2])
     if "%" in host:
-        raise _ambiguous(host, "an escape in the name of a host, or the zone of an address")
+        raise _ambiguous(host, "an escape or a zone in the host name")
     if port.isascii() and port.isdigit():
         port = "" if int(port) == _DEFAULT_PORTS[scheme] else str(int(port))
     return _host(host) + (port and f":{port}")
@@ -101,7 +101,7 @@ def _host(text: str) -> str:
         try:
             host = host.encode("idna").decode()
         except UnicodeError as err:
-            raise _ambiguous(text, "its name is not a valid host name") from err
+            raise _ambiguous(text, "the host name is not valid") from err
     return host.removesuffix(".")
 
 
@@ -123,7 +123,7 @@ def _url_path(text: str) -> str:
     for raw in path.split("/")[1:]:
         segment = unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
         if _AMBIGUOUS.search(segment) or ";" in segment:
-            raise _ambiguous(path, f"servers differ in what {raw!r} means")
+            raise _ambiguous(path, f"servers interpret {raw!r} differently")
         if segment == "..":
             del segments[-1:]
         elif segment not in ("", "."):
@@ -134,6 +134,6 @@ def _url_path(text: str) -> str:
 
 def _ambiguous(text: str, why: str) -> UntrustedError:
     return UntrustedError(
-        f"{text!r} cannot be matched with the trust rules: {why}",
+        f"{text!r} cannot be checked against the trust rules: {why}",
         "Write the address without escaped slashes, backslashes and semicolons.",
     )

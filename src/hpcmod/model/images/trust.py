@@ -156,15 +156,15 @@ def check_pinned(reference: ImageReference, rule: TrustRule, checksum: str | Non
     for need in rule.needs:
         if need in by and not by[need]:
             raise UntrustedError(
-                f"{reference.canonical}: the site's rule for {rule.source} wants a {need}, and none is given",
+                f"{reference.canonical}: the site's rule for {rule.source} requires a {need}, but none was given",
                 _CURES[need],
             )
     return TrustEvidence(tuple((need, by[need]) for need in rule.needs if need in by))
 
 
 _CURES = {
-    "digest": "Name the image by digest: docker://HOST/NAME@sha256:... (`hpcmod fetch --dry-run` prints it).",
-    "checksum": "Give the sha256 of the SIF: `checksums` of the easyconfig, or --checksum.",
+    "digest": "Refer to the image by digest: docker://HOST/NAME@sha256:... (`hpcmod fetch --dry-run` prints it).",
+    "checksum": "Give the sha256 of the SIF, with `checksums` in the easyconfig or --checksum.",
 }
 
 
@@ -187,7 +187,7 @@ def _parse_rule(table: dict[str, object]) -> TrustRule:
             'each rule is a table like { source = "docker://HOST/*", needs = ["signature"], keys = [] }'
         )
     if "/.." in source.partition("*")[2]:
-        raise BadInputError(f"{source!r}: '..' after '*' has no fixed meaning", "Write the path without '..'.")
+        raise BadInputError(f"{source!r}: '..' after '*' is ambiguous", "Write the path without '..'.")
     try:
         normalize(source)
     except UntrustedError as err:
@@ -201,12 +201,12 @@ def _parse_rule(table: dict[str, object]) -> TrustRule:
 def parse_needs(value: object) -> tuple[str, ...]:
     """Parse a list of NEEDS."""
     if not isinstance(value, list) or not all(one in NEEDS for one in value):
-        raise BadInputError(f"must be a list of {', '.join(NEEDS)} (an empty one: nothing), found {value!r}")
+        raise BadInputError(f"must be a list of {', '.join(NEEDS)} (may be empty), found {value!r}")
     return tuple(need for need in NEEDS if need in value)
 
 
 def parse_keys(value: object) -> tuple[str, ...]:
     """Parse a list of files of public keys."""
     if not isinstance(value, list) or not all(isinstance(one, str) and one.startswith("/") for one in value):
-        raise BadInputError(f"must be a list of absolute paths of public keys, found {value!r}")
+        raise BadInputError(f"must be a list of absolute paths to public keys, found {value!r}")
     return tuple(value)

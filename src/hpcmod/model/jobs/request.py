@@ -113,7 +113,7 @@ def check_request(request: JobRequest) -> None:
     values = [*(value for _, value in request.options), *request.more, request.module, request.mpi]
     bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]
     if bad:
-        raise BadInputError(f"{bad[0]!r} cannot stand in a batch script", "Leave out blanks, quotes and `$`.")
+        raise BadInputError(f"{bad[0]!r} is not allowed in a batch script", "Leave out blanks, quotes and `$`.")
     programs = (*request.before, request.program, *request.then)
     given = (word for program in programs for word in program)
     for word in (*given, *request.stage_data, *request.binds, *request.script_options):
@@ -125,15 +125,15 @@ def check_request(request: JobRequest) -> None:
     check_signals(request.more, request.requeue)
     if 0 < request.ranks < request.nodes:
         raise BadInputError(
-            f"{request.ranks} ranks on {request.nodes} nodes: some would have none", "Ask for fewer nodes: -N."
+            f"{request.ranks} ranks on {request.nodes} nodes: some nodes would have none", "Ask for fewer nodes: -N."
         )
     if not all(programs):
-        raise BadInputError("no program to run", "Name it at the end: ... -- train.py ARGUMENTS")
+        raise BadInputError("no program to run", "Add it at the end: ... -- train.py ARGUMENTS")
     for program in programs:
         name = _find_launcher(program)
         if name:
             raise BadInputError(
-                f"{' '.join(program[:3])}: {name} is a launcher, and hpcmod starts the ranks itself",
+                f"{' '.join(program[:3])}: {name} is a launcher, but hpcmod starts the ranks itself",
                 f"Write --launcher {name} -- train.py ARGUMENTS",
             )
 
@@ -155,7 +155,7 @@ def _find_launcher(program: tuple[str, ...]) -> str:
 def _check_variables(request: JobRequest) -> None:
     for name, value in request.variables:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise BadInputError(f"--env {name!r} is not the name of a variable", "Write --env NAME=VALUE.")
+            raise BadInputError(f"--env {name!r} is not a valid variable name", "Write --env NAME=VALUE.")
         check_plain(value, f"--env {name}")
 
 
@@ -168,15 +168,15 @@ def _check_options(request: JobRequest) -> None:
         )
     for option in request.more:
         if not option.startswith("-"):
-            raise BadInputError(f"{option!r} is not an option of sbatch", f"Write --sbatch=--{option}")
+            raise BadInputError(f"{option!r} is not an sbatch option", f"Write --sbatch=--{option}")
     for name in request.stage_data:
         if not _STAGED.fullmatch(name):
-            raise BadInputError(f"{name} cannot be staged", "Make a NAME.tar, a NAME.tar.gz or a NAME.squashfs of it.")
+            raise BadInputError(f"{name} cannot be staged", "Pack it as NAME.tar, NAME.tar.gz or NAME.squashfs.")
     unknown = [word for word in request.script_option("debug").split(",") if word not in ("", *_DEBUGS)]
     if unknown:
-        raise BadInputError(f"--debug {unknown[0]}: there is no such log", f"It can be {', '.join(_DEBUGS)}.")
+        raise BadInputError(f"--debug {unknown[0]}: unknown log", f"Choose from {', '.join(_DEBUGS)}.")
     if request.script_option("profiler") and not request.script_option("profile-rank"):
-        raise BadInputError("--profiler without the ranks that are to run under it", "Add --profile-rank 0.")
+        raise BadInputError("--profiler needs --profile-rank, the ranks to profile", "Add --profile-rank 0.")
 
 
 def is_command(request: JobRequest) -> bool:

@@ -41,7 +41,7 @@ def parse_ld_cache(data: bytes, levels: Sequence[str] = ()) -> tuple[tuple[str, 
     try:
         return tuple(_entries(data[start:], levels))
     except (struct.error, IndexError) as err:
-        raise BadInputError("the cache of libraries is damaged", "As root: ldconfig") from err
+        raise BadInputError("the library cache is damaged", "Run as root: ldconfig") from err
 
 
 def _start(data: bytes) -> int:
@@ -51,7 +51,7 @@ def _start(data: bytes) -> int:
         (count,) = struct.unpack_from(f"{_ORDER}I", data, _OLD_HEADER - 4)
         start = (_OLD_HEADER + count * _OLD_ENTRY + 7) // 8 * 8
     if not data.startswith(_NEW, start):
-        raise BadInputError("not a cache of libraries, as ldconfig writes it", "As root: ldconfig")
+        raise BadInputError("not a library cache as written by ldconfig", "Run as root: ldconfig")
     return start
 
 

@@ -110,7 +110,9 @@ def make_capture(roots: Sequence[Root], closure: Closure, *, leave_out: Sequence
     stays = {one.real for one in closure.libraries if is_glibc(one) or _is_one_of(one, leave_out)}
     copied = [one for one in closure.libraries if one.real not in stays and not is_executable_name(one.elf)]
     if not copied:
-        raise BadInputError("there is nothing to copy: glibc's libraries stay the container's", "Name another library.")
+        raise BadInputError(
+            "nothing to copy: glibc's libraries always come from the container", "Name another library."
+        )
     return Capture(
         roots=tuple(roots),
         libraries=tuple(_make_library(one, names) for one in copied),
@@ -137,7 +139,7 @@ def _make_library(library: Library, names: dict[str, str]) -> CapturedLibrary:
         wanted[re.sub(r"(\.so)\..*", r"\1", asked)] = None
     same = names.get(soname or asked, library.real)
     if same != library.real:
-        raise BadInputError(f"{same} and {library.real} are two libraries of one name", "Name one of them.")
+        raise BadInputError(f"{same} and {library.real} are two libraries with the same name", "Name only one of them.")
     file, *links = [name for name in wanted if name and names.setdefault(name, library.real) == library.real]
     return CapturedLibrary(
         file=file,
@@ -176,11 +178,11 @@ def _warnings(library: Library) -> Iterable[str]:
     """Yield warnings about library settings that keep the loader from finding its captured dependencies."""
     for name in library.elf.needed:
         if "/" in name:
-            yield f"{library.real} needs {name} by its path, which no container has"
+            yield f"{library.real} needs {name} by its path, which does not exist in containers"
     if library.elf.rpath and not library.elf.runpath:
         yield f"{library.real} has an RPATH ({':'.join(library.elf.rpath)}), which is searched before this directory"
     if re.match(r"libmpi\.so\.[24]0$", library.elf.soname):
-        yield f"{library.real} is of Open MPI, whose components (mca_*.so) are opened by path: they are not captured"
+        yield f"{library.real} belongs to Open MPI, whose components (mca_*.so) are opened by path and are not captured"
 
 
 def netstack_values(capture: Capture) -> dict[str, Any]:

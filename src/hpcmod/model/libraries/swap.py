@@ -29,7 +29,7 @@ def with_mode(site: Site, word: str) -> Site:
         If the mode is unknown.
     """
     if word not in NETSTACK_MODES:
-        raise BadInputError(f"netstack: {word!r} is none of {', '.join(NETSTACK_MODES)}", "Use one of these.")
+        raise BadInputError(f"netstack: unknown mode {word!r}", f"Use one of {', '.join(NETSTACK_MODES)}.")
     return site if word == "auto" else replace(site, netstack=replace(site.netstack, mode=word))
 
 

@@ -20,7 +20,7 @@ Check = Callable[[Any], Any]
 def check_text(value: Any) -> str:
     """Validate a non-empty string of one line."""
     if not isinstance(value, str) or not value:
-        raise ValueError("must be a text that is not empty")
+        raise ValueError("must be a non-empty string")
     return check_plain(value, "the text")
 
 
@@ -39,7 +39,7 @@ def slurm_release(value: Any) -> str:
 def texts(value: Any) -> tuple[str, ...]:
     """Validate a list of strings."""
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise ValueError("must be a list of texts")
+        raise ValueError("must be a list of strings")
     return tuple(check_text(item) for item in value)
 
 
@@ -82,7 +82,7 @@ def places(value: Any) -> tuple[str, ...]:
 def count(value: Any) -> int:
     """Validate a non-negative integer."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"must be a whole number, found {value!r}")
+        raise ValueError(f"must be a non-negative integer, found {value!r}")
     return value
 
 
@@ -92,7 +92,7 @@ def cores(value: Any) -> tuple[int, ...]:
     for part in check_text(value).split(","):
         ends = re.fullmatch(r" *(\d{1,5})(?:-(\d{1,5}))? *", part)
         if not ends or int(ends[2] or ends[1]) < int(ends[1]):
-            raise ValueError(f"must be numbers of cores, as 0-6 or 0,8,16-17, found {value!r}")
+            raise ValueError(f"must be core numbers such as 0-6 or 0,8,16-17, found {value!r}")
         found.extend(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
     return tuple(found)
 
@@ -131,7 +131,7 @@ def variable_names(value: Any) -> tuple[str, ...]:
 
 def _check_variable_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(f"{name!r} is not the name of an environment variable")
+        raise ValueError(f"{name!r} is not a valid environment variable name")
 
 
 def binds(*, required: bool) -> Check:
@@ -158,7 +158,7 @@ def library_places(value: Any) -> tuple[str, ...]:
     """Validate a list of container directories; their names become part of a string that a shell there evaluates."""
     for item in paths(value):
         if not re.fullmatch(r"[A-Za-z0-9/._+-]+", item):
-            raise ValueError(f"must be paths of letters, digits and /._+-, found {item!r}")
+            raise ValueError(f"must be paths that contain only letters, digits and /._+-, found {item!r}")
     return paths(value)
 
 
@@ -211,7 +211,7 @@ def _tunable(name: str, item: Any) -> Tunable:
     if not isinstance(item, dict):
         return Tunable(name, check_text(item))
     if not {"value"} < set(item) <= {"value", "when", "why"}:
-        raise ValueError('must be a text, or { value = "...", when = "...", why = "..." }')
+        raise ValueError('must be a string, or { value = "...", when = "...", why = "..." }')
     condition = Condition.parse(check_text(item["when"])) if "when" in item else ALWAYS
     return Tunable(name, check_text(item["value"]), condition, check_text(item["why"]) if "why" in item else "")
 
@@ -244,7 +244,7 @@ def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
 def compression(value: Any) -> str:
     """Validate the name of a compressor, optionally followed by a colon and a level."""
     if not re.fullmatch(r"(zstd|gzip|lz4|none)(:\d{1,2})?", check_text(value)):
-        raise ValueError(f"must be zstd, gzip, lz4 or none, and a level behind a colon, found {value!r}")
+        raise ValueError(f"must be zstd, gzip, lz4 or none, optionally with :LEVEL, found {value!r}")
     return str(value)
 
 

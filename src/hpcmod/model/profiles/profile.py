@@ -104,7 +104,7 @@ def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
         near = get_close_matches(key, [known.replace("*", name) for known in SCHEMA], n=1)
         return [f"{key}: unknown key" + (f", did you mean {near[0]}?" if near else "")]
     if pattern != key and not re.fullmatch(r"[A-Za-z0-9_-]+", key.split(".")[1]):
-        return [f"{key}: the name may hold letters, digits, - and _"]
+        return [f"{key}: the name may contain only letters, digits, - and _"]
     try:
         values[key] = SCHEMA[pattern].check(value)
     except (ValueError, HpcmodError) as err:
@@ -115,11 +115,11 @@ def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
 def _check_whole(tree: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
     """Yield errors that involve more than one value."""
     if "name" not in tree:
-        yield "name: is missing"
+        yield "name: missing"
     for name, node in _named(values, "nodes").items():
         near = node.get("gpu_cores", ())
         if near and len(near) != node.get("gpus", len(near)):
-            yield f"nodes.{name}.gpu_cores: must name the cores of {node['gpus']} GPUs, found {len(near)}"
+            yield f"nodes.{name}.gpu_cores: must list the cores of {node['gpus']} GPUs, found {len(near)}"
         kept = node.get("reserved_cores", ())
         absent = range(node.get("cores", sys.maxsize) + len(kept), sys.maxsize)
         wrong = [core for cores in near for core in cores if core in kept or core in absent]
@@ -127,7 +127,7 @@ def _check_whole(tree: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator
             yield f"nodes.{name}.gpu_cores: no job can use core {', '.join(map(str, wrong))}"
     for name in _named(values, "stage"):
         if name not in STAGE_PLACES:
-            yield f"stage.{name}: the place is one of {', '.join(STAGE_PLACES)}"
+            yield f"stage.{name}: the name must be one of {', '.join(STAGE_PLACES)}"
 
 
 class _Lines:
@@ -180,8 +180,8 @@ def make_site(profiles: Sequence[Profile]) -> Site:
     usual, known = merged.get("nodes.default"), list(_named(merged, "nodes"))
     if usual and usual not in known:
         raise BadInputError(
-            f"site profile {profiles[-1].source}:\n  nodes.default: there is no node type {usual!r}",
-            f"It can be {', '.join(known)}." if known else f"Add [nodes.{usual}], or leave it out.",
+            f"site profile {profiles[-1].source}:\n  nodes.default: unknown node type {usual!r}",
+            f"Choose from {', '.join(known)}." if known else f"Add [nodes.{usual}], or leave it out.",
         )
     plain = {known.field: merged[key] for key, known in SCHEMA.items() if known.field and key in merged}
     return Site(

@@ -134,7 +134,7 @@ def _chosen(recipe: Recipe, request: BuildRequest) -> dict[str, str]:
         if key not in settings:
             raise BadInputError(
                 f"recipe {recipe.name} has no setting {key!r}{nearest(key, settings)}",
-                f"It has: {', '.join(sorted(settings)) or 'none'}.",
+                f"Its settings: {', '.join(sorted(settings)) or 'none'}.",
             )
         settings[key] = _checked_setting(key, value)
     for name, allowed in recipe.choices:
@@ -146,19 +146,19 @@ def _chosen(recipe: Recipe, request: BuildRequest) -> dict[str, str]:
     for key, meaning in recipe.needs:
         if not settings[key] and not request.wheels:
             raise BadInputError(
-                f"recipe {recipe.name} needs the setting {key}, and has no default for it: the {meaning}",
-                f"Name it: --set {key}=URL (an easyconfig: settings); or a directory of wheels: --wheel-dir DIR",
+                f"recipe {recipe.name} needs the setting {key}, which has no default: the {meaning}",
+                f"Use --set {key}=URL (in an easyconfig: settings), or a directory of wheels: --wheel-dir DIR",
             )
     return settings
 
 
 def _checked_setting(key: str, value: str) -> str:
     if not value:
-        raise BadInputError(f"--set {key}= has no value", f"Name one, or leave --set {key} out for the default.")
+        raise BadInputError(f"--set {key}= has no value", f"Give a value, or leave out --set {key} to use the default.")
     if re.search(r"://[^/]*@", value):
         raise BadInputError(
-            f"--set {key}: a user's name or a password in an address could be read in the image by everybody",
-            "Name an address that needs none; wheels can be taken from --wheel-dir DIR.",
+            f"--set {key}: anyone who has the image could read the user name or password in this address",
+            "Use an address without credentials, or take wheels from --wheel-dir DIR.",
         )
     return check_value(value, f"--set {key}:")
 
@@ -166,7 +166,8 @@ def _checked_setting(key: str, value: str) -> str:
 def _choice(name: str, allowed: Sequence[str], asked: str, recipe: Recipe) -> str:
     if asked and asked not in allowed:
         raise BadInputError(
-            f"recipe {recipe.name} has no --{name} {asked}{nearest(asked, allowed)}", f"It has: {', '.join(allowed)}."
+            f"recipe {recipe.name} has no --{name} {asked}{nearest(asked, allowed)}",
+            f"Choose from {', '.join(allowed)}.",
         )
     return asked or allowed[0]
 
@@ -176,7 +177,7 @@ def _checked_extras(recipe: Recipe, extras: Iterable[str]) -> set[str]:
         if extra not in recipe.extras:
             raise BadInputError(
                 f"recipe {recipe.name} has no --with {extra}{nearest(extra, recipe.extras)}",
-                f"It has: {', '.join(recipe.extras) or 'none'}.",
+                f"Its extras: {', '.join(recipe.extras) or 'none'}.",
             )
     return set(extras)
 
@@ -188,7 +189,7 @@ def _check_extras_are_made(recipe: Recipe, values: Mapping[str, str], steps: Seq
         if makers and not any(step in steps for step in makers):
             needs = (f"--{key} {' or '.join(wanted)}" for key, wanted in makers[0].when if key != "with")
             chosen = f"--mpi {values['mpi']} and --ofi {values['ofi']}"
-            raise BadInputError(f"--with {extra} does not go with {chosen}", f"It needs {' and '.join(needs)}.")
+            raise BadInputError(f"--with {extra} cannot be combined with {chosen}", f"It needs {' and '.join(needs)}.")
 
 
 def _options(
@@ -201,9 +202,7 @@ def _options(
     for key in request.settings:
         if key not in named:
             counting = ", ".join(sorted(named.difference(_CHOSEN)))
-            raise BadInputError(
-                f"--set {key}: nothing in this image is made from it", f"What counts with these options: {counting}."
-            )
+            raise BadInputError(f"--set {key}: has no effect on this image", f"Settings with an effect here: {counting}.")
     return tuple(sorted((key, value) for key, value in values.items() if key in named))
 
 
@@ -216,7 +215,7 @@ def _build_step(
 ) -> BuildStep:
     if step.component not in components:
         raise BadInputError(
-            f"there is no component {step.component!r}{nearest(step.component, components)}",
+            f"unknown component {step.component!r}{nearest(step.component, components)}",
             "Fix the recipe, or add the script.",
         )
     told = tuple((name, check_value(fill_in(text, values), name)) for name, text in step.environment)
@@ -243,7 +242,7 @@ def _downloads(steps: Iterable[RecipeStep], values: Mapping[str, str], shipped: 
     downloads = []
     for name, version in wanted:
         if name not in shipped.addresses:
-            raise BadInputError(f"nothing says where the source {name!r} is", "Add it to components/sources.toml.")
+            raise BadInputError(f"no address is known for the source {name!r}", "Add it to components/sources.toml.")
         checksum = find_checksum(shipped.pins, "source", name, version)
         url = fill_in(shipped.addresses[name], {"version": version, "series": version.rpartition(".")[0]})
         downloads.append(Download(name, version, url, checksum))
@@ -256,7 +255,7 @@ def _base(recipe: Recipe, request: BuildRequest, values: Mapping[str, str], pins
     if not request.base and request.architecture not in bases:
         raise BadInputError(
             f"recipe {recipe.name} has no base for {request.architecture}",
-            f"It has one for {', '.join(bases)}; --base names another image.",
+            f"It has bases for {', '.join(bases)}; use --base for another image.",
         )
     reference = parse_base(request.base or fill_in(bases[request.architecture], values))
     if reference.kind != "docker" or reference.pinned:

@@ -53,7 +53,7 @@ def parse_lock(text: str, source: str) -> tuple[Pin, ...]:
             continue
         pin = Pin(**found.groupdict())
         if pins.setdefault(pin.key, pin).sha256 != pin.sha256:
-            faults.append(f"  {source}:{number}: {pin.name} {pin.version} has another checksum further up")
+            faults.append(f"  {source}:{number}: {pin.name} {pin.version} has a different checksum in an earlier line")
     if faults:
         raise BadInputError("\n".join(["lock file of recipes:", *faults]), "Fix or remove these lines.")
     return tuple(pins.values())

@@ -89,7 +89,7 @@ def parse_recipe(text: str, name: str) -> Recipe:
     faults = list(_faults(tree))
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
-        raise BadInputError(f"recipe {name}:\n{listed}", "Fix these keys; docs/reference/recipes.md explains each.")
+        raise BadInputError(f"recipe {name}:\n{listed}", "Fix these keys; see docs/reference/recipes.md.")
     return Recipe(
         name=name,
         summary=tree["summary"],
@@ -122,7 +122,7 @@ def choose_recipe(name: str, recipes: Iterable[str]) -> str:
     """
     known = sorted(recipes)
     if name not in known:
-        raise BadInputError(f"there is no recipe {name!r}{nearest(name, known)}", f"They are: {', '.join(known)}.")
+        raise BadInputError(f"unknown recipe {name!r}{nearest(name, known)}", f"Recipes: {', '.join(known)}.")
     return name
 
 
@@ -143,11 +143,13 @@ def parse_base(text: str) -> ImageReference:
     reference = ImageReference.parse(text)
     if reference.kind not in ("docker", "oci", "oci-archive", "docker-archive", "path"):
         raise BadInputError(
-            f"base {reference.canonical}: no engine builds upon this",
-            "Name docker://..., oci:DIRECTORY, oci-archive:FILE, docker-archive:FILE, or the path of a SIF.",
+            f"base {reference.canonical}: not supported as a base image",
+            "Use docker://..., oci:DIRECTORY, oci-archive:FILE, docker-archive:FILE, or the path of a SIF.",
         )
     if " " in check_value(reference.canonical, "base"):
-        raise BadInputError(f"base {reference.canonical!r} has a blank in its name", "Rename it, or give it a link.")
+        raise BadInputError(
+            f"base {reference.canonical!r} has a blank in its name", "Rename it, or create a link to it."
+        )
     return reference
 
 
@@ -161,7 +163,7 @@ def check_value(value: str, what: str) -> str:
     """
     if not _VALUE.fullmatch(value):
         raise BadInputError(
-            f"{what} {value!r} holds what a Dockerfile or a definition file would take for its own",
+            f"{what} {value!r} contains characters that are special in a Dockerfile or a definition file",
             "Letters, digits, blanks and . _ + : / = , @ ~ < > ! [ ] - are allowed.",
         )
     return value
@@ -186,7 +188,7 @@ def _faults(tree: Mapping[str, Any]) -> Iterator[str]:
         if key not in _KEYS:
             yield f"{key}: unknown key{nearest(key, _KEYS)}"
     if not _is_text(tree.get("summary")):
-        yield "summary: expected a text"
+        yield "summary: expected a string"
     if tree.get("gpu", "none") not in GPUS:
         yield f"gpu: expected one of {', '.join(GPUS)}"
     for key in ("set", "needs", "environment"):
@@ -199,7 +201,7 @@ def _faults(tree: Mapping[str, Any]) -> Iterator[str]:
 
 def _faults_of_texts(key: str, table: Any) -> Iterator[str]:
     if not _is_table_of_texts(table):
-        yield f"{key}: expected a table of texts"
+        yield f"{key}: expected a table of strings"
         return
     for name, value in table.items():
         try:
@@ -228,7 +230,7 @@ def _faults_of_search(tree: Mapping[str, Any]) -> Iterator[str]:
         return
     for number, one in enumerate(search, 1):
         if one.get("variable") not in ("PATH", "LD_LIBRARY_PATH") or not _is_list_of_texts(one.get("directories")):
-            yield f"search, number {number}: expected variable (PATH or LD_LIBRARY_PATH) and a list, directories"
+            yield f"search, number {number}: expected variable (PATH or LD_LIBRARY_PATH) and directories (a list)"
         yield from _faults_of_when(f"search, number {number}", one.get("when", {}))
 
 
@@ -272,7 +274,7 @@ def _faults_of_when(place: str, when: Any) -> Iterator[str]:
         if key not in CONDITIONS:
             yield f"{place}: when.{key}: unknown key{nearest(key, CONDITIONS)}"
         if not isinstance(value, str) and not _is_list_of_texts(value):
-            yield f"{place}: when.{key}: expected a text or a list of texts"
+            yield f"{place}: when.{key}: expected a string or a list of strings"
 
 
 def fill_in(text: str, values: Mapping[str, str]) -> str:
@@ -283,12 +285,12 @@ def fill_in(text: str, values: Mapping[str, str]) -> str:
     BadInputError
         If a key is unknown.
     """
-    cure = "Name a key of [set], mpi, ofi or arch."
+    cure = "Use a key of [set], mpi, ofi or arch."
     if set("{}") & set(_PLACEHOLDER.sub("", text)):
-        raise BadInputError(f"{text!r}: expected only {{KEY}} in braces", cure)
+        raise BadInputError(f"{text!r}: braces may only contain a KEY, as in {{KEY}}", cure)
     for key in placeholders(text):
         if key not in values:
-            raise BadInputError(f"{text!r}: there is no value for {key!r}", cure)
+            raise BadInputError(f"{text!r}: unknown key {key!r}", cure)
     return _PLACEHOLDER.sub(lambda found: values[found[0][1:-1]], text)
 
 

@@ -88,7 +88,7 @@ def test_every_command_that_a_page_shows_can_be_planned(line: str) -> None:
         (("pytorch-cpu", "--context", "."), 2, "--context and the recipe pytorch-cpu exclude each other"),
         (("pytorch-cpu", "--set", "torch"), 2, "--set torch: expected KEY=VALUE"),
         (("pytorch-cpu", "--set", "touch=2"), 2, "has no setting 'touch', did you mean torch?"),
-        (("pytorch-cpu", "--dry-run"), 2, "recipe pytorch-cpu needs the setting index, and has no default for it"),
+        (("pytorch-cpu", "--dry-run"), 2, "recipe pytorch-cpu needs the setting index, which has no default"),
         (("pytorch-cpu", "--with", "horovod"), 2, "has no --with horovod"),
         (("pytorch-cpu", "--ofi", "builtin"), 2, "has no --ofi builtin"),
         (("pytorch-ngc-ofi", "--offline-sources", "/nowhere"), 3, "--offline-sources /nowhere: no such"),

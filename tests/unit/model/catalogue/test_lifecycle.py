@@ -67,7 +67,7 @@ def test_restoring_takes_back_what_users_were_told() -> None:
     [
         pytest.param(lambda: rules.move_alias(ALL, KEYS["0.9"], "stable"), "is retired", id="alias to a retired one"),
         pytest.param(
-            lambda: rules.move_alias(ALL, KEYS["1.0"], "2.0"), "is already a version", id="alias that is a version"
+            lambda: rules.move_alias(ALL, KEYS["1.0"], "2.0"), "is already a version", id="alias that is already a version"
         ),
         pytest.param(lambda: rules.move_alias(ALL, KEYS["1.0"], "default"), "cannot be an alias", id="reserved"),
         pytest.param(lambda: rules.move_alias(ALL, KEYS["1.0"], "../x"), "cannot be an alias", id="path"),
@@ -85,7 +85,7 @@ def test_restoring_takes_back_what_users_were_told() -> None:
         pytest.param(
             lambda: rules.deprecate(ALL, KEYS["1.0"], successor="Toy/0.9"), "is retired too", id="retired successor"
         ),
-        pytest.param(lambda: rules.deprecate(ALL, KEYS["1.0"], until="2027-02-30"), "must be a day", id="no such day"),
+        pytest.param(lambda: rules.deprecate(ALL, KEYS["1.0"], until="2027-02-30"), "must be a date", id="no such day"),
         pytest.param(lambda: rules.deprecate(ALL, KEYS["0.9"]), "is already retired", id="deprecating a retired one"),
     ],
 )

@@ -79,20 +79,20 @@ def broken(**values: object) -> bytes:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        pytest.param({"record": 2}, "record is of version 2, known is 1", id="later version"),
-        pytest.param({"name": "../x"}, "name: not fit for the name of a file", id="name that leads out"),
-        pytest.param({"version": ".hidden", "module": "PyTorch/.hidden"}, "version: not fit", id="hidden version"),
-        pytest.param({"sif": "a/b.sif"}, "sif: not fit", id="image that leads out"),
-        pytest.param({"easyconfig": "/etc/passwd"}, "easyconfig: not fit", id="easyconfig that leads out"),
-        pytest.param({"aliases": ["a b"]}, "aliases: not fit", id="alias with a blank"),
+        pytest.param({"record": 2}, "unsupported record version 2, expected 1", id="later version"),
+        pytest.param({"name": "../x"}, "name: not a safe file name", id="name that leads out"),
+        pytest.param({"version": ".hidden", "module": "PyTorch/.hidden"}, "version: not a safe file name", id="hidden version"),
+        pytest.param({"sif": "a/b.sif"}, "sif: not a safe file name", id="image that leads out"),
+        pytest.param({"easyconfig": "/etc/passwd"}, "easyconfig: not a safe file name", id="easyconfig that leads out"),
+        pytest.param({"aliases": ["a b"]}, "aliases: not a safe file name", id="alias with a blank"),
         pytest.param({"module": "Other/1"}, "module: expected PyTorch/2.7.1-rocm-6.2.4", id="another module"),
         pytest.param({"state": "lost"}, "state: none of published, deprecated, retired", id="unknown state"),
         pytest.param({"sha256": "12"}, "sha256: not 64", id="short digest"),
-        pytest.param({"until": "soon"}, "until: no day", id="no day"),
+        pytest.param({"until": "soon"}, "until: not a date (YYYY-MM-DD)", id="no day"),
         pytest.param({"rendering": "../1"}, "rendering: not a number", id="rendering that leads out"),
         pytest.param({"size": -1}, "size: expected a number that is not negative", id="negative size"),
         pytest.param({"labels": ["x"]}, "labels: expected an object", id="labels as a list"),
-        pytest.param({"packages": [{"name": 3}]}, "name: expected a text", id="package of no text"),
+        pytest.param({"packages": [{"name": 3}]}, "name: expected a string", id="package of no text"),
     ],
 )
 def test_a_damaged_record_is_refused_with_what_is_wrong(values: dict[str, object], said: str) -> None:

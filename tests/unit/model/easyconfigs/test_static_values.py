@@ -110,7 +110,7 @@ def test_constants_are_known_but_not_given_back() -> None:
 
 @pytest.mark.parametrize("text", ["v = 'a", "v = \0", "(" * 5000, "v = " + "-" * 100_000 + "1"], ids=len)
 def test_what_is_no_python_is_refused(text: str) -> None:
-    with pytest.raises(BadInputError, match="is not an easyconfig"):
+    with pytest.raises(BadInputError, match="not a valid easyconfig"):
         read_static_values(text, "x.eb")
 
 

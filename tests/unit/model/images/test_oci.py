@@ -155,9 +155,9 @@ def test_an_image_for_no_such_machine_is_refused_with_what_there_is(platforms: l
 def test_the_configurations_word_about_its_platform_counts() -> None:
     assert check_platform(parse_config(config()), "amd64").architecture == "amd64"
     assert check_platform(parse_config(config(architecture=None)), "arm64").architecture == "arm64"
-    with pytest.raises(LackingError, match="there is linux/amd64"):
+    with pytest.raises(LackingError, match="available: linux/amd64"):
         check_platform(parse_config(config()), "arm64")
-    with pytest.raises(LackingError, match="there is windows/amd64"):
+    with pytest.raises(LackingError, match="available: windows/amd64"):
         check_platform(parse_config(config(architecture="", os="windows")), "amd64")
 
 

@@ -86,7 +86,7 @@ def test_canonical_adds_what_was_left_out_and_drops_secrets(text: str, canonical
     ],
 )
 def test_refuses_a_name_without_a_registry_and_suggests_the_full_one(text: str, full: str) -> None:
-    with pytest.raises(BadInputError, match="names no registry") as caught:
+    with pytest.raises(BadInputError, match="the registry is missing") as caught:
         ImageReference.parse(text)
     assert full in caught.value.cure
 

@@ -60,7 +60,7 @@ def test_the_evidence_is_reported(needs: tuple[str, ...], text: str, checksum: s
     ],
 )
 def test_what_is_not_pinned_as_the_rule_wants_is_refused_with_the_cure(needs: tuple[str, ...], text: str) -> None:
-    with pytest.raises(UntrustedError, match=f"rule for [*] wants a {needs[0]}") as caught:
+    with pytest.raises(UntrustedError, match=f"rule for [*] requires a {needs[0]}") as caught:
         check_pinned(ImageReference.parse(text), TrustRule("*", needs), None)
     assert caught.value.cure
 
@@ -143,7 +143,7 @@ def test_a_rule_holds_for_no_other_place(source: str, subject: str) -> None:
 
 @pytest.mark.parametrize("path", ["public%2f..%2fsecure/i.sif", "a%5Cb.sif", "secure;x/i.sif", "a%00b.sif"])
 def test_an_address_that_servers_read_differently_is_refused_where_there_are_rules(path: str) -> None:
-    with pytest.raises(UntrustedError, match="cannot be matched"):
+    with pytest.raises(UntrustedError, match="cannot be checked against"):
         POLICY.rule_for(f"https://h/{path}")
     assert TrustPolicy(("digest",)).rule_for(f"https://h/{path}").needs == ("digest",)
 

@@ -186,7 +186,7 @@ def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None
     [
         ({"gpus": 0}, "asks for none"),
         ({"options": (("time", "1hour"),)}, "'1hour' is not a valid Slurm time limit"),
-        ({"more": ("mem=0",)}, "'mem=0' is not an option"),
+        ({"more": ("mem=0",)}, "'mem=0' is not an sbatch option"),
         ({"stage_data": ("/data/x.zip",)}, "cannot be staged"),
         ({"script_options": ("--debug", "rccl,foo")}, "--debug foo"),
         ({"script_options": ("--profiler", "rocprof")}, "--profiler without"),

@@ -262,7 +262,7 @@ def test_an_empty_list_takes_away_what_the_base_gave() -> None:
         pytest.param('[nodes.a]\nreserved_cores = "7-3"', "nodes.a.reserved_cores: must be numbers of", id="range"),
         pytest.param(
             '[nodes.a]\ngpus = 2\ngpu_cores = ["0-3"]',
-            "nodes.a.gpu_cores: must name the cores of 2 GPUs, found 1",
+            "nodes.a.gpu_cores: must list the cores of 2 GPUs, found 1",
             id="GPUs without cores",
         ),
         pytest.param(

@@ -35,7 +35,7 @@ def test_a_line_that_is_none_is_told_with_its_number(line: str) -> None:
 
 def test_two_checksums_of_one_file_are_a_fault() -> None:
     other = Pin("source", "libfabric", "2.2.0", B, "https://mirror.example.org/libfabric.tar.bz2")
-    with pytest.raises(BadInputError, match=r"libfabric 2\.2\.0 has another checksum further up"):
+    with pytest.raises(BadInputError, match=r"libfabric 2\.2\.0 has a different checksum in an earlier line"):
         parse_lock(f"{SOURCE}\n{other}\n", "lock")
 
 
