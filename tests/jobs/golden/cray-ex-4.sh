@@ -1,7 +1,7 @@
 #!/bin/bash
 # 2 nodes of cray-ex-gh200 (gh200), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=run_clm
-# %x is the job's name, %j its number
+# %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
 #SBATCH --time=02:00:00
 #SBATCH --nodes=2

@@ -1,7 +1,7 @@
 #!/bin/bash
 # 2 nodes of frontier (compute), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=ddp_test
-# %x is the job's name, %j its number
+# %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
 #SBATCH --account=ABC123
 #SBATCH --time=00:05:00

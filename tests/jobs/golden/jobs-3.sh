@@ -1,7 +1,7 @@
 #!/bin/bash
 # 1 node of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=sweep
-# %x is the job's name, %A its number, %a the array index
+# %x is the job name, %A the array job ID, %a the array index
 #SBATCH --output=%x-%A_%a.out
 #SBATCH --account=project_465000001
 #SBATCH --error=logs/%A_%a.err

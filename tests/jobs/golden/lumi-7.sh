@@ -1,7 +1,7 @@
 #!/bin/bash
 # 2 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=bash
-# %x is the job's name, %j its number
+# %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
 #SBATCH --account=project_465000001
 #SBATCH --time=01:00:00

@@ -1,7 +1,7 @@
 #!/bin/bash
 # 1 node of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=cv_example
-# %x is the job's name, %j its number
+# %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
 #SBATCH --account=project_465000001
 #SBATCH --time=01:00:00

@@ -1,7 +1,7 @@
 #!/bin/bash
 # 2 nodes of marenostrum5 (acc), on each torchrun starts the ranks. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=batched_execution
-# %x is the job's name, %j its number
+# %x is the job name, %j the job ID
 #SBATCH --output=benchmark/reports/R-%x.%j.out
 #SBATCH --account=bsc98
 #SBATCH --qos=acc_bsccs

@@ -1,7 +1,7 @@
 #!/bin/bash
 # 2 nodes of marenostrum5 (acc), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=my_first_distributed_app
-# %x is the job's name, %j its number
+# %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
 #SBATCH --account=bsc98
 #SBATCH --qos=acc_bsccs

@@ -1,7 +1,7 @@
 #!/bin/bash
 # 1 node of marenostrum5 (gpp), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
 #SBATCH --job-name=preprocess
-# %x is the job's name, %j its number
+# %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
 #SBATCH --account=bsc98
 #SBATCH --qos=gp_debug

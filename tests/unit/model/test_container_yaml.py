@@ -40,10 +40,10 @@ def test_what_no_recipe_has_is_named() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "names no image"),
-        ("- a\n- b\n", "names no image"),
-        ("docker: \n", "names no image"),
-        ("docker: {a: b}\n", "names no image"),
+        ("", "no image source"),
+        ("- a\n- b\n", "no image source"),
+        ("docker: \n", "no image source"),
+        ("docker: {a: b}\n", "no image source"),
         ("docker: a\noras: b\n", "several images"),
         ("docker: [\n", "invalid YAML"),
         ("docker: !!python/object/apply:os.system ['touch owned']\n", "invalid YAML"),

@@ -20,7 +20,9 @@ from hpcmod.model.site import Tunable
         pytest.param("rocm<7", None, 1, DEPENDS, "with rocm<7 in the image", id="no image"),
         pytest.param("rocm<7", {"rocm": "6.2.4"}, 1, SET, "rocm<7", id="fitting image"),
         pytest.param("rocm<7", {"rocm": "7.0"}, 1, NOT_SET, "rocm is 7.0, not rocm<7", id="other image"),
-        pytest.param("plugin>=1", {}, 1, NOT_SET, "only for plugin>=1, but the image's version is not known", id="unknown"),
+        pytest.param(
+            "plugin>=1", {}, 1, NOT_SET, "only for plugin>=1, but the image's version is not known", id="unknown"
+        ),
     ],
 )
 def test_a_setting_is_explained(

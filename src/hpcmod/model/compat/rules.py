@@ -180,8 +180,8 @@ RULES: tuple[CompatRule, ...] = (
         "Does each of these libraries define the symbol versions that the others need?",
         "refuse; warn for optional libraries, for a plugin on a machine without Slingshot and without host "
         "libraries, and if the image computes LD_LIBRARY_PATH",
-        "ld.so of glibc 2.36: `version X not found (required by Y)`; seen with libfabric 1.17 and 2.1 and a plugin of "
-        "aws-ofi-nccl 1.20.0, Debian, 2026; apptainer/apptainer issues 598, 945 and 2421 for glibc and --nv",
+        "ld.so of glibc 2.36: `version X not found (required by Y)`; seen with libfabric 1.17 and 2.1 and an "
+        "aws-ofi-nccl 1.20.0 plugin, Debian, 2026; apptainer/apptainer issues 598, 945 and 2421 for glibc and --nv",
         _versions,
     ),
     *NETWORK_RULES,

@@ -18,8 +18,8 @@ the standard ABI of MPI 5.0."""
 CUDA, ROCM = "CUDA", "ROCm"
 
 MPI, MPI4PY, PLUGIN, FABRIC, PART, DRIVER, COLLECTIVES = (
-    *("MPI", "mpi4py", "network plugin", "libfabric", "Open MPI's part for libfabric"),
-    *("driver's library", "collectives library"),
+    *("MPI", "mpi4py", "network plugin", "libfabric", "Open MPI's libfabric component"),
+    *("driver library", "collectives library"),
 )
 """Kinds of files that are inspected."""
 

@@ -119,7 +119,7 @@ def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
     where = f"{request.nodes} node{'s' * (request.nodes > 1)} of {site.name}{kind}"
     if layout.launcher != "srun":
         return f"{where}, on each {layout.launcher} starts the ranks"
-    return f"{where}, {request.ranks} ranks in all" if request.ranks else f"{where}, ranks on each: {layout.tasks}"
+    return f"{where}, {request.ranks} ranks in total" if request.ranks else f"{where}, ranks on each: {layout.tasks}"
 
 
 def _make_directives(request: JobRequest, site: Site, layout: Layout, place: StagePlace | None) -> Iterator[Directive]:
@@ -158,8 +158,8 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
 def _make_output(request: JobRequest) -> Directive:
     asked = request.option("output")
     if not asked and request.option("array"):
-        return Directive("--output=%x-%A_%a.out", "%x is the job's name, %A its number, %a the array index")
-    return Directive(f"--output={asked or '%x-%j.out'}", "%x is the job's name, %j its number")
+        return Directive("--output=%x-%A_%a.out", "%x is the job name, %A the array job ID, %a the array index")
+    return Directive(f"--output={asked or '%x-%j.out'}", "%x is the job name, %j the job ID")
 
 
 def _feature_of(flag: str) -> str:

@@ -21,7 +21,7 @@ def check_text(value: Any) -> str:
     """Validate a non-empty string of one line."""
     if not isinstance(value, str) or not value:
         raise ValueError("must be a non-empty string")
-    return check_plain(value, "the text")
+    return check_plain(value, "the string")
 
 
 def text_or_nothing(value: Any) -> str:

@@ -202,7 +202,9 @@ def _options(
     for key in request.settings:
         if key not in named:
             counting = ", ".join(sorted(named.difference(_CHOSEN)))
-            raise BadInputError(f"--set {key}: has no effect on this image", f"Settings with an effect here: {counting}.")
+            raise BadInputError(
+                f"--set {key}: has no effect on this image", f"Settings with an effect here: {counting}."
+            )
     return tuple(sorted((key, value) for key, value in values.items() if key in named))
 
 

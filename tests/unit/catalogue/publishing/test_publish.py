@@ -93,7 +93,7 @@ def test_an_installation_that_cannot_begin_leaves_nothing(
         pytest.param({"version": "2.0", "aliases": ("2.0",)}, "is the version itself", id="alias of its own name"),
         pytest.param({"version": "2.0", "aliases": ("default",)}, "cannot be an alias", id="reserved alias"),
         pytest.param({"version": "stable"}, "is an alias of Toy/1.0", id="version that is an alias"),
-        pytest.param({"version": "0.5"}, "Toy/0.5 is already retired", id="retired"),
+        pytest.param({"version": "0.5"}, "Toy/0.5 is retired", id="retired"),
         pytest.param({"version": "2.0", "name": "a/b"}, "is not valid in a module name", id="name with a slash"),
     ],
 )

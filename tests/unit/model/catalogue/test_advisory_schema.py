@@ -81,9 +81,7 @@ def test_reads_all_that_an_advisory_can_say() -> None:
         pytest.param("[mtach]\nmodules = ['x']", "mtach: unknown key, did you mean match?", id="unknown table"),
         pytest.param("[match.host]\nx = 'opt'", "absolute path", id="a relative path"),
         pytest.param("[match.host]\nx = {path = '/o/{version}', version = '1.22'}", "as >=1.22", id="no operator"),
-        pytest.param(
-            "[match.host]\nx = {path = '/opt/x', version = '>=1'}", "once if a version", id="no place for it"
-        ),
+        pytest.param("[match.host]\nx = {path = '/opt/x', version = '>=1'}", "once if a version", id="no place for it"),
         pytest.param("[match.host]\nx = '/opt/{version}'", "once if a version", id="a place for nothing"),
         pytest.param("[match.host]\nx = '/*/*/*/*'", "more than 3 asterisks", id="a search of the whole disk"),
         pytest.param("[match.host]\nx = {version = '>=1'}", "x: must be a path", id="no path"),

@@ -67,7 +67,7 @@ def test_restoring_takes_back_what_users_were_told() -> None:
     [
         pytest.param(lambda: rules.move_alias(ALL, KEYS["0.9"], "stable"), "is retired", id="alias to a retired one"),
         pytest.param(
-            lambda: rules.move_alias(ALL, KEYS["1.0"], "2.0"), "is already a version", id="alias that is already a version"
+            lambda: rules.move_alias(ALL, KEYS["1.0"], "2.0"), "is already a version", id="alias that is a version"
         ),
         pytest.param(lambda: rules.move_alias(ALL, KEYS["1.0"], "default"), "cannot be an alias", id="reserved"),
         pytest.param(lambda: rules.move_alias(ALL, KEYS["1.0"], "../x"), "cannot be an alias", id="path"),

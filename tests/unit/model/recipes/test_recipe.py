@@ -71,10 +71,10 @@ def test_a_recipe_is_its_file() -> None:
         (("[base]", "[base"), "is not valid TOML"),
         (
             ('when = { mpi = "ompi" }', "when = { mpi = 1e999 }"),
-            "search, number 1: when.mpi: expected a text or a list",
+            "search, number 1: when.mpi: expected a string or a list",
         ),
         (('when = { ofi = ["builtin", "swap"] }', "when = 7"), "steps, number 1: when: expected a table"),
-        (('["builtin", "swap"]', "[1]"), "steps, number 1: when.ofi: expected a text or a list"),
+        (('["builtin", "swap"]', "[1]"), "steps, number 1: when.ofi: expected a string or a list"),
         (('directories = ["/opt/bin"]', "directories = [1]"), "search, number 1: expected variable"),
         (('["ompi", "none"]', "[[]]"), "choices.mpi: expected a list of ompi, mpich, none"),
         (('with = ["nccl"]', "with = [{}]"), "with: expected a list of names"),
