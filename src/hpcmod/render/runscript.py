@@ -190,5 +190,5 @@ def _only_literals(value: object) -> _Literal:
 
 def _variable(name: str) -> _Literal:
     if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
-        raise BadInputError(f"{name!r} is not the name of a variable", "Use letters, digits and underscores.")
+        raise BadInputError(f"{name!r} is not a valid variable name", "Use letters, digits and underscores.")
     return _Literal(name)

@@ -87,7 +87,7 @@ SCENES = (
             ENV: "export LD_LIBRARY_PATH=/a\n",
         },
         OK,
-        ((OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all it needs"),),
+        ((OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all the libraries it needs"),),
     ),
     # its own libraries
     Scene(
@@ -101,7 +101,7 @@ SCENES = (
         "a directory named after the machine in a distribution that does not use such",
         {**SWAPPABLE, f"/usr/lib/{TRIPLET}/more/file": b""},
         OK,
-        ((OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all it needs"),),
+        ((OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all the libraries it needs"),),
         silent=("libraries",),
     ),
     Scene(
@@ -281,7 +281,7 @@ SCENES = (
         "swap: a newer libfabric of the host",
         SWAPPABLE,
         OK,
-        ((OK, "swap", "the host's libfabric 1.22.0 in the place of 1.19.1"),),
+        ((OK, "swap", "the host's libfabric 1.22.0 in place of 1.19.1"),),
         host=fabric("25.0", upto=7, directory=NET),
         swap=True,
     ),
@@ -385,7 +385,7 @@ SCENES = (
         "swap: mpi4py whose rpath keeps the image's MPI",
         {**SWAPPABLE, **PYTHON, f"{MPI4PY_DIRECTORY}/MPI.x.so": stub("", "libmpi.so.12", rpath="/usr/lib64")},
         WARN,
-        ((WARN, "mpi-family", "keeps the image's /usr/lib64/libmpi.so.12"),),
+        ((WARN, "mpi-family", "uses the image's /usr/lib64/libmpi.so.12"),),
         host=mpich("12.3.1", C, directory=NET),
         swap=True,
     ),
@@ -401,7 +401,7 @@ SCENES = (
         "a bound directory that the image's LD_LIBRARY_PATH names",
         {**SWAPPABLE, ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/1.15.2.0/lib64\n"},
         OK,
-        ((OK, "libraries", "of which 1 come from the host"),),
+        ((OK, "libraries", "it needs (1 from the host)"),),
         host=fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0/lib64"),
         binds=("/opt/cray",),
     ),
@@ -512,7 +512,7 @@ SCENES = (
         "the standard ABI on both sides",
         {**BARE, **named("/usr/lib64/libmpi_abi.so.0", stub("libmpi_abi.so.0"), "libmpi_abi.so.0.0.1")},
         OK,
-        ((OK, "mpi-family", "both MPI ABI"),),
+        ((OK, "mpi-family", "both are MPI ABI"),),
         host=named(f"{NET}/libmpi_abi.so.0", stub("libmpi_abi.so.0"), "libmpi_abi.so.0.0.1"),
         swap=True,
     ),
@@ -614,7 +614,7 @@ SCENES = (
         site=SLINGSHOT,
     ),
     Scene(
-        "Slingshot, and a plugin that talks through InfiniBand",
+        "Slingshot, and a plugin that uses InfiniBand",
         {
             **BARE,
             "/usr/lib64/libibverbs.so.1": stub("libibverbs.so.1"),
@@ -632,7 +632,7 @@ SCENES = (
             "/usr/lib64/libnccl-net.so": stub("libnccl-net.so", "libibverbs.so.1"),
         },
         WARN,
-        ((WARN, "slingshot", "talks through InfiniBand verbs, not libfabric"),),
+        ((WARN, "slingshot", "uses InfiniBand verbs, not libfabric"),),
         host={"/sys/class/cxi/cxi0": ""},
     ),
     Scene(

@@ -107,7 +107,7 @@ def test_tools_of_the_same_name_are_told_apart(outcomes: tuple[Outcome, ...]) ->
 def test_what_is_no_recipe_is_refused_with_its_reason(outcomes: tuple[Outcome, ...]) -> None:
     assert "no image source" in reason(outcomes, "/empty/")
     assert "invalid YAML" in reason(outcomes, "/broken/")
-    assert "several images" in reason(outcomes, "/several/")
+    assert "several image sources" in reason(outcomes, "/several/")
     assert "GitHub" in reason(outcomes, "/released/")
 
 

@@ -44,7 +44,7 @@ def test_what_no_recipe_has_is_named() -> None:
         ("- a\n- b\n", "no image source"),
         ("docker: \n", "no image source"),
         ("docker: {a: b}\n", "no image source"),
-        ("docker: a\noras: b\n", "several images"),
+        ("docker: a\noras: b\n", "several image sources"),
         ("docker: [\n", "invalid YAML"),
         ("docker: !!python/object/apply:os.system ['touch owned']\n", "invalid YAML"),
         ("{}: [a\n", "invalid YAML"),

@@ -56,7 +56,7 @@ def _libraries(case: Case) -> Iterator[CompatFinding]:
         if others:
             yield _missing(case, one, others)
         elif not one.unmet and one.what != DRIVER:
-            host = f", of which {len(one.from_host)} come from the host" if one.from_host else ""
+            host = f" ({len(one.from_host)} from the host)" if one.from_host else ""
             yield CompatFinding(OK, "libraries", f"{_named(one)} finds all the libraries it needs{host}")
 
 

@@ -83,7 +83,7 @@ def test_every_command_that_a_page_shows_can_be_planned(line: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("pytorch-npu",), 2, "there is no recipe 'pytorch-npu', did you mean pytorch-cpu?"),
+        (("pytorch-npu",), 2, "unknown recipe 'pytorch-npu', did you mean pytorch-cpu?"),
         ((), 2, "no recipe given"),
         (("pytorch-cpu", "--context", "."), 2, "--context and the recipe pytorch-cpu exclude each other"),
         (("pytorch-cpu", "--set", "torch"), 2, "--set torch: expected KEY=VALUE"),

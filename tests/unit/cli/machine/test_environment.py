@@ -97,7 +97,7 @@ def test_diff_prints_what_changes_and_who_changed_it(env: dict[str, str]) -> Non
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert "PYTHONPATH: '/the host'\"'\"'s' -> ''  # you, by APPTAINERENV_PYTHONPATH" in lines
-    assert "LD_LIBRARY_PATH: /x -> not set  # the runtime, which does not hand it on" in lines
+    assert "LD_LIBRARY_PATH: /x -> not set  # the runtime, which does not pass it on" in lines
     assert "WITH_CONDA: not set -> inside  # the image" in lines
     assert not [line for line in lines if line.startswith(("SIF:", "HOME:"))]
 

@@ -17,7 +17,7 @@ def run(*args: str | Path) -> Result:
 def test_errors_are_told_with_file_line_and_cure_and_by_the_exit_code(tmp_path: Path) -> None:
     done = run(write_lumi(tmp_path))
     assert done.exit_code == 1
-    assert f"{tmp_path / 'broken.eb'}:1: error: does-not-load: is not an easyconfig" in done.stdout
+    assert f"{tmp_path / 'broken.eb'}:1: error: does-not-load: not a valid easyconfig" in done.stdout
     assert "files read: " in done.stderr
 
 

@@ -59,7 +59,7 @@ def test_nothing_of_the_layers_is_fetched(registry: Registry, options: ObtainOpt
 
 def test_a_policy_that_would_refuse_refuses_now(registry: Registry, options: ObtainOptions) -> None:
     strict = replace(options, policy=TrustPolicy(rules=(TrustRule("docker://*", ("digest", "signature")),)))
-    with pytest.raises(UntrustedError, match="wants a digest"):
+    with pytest.raises(UntrustedError, match="requires a digest"):
         seen(f"docker://{registry.host}/plan_fetch/two:1", strict)
     pinned = f"docker://{registry.host}/plan_fetch/two@{registry.push_image('plan_fetch/two', LAYERS)['digest']}"
     assert seen(pinned, strict).policy == "digest, signature"

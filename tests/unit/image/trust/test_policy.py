@@ -71,7 +71,7 @@ def test_a_rule_for_the_place_counts_before_that_for_the_source(sif: Path) -> No
     note(sif, KNOWN, ours=False)
     place = TrustRule(f"{sif.parent}/*")
     assert found(sif, FILE, place, TrustRule("*", ("checksum",))).copy_rule == place
-    with pytest.raises(UntrustedError, match="wants a checksum"):
+    with pytest.raises(UntrustedError, match="requires a checksum"):
         found(sif, FILE, TrustRule(f"{sif.parent}/*", ("checksum",)))
 
 
@@ -119,7 +119,7 @@ def test_a_rule_for_a_place_is_not_passed_by_dots_or_a_link(sif: Path, tmp_path:
     (apps / "link.sif").symlink_to(hidden)
     policy = (TrustRule(f"{apps}/*"), TrustRule("*", ("checksum",)))
     for path in (apps / ".." / "evil" / "evil.sif", apps / "link.sif"):
-        with pytest.raises(UntrustedError, match="wants a checksum"):
+        with pytest.raises(UntrustedError, match="requires a checksum"):
             found(path, ImageReference.parse(str(path)), *policy)
 
 
@@ -136,5 +136,5 @@ def test_a_rule_for_a_directory_holds_through_links_to_it(tmp_path: Path) -> Non
 def test_the_sites_policy_holds_beside_that_of_another_profile(sif: Path) -> None:
     site = TrustPolicy(rules=(TrustRule(f"{sif.parent}/*", ("checksum",)),))
     own = TrustPolicy(rules=(TrustRule(f"{sif.parent}/*"),), also=site)
-    with pytest.raises(UntrustedError, match="wants a checksum"):
+    with pytest.raises(UntrustedError, match="requires a checksum"):
         verify_local_sif(sif, FILE, own, checksum=None, environ={"HOME": str(sif.parent)})

@@ -119,5 +119,5 @@ def test_a_registry_with_a_certificate_has_its_tokens_given_over_https() -> None
 
 
 def test_an_answer_that_must_be_small_is_not_read_on() -> None:
-    with pytest.raises(RemoteError, match="larger than 10 bytes"):
+    with pytest.raises(RemoteError, match="more than 10 bytes"):
         read_limited(iter([b"x" * 6] * 1000), 10, "it")

@@ -230,36 +230,40 @@ def test_an_empty_list_takes_away_what_the_base_gave() -> None:
         pytest.param("zzz = 1", "zzz: unknown key", id="unknown"),
         pytest.param('images = "/x"', "images: unknown key", id="text for a table"),
         pytest.param('[netstack]\ndirectory = ["/a:/b"]', "netstack.directory: must be paths without", id="bind"),
-        pytest.param('[netstack]\nsearch_last = ["/$(id)"]', "netstack.search_last: must be paths of", id="command"),
-        pytest.param("description = 3", "description: must be a text", id="number for a text"),
-        pytest.param('description = ""', "description: must be a text that is not empty", id="empty text"),
-        pytest.param('[images]\ncentral = "/x"', "images.central: must be a list of texts", id="text for a list"),
-        pytest.param("[images]\ncentral = [3]", "images.central: must be a list of texts", id="numbers in a list"),
+        pytest.param('[netstack]\nsearch_last = ["/$(id)"]', "netstack.search_last: must be paths that", id="command"),
+        pytest.param("description = 3", "description: must be a non-empty string", id="number for a text"),
+        pytest.param('description = ""', "description: must be a non-empty string", id="empty text"),
+        pytest.param('[images]\ncentral = "/x"', "images.central: must be a list of strings", id="text for a list"),
+        pytest.param("[images]\ncentral = [3]", "images.central: must be a list of strings", id="numbers in a list"),
         pytest.param('[images]\ncentral = ["x"]', "images.central: must be an absolute path, found 'x'", id="relative"),
         pytest.param('[images]\ninstall_mode = "auto"', "must be one of copy, link, central, found 'auto'", id="auto"),
         pytest.param('[binds]\nrequired = ["x"]', "binds.required: bind path 'x'", id="relative bind"),
-        pytest.param('[environment]\n"A B" = "x"', "environment: 'A B' is not the name", id="bad variable"),
-        pytest.param("[environment]\nA = 3", "environment: A: must be a text", id="number for a variable"),
+        pytest.param(
+            '[environment]\n"A B" = "x"',
+            "environment: 'A B' is not a valid",
+            id="bad variable",
+        ),
+        pytest.param("[environment]\nA = 3", "environment: A: must be a non-empty string", id="number for a variable"),
         pytest.param('[environment]\nA = "x\\ntouch pwned"', "environment: ", id="newline in a variable"),
         pytest.param('[images]\ncentral = ["/x\\ntouch pwned"]', "images.central: ", id="newline in a path"),
         pytest.param('[caches]\nnode_local = "/x\\ty"', "caches.node_local: ", id="tab in a path"),
         pytest.param('[binds]\noptional = ["/x\\u001by"]', "binds.optional: ", id="escape in a bind"),
-        pytest.param("[environment]\nA = true", "environment: A: must be a text", id="true for a variable"),
-        pytest.param('[environment]\nA = { value = "1" }', "environment: A: must be a text, or {", id="no condition"),
+        pytest.param("[environment]\nA = true", "environment: A: must be a non-empty string", id="true for a variable"),
+        pytest.param('[environment]\nA = { value = "1" }', "environment: A: must be a string, or {", id="no condition"),
         pytest.param(
             '[environment]\nA = { value = "1", when = "rcom>6" }',
             "environment: A: 'rcom>6' is not a condition",
             id="condition",
         ),
         pytest.param("[nodes.a]\ncroes = 3", "nodes.a.croes: unknown key, did you mean nodes.a.cores?", id="in a node"),
-        pytest.param('[nodes."a b"]\ncores = 3', "nodes.a b.cores: the name may hold", id="name of a node"),
+        pytest.param('[nodes."a b"]\ncores = 3', "nodes.a b.cores: the name may contain", id="name of a node"),
         pytest.param(
-            '[stage.disk]\ndirectory = "/x"', "stage.disk: the place is one of nvme, ram", id="name of a place"
+            '[stage.disk]\ndirectory = "/x"', "stage.disk: the name must be one of nvme, ram", id="name of a place"
         ),
         pytest.param('[stage.nvme]\nflag = "C=x"', "stage.nvme.flag: must be an option", id="flag without a dash"),
         pytest.param('[job]\nlines = ["x"]', "job.lines: must be an option", id="line without a dash"),
-        pytest.param("[nodes.a]\ncores = -3", "nodes.a.cores: must be a whole number", id="negative"),
-        pytest.param('[nodes.a]\nreserved_cores = "7-3"', "nodes.a.reserved_cores: must be numbers of", id="range"),
+        pytest.param("[nodes.a]\ncores = -3", "nodes.a.cores: must be a non-negative integer", id="negative"),
+        pytest.param('[nodes.a]\nreserved_cores = "7-3"', "nodes.a.reserved_cores: must be core numbers", id="range"),
         pytest.param(
             '[nodes.a]\ngpus = 2\ngpu_cores = ["0-3"]',
             "nodes.a.gpu_cores: must list the cores of 2 GPUs, found 1",
@@ -274,7 +278,7 @@ def test_an_empty_list_takes_away_what_the_base_gave() -> None:
         pytest.param('[launcher.refused]\nmpirun = "x"', "launcher.refused: must be one of srun", id="refused"),
         pytest.param(
             '[environment]\nA = [{ value = "1" }, { value = "2", when = "multi-node" }]',
-            'environment: A: must be a text, or { value = "...", when = "...", why = "..." }',
+            'environment: A: must be a string, or { value = "...", when = "...", why = "..." }',
             id="a table with a value only",
         ),
         pytest.param(
@@ -291,7 +295,11 @@ def test_an_empty_list_takes_away_what_the_base_gave() -> None:
             "bandwidth.all_reduce: must be a table",
             id="no message size",
         ),
-        pytest.param('[gpu]\nvisibility = ["A-B"]', "gpu.visibility: 'A-B' is not the name", id="bad GPU variable"),
+        pytest.param(
+            '[gpu]\nvisibility = ["A-B"]',
+            "gpu.visibility: 'A-B' is not a valid",
+            id="bad GPU variable",
+        ),
         pytest.param('[gpu]\nper_rank = "two"', "gpu.per_rank: must be one of one, all", id="per rank"),
         pytest.param(
             '[caches]\nnode_local = "tmp"', "caches.node_local: must be an absolute path", id="relative cache"
@@ -359,7 +367,7 @@ def test_no_value_of_another_type_is_more_than_a_fault(value: str) -> None:
 def test_the_usual_node_type_must_be_there_in_the_profile_or_in_what_it_extends() -> None:
     usual = 'name = "b"\n[nodes]\ndefault = "gpu"\n'
     assert site_of('name = "a"\n[nodes.gpu]\ncores = 64\n', usual).node_type.name == "gpu"
-    with pytest.raises(BadInputError, match=r"nodes\.default: there is no node type 'gpu'"):
+    with pytest.raises(BadInputError, match=r"nodes\.default: unknown node type 'gpu'"):
         site_of('name = "a"\n[nodes.cpu]\ncores = 64\n', usual)
 
 

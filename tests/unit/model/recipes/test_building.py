@@ -82,11 +82,14 @@ def test_extras_are_built_when_they_are_asked_for() -> None:
     ("request_", "told_"),
     [
         (BuildRequest("amd64", settings={"libfabrik": "2"}), "has no setting 'libfabrik', did you mean libfabric?"),
-        (BuildRequest("amd64", settings={"libfabric": "$(id)"}), "--set libfabric: '$(id)' holds"),
+        (BuildRequest("amd64", settings={"libfabric": "$(id)"}), "--set libfabric: '$(id)' contains"),
         (BuildRequest("amd64", settings={"libfabric": ""}), "--set libfabric= has no value"),
         (BuildRequest("amd64", settings={"nccl": "2.19.3-1"}), "--set nccl: has no effect on this image"),
-        (BuildRequest("amd64", mpi="none", extras=("horovod",)), "--with horovod does not go with --mpi none"),
-        (BuildRequest("amd64", ofi="none", extras=("aws-trace",)), "--with aws-trace does not go with --mpi ompi and"),
+        (BuildRequest("amd64", mpi="none", extras=("horovod",)), "--with horovod cannot be combined with --mpi none"),
+        (
+            BuildRequest("amd64", ofi="none", extras=("aws-trace",)),
+            "--with aws-trace cannot be combined with --mpi ompi",
+        ),
         (BuildRequest("amd64", extras=("horowod",)), "has no --with horowod, did you mean horovod?"),
         (BuildRequest("amd64", mpi="impi"), "has no --mpi impi"),
         (BuildRequest("amd64", mpi="mpich", ofi="none"), "--mpi mpich needs libfabric"),
