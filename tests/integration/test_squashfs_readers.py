@@ -11,6 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hpcmod.image.squashfs import reuse
+from hpcmod.image.squashfs.nodes import read_tree
+from hpcmod.image.squashfs.tree import Node
+from hpcmod.image.squashfs.writer import SquashfsWriter
+from tests.corpus import pack
 from tests.integration.conftest import THOROUGH
 from tests.squashfs_trees import (
     BLOCK,
@@ -176,3 +181,36 @@ def test_every_name_in_a_directory_with_an_index_is_found_by_name(
         assert [len(list((place / name).iterdir())) for name in ("crowd", "z", "z-long")] == [40_000, 317, 1000]
         first, second = os.lstat(place / "crowd/39000"), os.lstat(place / "z/39000")
         assert (first.st_ino, first.st_nlink) == (second.st_ino, 2)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "xz", "zstd", "lz4"])
+def test_an_image_of_mksquashfs_with_a_file_more_is_the_same_tree(tmp_path: Path, compression: str) -> None:
+    place = tmp_path / "tree"
+    (place / "below" / "deep").mkdir(parents=True)
+    (place / "text").write_bytes(text(300_000))  # two blocks and a fragment
+    (place / "noise").write_bytes(noise(200_000))
+    (place / "below" / "again").hardlink_to(place / "text")
+    (place / "below" / "link").symlink_to("../text")
+    (place / "below" / "deep" / "short").write_bytes(b"short")
+    os.mkfifo(place / "fifo")
+    os.setxattr(place / "noise", "user.large", b"v" * 700)
+    os.setxattr(place / "text", "user.large", b"v" * 700)
+    with (place / "hole").open("wb") as sparse:
+        sparse.seek(1_000_000)
+        sparse.write(b"end")
+    image = pack(place, tmp_path / "image", "-comp", compression)
+    copy = tmp_path / "copy"
+    with image.open("rb") as file, copy.open("w+b") as new:
+        tree = read_tree(file, 0, image.stat().st_size)
+        shape = tree.blocks.superblock
+        with SquashfsWriter(new, codec=reuse.same_codec(tree.blocks), block_size=shape.block_size) as writer:
+            tree.root.children[b"more"] = Node("file", 0o644, data=writer.add_file(4, [b"more"]))
+            reuse.copy_contents(tree.root, tree, writer)
+            writer.finish(tree.root, mtime=0)
+    found = read_tar(copy)
+    assert found.pop(b"more").content == b"more"
+    assert found == read_tar(image)
+    with mounted(copy, tmp_path / "mounted", reader="squashfuse_ll") as there:
+        assert {path: entry.content for path, entry in read_mounted(there).items() if path != b"more"} == {
+            path: entry.content for path, entry in found.items()
+        }

@@ -15,6 +15,7 @@ from hpcmod.image.squashfs.format import (
     FRAGMENT,
     MAGIC,
     METADATA_SIZE,
+    OPTIONS_FLAG,
     STORED_BLOCK,
     STORED_METADATA,
     SUPERBLOCK,
@@ -23,7 +24,6 @@ from hpcmod.image.squashfs.format import (
     UINT64,
 )
 
-_FRAGMENTS_A_BLOCK = 512
 _LARGEST_BLOCK = 1 << 20  # the format's own limit
 
 _Codec = tuple[Callable[[bytes, int], bytes], type[Exception]]
@@ -53,6 +53,16 @@ class Superblock:
     """Offset of the directory table."""
     fragments_at: int
     """Offset of the list of the fragment table's blocks."""
+    inodes: int = 0
+    """Number of inodes."""
+    ids: int = 0
+    """Number of users and groups."""
+    ids_at: int = 0
+    """Offset of the list of the id table's blocks."""
+    xattrs_at: int = 0
+    """Offset of the head of the attribute table; all bits set if there is none."""
+    options: bool = False
+    """Whether the compressor's options follow the superblock."""
 
 
 class Blocks:
@@ -96,11 +106,11 @@ class Blocks:
     def metadata(self, at: int) -> tuple[bytes, int]:
         """Read the metadata block at an offset; return its uncompressed bytes and the offset of the next block."""
         if at not in self._metadata_cache:
-            (word,) = UINT16.unpack(self._read(at, 2))
+            (word,) = UINT16.unpack(self.read(at, 2))
             size = word % STORED_METADATA
             if not 0 < size <= METADATA_SIZE:
                 raise self.damaged(at, f"a metadata block of {size} bytes")
-            data = self._read(at + 2, size)
+            data = self.read(at + 2, size)
             if not word & STORED_METADATA:
                 data = self._unpack_at(at, data, METADATA_SIZE)
             if not data:
@@ -117,14 +127,19 @@ class Blocks:
         )
 
     def _superblock(self) -> Superblock:
-        fields = SUPERBLOCK.unpack(self._read(0, SUPERBLOCK.size))
-        magic, _, _, block_size, fragments, codec, block_log, _, _, major, minor, root, used, *places = fields
+        fields = SUPERBLOCK.unpack(self.read(0, SUPERBLOCK.size))
+        magic, inodes, _, block_size, fragments, codec, block_log, flags, ids, major, minor, root, used, *places = (
+            fields
+        )
         if (magic, major, minor) != (MAGIC, 4, 0):
             raise BadInputError(f"{self.name}: no squashfs 4.0 at byte {self._offset}")
         if block_size != 1 << min(block_log, 32) or not 4096 <= block_size <= _LARGEST_BLOCK or used > self._size:
             raise self.damaged(0, f"block size {block_size}, {used} bytes used of {self._size}")
-        _, _, inodes_at, directories_at, fragments_at, _ = places
-        return Superblock(used, block_size, fragments, codec, root, inodes_at, directories_at, fragments_at)
+        ids_at, xattrs_at, inodes_at, directories_at, fragments_at, _ = places
+        return Superblock(
+            *(used, block_size, fragments, codec, root, inodes_at, directories_at, fragments_at),
+            *(inodes, ids, ids_at, xattrs_at, bool(flags & OPTIONS_FLAG)),
+        )
 
     def block(self, at: int, word: int, length: int) -> bytes:
         """Read the data block at an offset, of `length` bytes uncompressed; `word` is its size field."""
@@ -135,14 +150,23 @@ class Blocks:
             raise self.damaged(at, f"a block of {len(data)} bytes, expected {length}")
         return data
 
-    def _fragment(self, number: int) -> bytes:
+    def fragment_place(self, number: int) -> tuple[int, int]:
+        """Return the offset of a fragment block and its size field."""
         table_at, fragments = self.superblock.fragments_at, self.superblock.fragments
         if number >= fragments:
             raise self.damaged(table_at, f"fragment {number} of {fragments}")
+        at, word, _ = FRAGMENT.unpack(self.record(table_at, number, FRAGMENT.size))
+        return at, word
+
+    def record(self, table_at: int, number: int, size: int) -> bytes:
+        """Return a record of a table, given the offset of the list of its blocks and the size of its records."""
+        table, offset = divmod(number * size, METADATA_SIZE)
+        (place,) = UINT64.unpack(self.read(table_at + table * UINT64.size, UINT64.size))
+        return Cursor(self, place, offset).take(size)
+
+    def _fragment(self, number: int) -> bytes:
         if number not in self._fragment_cache:
-            table, index = divmod(number, _FRAGMENTS_A_BLOCK)
-            (place,) = UINT64.unpack(self._read(table_at + table * UINT64.size, UINT64.size))
-            at, word, _ = FRAGMENT.unpack(Cursor(self, place, index * FRAGMENT.size).take(FRAGMENT.size))
+            at, word = self.fragment_place(number)
             make_room(self._fragment_cache, 16)
             self._fragment_cache[number] = self._unpacked(at, word, self.superblock.block_size)
         return self._fragment_cache[number]
@@ -152,7 +176,7 @@ class Blocks:
         size = word % STORED_BLOCK
         if size > self.superblock.block_size:
             raise self.damaged(at, f"a block of {size} packed bytes")
-        data = self._read(at, size)
+        data = self.read(at, size)
         return data[:most] if word & STORED_BLOCK else self._unpack_at(at, data, most)
 
     def _unpack_at(self, at: int, data: bytes, most: int) -> bytes:
@@ -161,7 +185,8 @@ class Blocks:
         except self._unpack_fault as err:
             raise self.damaged(at, str(err)) from err
 
-    def _read(self, at: int, length: int) -> bytes:
+    def read(self, at: int, length: int) -> bytes:
+        """Return bytes of the squashfs as they are stored."""
         data = b""
         if at + length <= self._size:
             data = os.pread(self._file.fileno(), length, self._offset + at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO
 
@@ -60,6 +60,15 @@ class BlockStream:
     def end(self, owner: FileData) -> None:
         """Finish a file; if an identical file has been written, its blocks are discarded."""
         self._batch.owners.append((owner, _END))
+
+    def copy(self, pieces: Iterable[Bytes]) -> int:
+        """Write blocks that are already compressed, after all pending ones; return the offset of the first."""
+        self.drain()
+        start = self.at
+        for piece in pieces:
+            self._file.write(piece)
+            self.at += len(piece)
+        return start
 
     def drain(self) -> None:
         """Write all pending blocks."""

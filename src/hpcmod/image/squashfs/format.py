@@ -18,6 +18,9 @@ import struct
 SUPERBLOCK = struct.Struct("<IIIIIHHHHHHQQQQQQQQ")
 MAGIC = 0x73717368
 
+OPTIONS_FLAG = 0x0400
+"""Flag of the superblock: the compressor's options follow it."""
+
 METADATA_SIZE = 8192
 """Uncompressed bytes of a metadata block; the last of a chain may be shorter."""
 STORED_METADATA = 0x8000

@@ -17,15 +17,10 @@ from typing import BinaryIO
 
 from hpcmod.errors import NotFoundError
 from hpcmod.image.squashfs.blocks import Blocks, Cursor, make_room
-from hpcmod.image.squashfs.format import (
-    ENTRY,
-    LARGEST_RUN,
-    NO_FRAGMENT,
-    RUN,
-)
+from hpcmod.image.squashfs.format import NO_FRAGMENT
+from hpcmod.image.squashfs.listing import read_listing
 from hpcmod.image.squashfs.opened import OpenedFile
 
-_LARGEST_DIRECTORY = 64 << 20  # two million names; limits the time spent on a damaged size
 _LARGEST_TARGET = 65536
 _MOST_LINKS = 40  # the kernel's limit
 
@@ -92,7 +87,6 @@ class Squashfs:
     def __init__(self, file: BinaryIO, offset: int, size: int) -> None:
         self._blocks = Blocks(file, offset, size)
         self._inodes_at = self._blocks.superblock.inodes_at
-        self._directories_at = self._blocks.superblock.directories_at
         self._listing_cache: dict[tuple[int, int, int], dict[str, int]] = {}
         self._root = self._inode(self._blocks.superblock.root)
         if self._root.kind != "directory":
@@ -197,34 +191,9 @@ class Squashfs:
         key = (directory.start, directory.offset, directory.size)  # an empty listing has the position of the next one
         if key not in self._listing_cache:
             make_room(self._listing_cache, 64)
-            self._listing_cache[key] = dict(self._entries(directory))
+            listed = read_listing(self._blocks, directory.start, directory.offset, directory.size)
+            self._listing_cache[key] = {os.fsdecode(name): reference for name, reference in listed}
         return self._listing_cache[key]
-
-    def _entries(self, directory: Inode) -> Iterator[tuple[str, int]]:
-        length = directory.size - 3  # the format counts 3 extra bytes for `.` and `..`
-        if length > _LARGEST_DIRECTORY:
-            raise self._blocks.damaged(self._directories_at, f"a directory of {length} bytes")
-        cursor = Cursor(self._blocks, self._directories_at + directory.start, directory.offset)
-        data = cursor.take(max(length, 0))
-        at = 0
-        try:
-            while at < length:
-                count, block, _ = RUN.unpack_from(data, at)
-                at += RUN.size
-                if count >= LARGEST_RUN:
-                    raise self._blocks.damaged(cursor.at, f"a run of {count} names")
-                for _ in range(count + 1):
-                    offset, _, _, size = ENTRY.unpack_from(data, at)
-                    name = data[at + ENTRY.size : at + ENTRY.size + size + 1]
-                    at += ENTRY.size + len(name)
-                    yield self._name(name, cursor), block << 16 | offset
-        except struct.error as err:
-            raise self._blocks.damaged(cursor.at, "a directory ends within a name") from err
-
-    def _name(self, name: bytes, cursor: Cursor) -> str:
-        if name in (b"", b".", b"..") or b"/" in name or b"\0" in name:
-            raise self._blocks.damaged(cursor.at, f"a file named {name[:40]!r}")
-        return os.fsdecode(name)
 
     def _content(self, inode: Inode) -> Iterator[bytes]:
         """Yield a file's content, a block at a time."""

@@ -24,6 +24,7 @@ from hpcmod.image.squashfs.data import BlockStream
 from hpcmod.image.squashfs.format import (
     FRAGMENT,
     MAGIC,
+    OPTIONS_FLAG,
     STORED_METADATA,
     SUPERBLOCK,
     UINT16,
@@ -42,7 +43,6 @@ _FLAG_NOTHING_PACKED = 0x0001 | 0x0002 | 0x0008 | 0x0100 | 0x0800  # inodes, dat
 _FLAG_DUPLICATES_SOUGHT = 0x0040
 _FLAG_EXPORTABLE = 0x0080
 _FLAG_NO_XATTRS = 0x0200
-_FLAG_OPTIONS = 0x0400
 
 
 class SquashfsWriter:
@@ -107,6 +107,29 @@ class SquashfsWriter:
             If the chunks have more or fewer than `size` bytes.
         """
         return self._add_short(size, b"".join(chunks)) if size < self._block_size else self._add_long(size, chunks)
+
+    @property
+    def codec(self) -> Codec:
+        """Return the compressor."""
+        return self._codec
+
+    @property
+    def block_size(self) -> int:
+        """Return the bytes of a data block."""
+        return self._block_size
+
+    def copy_blocks(self, pieces: Iterable[Bytes]) -> int:
+        """Write consecutive blocks that are already compressed; return the offset of the first."""
+        self._flush_fragment()
+        return self._stream.copy(pieces)
+
+    def add_fragment(self, start: int, word: int) -> int:
+        """Add a fragment block that has been copied, with its size field; return its number."""
+        self._flush_fragment()
+        fragment = FileData(0, sizes=[word])
+        fragment.start = start
+        self._fragments.append(fragment)
+        return len(self._fragments) - 1
 
     def finish(self, root: Node, *, mtime: int) -> int:
         """Write the tables and the superblock; return the size in bytes, a multiple of 4096, where the file ends.
@@ -189,7 +212,7 @@ class SquashfsWriter:
 
     def _superblock(self, inodes: Inodes, places: list[int], used: int, mtime: int) -> bytes:
         flags = _FLAG_DUPLICATES_SOUGHT | _FLAG_EXPORTABLE
-        flags |= _FLAG_OPTIONS if self._codec.options else 0
+        flags |= OPTIONS_FLAG if self._codec.options else 0
         flags |= _FLAG_NO_XATTRS if places[1] == NO_TABLE else 0
         flags |= _FLAG_NOTHING_PACKED if self._codec.name == "none" else 0
         counts = (len(inodes.references), min(max(mtime, 0), _LARGEST_TIME), self._block_size, len(self._fragments))
