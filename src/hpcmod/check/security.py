@@ -1,4 +1,4 @@
-"""Check who else may change a directory and what is in it, and which trust policy holds on this machine."""
+"""Check who else can change a directory and its contents, and which trust policy applies on this machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import HpcmodError
 
 _EXAMPLES = 5
-"""Paths that are named for each kind of problem."""
+"""Number of paths listed for each kind of problem."""
 
-_MOST = 1_000_000  # entries that are looked at
+_MOST = 1_000_000  # entries to check
 
 _PROBLEMS = {
     "world-writable": (FAIL, "every user of the machine can change it", "chmod o-w"),
@@ -25,15 +25,15 @@ _PROBLEMS = {
     "special file": (FAIL, "a FIFO, socket or device: reading it may hang", "rm"),
     "directory that you may not enter": (
         WARN,
-        "what is in it was not checked",
+        "its contents were not checked",
         "run this as its owner or root: hpcmod doctor --security",
     ),
-    "link out of the directory": (WARN, "what it leads to may be changed by others", "rm, or replace it by a copy"),
-    "owner outside the group": (FAIL, "somebody who may not write here owns it", "chown, or rm"),
+    "link out of the directory": (WARN, "others may be able to change its target", "rm, or replace it by a copy"),
+    "owner outside the group": (FAIL, "its owner has no write access here", "chown, or rm"),
     "writable by another group": (WARN, "members of another group can change it", "chgrp, or chmod g-w"),
     "group-writable directory without set-group-ID": (WARN, "new files get another group", "chmod g+s"),
 }
-"""Verdict, reason and cure for each kind of problem, in the order in which they are told."""
+"""Verdict, reason and cure for each kind of problem, in the order of the report."""
 
 
 @dataclass
@@ -73,7 +73,9 @@ def check_directory(directory: Path) -> Iterator[Finding]:
             listed = f"{found[kind].count} ({why}): {', '.join(found[kind].paths)}{rest}"
             yield Finding(verdict, kind, listed, f"{cure} PATH")
     if looked >= _MOST:
-        yield Finding(WARN, str(directory), f"only the first {_MOST} files were looked at", "Check its parts.")
+        yield Finding(
+            WARN, str(directory), f"only the first {_MOST} files were checked", "Check its subdirectories separately."
+        )
 
 
 def _describe(status: os.stat_result) -> str:
@@ -83,7 +85,7 @@ def _describe(status: os.stat_result) -> str:
 
 
 def _check_above(directory: Path) -> Iterator[Finding]:
-    """Find the directories above in which others can replace this one."""
+    """Find parent directories in which other users can replace this directory."""
     owner = directory.stat().st_uid
     for above in Path(os.path.realpath(directory)).parents:
         status = above.stat()
@@ -91,14 +93,14 @@ def _check_above(directory: Path) -> Iterator[Finding]:
             yield Finding(
                 WARN,
                 str(above),
-                f"mode {stat.S_IMODE(status.st_mode):04o}, owner {_user_name(status.st_uid)}: others can replace what "
-                f"is below it",
-                f"chmod +t {above}, or remove the right to write",
+                f"mode {stat.S_IMODE(status.st_mode):04o}, owner {_user_name(status.st_uid)}: others can replace "
+                f"everything below it",
+                f"chmod +t {above}, or remove write access",
             )
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """Return whether others may replace what is in a directory, or write a file."""
+    """Return whether other users can replace files in a directory, or write to a file."""
     return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX)
 
 
@@ -141,7 +143,7 @@ def _walk(whole: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _members(root: os.stat_result) -> set[int]:
-    """Return the numbers of the users who may own files here: root, the owner, and the group if it may write."""
+    """Return the ids of users who may own files here: root, the owner, and the group's members if it can write."""
     found = {0, root.st_uid}
     if root.st_mode & stat.S_IWGRP:
         try:
@@ -167,7 +169,7 @@ def _group_name(number: int) -> str:
 
 
 def check_policy(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Check the trust policy of this machine: who may change it, and whether another profile is used beside it."""
+    """Check this machine's trust policy: who can change it, and whether another profile is used as well."""
     profile = machine.SYSTEM_PROFILE
     try:
         policy, found = machine.system_policy(environ), machine.find_machine(None, environ)
@@ -176,10 +178,10 @@ def check_policy(environ: Mapping[str, str]) -> Iterator[Finding]:
         return
     if policy is None:
         yield Finding(
-            WARN, "trust policy", f"{profile} has none: every image is trusted", 'Write one: [trust] needs = ["digest"]'
+            WARN, "trust policy", f"{profile} has none: every image is trusted", 'Add one: [trust] needs = ["digest"]'
         )
         return
-    yield Finding(OK, "trust policy", f"{profile}; by default it needs {', '.join(policy.needs) or 'nothing'}")
+    yield Finding(OK, "trust policy", f"{profile}; by default it requires {', '.join(policy.needs) or 'nothing'}")
     keys = [*policy.keys, *(key for rule in policy.rules for key in rule.keys)]
     for path in dict.fromkeys([str(profile), *keys]):
         yield from _check_guarded(path)
@@ -187,20 +189,20 @@ def check_policy(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             WARN,
             "trust policy",
-            f"the profile {found.choice.profile} ({found.choice.reason}) is used; what it adds to the policy holds, "
-            f"what it relaxes does not",
+            f"the profile {found.choice.profile} ({found.choice.reason}) is used; it can make the policy stricter, "
+            f"but not weaker",
         )
 
 
 def _check_guarded(path: str) -> Iterator[Finding]:
-    """Find who besides root can change a file that decides what is trusted."""
+    """Report users other than root who can change a file of the trust policy."""
     try:
         chain = [Path(os.path.realpath(path)), *Path(os.path.realpath(path)).parents]
         for one in chain:
             status = one.stat()
             if status.st_uid != 0 or _others_write(status):
                 mode, owner = stat.S_IMODE(status.st_mode), _user_name(status.st_uid)
-                what = f"{one} has mode {mode:04o} and owner {owner}: not only root can change what is trusted"
+                what = f"{one} has mode {mode:04o} and owner {owner}: users other than root can change what is trusted"
                 yield Finding(FAIL, path, what, f"chown root {one}; chmod go-w {one}")
     except OSError as err:
-        yield Finding(FAIL, path, f"cannot be read: {err.strerror}", "Correct the trust policy.")
+        yield Finding(FAIL, path, f"cannot be read: {err.strerror}", "Fix the trust policy.")

@@ -115,7 +115,7 @@ def _link(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
         except OSError as err:
             raise LackingError(
                 f"{partial}: cannot be a hard link to {source}: {err.strerror}",
-                "A hard link needs one file system and the right to write the source: "
+                "A hard link needs write access to the source, on the same file system: "
                 "use install_mode = 'copy' instead.",
             ) from err
         if not os.path.samestat(os.fstat(reader.fileno()), partial.lstat()):

@@ -82,7 +82,7 @@ def find_eb(environ: Mapping[str, str]) -> str:
     if found or beside.is_file():
         return found or str(beside)
     raise LackingError(
-        "the command `eb` of EasyBuild is missing", f"Load the site's module of EasyBuild, or ask for one at {beside}."
+        "EasyBuild's command `eb` is missing", f"Load the site's EasyBuild module, or install EasyBuild as {beside}."
     )
 
 

@@ -48,7 +48,7 @@ def _read_elf(path: str) -> ElfFile | None:
     except PermissionError:  # on the file or a directory: the loader continues searching
         return None
     if found is None:
-        raise BadInputError("no ELF file")
+        raise BadInputError("not an ELF file")
     return found
 
 

@@ -68,8 +68,8 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
     closure = find_closure([root.path for root in roots], files, search)
     for path, why in files.faults.items():
         raise BadInputError(
-            f"{path}: {why}; this machine's own loader would stop there",
-            "Fix or remove it, or take its directory out of LD_LIBRARY_PATH.",
+            f"{path}: {why}; this machine's own loader would fail on it",
+            "Fix or remove the file, or remove its directory from LD_LIBRARY_PATH.",
         )
     found = make_capture(roots, closure, leave_out=leave_out)
     libraries = tuple(_look_at(one) for one in found.libraries)
@@ -92,8 +92,8 @@ def _find_root(asked: str, files: HostFiles, search: Search) -> str:
         found = find_library(asked, files, search)
     if not found:
         raise NotFoundError(
-            f"{asked} is not on this machine",
-            "Load the module that brings it (LD_LIBRARY_PATH is searched), or name the file: "
+            f"{asked}: not found on this machine",
+            "Load the module that provides it (LD_LIBRARY_PATH is searched), or give the path: "
             "hpcmod netstack capture /path/libfabric.so.1",
         )
     return found
@@ -102,12 +102,12 @@ def _find_root(asked: str, files: HostFiles, search: Search) -> str:
 def _check_root(path: str, files: HostFiles) -> None:
     elf = files.elf(path)
     if elf is None and not os.access(path, os.R_OK):
-        raise BadInputError(f"{path} may not be read", f"See its permissions: ls -l {sh_word(path)}")
+        raise BadInputError(f"{path}: permission denied", f"Check its permissions: ls -l {sh_word(path)}")
     if elf is None or not elf.has_dynamic:
-        why = files.faults.get(path, "linked statically")
+        why = files.faults.get(path, "statically linked")
         raise BadInputError(
-            f"{path} is neither a library nor a dynamic program: {why}",
-            "Name libraries, e.g. libfabric.so.1",
+            f"{path}: neither a shared library nor a dynamically linked program: {why}",
+            "Give the name of a shared library, e.g. libfabric.so.1",
         )
 
 
@@ -174,7 +174,7 @@ def _own_cure(out: Path) -> Iterator[None]:
         yield
     except (OSError, NoSpaceError) as fault:
         err = explain_os_error(fault) if isinstance(fault, OSError) else fault
-        err.cure = "Choose a place with room, where you may write: hpcmod netstack capture --out DIRECTORY"
+        err.cure = "Choose a directory that is writable and has space: hpcmod netstack capture --out DIRECTORY"
         raise err from fault
 
 
@@ -254,10 +254,12 @@ def read_capture(directory: Path) -> Capture:
     except (FileNotFoundError, NotADirectoryError) as err:
         raise NotFoundError(
             f"{directory} was not made by `hpcmod netstack capture`: it has no {RECORD}",
-            "Name a captured directory, or make one: hpcmod netstack capture --out DIRECTORY",
+            "Give a captured directory, or create one: hpcmod netstack capture --out DIRECTORY",
         ) from err
     except BadInputError as err:
-        err.cure = err.cure or "Capture anew: hpcmod netstack capture --out DIRECTORY"
+        err.cure = err.cure or "Capture the libraries again: hpcmod netstack capture --out DIRECTORY"
         raise
     except PermissionError as err:
-        raise LackingError(f"{path}: {err.strerror}", f"Ask whoever captured it: ls -l {sh_word(str(path))}") from err
+        raise LackingError(
+            f"{path}: {err.strerror}", f"Ask its owner for read access: ls -l {sh_word(str(path))}"
+        ) from err

@@ -59,8 +59,8 @@ def _check_writable(prefix: Path) -> None:
     nearest = next(path for path in (prefix, *prefix.parents) if path.exists())
     if _is_writable(nearest):
         return
-    reason = f"{nearest} is not a directory" if not nearest.is_dir() else f"you may not write to {nearest}"
-    cure = "Name a directory of yours: hpcmod install --prefix DIRECTORY"
+    reason = f"{nearest} is not a directory" if not nearest.is_dir() else f"you cannot write to {nearest}"
+    cure = "Choose a directory that you can write to: hpcmod install --prefix DIRECTORY"
     raise LackingError(f"cannot install below {prefix}: {reason}", cure)
 
 

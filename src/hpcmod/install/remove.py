@@ -51,12 +51,12 @@ def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
         return Removal((modulefile,), root, (), tuple(sorted(root.iterdir())) if root.is_dir() else ())
     if installed.record.get("module") != installed.module:
         raise BadInputError(
-            f"{root} has no {RECORD} of {installed.module}, so what lies there may be somebody's",
-            f"Look at it, and remove it by hand, after the module: {modulefile}",
+            f"{root} has no {RECORD} of {installed.module}, so its files may belong to something else",
+            f"Check the directory, then remove the modulefile {modulefile} and the directory yourself.",
         )
     for path in (modulefile, root):
         if path.stat().st_uid != os.geteuid():
-            raise BadInputError(f"{path} belongs to somebody else", "Ask its owner to remove it.")
+            raise BadInputError(f"{path} belongs to another user", "Ask its owner to remove it.")
     removed, kept = _divide(installed, with_packages=with_packages)
     return Removal((modulefile, *_links_to(modulefile, installed.name)), root, removed, kept)
 

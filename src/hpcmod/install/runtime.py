@@ -31,7 +31,7 @@ def check_starts(image: Path, runtime: str, environ: Mapping[str, str]) -> None:
         said = "\n".join(done.stderr.strip().splitlines()[-3:])
         raise CheckFailedError(
             f"{image} does not start: {runtime} exec ended with {done.status}\n{said}",
-            f"Try it by hand: {runtime} exec {image} true",
+            f"Try it yourself: {runtime} exec {image} true",
         )
 
 

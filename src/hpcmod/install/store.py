@@ -136,8 +136,8 @@ def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
     found = any(image.samefile(place) for place in places if Path(place).exists())
     if asked and not found:
         raise BadInputError(
-            f"install_mode is central, but {image} lies in none of the site's directories of images",
-            "Use install_mode = 'copy', or name its directory in the site profile: [images] central = [...].",
+            f"install_mode is central, but {image} is not in any of the site's image directories",
+            "Use install_mode = 'copy', or add its directory to the site profile: [images] central = [...].",
         )
     return found
 

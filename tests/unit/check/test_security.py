@@ -43,7 +43,7 @@ def test_a_directory_as_catalogues_are_made_has_no_findings(shop: Path) -> None:
 def test_a_directory_that_cannot_be_entered_is_named(shop: Path) -> None:
     (shop / "closed").mkdir(mode=0)
     try:
-        assert own(shop) == {"directory that you may not enter": "1 (what is in it was not checked): closed"}
+        assert own(shop) == {"directory that you may not enter": "1 (its contents were not checked): closed"}
     finally:
         (shop / "closed").chmod(0o700)
 
@@ -132,10 +132,10 @@ def test_the_policy_of_the_machine_is_told(tmp_path: Path, monkeypatch: pytest.M
     assert "every image is trusted" in policy(tmp_path, monkeypatch, None)["warn trust policy"]
     strict = 'name = "x"\n[trust]\nneeds = ["digest"]\n'
     told = policy(tmp_path, monkeypatch, strict)
-    assert "by default it needs digest" in told["ok trust policy"]
-    assert "not only root" in told[f"fail {tmp_path}/site.toml"]
+    assert "by default it requires digest" in told["ok trust policy"]
+    assert "users other than root" in told[f"fail {tmp_path}/site.toml"]
     told = policy(tmp_path, monkeypatch, strict, HPCMOD_SITE="generic")
-    assert "what it relaxes does not" in told["warn trust policy"]
+    assert "but not weaker" in told["warn trust policy"]
     assert "fail trust policy" in policy(tmp_path, monkeypatch, "[trust")
 
 

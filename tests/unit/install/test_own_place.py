@@ -81,7 +81,7 @@ def test_a_prefix_on_the_command_line_wins_over_all(tmp_path: Path) -> None:
 
 def test_a_prefix_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path)  # root may write anywhere
-    with pytest.raises(LackingError, match=f"you may not write to {tmp_path}") as caught:
+    with pytest.raises(LackingError, match=f"you cannot write to {tmp_path}") as caught:
         choose_prefix(Site("here"), ALICE, asked=tmp_path / "x/y")
     assert "--prefix DIRECTORY" in caught.value.cure
     (tmp_path / "file").touch()

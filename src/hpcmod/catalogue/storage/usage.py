@@ -1,9 +1,9 @@
-"""Count how often modules are loaded, without a place in which users could change each other's counts.
+"""Count how often modules are loaded, such that users cannot change each other's counts.
 
-A load makes one empty file in `usage/loads/`, named after the container and 128 random bits. Nobody can know that name
-before, so a load never opens what another user put there, be it a link or a FIFO. The directory is sticky and not
-readable: who loaded what is told by owner, group and time of the file, which only its owner can change, and only admins
-can list. Adding up (`fold`) replaces the files by totals; it needs the owner of the directory.
+Each load creates one empty file in `usage/loads/`, named after the container and 128 random bits. The name cannot be
+guessed, so a load never opens a link or FIFO of another user. The directory is sticky and not readable: owner, group
+and time of a file say who loaded what and when; only its owner can change them, and only admins can list them. `fold`
+replaces the files by totals; only the owner of the directory can do that.
 """
 
 from __future__ import annotations
@@ -28,47 +28,48 @@ _LIMIT = 256 << 20  # bytes
 
 
 def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, ...]:
-    """Read all counts: totals, the loads since, and what an older hpcmod counted.
+    """Read all counts: totals, the loads since then, and the counts of older versions of hpcmod.
 
     Parameters
     ----------
     now
-        The present, in seconds since 1970, which no load is later than; None for that of the clock.
+        The current time in seconds since 1970; later loads count as of now. None: read the clock.
 
     Raises
     ------
     LackingError
-        If this user may not see who loaded what.
+        If this user cannot list the loads.
     """
     totals = _read_totals(catalogue)
     try:
         loads = list(_read_loads(catalogue, totals, now))
     except PermissionError as err:
         raise LackingError(
-            f"you may not list {catalogue.loads}", f"Ask {catalogue.directory.owner()}, or somebody who may publish."
+            f"you cannot list {catalogue.loads}",
+            f"Ask {catalogue.directory.owner()}, or another admin.",
         ) from err
     return add_up((*totals.counts, *(one for _, one in loads), *(one for _, one in _read_former(catalogue))), replace)
 
 
 def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
-    """Replace files of loads by totals, within `changing`; return how many there were.
+    """Replace the files of loads by totals and return the number of files; call it within `changing`.
 
-    Interrupted, it can be run again: no load is lost or counted twice.
+    If interrupted, run it again: no load is lost or counted twice.
 
     Parameters
     ----------
     keep_users
-        Whether totals say which user loaded a module; else only the group.
+        Whether totals contain the user of each load, or only the group.
 
     Raises
     ------
     LackingError
-        If the user does not own the directory: nobody else may remove users' files from it.
+        If this user does not own the directory: only its owner can remove users' files.
     """
     if catalogue.loads.stat().st_uid != os.geteuid() and os.geteuid() != 0:
         raise LackingError(
-            f"only {catalogue.loads.owner()} may remove files from {catalogue.loads}",
-            f"Have {catalogue.loads.owner()} run it.",
+            f"only {catalogue.loads.owner()} can remove files from {catalogue.loads}",
+            f"Ask {catalogue.loads.owner()} to run it.",
         )
     totals = _read_totals(catalogue)
     files = [*_read_loads(catalogue, totals, None), *_read_former(catalogue)]
@@ -94,21 +95,21 @@ def _read_totals(catalogue: Catalogue) -> Totals:
 
 
 def _write_totals(catalogue: Catalogue, totals: Totals) -> None:
-    # who loaded what is for those who may publish
+    # only admins who can publish may see who loaded what
     mode = file_mode(catalogue.directory) & 0o660
     catalogue.tree.write(catalogue.usage / _TOTALS, render_totals(totals), mode=mode)
 
 
 def _read_loads(catalogue: Catalogue, totals: Totals, now: float | None) -> Iterator[tuple[str, Count]]:
-    """Yield the files of loads that are in no total yet: name below `usage`, and what it counts.
+    """Yield the files of loads that are not in the totals yet: name below `usage`, and its count.
 
-    Every user may make files of any name and time. What names no container of the catalogue counts for nothing, and a
-    time in the future is the present.
+    Any user can create files with any name and time. Names of unknown containers are ignored, and a time in the future
+    counts as now.
     """
     known, latest = set(catalogue.containers()), time.time() if now is None else now
     for name, status in catalogue.tree.entries(catalogue.loads):
         found, below = _LOAD.fullmatch(name), f"{catalogue.loads.name}/{name}"
-        # a link or a second name is not what loading makes
+        # loading a module creates neither links nor second names
         if not found or (found[1], found[2]) not in known or below in totals.folded:
             continue
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
@@ -119,7 +120,7 @@ def _read_loads(catalogue: Catalogue, totals: Totals, now: float | None) -> Iter
 
 
 def _read_former(catalogue: Catalogue) -> Iterator[tuple[str, Count]]:
-    """Yield the files of an older hpcmod: each load made them a byte longer."""
+    """Yield the files of older versions of hpcmod: each load appended one byte."""
     for name, status in catalogue.tree.entries(catalogue.usage):
         found = _FORMER.fullmatch(name)
         if found and stat.S_ISREG(status.st_mode) and status.st_size:

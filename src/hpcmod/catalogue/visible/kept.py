@@ -1,8 +1,8 @@
-"""What a catalogue keeps of each container: modulefile, easyconfig and scripts, as they were rendered.
+"""The files that a catalogue keeps of each container: modulefile, easyconfig and scripts, as rendered.
 
-Each rendering has a directory: `kept/<Name>/<version>/` has the one that publishing made, `kept/<Name>/<version>@<n>/`
-that of change `n`; the record says which of them users see. The texts hold the paths of the catalogue as it was then.
-They are read with those of the directory where it is now, so a catalogue may be copied, moved, or mounted elsewhere.
+Each rendering has a directory: `kept/<Name>/<version>/` for the one that publishing made, `kept/<Name>/<version>@<n>/`
+for that of change `n`; the record says which one users see. The files contain the catalogue's path at that time.
+Reading replaces it with the current path, so that a catalogue can be copied, moved, or mounted elsewhere.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hpcmod.model.strict_json import JsonObject, load_json
 from hpcmod.render.modules.modulefile import SYNTAXES
 
 KEPT_MODULE = {"Lua": "module.lua", "Tcl": "module.tcl"}
-"""By syntax, the modulefile of a rendering."""
+"""File name of a rendering's modulefile, by syntax."""
 
 KEPT_EASYCONFIG = "easyconfig"
-"""The easyconfig beside it."""
+"""File name of a rendering's easyconfig."""
 
 KEPT_FILES = "files.json"
-"""The scripts beside it, and the record of the installation: text by path below the installation's directory."""
+"""File name of a rendering's scripts and installation record: a JSON object of texts by path below the installation."""
 
 _LIMIT = 64 << 20  # bytes of all scripts of a container
 
@@ -43,25 +43,25 @@ def rendering_name(version: str, rendering: str) -> str:
 
 
 def read_kept_text(catalogue: Catalogue, path: Path) -> str | None:
-    """Read a text file of the catalogue, no link followed; None if there is no such file.
+    """Read a text file of the catalogue without following links; None if it does not exist.
 
-    What is read here is copied to where all who may read the catalogue can read it, so they must be able to already.
+    The text is copied to files that every reader of the catalogue can read, so all of them must have access to it.
 
     Raises
     ------
     BadInputError
-        If it is not a regular file of the catalogue in UTF-8, or closed to some who may read the catalogue.
+        If it is not a regular file in UTF-8, or some readers of the catalogue cannot read it.
     """
     try:
         return catalogue.read_file(path, _LIMIT, check=check_readable_by_readers(catalogue, path)).decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: not UTF-8 text", f"See who put it there: ls -l {path}") from err
+        raise BadInputError(f"{path}: not UTF-8 text", f"Check who created it: ls -l {path}") from err
 
 
 def read_module(catalogue: Catalogue, record: CatalogueRecord, syntax: str) -> str | None:
-    """Read the modulefile of a container, with the paths of the catalogue as it is now; None in the other syntax.
+    """Read the modulefile of a container, with the catalogue's current path; None if it has none in this syntax.
 
     Raises
     ------
@@ -73,14 +73,14 @@ def read_module(catalogue: Catalogue, record: CatalogueRecord, syntax: str) -> s
 
 
 def read_easyconfig(catalogue: Catalogue, record: CatalogueRecord) -> str | None:
-    """Read the easyconfig of a container."""
+    """Read the easyconfig of a container; None if missing."""
     return read_kept_text(catalogue, kept_directory(catalogue, record) / KEPT_EASYCONFIG)
 
 
 def read_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[str, str]:
-    """Read the scripts of a container as `read_module` does: text by path below its installation.
+    """Read the scripts of a container with the catalogue's current path: text by path below the installation.
 
-    Empty where an older hpcmod published it: then the files themselves are all there is.
+    Empty if an older hpcmod published the container, which kept no copy of them.
     """
     path = kept_directory(catalogue, record) / KEPT_FILES
     text = read_kept_text(catalogue, path)
@@ -105,9 +105,9 @@ def installed_files(catalogue: Catalogue, root: Path) -> dict[str, str]:
 
 
 def home_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
-    """Return the directory that a catalogue had when a container was rendered, or its own where that is the same.
+    """Return the path of the catalogue when a container was rendered, or its current path if they are the same.
 
-    A directory that has two names, by a link or a second mount, is left under the name that the texts have.
+    If the old path still leads to the same directory (by a link or a second mount), nothing needs to be replaced.
     """
     directory = str(catalogue.directory)
     root = next(_roots(catalogue, record), None)
@@ -127,6 +127,6 @@ def _roots(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Path]:
 
 
 def _is_inside(name: str) -> bool:
-    """Return whether a path below an installation is one that an installation writes."""
+    """Return whether a name is a relative path that an installation writes: FILE or DIRECTORY/FILE."""
     path = Path(name)
     return not path.is_absolute() and ".." not in path.parts and len(path.parts) in (1, 2)

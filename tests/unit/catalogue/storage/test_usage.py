@@ -114,14 +114,14 @@ def test_what_an_older_hpcmod_counted_is_kept(shop: Catalogue) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
 def test_who_may_not_list_loads_is_told_whom_to_ask(shop: Catalogue) -> None:
     shop.loads.chmod(0o1333)
-    with pytest.raises(LackingError, match="you may not list"):
+    with pytest.raises(LackingError, match="you cannot list"):
         read_counts(shop)
     shop.loads.chmod(0o1733)
 
 
 def test_only_the_owner_may_fold(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage.os, "geteuid", lambda: 4711)  # type: ignore[attr-defined]
-    with pytest.raises(LackingError, match="may remove files from"):
+    with pytest.raises(LackingError, match="can remove files from"):
         fold(shop, keep_users=True)
 
 

@@ -98,7 +98,7 @@ def test_what_is_stale_is_exit_code_1(host: Path, site: Path) -> None:
         (("show",), 3, "has no directory in [netstack]"),
         (("check",), 3, "has no directory in [netstack]"),
         (("show", "/nonexistent"), 3, "was not made by"),
-        (("capture", "libnowhere.so"), 3, "libnowhere.so is not on this machine"),
+        (("capture", "libnowhere.so"), 3, "libnowhere.so: not found on this machine"),
         *(
             (("capture", "--name", name, "--dry-run"), 2, "is not a valid directory name")
             for name in ("../x", "a:b", "a\nb", "", ".x", "a,b")
