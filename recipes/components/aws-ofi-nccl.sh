@@ -1,5 +1,5 @@
 #!/bin/bash
-# The network plugin by which NCCL and RCCL talk over libfabric. GPU: cuda or rocm; EXTRAS: as --with.
+# The network plugin that NCCL and RCCL need to use libfabric. GPU: cuda or rocm; EXTRAS: as --with.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
@@ -18,11 +18,11 @@ case $GPU in
 esac
 if [[ ,$EXTRAS, == *,aws-trace,* ]]; then options+=(--enable-trace); fi
 configure_make "${options[@]}"
-# Its name differs by version and vendor; libraries of both vendors look for one of these two.
+# The plugin's name depends on its version and vendor; NCCL and RCCL look for one of these two.
 for name in libnccl-net.so librccl-net.so; do
     [[ -e $prefix/lib/$name ]] && continue
     for other in libnccl-net.so librccl-net.so libnccl-net-ofi.so librccl-net-ofi.so; do
         if [[ -e $prefix/lib/$other ]]; then ln -s "$other" "$prefix/lib/$name"; break; fi
     done
 done
-compgen -G "$prefix/lib/lib[nr]ccl-net*.so" >/dev/null || die "no plugin in $prefix/lib after it was installed"
+compgen -G "$prefix/lib/lib[nr]ccl-net*.so" >/dev/null || die "the plugin was not installed: no lib[nr]ccl-net*.so in $prefix/lib"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the other components need to be compiled, from the packages of the base's distribution.
-# OFI=builtin: also what the CXI provider is linked to.
+# The build dependencies of the other components, from the distribution's packages.
+# OFI=builtin: also the libraries that the CXI provider links to.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

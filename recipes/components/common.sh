@@ -1,8 +1,8 @@
-# Functions that the components share. A component begins: set -euo pipefail; source "$(dirname "$0")/common.sh"
+# Functions shared by the components. Each component starts with: set -euo pipefail; source "$(dirname "$0")/common.sh"
 # shellcheck shell=bash
 
 here=$(cd "$(dirname "$0")" && pwd) # in an image: /opt/hpcmod/build
-prefix=${PREFIX:-/container/hpc}    # where what is built from source goes
+prefix=${PREFIX:-/container/hpc}    # for software built from source
 jobs=${JOBS:-$(nproc)}
 shopt -s inherit_errexit
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
@@ -14,7 +14,7 @@ die() {
     exit 1
 }
 
-# enter_work: a directory of this script alone, gone when it ends. Never /tmp: in %post that is the host's.
+# enter_work: go to a temporary directory, removed when the script ends. Not in /tmp: in %post that is the host's.
 enter_work() {
     work=$(mktemp -d "$here/work.XXXXXX")
     trap 'cd / && rm -rf "$work"' EXIT
@@ -22,7 +22,7 @@ enter_work() {
     cd "$work" || exit
 }
 
-# locked KIND NAME VERSION: the checksums that the lock has for it, one a line.
+# locked KIND NAME VERSION: print the checksums from the lock, one per line.
 locked() {
     local kind name version sum _
     while read -r kind name version sum _; do
@@ -30,10 +30,10 @@ locked() {
     done <"$here/lock"
 }
 
-# record KIND NAME VERSION SHA256 ORIGIN: what went into the image; `hpcmod build` reads it back into the lock.
+# record KIND NAME VERSION SHA256 ORIGIN: record a source that was used; `hpcmod build` adds it to the lock.
 record() { printf '%s %s %s %s %s\n' "$@" >>"$here/used"; }
 
-# verify KIND NAME VERSION FILE ORIGIN: hold a file against the lock, and record it.
+# verify KIND NAME VERSION FILE ORIGIN: compare a file's checksum with the lock, and record it.
 verify() {
     local sum known
     known=$(locked "$1" "$2" "$3")
@@ -44,7 +44,7 @@ verify() {
     record "$1" "$2" "$3" "$sum" "$5"
 }
 
-# fetch NAME: print the path of the source, verified. NAME_VERSION and NAME_URL say which; offline sources come first.
+# fetch NAME: verify a source and print its path. NAME_VERSION and NAME_URL select it; offline sources come first.
 fetch() {
     local variable=${1^^} version url file
     variable=${variable//[^A-Z0-9]/_}
@@ -58,14 +58,14 @@ fetch() {
 }
 
 download() { # URL FILE
-    type -P curl >/dev/null || die "$2 is not among the offline sources, and there is no curl to download it from $1"
+    type -P curl >/dev/null || die "$2 is not among the offline sources, and curl is missing, which would download it from $1"
     say "downloading $1"
     curl --fail --silent --show-error --location --retry 3 --proto '=https' --output "$work/$2" "$1" ||
-        die "$2 is not among the offline sources, and cannot be downloaded from $1"
+        die "$2 is not among the offline sources, and downloading it from $1 failed"
     printf '%s\n' "$work/$2"
 }
 
-source_file() { # NAME VERSION URL: as hpcmod names it among the sources
+source_file() { # NAME VERSION URL: print the file name that hpcmod gives a source
     local end name=${1//\//-} version=${2//\//-}
     for end in tar.gz tar.bz2 tar.xz tgz zip whl; do
         [[ $3 != *."$end" ]] || break
@@ -74,7 +74,7 @@ source_file() { # NAME VERSION URL: as hpcmod names it among the sources
     printf '%s\n' "$name-$version${end:+.$end}"
 }
 
-# unpack FILE: into a new directory below the work directory, which it prints.
+# unpack FILE: unpack into a new directory below the work directory, and print that directory.
 unpack() {
     local place
     place=$(mktemp -d "$work/source.XXXXXX")
@@ -82,21 +82,21 @@ unpack() {
     printf '%s\n' "$place"
 }
 
-# source_of NAME: fetched, unpacked, and the directory printed.
+# source_of NAME: fetch and unpack a source, and print its directory.
 source_of() {
     local file
     file=$(fetch "$1")
     unpack "$file"
 }
 
-# enter_source NAME: go to where it is unpacked; `cd "$(source_of NAME)"` would go on where the source is missing.
+# enter_source NAME: go to an unpacked source. `cd "$(source_of NAME)"` would not stop if the source is missing.
 enter_source() {
     local place
     place=$(source_of "$1")
     cd "$place" || exit
 }
 
-# configure_make ARGUMENT...: the usual three steps in the current directory, made able to configure first if need be.
+# configure_make ARGUMENT...: configure, make and install in the current directory; run autogen.sh first if needed.
 configure_make() {
     if [[ ! -x configure ]]; then ./autogen.sh; fi
     ./configure --prefix="$prefix" "$@"
@@ -105,7 +105,7 @@ configure_make() {
     ldconfig
 }
 
-# gpu_options CUDA-OPTION ROCM-OPTION: print the one for GPU=cuda or GPU=rocm, with the place of that toolkit.
+# gpu_options CUDA-OPTION ROCM-OPTION: print the option for GPU=cuda or GPU=rocm, with the toolkit's directory.
 gpu_options() {
     case ${GPU:-none} in
         cuda) printf '%s\n' "$1=${CUDA_HOME:-/usr/local/cuda}" ;;
@@ -113,17 +113,17 @@ gpu_options() {
     esac
 }
 
-are_installed() { # PACKAGE...: of Debian and Ubuntu
+are_installed() { # PACKAGE...: on Debian and Ubuntu
     local found
     found=$(dpkg-query -W -f '${db:Status-Status}\n' "$@" 2>/dev/null) || return 1
     ! grep -qvx installed <<<"$found"
 }
 
-# install_packages PACKAGE...: of the base's own distribution, whose signatures vouch for them.
+# install_packages PACKAGE...: install packages of the base's distribution, which verifies their signatures.
 install_packages() {
     if type -P apt-get >/dev/null; then
-        ! are_installed "$@" || return 0 # no network is needed then
-        # As root of a user namespace there may be no other user to become.
+        ! are_installed "$@" || return 0 # so that this works without a network
+        # In a user namespace that maps only root, apt cannot switch to its user _apt.
         apt-get -o APT::Sandbox::User=root update -qq
         apt-get -o APT::Sandbox::User=root install -y -qq --no-install-recommends "$@"
         apt-get clean
@@ -135,11 +135,11 @@ install_packages() {
         dnf install -y --setopt=install_weak_deps=False "$@"
         dnf clean all
     else
-        die "no package tool that is known: neither apt-get nor zypper nor dnf"
+        die "no supported package tool: neither apt-get nor zypper nor dnf"
     fi
 }
 
-# record_packages PACKAGE...: which versions of the distribution's packages are there.
+# record_packages PACKAGE...: record the installed versions of the distribution's packages.
 record_packages() {
     local package version
     for package in "$@"; do
@@ -149,7 +149,7 @@ record_packages() {
     done
 }
 
-# take_place_of DIRECTORY: whoever looks for something there finds it in the prefix.
+# take_place_of DIRECTORY: replace a directory by a link to the prefix.
 take_place_of() {
     [[ ! $1 -ef $prefix ]] || return 0
     rm -rf "$1"
@@ -157,14 +157,14 @@ take_place_of() {
     ln -s "$prefix" "$1"
 }
 
-# search_libraries DIRECTORY...: for the loader, without a variable that a user's own would replace.
+# search_libraries DIRECTORY...: add directories to the loader's configuration; a user may replace LD_LIBRARY_PATH.
 search_libraries() {
     mkdir -p /etc/ld.so.conf.d
     printf '%s\n' "$@" >/etc/ld.so.conf.d/00-hpcmod.conf
     ldconfig
 }
 
-# Python: hold what pip would install against the lock, write it down with its checksums, and record it.
+# Python: compare the packages that pip would install with the lock, write them with their checksums, and record them.
 check_report=$(
     cat <<'END'
 import json
@@ -197,9 +197,9 @@ sys.exit("\n".join(wrong) or 0)
 END
 )
 
-# pip_install REQUIREMENT...: resolved first, held against the lock, and only then installed. INDEX: an index besides
-# pip's own. NO_BINARY: what is compiled here. CONSTRAINT=none: the base's own constraints do not count. The directory
-# `wheels`, where there is one, is all that pip may look into.
+# pip_install REQUIREMENT...: resolve, compare with the lock, then install. INDEX: an extra package index. NO_BINARY:
+# packages to compile. CONSTRAINT=none: ignore the base image's constraints. If the directory `wheels` exists, pip uses
+# nothing else.
 pip_install() {
     local python=${PYTHON:-$(type -P python || type -P python3)}
     local options=(--disable-pip-version-check --no-input --root-user-action ignore --cache-dir "$work/cache")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The user space of the Slingshot network, for the CXI provider of libfabric: headers, and libcxi.
+# The user space of Slingshot, for the CXI provider of libfabric: headers and libcxi.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
@@ -12,7 +12,7 @@ cp -r "$headers/include/." "$driver/include/." "$prefix/include/"
 cp -r "$headers/share/." "$prefix/share/"
 
 enter_source shs-libcxi
-# One of its tools is told in its source where the register definitions are (shs-libcxi issue 4).
+# One of its tools has the path of the register definitions in its source (shs-libcxi issue 4).
 sed -i "s#/usr/share/cassini-headers#$prefix/share/cassini-headers#" utils/cxi_dump_csrs.py
 configure_make CPPFLAGS="-I$prefix/include" --with-udevrulesdir="$prefix/lib/udev/rules.d" \
     --with-systemdsystemunitdir="$prefix/lib/systemd/system"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Open MPI and the libfabric that it is built for, from the distribution's packages.
+# Open MPI and its libfabric, from the distribution's packages.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Python of the distribution in the layout of the big sites' AI containers: /opt/miniconda3 and its environment pytorch.
+# The distribution's Python in the layout of the AI containers of large sites: /opt/miniconda3 with an environment pytorch.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
@@ -7,7 +7,7 @@ source "$(dirname "$0")/common.sh"
 conda=/opt/miniconda3
 environment=$conda/envs/pytorch
 
-# A prefix of its own, not a virtual environment: one on top of it, with a user's packages, would not see this one's.
+# A prefix of its own, not a virtual environment: a user's virtual environment on top would not see its packages.
 copy_python() {
     local program name
     program=$(realpath /usr/bin/python3)
@@ -23,7 +23,7 @@ copy_python() {
     use_site_packages "$environment/lib/$name"
 }
 
-# Debian's Python looks into dist-packages, and has `site` built into the program: what is imported at start mends it.
+# Debian's Python searches dist-packages, and has `site` built in: sitecustomize, imported at start, adds site-packages.
 use_site_packages() {
     sed -i "s/'prefix': prefix_scheme,/'prefix': 'posix_prefix',/" "$1/sysconfig.py"
     cat >"$1/sitecustomize.py" <<'END'

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Last: the loader's cache, a list of what is inside, and nothing left over.
-# LIBRARIES: directories that the loader is to search besides its own.
+# The last component: update the loader's cache, list the image's packages, and remove temporary files.
+# LIBRARIES: additional directories for the loader.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
 
-# list_distribution: KIND NAME VERSION of each of the distribution's packages.
+# list_distribution: print KIND NAME VERSION of each distribution package.
 list_distribution() {
     if type -P dpkg-query >/dev/null; then
         dpkg-query -W -f "deb/\${db:Status-Abbrev} \${Package} \${Version}\n" | sed -n 's#^deb/ii  *#deb #p'
@@ -14,18 +14,18 @@ list_distribution() {
     fi
 }
 
-# list_python: the same of what each Python here has; one that cannot tell is no reason to throw a build away.
+# list_python: print the same for the packages of each Python; if a Python fails to list them, the build continues.
 list_python() {
     local python
     for python in /opt/*/envs/*/bin/python /opt/*/bin/python "$(type -P python3)"; do
         [[ ! -x $python ]] || "$python" -c '
 import importlib.metadata
 for found in importlib.metadata.distributions():
-    print("pypi", found.metadata["Name"], found.version)' || say "$python does not tell its packages: not in the list"
+    print("pypi", found.metadata["Name"], found.version)' || say "$python: cannot list its packages, so the SBOM lacks them"
     done
 }
 
-# A name or a version with a quote or a backslash is none that these tools know, so JSON needs no more than this.
+# Package names and versions contain no quotes or backslashes, so they need no escaping in JSON.
 write_component() { # KIND NAME VERSION
     local version=${3//:/%3A} place=$1/ID
     [[ $1 != pypi ]] || place=pypi
@@ -33,7 +33,7 @@ write_component() { # KIND NAME VERSION
         "$2" "$3" "${place/ID/${distribution:-linux}}" "$2" "${version//+/%2B}"
 }
 
-# write_list: as CycloneDX 1.5 has it (ECMA-424).
+# write_list: write an SBOM in CycloneDX 1.5 format (ECMA-424).
 write_list() {
     local separator='' kind name version distribution
     # shellcheck source=/dev/null

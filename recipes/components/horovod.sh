@@ -5,7 +5,7 @@ set -euo pipefail
 source "$(dirname "$0")/common.sh"
 enter_work
 
-# 0.28.1, the last release, asks for C++14, and PyTorch from 2.1 on for C++17: its own cmake is told so.
+# 0.28.1, the last release, sets C++14, but PyTorch from 2.1 on needs C++17: this cmake changes it.
 cmake=$(type -P cmake || true)
 [[ -n $cmake ]] || { install_packages cmake; cmake=$(type -P cmake); }
 cat >"$work/cmake" <<END

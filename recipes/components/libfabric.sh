@@ -1,6 +1,6 @@
 #!/bin/bash
-# libfabric. OFI=builtin: with the CXI provider, over the libcxi in the prefix. OFI=swap: with what needs no network of
-# its own; a host's libfabric takes its place. GPU: cuda, rocm or none.
+# libfabric. OFI=builtin: with the CXI provider, using the libcxi in the prefix. OFI=swap: only with providers for any
+# network; a host's libfabric replaces it at run time. GPU: cuda, rocm or none.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

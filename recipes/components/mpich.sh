@@ -1,5 +1,5 @@
 #!/bin/bash
-# MPICH over the libfabric in the prefix, with the ABI of libmpi.so.12 that a host's Cray MPICH has too.
+# MPICH on the libfabric in the prefix, with the ABI of libmpi.so.12, which a host's Cray MPICH has, too.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

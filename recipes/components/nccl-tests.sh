@@ -1,5 +1,5 @@
 #!/bin/bash
-# The benchmarks of NCCL, over the MPI in the prefix where there is one; into the prefix's `tests`. MPI: as --mpi.
+# NCCL's benchmarks, in the directory `tests` of the prefix, with the prefix's MPI if there is one. MPI: as --mpi.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

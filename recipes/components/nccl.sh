@@ -1,5 +1,5 @@
 #!/bin/bash
-# NCCL of another version than the base's. GENCODE: the GPUs it is compiled for, as nvcc takes them.
+# Another version of NCCL than the base image's. GENCODE: the GPUs to compile for, as options of nvcc.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

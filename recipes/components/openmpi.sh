@@ -1,5 +1,5 @@
 #!/bin/bash
-# Open MPI over the libfabric in the prefix, started by Slurm through PMIx. OFI=none: over what the base has.
+# Open MPI on the libfabric in the prefix, started by Slurm through PMIx. OFI=none: without libfabric.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
@@ -15,6 +15,6 @@ fi
 while read -r option; do options+=("$option"); done < <(gpu_options --with-cuda --with-rocm)
 if [[ ${GPU:-none} == cuda ]]; then options+=(--with-cuda-libdir="${CUDA_HOME:-/usr/local/cuda}/lib64/stubs"); fi
 configure_make "${options[@]}"
-# NGC's images name their own Open MPI in OPAL_PREFIX: there ours would look for its parts, and its mpicc for libraries.
+# NGC's images set OPAL_PREFIX to their own Open MPI: ours would look there for its plugins, and mpicc for libraries.
 [[ -z ${OPAL_PREFIX:-} ]] || take_place_of "$OPAL_PREFIX"
-ln -sfn "$prefix" /container/ompi # the name of it in the images of HPE's first generation, MPI_HOME of many scripts
+ln -sfn "$prefix" /container/ompi # its path in HPE's first images, MPI_HOME in many scripts

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The libfabric and the plugin that NGC images have from 24.11 on would be found before ours.
+# Remove the libfabric and the plugin of NGC images (24.11 and later), which would be found before ours.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

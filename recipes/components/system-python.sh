@@ -1,6 +1,6 @@
 #!/bin/bash
-# The distribution's Python for packages by pip, as `python`: an image is one environment, and pip may write into it.
-# PIP: its version, for a distribution whose pip cannot say beforehand what it would install (before 22.2).
+# The distribution's Python as `python`, into which pip may install: an image is one environment.
+# PIP: the version of pip to install if the distribution's is older than 22.2, which has no `--dry-run --report`.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
