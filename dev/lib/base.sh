@@ -1,7 +1,7 @@
-# What images are built from in tests: a small Debian as the base, and the wheels that the recipe pytorch-cpu takes.
+# Inputs of the images that tests build: a small Debian as the base, and the wheels for the recipe pytorch-cpu.
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 
-base_suite() { # the machine's own, so that the wheels fit both Pythons
+base_suite() { # this machine's, so that the wheels fit both Pythons
     local suite
     # shellcheck source=/dev/null
     suite=$(source /etc/os-release && [[ $ID == debian ]] && echo "$VERSION_CODENAME")
@@ -10,7 +10,7 @@ base_suite() { # the machine's own, so that the wheels fit both Pythons
 
 base_key() { key_of "$(base_suite)" "$checkout"/dev/lib/{base.sh,oci_layout.py}; }
 
-# python3-venv brings the wheel of pip. An old mirror is taken where the machine's own apt takes it.
+# python3-venv contains pip's wheel. An expired mirror is accepted if this machine's apt accepts it.
 make_base() {
     local work=$stack/work/base mirror valid
     rm -rf "$work"
@@ -24,7 +24,7 @@ make_base() {
     rm -rf "$work"
 }
 
-# recipe_setting NAME: the version that the recipe names.
+# recipe_setting NAME: print a version from the recipe.
 recipe_setting() { sed -nE "s/^$1 = \"(.*)\"/\1/p" "$checkout/recipes/pytorch-cpu.toml"; }
 
 wanted_wheels() {

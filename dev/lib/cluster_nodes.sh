@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cluster_nodes.sh DIR NODES CPUS GPUS SOCKETS: process 1 of a cluster: its network, its daemons, and then it waits.
+# cluster_nodes.sh DIR NODES CPUS GPUS SOCKETS: run process 1 of a cluster: set up the network, start the daemons, and wait.
 set -euo pipefail
 dir=$1 nodes=$2 cpus=$3 gpus=$4 sockets=$5
 net=10.77.0
@@ -17,7 +17,7 @@ start_network() {
     ip link set br0 up
 }
 
-# Apptainer binds the caller's /etc/hosts, so the names hold inside containers too.
+# Apptainer binds the caller's /etc/hosts, so the names work in containers, too.
 name_hosts() {
     local i
     printf '127.0.0.1 localhost\n%s.1 login\n' "$net" >"$dir/etc/hosts"
@@ -25,9 +25,9 @@ name_hosts() {
     mount --bind "$dir/etc/hosts" /etc/hosts
 }
 
-# Slurm gives each task all groups that the group database lists for its user, and the kernel refuses those that the user
-# namespace does not map: "Slurmd could not set UID or GID". newgidmap lets an ordinary user map the own primary group
-# only, so the database of the cluster lists no others. LDAP and its like are left out, because they would.
+# Slurm gives each task all groups of its user in the group database, and the kernel refuses groups that the user namespace
+# does not map: "Slurmd could not set UID or GID". newgidmap lets an ordinary user map only the primary group, so the
+# cluster's database contains no others. LDAP and similar services are disabled, because they would add them.
 name_groups() {
     local gid
     gid=$(getent passwd "$(stat -c %u "$dir")" | cut -d: -f4)
@@ -38,19 +38,19 @@ name_groups() {
     mount --bind "$dir/etc/nsswitch.conf" /etc/nsswitch.conf
 }
 
-# A killed job must not leave its segments on the real machine.
+# A killed job must not leave shared memory segments on the real machine.
 own_shared_memory() { mount -t tmpfs -o mode=1777 tmpfs /dev/shm; }
 
 start_munge() {
     dd if=/dev/urandom of="$dir/etc/munge.key" bs=128 count=1 status=none
     chmod 400 "$dir/etc/munge.key"
-    # --force: it dislikes directories that belong to somebody else
+    # --force: munged refuses directories of other users
     munged --force --foreground --num-threads=10 --key-file="$dir/etc/munge.key" --socket="$dir/run/munge.socket" \
         --pid-file="$dir/run/munged.pid" --log-file="$dir/log/munged" --seed-file="$dir/run/munge.seed" &
     until [[ -S $dir/run/munge.socket ]]; do sleep 0.02; done
 }
 
-# config_overrides: nodes may promise more CPUs and memory than this machine has, as job scripts of big machines ask.
+# config_overrides: nodes may have more CPUs and memory than this machine, because job scripts of large machines request them.
 write_slurm_conf() {
     ((sockets == 0)) || local socket_clause=" Sockets=$sockets CoresPerSocket=$((cpus / sockets))"
     cat >"$SLURM_CONF" <<END
@@ -60,7 +60,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
-# A requeued job waits as long as a credential lives, 120 s by default.
+# A requeued job waits for the lifetime of a credential, 120 s by default.
 AuthInfo=socket=$dir/run/munge.socket,cred_expire=15
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool/%n
@@ -92,12 +92,12 @@ PartitionName=batch Nodes=$(node_range) OverSubscribe=EXCLUSIVE State=UP
 END
 }
 
-# The nodes share /tmp, where each would make a directory of the same name for a step's PMIx.
+# The nodes share /tmp, where each would create a directory of the same name for a step's PMIx.
 write_mpi_conf() { printf 'PMIxCliTmpDirBase=%s\n' "$dir/local" >"$dir/etc/mpi.conf"; }
 
 gpu_lines() { ((gpus == 0)) || printf 'GresTypes=gpu\n'; }
 
-# Slurm sets the GPU variables of a job only for files that are devices.
+# Slurm sets a job's GPU variables only for device files.
 make_gpus() {
     local i files=$dir/dev/gpu0
     : >"$dir/etc/gres.conf"
@@ -111,7 +111,7 @@ make_gpus() {
     gpu_clause=" Gres=gpu:$gpus"
 }
 
-is_apart() { # is_apart PID: has it left our network, host name and mounts?
+is_apart() { # is_apart PID: check that a process has left our network, host name and mount namespaces
     local kind
     for kind in net uts mnt; do
         [[ $(readlink "/proc/$1/ns/$kind") != "$(readlink "/proc/self/ns/$kind")" ]] || return 1
@@ -131,7 +131,7 @@ start_node() {
         'hostname "$1"; ip link set lo up; ip addr add "$2/24" dev hsn0; ip link set hsn0 up' sh "$name" "$(node_address "$1")"
     mkdir -p "$dir/spool/$name" "$dir/nodes/$name"
     chmod 1777 "$dir/nodes/$name"
-    # what is in DIR/local is the node's own, as a disk or the memory of a real one; DIR/nodes/NAME shows it from outside
+    # DIR/local is private to the node, like its disk or memory; from outside, it is DIR/nodes/NAME
     nsenter --target "$holder" --mount mount --bind "$dir/nodes/$name" "$dir/local"
     nsenter --target "$holder" --net --uts --mount slurmd -D -f "$SLURM_CONF" -N "$name" &
 }

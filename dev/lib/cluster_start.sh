@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# cluster_start.sh DIR NODES CPUS GPUS SOCKETS SECONDS: start the cluster's own namespaces and wait until every node is idle.
+# cluster_start.sh DIR NODES CPUS GPUS SOCKETS SECONDS: start the cluster's namespaces, and wait until every node is idle.
 # Run as root of a user namespace; dev/cluster does that.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 dir=$1 life=$6
 
 mkdir -p "$dir"/{etc,state,spool,run,log,dev,local,nodes}
-# fd 9 is a caller's lock: a daemon that inherited it would hold it for ever
+# fd 9 is a caller's lock: a daemon that inherited it would hold it forever
 setsid unshare --pid --fork --kill-child --mount --mount-proc --net --uts --ipc \
     timeout --signal=KILL "$life" bash "$here/cluster_nodes.sh" "${@:1:5}" </dev/null >"$dir/log/init" 2>&1 9>&- &
 pid=$!

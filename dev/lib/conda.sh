@@ -1,16 +1,16 @@
-# The shape that AI containers of the big sites have: a conda installation with a Python environment called pytorch.
+# The layout of the AI containers of large sites: a conda installation with a Python environment named pytorch.
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 
 conda=/opt/miniconda3
 conda_env=$conda/envs/pytorch
 
-# Left out of the standard library: what no job imports, and what makes it Debian's: EXTERNALLY-MANAGED stops pip.
+# Left out of the standard library: modules that no job imports, and Debian's changes: EXTERNALLY-MANAGED stops pip.
 not_needed=(test idlelib lib2to3 turtledemo tkinter pydoc_data dist-packages 'config-*' EXTERNALLY-MANAGED
     __phello__ 'nis.*' '_dbm.*' '_codecs_??.*' '_test*' sitecustomize.py)
 
 make_conda() { # make_conda ROOT: with an empty environment
     copy_python "$1$conda_env"
-    mend_site_packages "$1$conda_env/lib/$(python_name)" "$1"
+    use_site_packages "$1$conda_env/lib/$(python_name)" "$1"
     write_activate "$1$conda/bin"
     # shellcheck disable=SC2016  # expanded in the container
     printf 'export WITH_CONDA="source %s/bin/activate pytorch"\n' "$conda" >"$1/.singularity.d/env/91-conda.sh"
@@ -19,7 +19,7 @@ make_conda() { # make_conda ROOT: with an empty environment
 
 python_name() { basename "$(realpath "$system_python")"; }
 
-# A prefix of its own, not a virtual environment: Python finds its library beside its program.
+# A prefix of its own, not a virtual environment: Python finds its library next to its program.
 copy_python() {
     local name left_out
     name=$(python_name)
@@ -31,9 +31,9 @@ copy_python() {
     tar -C /usr/lib "${left_out[@]}" -cf - "$name" | tar -C "$1/lib" -xf -
 }
 
-# Debian's Python looks for packages in dist-packages unless it is in a virtual environment. Its `site` is built into the
-# program, so a file that it imports at start adds the folder; in a virtual environment on top, `site` itself is right.
-mend_site_packages() {
+# Debian's Python searches dist-packages unless it is in a virtual environment. Its `site` is built in, so a file that it
+# imports at start adds site-packages; in a virtual environment on top, `site` itself does.
+use_site_packages() {
     sed -i "s/'prefix': prefix_scheme,/'prefix': 'posix_prefix',/" "$1/sysconfig.py"
     cat >"$1/sitecustomize.py" <<'END'
 import os
@@ -63,15 +63,15 @@ export CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_SHLVL PATH
 END
 }
 
-# conda_pip ROOT ARGUMENT...: install into the environment. Byte code is made later, for what is really imported.
+# conda_pip ROOT ARGUMENT...: install into the environment. Byte code is generated later, only for imported modules.
 conda_pip() {
     local root=$1
     shift
     "$venv/bin/python" -m pip --python "$root$conda_env/bin/python" install --disable-pip-version-check --no-compile "$@"
 }
 
-# The programs pip wrote name the Python of the place they were made in.
-mend_programs() {
+# Scripts that pip wrote contain the path of the Python with which they were installed.
+fix_programs() {
     grep -lIF "$1$conda_env" "$1$conda_env"/bin/* | while read -r program; do
         sed -i "s#$1$conda_env#$conda_env#g" "$program"
     done

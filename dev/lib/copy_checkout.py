@@ -1,7 +1,7 @@
-"""Copy the files of a checkout to a place the worker can read: copy_checkout.py FROM TO [OWNER].
+"""Copy the files of a checkout to a directory that the worker can read: copy_checkout.py FROM TO [OWNER].
 
-Root's checkout may lie where only root can look. The copy is brought up to date in place, each file by a rename, so
-that a test run still reading it never sees half a file.
+Root's checkout may be in a directory that only root can read. The copy is updated in place, each file by a rename, so
+that a test run that is still reading it never sees a partial file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SKIPPED = {".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache",
 
 def read_names(top: Path) -> list[str]:
     """List the files git knows or would add; without git, all files but caches."""
-    # safe.directory: the checkout may belong to somebody else than root
+    # safe.directory: the checkout may belong to another user than root
     argv = ["git", "-c", "safe.directory=*", "-C", str(top), "ls-files", "-coz", "--exclude-standard"]
     try:
         out = subprocess.run(argv, capture_output=True, check=True, text=True).stdout
@@ -41,7 +41,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def remove_others(top: Path, names: set[str]) -> None:
-    """Remove files the checkout no longer has; caches made by the tools stay."""
+    """Remove files that are no longer in the checkout; keep the tools' caches."""
     for path in list(top.rglob("*")):
         name = path.relative_to(top)
         made_here = SKIPPED & set(name.parts) or any(part.endswith(".egg-info") for part in name.parts)
@@ -50,14 +50,14 @@ def remove_others(top: Path, names: set[str]) -> None:
 
 
 def give_away(top: Path, owner: str) -> None:
-    """Make everything belong to the owner: his tools write caches next to the files."""
+    """Change the owner of everything, because the owner's tools write caches next to the files."""
     ids = pwd.getpwnam(owner)
     for path in (top, *top.rglob("*")):
         os.chown(path, ids.pw_uid, ids.pw_gid, follow_symlinks=False)
 
 
 def main() -> None:
-    """Bring TO up to date with FROM."""
+    """Update TO from FROM."""
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     names = read_names(source)
     target.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
 """Copy renewed golden files from the worker's copy back into root's checkout: copy_golden.py COPY CHECKOUT SINCE.
 
-Writes the name of each file it copies to stdout. SINCE is a time in seconds: an older file was not renewed, and may
-have been edited in the checkout meanwhile. Only regular files below docs/ and tests/ count, and no link is followed.
+Prints the name of each file it copies. SINCE is in seconds since 1970: an older file was not renewed, and may have been
+edited in the checkout meanwhile. Copies only regular files below docs/ and tests/, and follows no link.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FOLDERS = ("docs", "tests")
 
 
 def read_renewed(path: Path, since: float) -> bytes | None:
-    """Return the content of a regular file that was written since then; None for anything else."""
+    """Return the content of a regular file that was written after a time; None for anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -39,7 +39,7 @@ def renewed_files(copy: Path, checkout: Path, since: float) -> Iterator[tuple[Pa
 
 
 def main() -> None:
-    """Bring the golden files of CHECKOUT up to date with those of COPY."""
+    """Update the golden files of CHECKOUT from COPY."""
     copy, checkout, since = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
     for target, content in renewed_files(copy, checkout, since):
         target.parent.mkdir(parents=True, exist_ok=True)

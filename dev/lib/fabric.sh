@@ -1,7 +1,7 @@
-# A second release of libfabric, with the glibc it is made for, beside the one that this machine has: for an image.
+# A second release of libfabric for an image, with the glibc it was built for.
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 
-# The release after the one whose libfabric-bin dev/stack installs, and all that its libfabric is linked to.
+# The Debian release after the one whose libfabric-bin dev/stack installs, and the libraries that its libfabric needs.
 fabric_suite=trixie
 fabric_packages=(libc6 libfabric1 libfabric-bin libibverbs1 ibverbs-providers librdmacm1t64 libnl-3-200 libnl-route-3-200
     libnuma1 libpsm2-2)

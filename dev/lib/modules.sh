@@ -1,4 +1,4 @@
-# The two module tools: Lmod from its Debian package, Environment Modules 5 unpacked beside it.
+# The two module tools: Lmod from its Debian package, and Environment Modules 5, only unpacked.
 # shellcheck shell=bash disable=SC2034,SC2154  # see paths.sh
 
 lmod_root=/usr/share/lmod/lmod

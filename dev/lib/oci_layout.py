@@ -1,4 +1,4 @@
-"""oci_layout.py TAR DIRECTORY: make the tar of a root file system an OCI image of one layer, in a layout."""
+"""Make an OCI layout with one image of one layer from the tar of a root file system: oci_layout.py TAR DIRECTORY."""
 
 import hashlib
 import json
@@ -12,14 +12,14 @@ _TYPES = "application/vnd.oci.image"
 
 
 def put(layout: Path, content: bytes, media_type: str) -> dict[str, object]:
-    """Write a blob; give what names it."""
+    """Write a blob; return its descriptor."""
     digest = hashlib.sha256(content).hexdigest()
     (layout / "blobs/sha256" / digest).write_bytes(content)
     return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
 
 
 def put_layer(layout: Path, tar: Path) -> dict[str, object]:
-    """Move the layer to where blobs are; it stays unpacked, for each build reads it."""
+    """Move the layer to the blobs; keep it uncompressed, because each build reads it."""
     sha256 = hashlib.sha256()
     with tar.open("rb") as file:
         while block := file.read(1 << 20):
@@ -30,7 +30,7 @@ def put_layer(layout: Path, tar: Path) -> dict[str, object]:
 
 
 def make_layout(tar: Path, layout: Path) -> None:
-    """Write the layout; its name is given last."""
+    """Write the layout under a temporary name, then rename it."""
     new = layout.with_name(f"{layout.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     (new / "blobs/sha256").mkdir(parents=True)

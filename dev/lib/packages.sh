@@ -1,8 +1,8 @@
-# Debian packages: which are missing for a part of the stack, and (for root) putting them in place.
+# Debian packages: find those missing for a part of the stack, and install them (root only).
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 
-# ca-certificates must never be in this list: its trigger rebuilds the bundle and drops a CA that was added by hand.
-# Each line: part, package, and what shows that it is there: a program, or a file.
+# ca-certificates must never be in this list: its trigger rebuilds the bundle and drops a CA that was added manually.
+# Each line: part, package, and a program or file by which to recognize that it is installed.
 needs='
 venv      python3-venv    /usr/lib/python3*/ensurepip
 apptainer squashfs-tools  mksquashfs
@@ -47,7 +47,7 @@ is_there() { # is_there PROGRAM|FILE-PATTERN
     if [[ $1 == /* ]]; then compgen -G "$1" >/dev/null; else type -P "$1" >/dev/null; fi
 }
 
-# missing_packages PART...: the packages those parts still need, one a line.
+# missing_packages PART...: print the packages that those parts still need, one per line.
 missing_packages() {
     local part package sign
     while read -r part package sign; do
@@ -74,7 +74,7 @@ install_packages() {
     without_daemons apt_install "${missing[@]}"
 }
 
-# --no-remove: lmod and environment-modules exclude each other; what the machine has is never taken away.
+# --no-remove: lmod and environment-modules exclude each other; never remove the one that is installed.
 apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-remove "$@" </dev/null >/dev/null
 }

@@ -1,7 +1,7 @@
-# Where everything of the test stack lies: one directory, named here and nowhere else.
+# The directory of the test stack, set only here.
 # shellcheck shell=bash disable=SC2034,SC2154  # read and set by the scripts that source this file
 
-worker=$(id -un) # who does the work; root hands it to an ordinary user, because EasyBuild refuses root
+worker=$(id -un) # the user who does the work; for root, an ordinary user, because EasyBuild refuses root
 if ((EUID == 0)); then worker=${SUDO_USER:-hpcmod-dev}; fi
 if [[ $worker == root ]]; then worker=hpcmod-dev; fi
 

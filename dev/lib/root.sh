@@ -1,9 +1,9 @@
-# What only root can do, and then the same script again as an ordinary user.
+# Do what needs root, then run the same script again as an ordinary user.
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
-# leave_root PARTS ARGUMENT...: for root, prepare the machine for PARTS and run this script as the worker. Others: nothing.
+# leave_root PARTS ARGUMENT...: as root, prepare the machine for PARTS and run this script as the worker; else do nothing.
 leave_root() {
     local parts=$1
     shift
@@ -19,18 +19,18 @@ leave_root() {
     exit
 }
 
-# udev does this on a full system; a container or a minimal one has nobody to do it.
+# udev does this on a full system, but not in a container or on a minimal system.
 open_fuse() {
-    # fusermount3 reads it to unmount, and a minimal Debian has none
+    # fusermount3 reads it to unmount, and a minimal Debian lacks it
     [[ -e /etc/mtab ]] || ln -s ../proc/self/mounts /etc/mtab
     [[ -e /dev/fuse ]] || mknod /dev/fuse c 10 229 2>/dev/null || return 0
     [[ $(stat -c %a /dev/fuse) == 666 ]] || chmod 666 /dev/fuse || true
 }
 
 make_worker() {
-    touch /etc/subuid /etc/subgid # without them useradd gives no range, and without a range there is no cluster
+    touch /etc/subuid /etc/subgid # without them, useradd assigns no range, which the cluster needs
     id "$worker" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$worker"
-    # users of real machines are in groups of projects, so the user of the tests is in one too
+    # users of real machines are in project groups, so the user of the tests is in one, too
     if [[ $worker == hpcmod-dev ]]; then
         groupadd --force hpcmod-dev-project
         usermod --append --groups hpcmod-dev-project "$worker"
@@ -41,15 +41,15 @@ make_worker() {
 
 free_range() { awk -F: 'BEGIN { n = 100000 } $2 + $3 > n { n = $2 + $3 } END { print n "-" n + 65535 }' "$1"; }
 
-# /var/tmp is everybody's: what somebody else put there under our name is not ours to use.
+# Every user can write to /var/tmp: do not use a directory that another user created under this name.
 give_stack_to_worker() {
     [[ ! -L $stack ]] || die "$stack is a symbolic link" "remove it, or set HPCMOD_DEV_DIR"
     [[ -d $stack ]] || mkdir -m 755 "$stack"
     [[ $(stat -c %U "$stack") == root && -z $(ls -A "$stack") ]] && chown "$worker:" "$stack"
-    [[ $(stat -c %U "$stack") == "$worker" ]] || die "$stack does not belong to $worker" "set HPCMOD_DEV_DIR"
+    [[ $(stat -c %U "$stack") == "$worker" ]] || die "$stack belongs to another user than $worker" "set HPCMOD_DEV_DIR"
 }
 
-# The user's pip must reach what root's pip reaches, and root's own configuration is a file only root can read.
+# The worker's pip must use the same indexes as root's pip, but only root can read root's configuration.
 give_pip_config() {
     local file
     for file in "${PIP_CONFIG_FILE:-}" "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" "$HOME/.pip/pip.conf"; do
@@ -60,7 +60,7 @@ give_pip_config() {
     done
 }
 
-# kept_variables: NAME=VALUE of what may cross over to the worker, each ended by a NUL.
+# kept_variables: print NAME=VALUE of the variables to pass to the worker, each terminated by NUL.
 kept_variables() {
     env -0 | grep -zE '^(PATH|LANG|LC_[A-Z]+|TERM|TZ|CI|NO_COLOR|HPCMOD_[A-Z_]+|PIP_[A-Z_]+|DEBIAN_MIRROR|([A-Z_]+_)?(CERT|CA)_[A-Z_]+|[A-Za-z]+_(proxy|PROXY))='
 }
@@ -71,7 +71,7 @@ run_as_worker() {
     give_pip_config
     [[ -n $PIP_CONFIG_FILE ]] || unset PIP_CONFIG_FILE
     export HPCMOD_DEV_DIR=$stack
-    PATH=$(tr : '\n' <<<"$PATH" | grep -v "^$HOME/" | paste -sd :) # programs in root's home are out of the worker's reach
+    PATH=$(tr : '\n' <<<"$PATH" | grep -v "^$HOME/" | paste -sd :) # the worker cannot access programs in root's home
     mapfile -d '' -t kept < <(kept_variables)
     cd "$stack/checkout" || exit
     env -i "${kept[@]}" HOME="$(getent passwd "$worker" | cut -d: -f6)" USER="$worker" LOGNAME="$worker" \

@@ -1,11 +1,11 @@
-# The bottom of an image: some of this machine's programs, each with the libraries it needs. No root, no download.
+# The base of an image: some of this machine's programs, with the libraries they need. Needs no root and no download.
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 
 programs=(bash cat chmod cksum cp cut date df dirname basename echo env expr false find getent grep head hostname id
     kill ln ls mkdir mktemp mv nproc od printf pwd readlink realpath rm sed seq sha256sum sleep sort stat sync tail
     taskset tee test timeout touch tr true uname uniq wc xargs)
 
-# Opened by name at run time, so ldd does not show them: name lookup, threads' exit, and what wheels are linked to.
+# Loaded by name at run time, so ldd does not show them: for name lookup, thread exit, and wheels.
 opened_later=(libnss_files.so.2 libnss_dns.so.2 libresolv.so.2 libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2
     librt.so.1 libutil.so.1)
 
@@ -36,7 +36,7 @@ copy_programs() {
     install "$(realpath /usr/bin/which)" "$1/usr/bin/which"
 }
 
-# copy_libraries ROOT: every library that a program or library under ROOT asks for.
+# copy_libraries ROOT: copy every library that a program or library in ROOT needs.
 copy_libraries() {
     local root=$1 library found
     while read -r library; do
@@ -53,7 +53,7 @@ libraries_of() {
         sed -nE "s#^(.*=> |\t)(/[^ ]+) \(0x.*#\2#p" | grep -v "^$1" | sort -u
 }
 
-# hosts from files only: with dns each rank of a job waits for, and complains about, a server that is not there.
+# hosts from files only: with dns, each rank of a job would wait for a server that does not exist, and print a warning.
 write_etc() {
     cp /etc/os-release "$1/etc/os-release"
     printf 'hosts: files\npasswd: files\ngroup: files\n' >"$1/etc/nsswitch.conf"

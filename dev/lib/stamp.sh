@@ -1,7 +1,7 @@
-# Stamps: a thing is made again only when what it was made from has changed.
+# Stamps: rebuild something only if its inputs have changed.
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 
-# is_current NAME KEY: was NAME last made from KEY?
+# is_current NAME KEY: check that NAME was last made from KEY.
 is_current() { [[ $(cat "${stack:?}/stamps/$1" 2>/dev/null) == "$2" ]]; }
 
 set_current() {
@@ -9,7 +9,7 @@ set_current() {
     printf '%s\n' "$2" >"$stack/stamps/$1"
 }
 
-# key_of WORD...: one hash for files (their contents) and other words (as they are).
+# key_of WORD...: print one hash of the contents of files and of other words.
 key_of() {
     local word
     for word in "$@"; do
@@ -17,7 +17,7 @@ key_of() {
     done | sha256sum | cut -d' ' -f1
 }
 
-# make_once NAME KEY COMMAND...: run COMMAND unless NAME is current, and say how long it took.
+# make_once NAME KEY COMMAND...: run COMMAND unless NAME is current, and print its run time.
 make_once() {
     local name=$1 key=$2 started=$SECONDS
     shift 2

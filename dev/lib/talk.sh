@@ -1,4 +1,4 @@
-# Talk to whoever is watching: stderr only, so that stdout stays data.
+# Messages for people: on stderr, because stdout is data.
 # shellcheck shell=bash
 
 talk() { printf '%s\n' "$*" >&2; }
@@ -9,15 +9,15 @@ die() { # die MESSAGE [CURE]
     exit 1
 }
 
-# show_help FILE: the comment block a script opens with is its help text.
+# show_help FILE: print the comment block at the start of a script, which is its help text.
 show_help() { awk 'NR == 1 { next } !/^#/ || /^# shellcheck/ { exit } { sub(/^# ?/, ""); print }' "$1"; }
 
-# logged NAME COMMAND...: keep what COMMAND prints in a log, and show its end only if it fails.
+# logged NAME COMMAND...: write the output of COMMAND to a log, and print its end only if COMMAND fails.
 logged() {
     local log=${stack:?}/logs/$1 status
     shift
     mkdir -p "${log%/*}"
-    set +e # not `||`: that would let COMMAND, if it is a function, run on after a fault
+    set +e # not `||`: with it, a function would continue after an error
     (
         set -e
         "$@"

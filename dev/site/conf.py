@@ -1,7 +1,7 @@
 """Settings of Sphinx, which builds the documentation as a web site: run dev/docs.
 
-The pages are the Markdown files of the checkout, as a forge shows them too. The navigation is made from the tables of
-docs/index.md, so that there is one list of pages. Nothing in the site is loaded from another server.
+The pages are the Markdown files of the checkout, which forges show as well. The navigation is generated from the tables
+of docs/index.md, so that there is only one list of pages. The site loads nothing from other servers.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def test_the_demo_fails_unless_all_ranks_ran(tmp_path: Path, output: str, ran: i
     (tmp_path / "ranks").write_text(output)
     done = run_lines(f"require_ranks 4 {tmp_path}/ranks\necho Done")
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"only {ran} of 4 ranks ran" in done.stderr
+    assert f"only {ran} of 4 ranks finished" in done.stderr
 
 
 def test_the_demo_goes_on_when_all_ranks_ran(tmp_path: Path) -> None:

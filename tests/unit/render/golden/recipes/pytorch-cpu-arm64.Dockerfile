@@ -14,7 +14,7 @@ RUN --mount=type=bind,source=hpcmod/wheels,target=/opt/hpcmod/build/wheels --mou
 ENV WITH_CONDA="source /opt/miniconda3/bin/activate pytorch"
 ENV PATH=/opt/miniconda3/envs/pytorch/bin${PATH:+:$PATH}
 LABEL org.opencontainers.image.title=pytorch-cpu \
-org.opencontainers.image.description="PyTorch for CPUs with MPI on libfabric, all from packages: nothing is compiled" \
+org.opencontainers.image.description="PyTorch for CPUs with MPI on libfabric, all from binary packages" \
 org.hpcmod.recipe=pytorch-cpu \
 org.hpcmod.options="arch=arm64 debian=12 mpi=ompi mpi4py=4.1.2 numpy=2.4.6 ofi=swap torch=2.13.0+cpu" \
 org.hpcmod.gpu=none \

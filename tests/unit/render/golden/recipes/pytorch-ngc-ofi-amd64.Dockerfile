@@ -32,7 +32,7 @@ RUN --mount=type=bind,source=hpcmod/sources,target=/opt/hpcmod/build/sources --m
 ENV LD_LIBRARY_PATH=/container/host-libs:/container/hpc/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 ENV PATH=/container/hpc/bin${PATH:+:$PATH}
 LABEL org.opencontainers.image.title=pytorch-ngc-ofi \
-org.opencontainers.image.description="PyTorch of NVIDIAs registry with MPI, libfabric and the NCCL plugin for Slingshot" \
+org.opencontainers.image.description="PyTorch from NVIDIAs registry with MPI, libfabric and the NCCL plugin for Slingshot" \
 org.hpcmod.recipe=pytorch-ngc-ofi \
 org.hpcmod.options="arch=amd64 aws-ofi-nccl=1.20.0 cython=3.3.1 deepspeed=0.16.4 gencode=-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 horovod=0.28.1 libfabric=2.2.0 mpi=ompi mpi4py=4.1.2 nccl=2.27.7-1 nccl-tests=2.17.6 ngc=25.06 ofi=builtin openmpi=5.0.8 pmix=5.0.3 shs=13.0.0 transformers=4.56.2 with=aws-trace,deepspeed,horovod,nccl,nccl-tests" \
 org.hpcmod.gpu=cuda \

@@ -24,7 +24,7 @@ RUN --mount=type=bind,source=hpcmod/sources,target=/opt/hpcmod/build/sources --m
 ENV LD_LIBRARY_PATH=/container/host-libs:/container/hpc/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 ENV PATH=/container/hpc/bin${PATH:+:$PATH}
 LABEL org.opencontainers.image.title=pytorch-rocm-ofi \
-org.opencontainers.image.description="PyTorch of AMDs registry with MPI, libfabric and the plugin for RCCL" \
+org.opencontainers.image.description="PyTorch from AMDs registry with MPI, libfabric and the RCCL plugin" \
 org.hpcmod.recipe=pytorch-rocm-ofi \
 org.hpcmod.options="arch=amd64 aws-ofi-nccl=1.20.0 cython=3.3.1 deepspeed=0.16.4 horovod=0.28.1 libfabric=2.2.0 mpi=mpich mpi4py=4.1.2 mpich=4.3.2 ofi=builtin shs=13.0.0 tag=rocm6.3.4_ubuntu22.04_py3.10_pytorch_release_2.4.0 transformers=4.56.2 with=aws-trace,deepspeed,horovod" \
 org.hpcmod.gpu=rocm \

@@ -24,7 +24,7 @@ RUN --mount=type=bind,source=hpcmod/sources,target=/opt/hpcmod/build/sources --m
 ENV LD_LIBRARY_PATH=/host/lib:/container/host-links:/container/host-libs:/container/hpc/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 ENV PATH=/container/hpc/bin${PATH:+:$PATH}
 LABEL org.opencontainers.image.title=pytorch-rocm-wheels \
-org.opencontainers.image.description="PyTorch for AMD GPUs from wheels, with MPICH, libfabric and the plugin for RCCL" \
+org.opencontainers.image.description="PyTorch for AMD GPUs from wheels, with MPICH, libfabric and the RCCL plugin" \
 org.hpcmod.recipe=pytorch-rocm-wheels \
 org.hpcmod.options="arch=amd64 aws-ofi-nccl=1.20.0 cython=3.3.1 libfabric-swap=1.19.1 mpi=mpich mpi4py=4.1.2 mpich=4.3.2 ofi=swap rocm-base=7.1.1 torch=2.10.0+rocm7.1 torchaudio=2.10.0 torchvision=0.25.0 ubuntu=24.04 with=aws-trace" \
 org.hpcmod.gpu=rocm \

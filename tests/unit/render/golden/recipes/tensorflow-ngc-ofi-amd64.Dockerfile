@@ -30,7 +30,7 @@ RUN --mount=type=bind,source=hpcmod/sources,target=/opt/hpcmod/build/sources --m
 ENV LD_LIBRARY_PATH=/container/host-libs:/container/hpc/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 ENV PATH=/container/hpc/bin${PATH:+:$PATH}
 LABEL org.opencontainers.image.title=tensorflow-ngc-ofi \
-org.opencontainers.image.description="TensorFlow of NVIDIAs registry with MPI, libfabric and the NCCL plugin for Slingshot" \
+org.opencontainers.image.description="TensorFlow from NVIDIAs registry with MPI, libfabric and the NCCL plugin for Slingshot" \
 org.hpcmod.recipe=tensorflow-ngc-ofi \
 org.hpcmod.options="arch=amd64 aws-ofi-nccl=1.20.0 cython=3.3.1 gencode=-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 horovod=0.28.1 libfabric=2.2.0 mpi=ompi mpi4py=4.1.2 nccl=2.27.7-1 nccl-tests=2.17.6 ngc=24.03 ofi=builtin openmpi=5.0.8 pmix=5.0.3 shs=13.0.0 with=aws-trace,horovod,nccl,nccl-tests" \
 org.hpcmod.gpu=cuda \

@@ -24,7 +24,7 @@ RUN --mount=type=bind,source=hpcmod/sources,target=/opt/hpcmod/build/sources --m
 ENV LD_LIBRARY_PATH=/container/host-libs:/container/hpc/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 ENV PATH=/container/hpc/bin${PATH:+:$PATH}
 LABEL org.opencontainers.image.title=tensorflow-rocm-ofi \
-org.opencontainers.image.description="TensorFlow for AMD GPUs with MPI, libfabric and the plugin for RCCL" \
+org.opencontainers.image.description="TensorFlow for AMD GPUs with MPI, libfabric and the RCCL plugin" \
 org.hpcmod.recipe=tensorflow-rocm-ofi \
 org.hpcmod.options="arch=amd64 aws-ofi-nccl=1.20.0 cython=3.3.1 horovod=0.28.1 libfabric=2.2.0 mpi=mpich mpi4py=4.1.2 mpich=4.3.2 ofi=builtin shs=13.0.0 tag=rocm6.0_ubuntu20.04_py3.9_pytorch_2.1.1 tensorflow-rocm=2.14.0.600 with=aws-trace,horovod" \
 org.hpcmod.gpu=rocm \
