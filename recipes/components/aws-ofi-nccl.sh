@@ -25,4 +25,4 @@ for name in libnccl-net.so librccl-net.so; do
         if [[ -e $prefix/lib/$other ]]; then ln -s "$other" "$prefix/lib/$name"; break; fi
     done
 done
-compgen -G "$prefix/lib/lib[nr]ccl-net*.so" >/dev/null || die "the plugin was not installed: no lib[nr]ccl-net*.so in $prefix/lib"
+compgen -G "$prefix/lib/lib[nr]ccl-net*.so" >/dev/null || die "the plugin was not installed in $prefix/lib"

@@ -58,7 +58,7 @@ fetch() {
 }
 
 download() { # URL FILE
-    type -P curl >/dev/null || die "$2 is not among the offline sources, and curl is missing, which would download it from $1"
+    type -P curl >/dev/null || die "$2 is not among the offline sources, and curl is missing to download $1"
     say "downloading $1"
     curl --fail --silent --show-error --location --retry 3 --proto '=https' --output "$work/$2" "$1" ||
         die "$2 is not among the offline sources, and downloading it from $1 failed"

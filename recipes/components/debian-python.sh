@@ -1,5 +1,5 @@
 #!/bin/bash
-# The distribution's Python in the layout of the AI containers of large sites: /opt/miniconda3 with an environment pytorch.
+# The distribution's Python in the layout of the AI containers of large sites: /opt/miniconda3, environment pytorch.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

@@ -21,7 +21,7 @@ list_python() {
         [[ ! -x $python ]] || "$python" -c '
 import importlib.metadata
 for found in importlib.metadata.distributions():
-    print("pypi", found.metadata["Name"], found.version)' || say "$python: cannot list its packages, so the SBOM lacks them"
+    print("pypi", found.metadata["Name"], found.version)' || say "$python: cannot list its packages for the SBOM"
     done
 }
 

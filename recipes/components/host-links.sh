@@ -1,7 +1,7 @@
 #!/bin/bash
-# Links into /host/usr, which dangle until a host's /usr is bound there: users of HPE's images bind a host's libfabric to
-# /host/lib and its /usr to /host/usr. They work with run, exec and shell. Only libraries that libfabric needs are linked:
-# with all of the host's /usr/lib64 on the search path, its glibc would be found before the image's.
+# Links into /host/usr, which dangle until a host's /usr is bound there: users of HPE's images bind a host's libfabric
+# to /host/lib and its /usr to /host/usr. They work with run, exec and shell. Only libraries that libfabric needs are
+# linked: with all of the host's /usr/lib64 on the search path, its glibc would be found before the image's.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

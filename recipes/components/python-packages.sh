@@ -1,5 +1,5 @@
 #!/bin/bash
-# Python packages, installed by pip. PACKAGES: requirements with versions; INDEX, NO_BINARY, CONSTRAINT, PYTHON: see pip_install.
+# Python packages by pip. PACKAGES: requirements with versions; INDEX, NO_BINARY, CONSTRAINT, PYTHON: see pip_install.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

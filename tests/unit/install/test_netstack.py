@@ -83,7 +83,7 @@ def test_what_is_not_here_is_named_with_a_cure(host: Path) -> None:
 
 def test_what_is_no_library_is_refused(host: Path) -> None:
     (host / "text.so").write_text("INPUT(libfabric.so.1)")
-    with pytest.raises(BadInputError, match=r"text\.so is neither a library"):
+    with pytest.raises(BadInputError, match=r"text\.so: neither a shared library"):
         planned(host, f"{host}/text.so")
 
 
