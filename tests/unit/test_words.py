@@ -31,7 +31,8 @@ PLAIN = {
 
 def sources() -> Iterator[Path]:
     yield from PACKAGE.rglob("*.py")
-    for directory, ending in (("src", "j2"), ("runscripts", "j2"), ("easyblocks", "py"), ("docs", "md"), ("dev", "*")):
+    texts = (("src", "j2"), ("src", "toml"), ("runscripts", "j2"), ("easyblocks", "py"), ("docs", "md"))
+    for directory, ending in (*texts, ("dev", "*"), ("recipes", "*")):
         yield from (path for path in (ROOT / directory).rglob(f"*.{ending}") if path.is_file())
     yield from (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))
 
