@@ -51,3 +51,16 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
     for path in (image, sif):
         path.chmod(0o640)
     assert "wrong" not in site.does("catalogue", "verify").stdout
+
+
+def test_undoing_a_restriction_opens_the_image_again(module_env: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
+    site, group = make_site(module_env, tmp_path), grp.getgrgid(os.getegid()).gr_name
+    site.published(tiny_sif, "1.0")
+    image = site.catalogue / "images/Toy-1.0.sif"
+    open_mode = image.stat().st_mode
+    site.does("publish", str(tiny_sif), "--name", "Toy", "--version", "1.0", "--readers", group)
+    assert image.stat().st_mode & 0o777 == 0o640
+    site.does("undo")
+    assert (image.stat().st_mode & 0o077, site.record("1.0").get("readers", "")) == (open_mode & 0o077, "")
+    site.does("undo", "3")
+    assert (image.stat().st_mode & 0o777, site.record("1.0")["readers"]) == (0o640, group)

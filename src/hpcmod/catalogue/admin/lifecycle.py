@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.publishing.terms import set_readers
 from hpcmod.catalogue.records.journal import find_change, last_change, read_journal
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.trash import Move, moves_back, trash_of
@@ -62,7 +63,13 @@ def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: boo
         return _preview(catalogue, records, f"undo {change.verb}", actor, change.id)
     with changing(catalogue, actor):
         change, records, back = _find_undo(catalogue, number)
-        return commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id, back=back)
+        known = {key: catalogue.find(*key) for key in records}
+        undone = commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id, back=back)
+        for key, record in records.items():
+            before = known[key]
+            if record and before and record.readers != before.readers:
+                set_readers(catalogue, record)
+        return undone
 
 
 def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Records, Sequence[Move]]:

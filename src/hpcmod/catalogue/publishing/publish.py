@@ -21,11 +21,12 @@ from hpcmod.catalogue.storage.modes import set_modes
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.compat import make_case
 from hpcmod.check.doctor import FAIL
-from hpcmod.errors import BadInputError, CheckFailedError
+from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.fs.tree import write_file
 from hpcmod.image.acquire.fetch_sif import ObtainOptions
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.acquire.obtain import Obtained, obtain
+from hpcmod.image.inspect.commands import read_commands
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.inspect.stack import open_files
 from hpcmod.image.integrity import Progress
@@ -38,6 +39,9 @@ from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import REFUSE, WARN, judge
 from hpcmod.model.images.reference import LOCAL_KINDS
+from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER
+from hpcmod.model.site import Site
+from hpcmod.render.quote import sh_word
 
 
 @dataclass(frozen=True)
@@ -153,9 +157,10 @@ def _install_and_check(
 ) -> CatalogueRecord:
     stage.clear()
     began = time.time()
-    got = _bring(stage.catalogue, candidate, context)
+    got = _bring(stage.catalogue, candidate, context, private=bool(request.readers))
     if request.readers:
         restrict(stage.catalogue, got.path, request.readers)
+    check_commands(candidate, got.path, context.machine.site)
     site = context.machine.site.name
     untried = make_record(candidate, read_facts(got.path), got.provenance, site=site)
     record = judge_fit(untried, got.path, request, context)
@@ -168,11 +173,39 @@ def _install_and_check(
     with context.working(f"installing {record.module}"):
         install_staged(stage, easyconfig, profile=named, site=site, environ=context.eb_environment)
     places = (stage.software, got.path, sidecar(got.path))
-    set_modes(stage.catalogue, places, since=began)  # `eb` sets the publisher's own group
+    closed = (candidate.sif,) if request.readers else ()
+    set_modes(stage.catalogue, places, since=began, closed=closed)  # `eb` sets the publisher's own group
     if request.readers:
         for image in (got.path, stage.software / candidate.sif):
             restrict(stage.catalogue, image, request.readers)
     return replace(record, checks=tuple(_try(stage, record, request, context)))
+
+
+def check_commands(candidate: Candidate, image: Path, site: Site) -> None:
+    """Check that the programs of the container's commands exist in its image, unless a bind can provide them.
+
+    Raises
+    ------
+    NotFoundError
+        If a command is missing from the image, or its path does not exist there.
+    """
+    programs = {name: words[0] for name, words in candidate.commands}
+    if not programs:
+        return
+    found = read_commands(image, [path for path in programs.values() if path.startswith("/")])
+    bound = (RUNSCRIPTS_IN_CONTAINER, *(bind.place for group in site.all_binds for bind in group), *found.absent)
+    for name, program in programs.items():
+        in_image = program in found.files or program in found.names
+        if in_image or any(f"{program}/".startswith(f"{place}/") for place in bound):
+            continue
+        if not program.startswith("/"):
+            raise NotFoundError(
+                f"--command {name}: {image.name} has no command {program!r} on its PATH",
+                f"Give its path in the image: --command {sh_word(name)}=/PATH",
+            )
+        raise NotFoundError(
+            f"--command {name}: {image.name} has no file {program}", "Give the path of the program in the image."
+        )
 
 
 def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: PublishContext) -> CatalogueRecord:
@@ -198,14 +231,14 @@ def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: P
     return replace(record, stack=stack_pairs(case.image), compat=verdict.level, sbom=sbom)
 
 
-def _bring(catalogue: Catalogue, candidate: Candidate, context: PublishContext) -> Obtained:
+def _bring(catalogue: Catalogue, candidate: Candidate, context: PublishContext, *, private: bool) -> Obtained:
     """Fetch the image to its final place; without an easyconfig and a record, no one looks for it there."""
     path = catalogue.images / candidate.sif
     owner = find_owner(catalogue, candidate.sif)
     if owner and owner.module != candidate.module:
         raise BadInputError(f"{path} belongs to {owner.module}", "Use another image name in the easyconfig.")
     _check_given(candidate, context)
-    options = replace(context.options, checksum=candidate.checksum, replace=True)
+    options = replace(context.options, checksum=candidate.checksum, replace=True, private=private)
     return obtain(candidate.reference, path, options=options, progress=context.progress(candidate.sif))
 
 

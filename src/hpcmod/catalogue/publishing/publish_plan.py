@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.publishing.candidate import Candidate, Request, choose_candidate, make_easyconfig
 from hpcmod.catalogue.publishing.facts import make_record
-from hpcmod.catalogue.publishing.publish import PublishContext, judge_fit
+from hpcmod.catalogue.publishing.publish import PublishContext, check_commands, judge_fit
 from hpcmod.catalogue.publishing.republish import check_aliases, check_same
 from hpcmod.catalogue.publishing.staged import Stage, eb_command, state_directory
 from hpcmod.catalogue.publishing.trial import now_text
@@ -79,6 +79,7 @@ def _read(candidate: Candidate, request: Request, context: PublishContext) -> Ca
         return None
     path = Path(candidate.reference.path)
     facts = read_facts(path)
+    check_commands(candidate, path, context.machine.site)
     digest = file_sha256(path, context.progress(path.name))
     found = Provenance(str(path.absolute()), "", digest, facts.size, now_text(), context.options.tool)
     return judge_fit(make_record(candidate, facts, found, site=context.machine.site.name), path, request, context)

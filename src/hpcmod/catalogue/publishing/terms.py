@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.records.sharing import file_mode
-from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.storage.modes import find_wrong_modes, fix_modes
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.fs.reading import read_file
 from hpcmod.fs.tree import write_file
@@ -42,9 +43,7 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
         If this user may not give files to the group.
     """
     if readers:
-        from hpcmod.catalogue.records.store import software_of
-
-        for image in (catalogue.images / record.sif, software_of(catalogue, record) / record.sif):
+        for image in _images_of(catalogue, record):
             restrict(catalogue, image, readers)
         record = replace(record, readers=readers)
     if licence:
@@ -54,6 +53,21 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
         catalogue.tree.write(_licences(catalogue) / sha256, text, mode=file_mode(catalogue.directory))
         record = replace(record, licence=sha256)
     return record
+
+
+def _images_of(catalogue: Catalogue, record: CatalogueRecord) -> tuple[Path, Path]:
+    return catalogue.images / record.sif, software_of(catalogue, record) / record.sif
+
+
+def set_readers(catalogue: Catalogue, record: CatalogueRecord) -> None:
+    """Let those read the image of a container whom its record names; everybody, if it names no group."""
+    images = [image for image in _images_of(catalogue, record) if image.exists()]
+    if record.readers:
+        for image in images:
+            restrict(catalogue, image, record.readers)
+    elif images:
+        for _ in fix_modes(catalogue, find_wrong_modes(catalogue, images)):
+            pass  # `hpcmod catalogue verify` reports what could not be changed
 
 
 def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:

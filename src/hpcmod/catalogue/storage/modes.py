@@ -45,7 +45,7 @@ class WrongMode:
 
 
 def find_wrong_modes(
-    catalogue: Catalogue, below: Iterable[Path] = (), *, since: float | None = None
+    catalogue: Catalogue, below: Iterable[Path] = (), *, since: float | None = None, closed: Iterable[str] = ()
 ) -> Iterator[WrongMode]:
     """Yield paths with a wrong mode or group, each directory before its content.
 
@@ -55,10 +55,12 @@ def find_wrong_modes(
         Paths to check; everything if empty.
     since
         Seconds since 1970: what this user wrote later counts as the catalogue's.
+    closed
+        File names of images that only a group may read, besides those whose records say so.
     """
     evidence = Evidence(catalogue)
     root = intended(catalogue)
-    restricted = set(_restricted(catalogue))
+    restricted = {*_restricted(catalogue), *closed}
     yield from _compare_loads(catalogue, root)
     for path in (one for place in tuple(below) or (catalogue.directory,) for one in _walk(catalogue, place)):
         with suppress(FileNotFoundError):  # removed by a process that is publishing
@@ -132,16 +134,19 @@ def fix_modes(catalogue: Catalogue, wrong: Iterable[WrongMode]) -> Iterator[tupl
             yield one, err.strerror or str(err)
 
 
-def set_modes(catalogue: Catalogue, places: Iterable[Path], *, since: float) -> None:
+def set_modes(catalogue: Catalogue, places: Iterable[Path], *, since: float, closed: Iterable[str] = ()) -> None:
     """Set the modes and the group of the catalogue on what this user created in some places, if they exist.
 
     Parameters
     ----------
     since
         When this user began, in seconds since 1970. The clocks of file servers may be a minute behind.
+    closed
+        File names of images that only a group may read.
     """
     mine = [path for path in places if path.exists()]
-    for _ in fix_modes(catalogue, find_wrong_modes(catalogue, mine, since=since - _SKEW) if mine else ()):
+    wrong = find_wrong_modes(catalogue, mine, since=since - _SKEW, closed=closed) if mine else ()
+    for _ in fix_modes(catalogue, wrong):
         pass  # belongs to another publisher, who has set it, or `verify` reports it
 
 

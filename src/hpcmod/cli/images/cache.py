@@ -134,7 +134,9 @@ def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: str, verb
     print_table(("DIGEST", "BYTES", "DAYS UNUSED", "STATE"), map(_row, entries))
     total = sum(entry.size for entry in entries)
     done = {"ls": "total", "gc": "removed", "dry": "would be removed:"}[verb]
-    tell(f"{directory}: {done} {len(entries)} blobs, {format_size(total) if total else '0 B'}")
+    tell(
+        f"{directory}: {done} {len(entries)} blob{'s' * (len(entries) != 1)}, {format_size(total) if total else '0 B'}"
+    )
 
 
 def _row(entry: CacheEntry) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.cli.containers import json_option, print_json, site_option
-from hpcmod.cli.output import print_data, print_table
+from hpcmod.cli.output import print_data, print_table, tell
 from hpcmod.cli.publish.move import move
 from hpcmod.cli.publish.options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
 from hpcmod.cli.publish.refresh import refresh as refresh_verb
@@ -83,6 +83,8 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
         refresh_index(catalogue, actor)
     if as_json:
         print_json(catalogue=str(catalogue.directory))
+    else:
+        tell(f"{catalogue.directory}: regenerated modules, aliases, index and notices")
 
 
 @catalogue_verb.command()

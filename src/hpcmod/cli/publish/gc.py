@@ -48,6 +48,8 @@ def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool,
         print_data(json.dumps(values, indent=1))
         return
     print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(one, dry_run=dry_run) for one in found))
+    if not found:
+        tell(f"{catalogue.directory}: nothing to remove")
     if keep and change:
         tell(f"change {change}; to restore the files: hpcmod undo {change}")
     if not catalogue.counts_use:

@@ -34,5 +34,7 @@ def move(target: Path, directory: Path | None, why: str, dry_run: bool, as_json:
         print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
         return
     print_data(place)
-    if not dry_run:
+    if dry_run:
+        tell(f"would copy {catalogue.directory} to {place}; modules in the old directory would still load")
+    else:
         tell(f"next: put {place} into `catalogues` of the site profile, and {place / 'modules/all'} on MODULEPATH")

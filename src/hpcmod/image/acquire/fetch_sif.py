@@ -54,6 +54,8 @@ class ObtainOptions:
     """Convert OCI images with the container runtime, for comparison."""
     replace: bool = False
     """Replace an existing file with different content."""
+    private: bool = False
+    """Let only this user read the SIF; the caller lets others read it."""
     tell: Callable[[str], None] = lambda _: None
     """Called with each message for the user."""
     detail: Callable[[str], None] = lambda _: None

@@ -94,6 +94,8 @@ def obtain(
         provenance = _fetch_checked(task, pinned, subject_of(reference))
         remember(provenance, options.environ)
         write_provenance(made.beside / out.name, provenance)
+        if options.private:
+            made.path.chmod(0o600)
         made.put()  # last, so that no SIF is left without its provenance file
     return Obtained(out, provenance, fetched=True)
 

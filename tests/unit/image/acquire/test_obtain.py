@@ -60,6 +60,14 @@ def leftovers(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.parametrize(("private", "mode"), [(True, 0o600), (False, 0o644)])
+def test_a_private_sif_is_never_readable_for_others(
+    tmp_path: Path, options: ObtainOptions, sif: Path, private: bool, mode: int
+) -> None:
+    got = obtain(ImageReference.parse(str(sif)), tmp_path / "x.sif", options=replace(options, private=private))
+    assert got.path.stat().st_mode & 0o777 == mode
+
+
 @pytest.mark.parametrize("kind", ["", "oci:"])
 def test_a_layout_becomes_a_sif_with_its_provenance(tmp_path: Path, options: ObtainOptions, kind: str) -> None:
     layout = write_case(tmp_path / "layout", CASES["configured"])
