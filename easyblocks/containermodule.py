@@ -300,7 +300,9 @@ class ContainerModule(EasyBlock):
                 self.mod_filepath = str(written)
                 modules = super().make_module_step(fake=fake)
                 mkdir(str(final.parent), parents=True)
-                write_file(final, written.read_bytes(), mode=stat.S_IMODE(written.stat().st_mode))
+                content = written.read_bytes()
+                write_file(final, content, mode=stat.S_IMODE(written.stat().st_mode))
+                store.record_modulefile(Path(self.installdir), final, content)
         finally:
             self.mod_filepath = str(final)
         trace_msg(f"module file in place @ {final}")

@@ -246,6 +246,42 @@ def test_what_was_deleted_of_an_installation_is_seen_and_an_update_brings_it_bac
     assert user.data("outdated")["outdated"] == []
 
 
+def test_repair_restores_image_scripts_and_modulefile_and_keeps_the_users_packages(user: User) -> None:
+    image, script, module = (
+        user.root / TOY_IMAGE,
+        user.root / "runscripts/get-master",
+        user.eb.modules / f"{MODULE}.lua",
+    )
+    package = next(user.root.glob("user-software/venv/toy/lib/python3*/site-packages")) / "mine.py"
+    package.write_text("mine = 1")
+    record = json.loads((user.root / "record.json").read_text())
+    assert record["checksums"]["runscripts/get-master"] == sha256_of(script)
+    assert record["modulefile"] == {"path": str(module), "sha256": sha256_of(module)}
+    assert "nothing to repair" in user("repair", "Toy").stderr
+
+    image.chmod(0o644)
+    with image.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)[0]
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last ^ 1]))
+    (user.root / "bin/python").unlink()
+    script.write_text("changed")
+    module.unlink()
+    checked = user("doctor", MODULE)
+    assert checked.returncode == 1
+    for found in (str(image), "bin/python", "changed since they were installed: runscripts/get-master", str(module)):
+        assert found in checked.stdout
+    assert user("verify", MODULE).returncode == 4
+    assert "--rebuild" in user.must("repair", MODULE, "--dry-run") and script.read_text() == "changed"
+    repaired = user.data("repair", MODULE)
+    assert {one["subject"] for one in repaired["damage"]} == {"image", "scripts", "modulefile"}
+    assert repaired["left"] == []
+    assert user.must("verify", MODULE).count("ok ") == 3
+    assert package.read_text() == "mine = 1"
+    package.unlink()
+
+
 def test_removing_takes_module_and_image_and_leaves_the_users_packages(user: User) -> None:
     package = next(user.root.glob("user-software/venv/toy/lib/python3*/site-packages")) / "mine.py"
     package.write_text("mine = 1")

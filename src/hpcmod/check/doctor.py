@@ -14,7 +14,7 @@ from hpcmod.install.runtime import find_runtime
 from hpcmod.machine import load_site
 from hpcmod.process import run, which
 
-OK, WARN, FAIL = "ok", "warn", "fail"
+OK, WARN, FAIL, UNKNOWN = "ok", "warn", "fail", "unknown"
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Finding:
     """Result of one check."""
 
     verdict: str
-    """ok, warn (something may surprise) or fail (something will not work)."""
+    """ok, warn (something may surprise), fail (something will not work) or unknown (could not be checked)."""
     subject: str
     found: str
     cure: str = ""

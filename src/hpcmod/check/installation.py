@@ -1,35 +1,46 @@
-"""Check that an installation is complete: its image, its scripts and its wrappers."""
+"""Check that an installation is complete and unchanged: its image, its scripts and wrappers, its modulefile."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 
-from hpcmod.check.doctor import FAIL, Finding
+from hpcmod.check.doctor import FAIL, OK, UNKNOWN, Finding
 from hpcmod.errors import VerificationError
+from hpcmod.fs.reading import read_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.installed import Installed, find_installed, module_trees, read_record
 from hpcmod.render.quote import sh_word
+
+IMAGE, SCRIPTS, MODULEFILE = "image", "scripts", "modulefile"
+"""Subjects of the findings about an installation."""
+
+_LISTED = 3  # files named in one finding
+_LARGEST = 4 << 20  # bytes; a modulefile or script is smaller
 
 
 def find_damage(installed: Installed) -> str:
     """Return what is missing or changed in an installation; empty if nothing is. The image is not read."""
     if not installed.record:
         return f"{installed.root} has no record of what was installed"
+    found = chain(_check_image_size(installed), _check_scripts(installed), _check_modulefile(installed))
+    return next((finding.found for finding in found if finding.verdict == FAIL), "")
+
+
+def _check_image_size(installed: Installed) -> Iterator[Finding]:
+    """Yield a failure if the image is missing or has another size, and nothing otherwise."""
     image = Path(installed.of_image("path"))
     if not image.is_file():
-        return "" if _has_other_image(installed) else f"the image is missing: {image}"
-    if image.stat().st_size != installed.size:
-        return f"the image has {image.stat().st_size} bytes, expected {installed.size} as installed: {image}"
-    listed = installed.record.get("files")
-    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
-    missing = [name for name in names if not os.access(installed.root / name, os.X_OK)]
-    if not missing:
-        return ""
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return f"missing or not executable: {', '.join(missing[:3])}{more} in {installed.root}"
+        if not _has_other_image(installed):
+            yield Finding(FAIL, IMAGE, f"the image is missing: {image}")
+    elif image.stat().st_size != installed.size:
+        expected = f"expected {installed.size} as installed"
+        yield Finding(FAIL, IMAGE, f"the image has {image.stat().st_size} bytes, {expected}: {image}")
 
 
 def _has_other_image(installed: Installed) -> bool:
@@ -40,6 +51,88 @@ def _has_other_image(installed: Installed) -> bool:
     except OSError:
         return False
     return bool(name) and any(Path(place).is_file() for place in re.findall(rf'"([^"]*/{re.escape(name)})"', text))
+
+
+def _check_scripts(installed: Installed) -> Iterator[Finding]:
+    names, root = installed.files, installed.root
+    missing = [name for name in names if not os.access(root / name, os.X_OK)]
+    if missing:
+        yield Finding(FAIL, SCRIPTS, f"missing or not executable: {_listed(missing)} in {root}")
+    present = [name for name in names if name not in missing]
+    changed = [name for name in present if _is_changed(root / name, installed.checksums.get(name))]
+    if changed:
+        yield Finding(FAIL, SCRIPTS, f"changed since they were installed: {_listed(changed)} in {root}")
+    unknown = [name for name in present if name not in installed.checksums]
+    if unknown:
+        yield Finding(UNKNOWN, SCRIPTS, f"whether changed: no checksums in the record of {root}")
+    if names and not (missing or changed or unknown):
+        yield Finding(OK, SCRIPTS, f"{len(names)} files in {root}")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"
+
+
+def _check_modulefile(installed: Installed) -> Iterator[Finding]:
+    path = installed.modulefile
+    if not path.is_file():
+        yield Finding(FAIL, MODULEFILE, f"the modulefile is missing: {path}")
+    elif not installed.modulefile_sha256:
+        yield Finding(UNKNOWN, MODULEFILE, f"whether changed: no checksum of {path} in the record")
+    elif _is_changed(path, installed.modulefile_sha256):
+        yield Finding(FAIL, MODULEFILE, f"changed since it was installed: {path}")
+    else:
+        yield Finding(OK, MODULEFILE, str(path))
+
+
+def _is_changed(path: Path, expected: str | None) -> bool:
+    """Return whether a file differs from its sha256; False if that is unknown."""
+    if expected is None:
+        return False
+    try:
+        return sha256(read_file(path, _LARGEST)).hexdigest() != expected
+    except OSError:
+        return True
+
+
+def check_installation(
+    installed: Installed, progress: Progress | None = None, *, read_image: bool = True
+) -> Iterator[Finding]:
+    """Compare the image, the scripts and the modulefile of an installation with its record.
+
+    Parameters
+    ----------
+    read_image
+        If False, the image is read only if its modification time differs from the record.
+    """
+    if not installed.record:
+        yield Finding(FAIL, "record", f"missing or not readable in {installed.root}", "Install it again.")
+        return
+    name = sh_word(installed.module)
+    cures = {FAIL: f"Repair it: hpcmod repair {name}", UNKNOWN: f"To record checksums: hpcmod update {name}"}
+    found: Iterable[Finding] = chain(
+        _check_image(installed, progress, read=read_image), _check_scripts(installed), _check_modulefile(installed)
+    )
+    for finding in found:
+        yield replace(finding, cure=cures.get(finding.verdict, ""))
+
+
+def _check_image(installed: Installed, progress: Progress | None, *, read: bool) -> Iterator[Finding]:
+    path, expected = Path(installed.of_image("path")), installed.of_image("sha256")
+    wrong = list(_check_image_size(installed))
+    if wrong or not path.is_file():
+        yield from wrong or [Finding(OK, IMAGE, f"{path} was removed; the module uses the site's image")]
+    elif not read and str(path.stat().st_mtime_ns) == installed.of_image("modified"):
+        yield Finding(OK, IMAGE, f"{path}, not modified since it was installed")
+    else:
+        found = file_sha256(path, progress)
+        same = Finding(OK, IMAGE, f"{path}, sha256 {found}")
+        yield same if found == expected else Finding(FAIL, IMAGE, _differs(path, expected, found))
+
+
+def _differs(image: Path, expected: str, found: str) -> str:
+    return f"{image}: expected sha256 {expected} as installed, found {found}"
 
 
 def check_installations(environ: Mapping[str, str], *, retired: Collection[Path] = ()) -> Iterator[Finding]:
@@ -53,7 +146,7 @@ def check_installations(environ: Mapping[str, str], *, retired: Collection[Path]
     for one in find_installed(module_trees(environ)):
         damage = "" if one.root in retired and not one.root.exists() else find_damage(one)
         if damage:
-            cure = f"hpcmod update {sh_word(one.module)}, if it is your own; else ask who installed it."
+            cure = f"hpcmod repair {sh_word(one.module)}, if it is your own; else ask its owner."
             yield Finding(FAIL, f"installation {one.module}", damage, cure)
 
 
@@ -69,25 +162,6 @@ def check_recorded(image: Path, sha256: str) -> None:
     known = record.get("image")
     if isinstance(known, dict) and Path(str(known.get("path"))).name == image.name and known.get("sha256") != sha256:
         raise VerificationError(
-            f"{image}: expected sha256 {known.get('sha256')} as installed, found {sha256}",
-            f"Install it again: hpcmod update {sh_word(str(record.get('module')))}",
+            _differs(image, str(known.get("sha256")), sha256),
+            f"Repair it: hpcmod repair {sh_word(str(record.get('module')))}",
         )
-
-
-def verify_installed(installed: Installed, progress: Progress | None = None) -> str:
-    """Compare the image of an installation with its record, byte by byte, and return its sha256.
-
-    Raises
-    ------
-    VerificationError
-        If something is missing, or the image differs.
-    """
-    cure = f"Install it again: hpcmod update {sh_word(installed.module)}, or hpcmod install --rebuild."
-    damage = find_damage(installed)
-    if damage:
-        raise VerificationError(f"{installed.module}: {damage}", cure)
-    image, expected = installed.of_image("path"), installed.of_image("sha256")
-    found = file_sha256(image, progress)
-    if found != expected:
-        raise VerificationError(f"{image}: expected sha256 {expected} as installed, found {found}", cure)
-    return found

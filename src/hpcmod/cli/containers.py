@@ -22,8 +22,9 @@ from hpcmod.catalogue.records.index import Index, read_index, release_key
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
-from hpcmod.install.installed import Installed, find_installed, module_trees, own_trees
-from hpcmod.install.own_place import own_module_trees
+from hpcmod.install.installed import Installed, find_installed, find_without_modulefile, module_trees, own_trees
+from hpcmod.install.leftovers import software_directories
+from hpcmod.install.own_place import MODULES, own_module_trees, own_prefixes
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.site import Site
 from hpcmod.render.quote import sh_word
@@ -200,6 +201,37 @@ def find_meant(here: Here, text: str) -> tuple[str, Container | None]:
         return container.module, container
     publishing = (one for one in here.catalogues if one.record_path(found.name, found.version).is_file())
     return found.module, next((Container(one, found.name, found.version) for one in publishing), None)
+
+
+def find_copy(here: Here, text: str) -> Installed:
+    """Return the installed copy of a container that `module load` would load.
+
+    If there is none, it may be an installation of the user whose modulefile was deleted.
+
+    Raises
+    ------
+    NotFoundError
+        If it is not installed.
+    """
+    broken = find_broken(here, text)
+    if broken:
+        return broken
+    module, _ = find_meant(here, text)
+    copies = here.copies(module)
+    if copies is None:
+        raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {sh_word(module)}")
+    return copies.meant
+
+
+def find_broken(here: Here, text: str) -> Installed | None:
+    """Return the user's installation that matches and whose modulefile was deleted; None if there is none.
+
+    A name without a version matches only if the user has no other version of it.
+    """
+    prefixes = own_prefixes(here.site, os.environ)
+    software = software_directories([*own_trees(here.trees), *(prefix / MODULES for prefix in prefixes)])
+    found = list(find_without_modulefile(software, text))
+    return found[-1] if found and ("/" in text or find_own(here, text) is None) else None
 
 
 def report_copy(here: Here, copies: Copies) -> None:

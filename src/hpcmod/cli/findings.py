@@ -20,8 +20,13 @@ def show_findings(findings: Iterable[Finding], *, as_json: bool, fail_code: int 
     if as_json:
         print_data(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in listed]}, indent=1))
     else:
-        for finding in listed:
-            print_wrapped(f"{finding.verdict:4} {finding.subject}: {finding.found}", indent=5)
-            if finding.cure:
-                print_wrapped(f"     {finding.cure}", indent=5)
+        print_findings(listed)
     sys.exit(fail_code if any(one.verdict == FAIL for one in listed) else 0)
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    """Print findings for people, each with its cure below it."""
+    for finding in findings:
+        print_wrapped(f"{finding.verdict:4} {finding.subject}: {finding.found}", indent=5)
+        if finding.cure:
+            print_wrapped(f"     {finding.cure}", indent=5)

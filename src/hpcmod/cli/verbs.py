@@ -53,6 +53,10 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "install.installed:update_verb",
             "Update your installations; unchanged images are kept.",
         ),
+        "repair": (
+            "install.repair:repair_verb",
+            "Restore missing or changed files of one of your installations.",
+        ),
         "remove": (
             "install.installed:remove_verb",
             "Remove one of your installations; your own packages are kept.",
@@ -70,7 +74,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "verify": (
             "images.image:verify",
-            "Verify an image or a published container.",
+            "Verify an image or an installed container.",
         ),
         "inspect": ("machine.doctor:inspect", "Show what an image contains, without starting it."),
         "compat": (

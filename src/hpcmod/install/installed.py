@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,24 @@ class Installed:
         """Return an entry about the image from the record: path, sha256, size, ...; empty if missing."""
         image = self.record.get("image")
         return str(image.get(key, "")) if isinstance(image, dict) else ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return the scripts and wrappers listed in the record, relative to the root."""
+        listed = self.record.get("files")
+        return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
+
+    @property
+    def checksums(self) -> Mapping[str, str]:
+        """Return the sha256 of each script as it was installed, by its path; older records have none."""
+        listed = self.record.get("checksums")
+        return {str(name): str(sha256) for name, sha256 in listed.items()} if isinstance(listed, dict) else {}
+
+    @property
+    def modulefile_sha256(self) -> str:
+        """Return the sha256 of the modulefile as it was installed; empty if the record does not have it."""
+        path, sha256 = _recorded_modulefile(self.record)
+        return sha256 if os.path.realpath(path) == os.path.realpath(self.modulefile) else ""
 
     @property
     def packages(self) -> tuple[Package, ...]:
@@ -111,6 +130,30 @@ def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[I
             if found and module not in seen:
                 seen.add(module)
                 yield found
+
+
+def find_without_modulefile(software: Iterable[Path], text: str) -> Iterator[Installed]:
+    """Yield installations whose modulefile was deleted, by NAME/VERSION or NAME, sorted by directory.
+
+    Their modulefile is the deleted one. Records of older hpcmod do not name it, so their installations are not found.
+
+    Parameters
+    ----------
+    software
+        Directories that contain installations.
+    """
+    name, _, version = text.partition("/")
+    for root in (root for place in software for root in sorted(place.glob(f"{escape(name)}/{escape(version) or '*'}"))):
+        record = read_record(root)
+        path, _ = _recorded_modulefile(record)
+        if path.startswith("/") and not os.path.lexists(path):
+            yield Installed(str(record.get("module", "")), Path(path), root, record)
+
+
+def _recorded_modulefile(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the path and the sha256 of the modulefile from a record; empty if unknown."""
+    known = record.get("modulefile")
+    return (str(known.get("path", "")), str(known.get("sha256", ""))) if isinstance(known, dict) else ("", "")
 
 
 def own_trees(trees: Iterable[Path]) -> tuple[Path, ...]:

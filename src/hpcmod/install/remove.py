@@ -83,10 +83,8 @@ def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, .
 
 def _paths_of(installed: Installed) -> set[Path]:
     """Return the paths in the record, and the directory of EasyBuild's logs."""
-    files = installed.record.get("files")
-    names = [name for name in files if isinstance(name, str)] if isinstance(files, list) else []
     image = Path(installed.of_image("path"))
-    return {installed.root / name for name in (*names, RECORD, "easybuild")} | {image, sidecar(image)}
+    return {installed.root / name for name in (*installed.files, RECORD, "easybuild")} | {image, sidecar(image)}
 
 
 def _has_files(path: Path) -> bool:

@@ -5,8 +5,10 @@ An interrupted installation leaves only temporary files, which the next one remo
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -197,19 +199,26 @@ def _copy(
     return _make_installed(own, result.sha256, source, result.method, result.bytes_written)
 
 
-def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> tuple[str, ...]:
-    """Write run scripts and wrappers, and the user layer if missing; return the files, relative to the root."""
+def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> dict[str, str]:
+    """Write run scripts and wrappers, and the user layer if missing.
+
+    Returns
+    -------
+    dict
+        The sha256 of each file, by its path relative to the root.
+    """
     root = Path(plan.spec.root)
     tree = Tree(root)
-    written = []
+    written = {}
     for name, text in make_scripts(plan, templates):
+        content = text.encode()
         tree.make_directory(Path(name).parent)
-        tree.write(name, text, mode=0o755)
-        written.append(name)
+        tree.write(name, content, mode=0o755)
+        written[name] = hashlib.sha256(content).hexdigest()
     if plan.user_layer:
         user_layer.make(plan.user_layer)
     _remove_disowned(root, set(written))
-    return tuple(written)
+    return written
 
 
 def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -249,12 +258,18 @@ def recorded_sha256(root: Path) -> str:
 def write_record(
     plan: InstallPlan,
     image: InstalledImage,
-    files: tuple[str, ...],
+    files: Mapping[str, str],
     version: str,
     *,
     provenance: Provenance | None = None,
 ) -> None:
-    """Write the record of the installation: its last file before the modulefile."""
+    """Write the record of the installation: its last file before the modulefile.
+
+    Parameters
+    ----------
+    files
+        The sha256 of each script and wrapper, by its path relative to the root.
+    """
     record = {
         "record": RECORD_VERSION,
         "hpcmod": version,
@@ -264,6 +279,21 @@ def write_record(
         "image": asdict(image),
         "provenance": asdict(provenance) if provenance else None,
         "files": list(files),
+        "checksums": dict(files),
         "packages": [asdict(package) for package in plan.packages],
     }
     write_file(Path(plan.spec.root) / RECORD, json.dumps(record, indent=1) + "\n")
+
+
+def record_modulefile(root: Path, modulefile: Path, content: bytes) -> None:
+    """Add the path and the sha256 of the modulefile to the record of an installation, also of a read-only one."""
+    record = read_record(root)
+    if not record:
+        return
+    added = {"path": str(modulefile), "sha256": hashlib.sha256(content).hexdigest()}
+    mode = stat.S_IMODE(root.stat().st_mode)
+    root.chmod(mode | stat.S_IWUSR)
+    try:
+        write_file(root / RECORD, json.dumps({**record, "modulefile": added}, indent=1) + "\n")
+    finally:
+        root.chmod(mode)

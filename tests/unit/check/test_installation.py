@@ -2,28 +2,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpcmod.check.installation import check_installations, check_recorded, find_damage, verify_installed
+from hpcmod.check.installation import check_installation, check_installations, check_recorded, find_damage
 from hpcmod.errors import VerificationError
-from hpcmod.install.installed import Installed, find_in_tree
+from hpcmod.install.installed import Installed, find_in_tree, find_without_modulefile
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
     """An installation of Toy 1.0 that is whole."""
-    root, tree = tmp_path / "software", tmp_path / "modules"
+    root, tree = tmp_path / "software/Toy/1.0", tmp_path / "modules"
     (root / "bin").mkdir(parents=True)
     (root / "bin" / "python").write_text("#!/bin/bash\n")
     (root / "bin" / "python").chmod(0o755)
     image = root / "toy.sif"
     image.write_bytes(b"image")
-    known = {"path": str(image), "size": 5, "sha256": hashlib.sha256(b"image").hexdigest()}
-    (root / "record.json").write_text(json.dumps({"module": "Toy/1.0", "image": known, "files": ["bin/python"]}))
-    (tree / "Toy").mkdir(parents=True)
-    (tree / "Toy" / "1.0.lua").write_text(f'-- Written by hpcmod.\nlocal root = "{root}"\n"{tmp_path}/site/toy.sif"\n')
+    modulefile = tree / "Toy" / "1.0.lua"
+    text = f'-- Written by hpcmod.\nlocal root = "{root}"\n"{tmp_path}/site/toy.sif"\n'
+    modulefile.parent.mkdir(parents=True)
+    modulefile.write_text(text)
+    known = {"path": str(image), "size": 5, "sha256": sha256("image"), "modified": image.stat().st_mtime_ns}
+    record = {
+        "module": "Toy/1.0",
+        "image": known,
+        "files": ["bin/python"],
+        "checksums": {"bin/python": sha256("#!/bin/bash\n")},
+        "modulefile": {"path": str(modulefile), "sha256": sha256(text)},
+    }
+    (root / "record.json").write_text(json.dumps(record))
     found = find_in_tree(tree, "Toy/1.0")
     assert found is not None
     return found
@@ -37,7 +52,48 @@ def findings(installed: Installed) -> list[str]:
 def test_a_whole_installation_has_nothing_to_report(installed: Installed) -> None:
     assert find_damage(installed) == ""
     assert findings(installed) == []
-    verify_installed(installed)
+    assert verdicts(installed) == {"image": "ok", "scripts": "ok", "modulefile": "ok"}
+
+
+def verdicts(installed: Installed, *, read_image: bool = True) -> dict[str, str]:
+    return {one.subject: one.verdict for one in check_installation(installed, read_image=read_image)}
+
+
+def test_a_changed_script_is_found_by_its_checksum(installed: Installed) -> None:
+    (installed.root / "bin/python").write_text("#!/bin/sh\n")
+    assert "changed since they were installed: bin/python" in find_damage(installed)
+    assert verdicts(installed)["scripts"] == "fail"
+    found = next(one for one in check_installation(installed) if one.verdict == "fail")
+    assert found.cure == "Repair it: hpcmod repair Toy/1.0"
+
+
+def test_a_changed_modulefile_is_found(installed: Installed) -> None:
+    with installed.modulefile.open("a") as file:
+        file.write("-- mine\n")
+    assert verdicts(installed) == {"image": "ok", "scripts": "ok", "modulefile": "fail"}
+
+
+def test_a_record_without_checksums_leaves_changes_unknown(installed: Installed) -> None:
+    record = {name: value for name, value in installed.record.items() if name not in ("checksums", "modulefile")}
+    older = replace(installed, record=record)
+    (installed.root / "bin/python").write_text("#!/bin/sh\n")
+    assert verdicts(older) == {"image": "ok", "scripts": "unknown", "modulefile": "unknown"}
+    assert find_damage(older) == ""
+
+
+def test_a_copied_modulefile_is_not_compared_with_the_original(installed: Installed, tmp_path: Path) -> None:
+    copy = tmp_path / "copies/Toy/1.0.lua"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(installed.modulefile.read_text() + "-- published\n")
+    assert verdicts(replace(installed, modulefile=copy))["modulefile"] == "unknown"
+
+
+def test_a_deleted_modulefile_is_known_from_the_record(installed: Installed, tmp_path: Path) -> None:
+    assert list(find_without_modulefile([tmp_path / "software"], "Toy")) == []
+    installed.modulefile.unlink()
+    (found,) = find_without_modulefile([tmp_path / "software"], "Toy")
+    assert (found.module, found.modulefile, found.root) == ("Toy/1.0", installed.modulefile, installed.root)
+    assert "the modulefile is missing" in find_damage(found)
 
 
 @pytest.mark.parametrize("damage", ["remove", "not executable"])
@@ -64,15 +120,23 @@ def test_an_image_of_another_size_is_found(installed: Installed) -> None:
     assert "11 bytes" in find_damage(installed)
 
 
-def test_a_tampered_image_is_a_failed_verification(installed: Installed) -> None:
+def test_a_tampered_image_of_the_same_size_is_found(installed: Installed) -> None:
     image = installed.root / "toy.sif"
     image.write_bytes(b"evil!")
     assert find_damage(installed) == ""  # of the same size, and nothing is read for that
+    assert verdicts(installed)["image"] == "fail"
     with pytest.raises(VerificationError, match="as installed, found") as caught:
-        verify_installed(installed)
+        check_recorded(image, sha256("evil!"))
     assert caught.value.exit_code == 4
-    with pytest.raises(VerificationError):
-        check_recorded(image, hashlib.sha256(b"evil!").hexdigest())
+
+
+def test_an_image_is_read_if_it_was_modified(installed: Installed) -> None:
+    image = installed.root / "toy.sif"
+    image.write_bytes(b"evil!")
+    os.utime(image, ns=(0, int(installed.of_image("modified"))))
+    assert verdicts(installed, read_image=False)["image"] == "ok"
+    os.utime(image)
+    assert verdicts(installed, read_image=False)["image"] == "fail"
 
 
 def test_a_file_beside_an_installation_is_none_of_its_record(installed: Installed) -> None:

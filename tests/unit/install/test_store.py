@@ -240,7 +240,8 @@ def test_progress_of_a_copy_is_told_to_its_end(plan: InstallPlan, image: Path) -
 def test_scripts_are_written_executable_and_listed(plan: InstallPlan, root: Path) -> None:
     written = install_files(plan, runscript_templates())
     assert {"runscripts/conda-python-simple", "bin/python", "bin/torchrun", "bin/start-shell"} <= set(written)
-    for name in written:
+    for name, sha256 in written.items():
+        assert hashlib.sha256((root / name).read_bytes()).hexdigest() == sha256
         assert stat.S_IMODE((root / name).stat().st_mode) == 0o755
         assert subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
     assert names(root) == ["bin", "environment.sh", "in-environment", "libexec", "runscripts", "user-software"]
@@ -275,14 +276,24 @@ def test_a_record_cannot_have_anything_else_removed(plan: InstallPlan, root: Pat
 
 def test_the_record_says_what_was_installed(plan: InstallPlan, root: Path) -> None:
     image = InstalledImage(str(root / "torch.sif"), "ab" * 32, 7, "/central/torch.sif", "reflink", 0)
-    store.write_record(plan, image, ("bin/python",), "0.1.0")
+    store.write_record(plan, image, {"bin/python": "cd" * 32}, "0.1.0")
     record = store.read_record(root)
     assert (record["record"], record["hpcmod"], record["module"], record["site"]) == (1, "0.1.0", "PyTorch/2.7.1", "x1")
     assert record["image"]["sha256"] == "ab" * 32
     assert record["image"]["method"] == "reflink"
     assert record["files"] == ["bin/python"]
+    assert record["checksums"] == {"bin/python": "cd" * 32}
     assert record["packages"] == [{"name": "torch", "version": "2.7.1"}]
     assert names(root) == ["record.json"]
+
+
+def test_the_modulefile_is_added_to_the_record_of_a_read_only_installation(plan: InstallPlan, root: Path) -> None:
+    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), {}, "0.1")
+    root.chmod(0o555)
+    store.record_modulefile(root, Path("/modules/Toy/1.lua"), b"text")
+    found = store.read_record(root)["modulefile"]
+    assert found == {"path": "/modules/Toy/1.lua", "sha256": hashlib.sha256(b"text").hexdigest()}
+    assert stat.S_IMODE(root.stat().st_mode) == 0o555
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "\xff"])

@@ -101,7 +101,15 @@ def installed_files(catalogue: Catalogue, root: Path) -> dict[str, str]:
     listed = parse_install_record(read_kept_text(catalogue, root / RECORD) or "").get("files", [])
     names = [name for name in listed if isinstance(name, str) and _is_inside(name)]
     texts = {name: read_kept_text(catalogue, root / name) for name in [*names, RECORD]}
-    return {name: text for name, text in texts.items() if text is not None}
+    found = {name: text for name, text in texts.items() if text is not None}
+    return {**found, RECORD: _without_checksums(found[RECORD])} if RECORD in found else found
+
+
+def _without_checksums(text: str) -> str:
+    """Return the record of an installation without checksums: a catalogue keeps the texts, and may change them."""
+    record = parse_install_record(text)
+    kept = {name: value for name, value in record.items() if name not in ("checksums", "modulefile")}
+    return text if len(kept) == len(record) else json.dumps(kept, indent=1) + "\n"
 
 
 def home_of(catalogue: Catalogue, record: CatalogueRecord) -> str:

@@ -1,9 +1,9 @@
-"""Verify a published container by name, for `hpcmod verify`."""
+"""Verify a published or installed container by name, for `hpcmod verify`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hpcmod import machine
 from hpcmod.catalogue.finding.find import Container, find_container
@@ -11,8 +11,8 @@ from hpcmod.catalogue.publishing.trial import CheckRun, repeat_checks
 from hpcmod.catalogue.records.store import find_catalogues
 from hpcmod.catalogue.verify import IMAGE, verify_container
 from hpcmod.check.doctor import FAIL, OK, Finding
-from hpcmod.check.installation import verify_installed
-from hpcmod.cli.containers import find_meant, look_around
+from hpcmod.check.installation import check_installation
+from hpcmod.cli.containers import find_copy, look_around
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.output import tell
 from hpcmod.errors import CheckFailedError, NotFoundError, VerificationError
@@ -20,9 +20,9 @@ from hpcmod.progress import ProgressLine
 
 
 def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool) -> None:
-    """Compare a published container with its record, print the findings, and exit, with 4 if its image differs.
+    """Compare a container with its record, print the findings, and exit, with 4 if its image differs.
 
-    If `module load` would load the user's own copy, that copy is verified instead. If there is no such copy and no
+    If `module load` would load a copy that is not published, that copy is verified. If there is no such copy and no
     catalogue, return without a result: the text is not the name of a container.
 
     Parameters
@@ -39,23 +39,27 @@ def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool
         found = list(verify_container(container.catalogue, container.read(), progress=progress))
     if repeat:
         found += _repeat(container)
-    damaged = any(one.subject == IMAGE and one.verdict == FAIL for one in found)
-    show_findings(found, as_json=as_json, fail_code=VerificationError.exit_code if damaged else 1)
+    show_findings(found, as_json=as_json, fail_code=exit_code_of(found))
 
 
 def _verify_own(text: str, *, site: str | None, as_json: bool) -> None:
-    """Verify the user's own copy and exit, if `module load` would load it."""
+    """Verify the installed copy and exit, unless `module load` would load a published one or nothing."""
     here = look_around(site)
     try:
-        module, _ = find_meant(here, text)
+        found = find_copy(here, text)
     except NotFoundError:
         return
-    copies = here.copies(module)
-    if copies is None or not here.is_own(copies.meant):
+    if any(one.modules in found.modulefile.parents for one in here.catalogues):
         return
-    with ProgressLine(module) as progress:
-        sha256 = verify_installed(copies.meant, progress)
-    show_findings([Finding(OK, IMAGE, f"{copies.meant.of_image('path')}, sha256 {sha256}", "")], as_json=as_json)
+    with ProgressLine(found.module) as progress:
+        findings = list(check_installation(found, progress))
+    show_findings(findings, as_json=as_json, fail_code=exit_code_of(findings))
+
+
+def exit_code_of(findings: Iterable[Finding]) -> int:
+    """Return the exit code for failed findings: 4 if the image is damaged, else 1."""
+    damaged = any(one.subject == IMAGE and one.verdict == FAIL for one in findings)
+    return VerificationError.exit_code if damaged else 1
 
 
 def _repeat(container: Container) -> Iterator[Finding]:

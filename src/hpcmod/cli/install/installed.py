@@ -38,7 +38,7 @@ _UPDATE = "HPCMOD_UPDATE"
 """Environment variable that tells the easyblock not to read an unmodified image again."""
 
 
-def _find(here: Here, container: str, *, only: bool = False) -> Installed:
+def find_writable(here: Here, container: str, *, only: bool = False) -> Installed:
     """Return the user's installation that matches: of several versions the highest; if `only`, several are an error."""
     found = find_own(here, container, writable=True)
     if found is None:
@@ -94,7 +94,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
 def _find_to_remove(here: Here, container: str) -> Installed | None:
     """Return the installation to remove; None if it was removed before and only the user's packages are left."""
     try:
-        return _find(here, container, only=True)
+        return find_writable(here, container, only=True)
     except NotFoundError:
         if _find_left(here, container):
             return None
@@ -200,7 +200,7 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
     if bool(containers) == everything:
         raise click.UsageError("give installations or --all")
     here = look_around(site)
-    chosen = here.own() if everything else [_find(here, container) for container in containers]
+    chosen = here.own() if everything else [find_writable(here, container) for container in containers]
     done = []
     for own in chosen:
         try:
@@ -223,16 +223,36 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
 
 def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool, as_json: bool) -> int:
     """Install again into the same directories, and return the exit status of `eb`."""
-    recipe = find_own_recipe(here, own)
-    argv = _eb_command(own, recipe)
+    argv = reinstall_command(here, own)
     if dry_run:
         command = " ".join(map(sh_word, argv))
         tell(command) if as_json else print_data(command)
         return 0
+    return reinstall(here, own, site, as_json=as_json)
+
+
+def reinstall(here: Here, own: Installed, site: str | None, *, as_json: bool, keep_image: bool = True) -> int:
+    """Install again into the same directories, and return the exit status of `eb`.
+
+    Parameters
+    ----------
+    keep_image
+        Whether to use the installed image if its size and modification time are those of the record; if False, the
+        image is taken from its source.
+    """
+    recipe = find_own_recipe(here, own)
     check_not_loaded(own.module)
+    if not keep_image:
+        images = [recipe.images] if recipe.images != own.root else []
+        return call_eb(reinstall_command(here, own)[1:], eb_environ(site, images), to_stderr=as_json)
     _restore_provenance(own)
     environ = {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"}
-    return call_eb(argv[1:], environ, to_stderr=as_json)
+    return call_eb(reinstall_command(here, own)[1:], environ, to_stderr=as_json)
+
+
+def reinstall_command(here: Here, own: Installed) -> list[str]:
+    """Return the command line of `eb` that installs again into the same directories."""
+    return _eb_command(own, find_own_recipe(here, own))
 
 
 def _restore_provenance(own: Installed) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import click
 
 from hpcmod import resources
 from hpcmod.catalogue.session import check_advisories, retired_installations
-from hpcmod.check.doctor import check_machine
+from hpcmod.check.doctor import Finding, check_machine
 from hpcmod.check.fit import check_all
-from hpcmod.check.installation import check_installations
+from hpcmod.check.installation import check_installation, check_installations
 from hpcmod.check.security import check_directory, check_policy
+from hpcmod.cli.containers import complete_image, find_copy, look_around
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.output import print_data, print_text
 from hpcmod.image.inspect.contents import read_facts
@@ -46,7 +48,7 @@ def inspect(image: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("images", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("given", metavar="[IMAGE|NAME[/VERSION]]...", nargs=-1, shell_complete=complete_image)
 @click.option(
     "--security",
     "shared",
@@ -55,23 +57,48 @@ def inspect(image: Path, as_json: bool) -> None:
     help="Shared directory to check for unsafe permissions, instead of this machine.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(images: tuple[Path, ...], shared: Path | None, as_json: bool) -> None:
+def doctor(given: tuple[str, ...], shared: Path | None, as_json: bool) -> None:
     """Check this machine for problems.
 
-    Also checks that installed container modules are complete, and that IMAGES (default: those of the modules) fit this
-    machine.
+    Also checks that installed container modules are complete and unchanged, and that their images fit this machine; or
+    only the given modules, or the given images. An image is read only if it was modified; `hpcmod verify` always reads
+    it.
 
     \b
     Examples:
       hpcmod doctor
+      hpcmod doctor PyTorch
       hpcmod doctor pytorch.sif
       hpcmod doctor --security /appl/containers
     """
-    if shared and images:
-        raise click.UsageError("give images, or a directory with --security, not both")
+    if shared and given:
+        raise click.UsageError("give images or modules, or a directory with --security, not both")
     if shared:
         show_findings(chain(check_directory(shared), check_policy(os.environ)), as_json=as_json)
+    modules = [text for text in given if _is_module(text)]
+    images = [Path(text) for text in given if not _is_module(text)]
+    if modules:
+        show_findings(_check_modules(modules, images), as_json=as_json)
     machine = check_machine(os.environ, str(resources.easyconfigs_directory()))
     installed = () if images else check_installations(os.environ, retired=retired_installations(os.environ))
     fits = check_all(images, os.environ)
     show_findings(chain(machine, installed, check_advisories(os.environ), fits), as_json=as_json)
+
+
+def _is_module(text: str) -> bool:
+    """Return whether an argument names a container rather than a file."""
+    return not (text.endswith((".sif", ".simg", ".img")) or text.startswith((".", "/")) or Path(text).exists())
+
+
+def _check_modules(modules: Sequence[str], images: Sequence[Path]) -> Iterator[Finding]:
+    """Compare installations with their records, and check that their images and the given ones fit this machine."""
+    here = look_around(None)
+    fitting = list(images)
+    for text in modules:
+        found = find_copy(here, text)
+        for finding in check_installation(found, read_image=False):
+            yield replace(finding, subject=f"{found.module} {finding.subject}")
+        image = Path(found.of_image("path"))
+        fitting += [image] if image.is_file() else []
+    if fitting:
+        yield from check_all(fitting, os.environ)

@@ -1,0 +1,86 @@
+"""The command `hpcmod repair`: restore the files of one of your installations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+import click
+
+from hpcmod.check.doctor import FAIL, Finding
+from hpcmod.check.installation import IMAGE, check_installation
+from hpcmod.cli.containers import (
+    Here,
+    complete_container,
+    find_broken,
+    json_option,
+    look_around,
+    print_json,
+    site_option,
+)
+from hpcmod.cli.findings import print_findings
+from hpcmod.cli.install.installed import find_writable, reinstall, reinstall_command
+from hpcmod.cli.output import print_text, tell
+from hpcmod.cli.images.verify_published import exit_code_of
+from hpcmod.install.installed import Installed, find_in_tree
+from hpcmod.progress import ProgressLine
+from hpcmod.render.quote import sh_word
+
+
+@click.command("repair")
+@click.argument("container", shell_complete=complete_container)
+@click.option("--dry-run", is_flag=True, help="Print what is damaged and the command that would run; change nothing.")
+@site_option
+@json_option
+def repair_verb(container: str, dry_run: bool, site: str | None, as_json: bool) -> None:
+    """Restore missing or changed files of one of your installations.
+
+    Scripts, wrappers and the modulefile are written again. The image is kept if it is intact, else copied or fetched
+    again from its source. Your own packages are not touched.
+
+    \b
+    Examples:
+      hpcmod repair PyTorch
+      hpcmod repair --dry-run PyTorch/2.7.1-rocm-6.2.4-singularity
+    """
+    here = look_around(site)
+    own = find_broken(here, container) or find_writable(here, container)
+    damage = _find_failures(own)
+    status, left = 0, damage
+    if damage and not dry_run:
+        keep = not any(finding.subject == IMAGE for finding in damage)
+        status = reinstall(here, own, site, as_json=as_json, keep_image=keep)
+        left = _find_failures(_read_again(own))
+        status = status or (exit_code_of(left) if left else 0)
+    if as_json:
+        found = {"damage": list(map(asdict, damage)), "left": list(map(asdict, left))}
+        print_json(dry_run=dry_run, module=own.module, root=str(own.root), status=status, **found)
+    else:
+        _print(here, own, damage, left, dry_run=dry_run)
+    sys.exit(status)
+
+
+def _find_failures(own: Installed) -> list[Finding]:
+    with ProgressLine(own.module) as progress:
+        found = list(check_installation(own, progress))
+    return [replace(finding, cure="") for finding in found if finding.verdict == FAIL]
+
+
+def _read_again(own: Installed) -> Installed:
+    """Return the installation as it is on disk now."""
+    depth = own.module.count("/") + 1
+    return find_in_tree(own.modulefile.parents[depth - 1], own.module) or own
+
+
+def _print(here: Here, own: Installed, damage: Sequence[Finding], left: Sequence[Finding], *, dry_run: bool) -> None:
+    if not damage:
+        tell(f"{own.module}: nothing to repair in {own.root}")
+        return
+    print_findings(left)
+    if dry_run:
+        print_text(" ".join(map(sh_word, reinstall_command(here, own))))
+        return
+    subjects = {finding.subject for finding in damage} - {finding.subject for finding in left}
+    if subjects:
+        tell(f"repaired {own.module}: {', '.join(sorted(subjects))}")
