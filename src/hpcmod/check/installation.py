@@ -135,6 +135,12 @@ def _differs(image: Path, expected: str, found: str) -> str:
     return f"{image}: expected sha256 {expected} as installed, found {found}"
 
 
+def exit_code_of(findings: Iterable[Finding]) -> int:
+    """Return the exit code for failed findings: 4 if the image is damaged, else 1."""
+    damaged = any(one.subject == IMAGE and one.verdict == FAIL for one in findings)
+    return VerificationError.exit_code if damaged else 1
+
+
 def check_installations(environ: Mapping[str, str], *, retired: Collection[Path] = ()) -> Iterator[Finding]:
     """Yield installed container modules with missing or damaged files.
 

@@ -19,6 +19,7 @@ from hpcmod.image.trust.provenance import sidecar
 from hpcmod.install.installed import RECORD, Installed, read_installed
 from hpcmod.install.leftovers import is_user_packages, prune_prefix
 from hpcmod.install.own_default import unmark_default
+from hpcmod.install.user_layer import has_additions
 from hpcmod.lock import hold, lock_name, tidy
 from hpcmod.model.catalogue.record import is_file_name
 
@@ -36,6 +37,11 @@ class Removal:
     """Paths in the root to delete, sorted: those created by the installation."""
     kept: tuple[Path, ...]
     """Paths to keep, sorted: files that others added, above all the user's own packages."""
+
+    @property
+    def packages(self) -> tuple[Path, ...]:
+        """Return the paths to delete that contain packages added by the user."""
+        return tuple(path for path in self.removed if is_user_packages(path) and has_additions(path))
 
 
 def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
@@ -69,7 +75,7 @@ def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, .
     for path in sorted(installed.root.iterdir()):
         below = sorted(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
         if path in ours or is_user_packages(path):
-            stays = is_user_packages(path) and not with_packages and _has_files(path)
+            stays = is_user_packages(path) and not with_packages and has_additions(path)
             (kept if stays else removed).append(path)
         elif ours.isdisjoint(below):
             kept.append(path)
@@ -85,11 +91,6 @@ def _paths_of(installed: Installed) -> set[Path]:
     """Return the paths in the record, and the directory of EasyBuild's logs."""
     image = Path(installed.of_image("path"))
     return {installed.root / name for name in (*installed.files, RECORD, "easybuild")} | {image, sidecar(image)}
-
-
-def _has_files(path: Path) -> bool:
-    """Return whether a directory contains more than the empty directories created for packages."""
-    return not path.is_dir() or any(names for _, _, names in os.walk(path))
 
 
 def _links_to(modulefile: Path, name: str) -> Iterator[Path]:

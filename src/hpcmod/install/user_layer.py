@@ -6,6 +6,8 @@ because a virtual environment based on another one does not see them.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -64,6 +66,20 @@ def _write_venv(layer: UserLayer, venv: Path) -> None:
     (venv / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = true\nversion = {version}\n")
     image_packages = f"{python.prefix}/lib/python{version}/site-packages"
     (packages / "image.pth").write_text(f"import site; site.addsitedir({image_packages!r})\n")
+
+
+_WRITTEN = re.compile(
+    r"venv/[^/]+/(?:pyvenv\.cfg|bin/(?:python[\d.]*|pip3?)|lib/python[\d.]+/site-packages/image\.pth)"
+)
+"""Files of a virtual environment to which nothing was added, relative to the directory of the packages."""
+
+
+def has_additions(path: Path) -> bool:
+    """Return whether the user added anything to a directory that `make` filled; True for a file."""
+    if not path.is_dir() or path.is_symlink():
+        return True
+    files = (Path(directory, name).relative_to(path) for directory, _, names in os.walk(path) for name in names)
+    return any(not _WRITTEN.fullmatch(str(file)) for file in files)
 
 
 def read_packages(root: Path) -> tuple[Package, ...]:

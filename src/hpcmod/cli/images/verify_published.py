@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from hpcmod import machine
 from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.catalogue.publishing.trial import CheckRun, repeat_checks
 from hpcmod.catalogue.records.store import find_catalogues
-from hpcmod.catalogue.verify import IMAGE, verify_container
+from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.doctor import FAIL, OK, Finding
-from hpcmod.check.installation import check_installation
+from hpcmod.check.installation import check_installation, exit_code_of
 from hpcmod.cli.containers import find_copy, look_around
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.output import tell
-from hpcmod.errors import CheckFailedError, NotFoundError, VerificationError
+from hpcmod.errors import CheckFailedError, NotFoundError
 from hpcmod.progress import ProgressLine
 
 
@@ -54,12 +54,6 @@ def _verify_own(text: str, *, site: str | None, as_json: bool) -> None:
     with ProgressLine(found.module) as progress:
         findings = list(check_installation(found, progress))
     show_findings(findings, as_json=as_json, fail_code=exit_code_of(findings))
-
-
-def exit_code_of(findings: Iterable[Finding]) -> int:
-    """Return the exit code for failed findings: 4 if the image is damaged, else 1."""
-    damaged = any(one.subject == IMAGE and one.verdict == FAIL for one in findings)
-    return VerificationError.exit_code if damaged else 1
 
 
 def _repeat(container: Container) -> Iterator[Finding]:

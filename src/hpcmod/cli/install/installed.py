@@ -74,21 +74,27 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
         return
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
+    packages = removal.packages  # before they are removed
     if not (dry_run or yes or as_json) and on_a_terminal():
-        click.confirm(f"Remove {found.module} from {found.root}?", abort=True)
+        too = f" with your own packages in {', '.join(map(str, packages))}" if packages else ""
+        click.confirm(f"Remove {found.module} from {found.root}{too}?", abort=True)
     if not dry_run:
         remove(found, removal, tell=tell)
     paths = [*removal.modulefiles, *removal.removed]
     if as_json:
-        values = {"module": found.module, "removed": list(map(str, paths)), "kept": list(map(str, removal.kept))}
-        print_json(dry_run=dry_run, **values)
+        values = {"removed": paths, "packages": packages, "kept": removal.kept}
+        lists = {name: list(map(str, listed)) for name, listed in values.items()}
+        print_json(dry_run=dry_run, module=found.module, **lists)
         return
     for path in paths:
         print_text(str(path))
-    tell(f"{'would remove' if dry_run else 'removed'} {found.module}: {len(paths)} files and directories")
+    done = "would remove" if dry_run else "removed"
+    tell(f"{done} {found.module}: {len(paths)} files and directories")
+    for path in packages:
+        tell(f"{done} your own packages: {path}")
     for path in removal.kept:
-        packages = "these are your own packages (--with-packages removes them)"
-        tell(f"kept, because {packages if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
+        why = "these are your own packages (--with-packages removes them)"
+        tell(f"kept, because {why if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
 
 
 def _find_to_remove(here: Here, container: str) -> Installed | None:
@@ -126,7 +132,8 @@ def _remove_left(here: Here, container: str, *, with_packages: bool, dry_run: bo
         for path in left:
             remove_left_packages(path)
     if as_json:
-        print_json(dry_run=dry_run, module=container, removed=list(map(str, left)), kept=[])
+        paths = list(map(str, left))
+        print_json(dry_run=dry_run, module=container, removed=paths, packages=paths, kept=[])
         return
     for path in left:
         print_text(str(path))

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import click
 
 from hpcmod.check.doctor import FAIL, Finding
-from hpcmod.check.installation import IMAGE, check_installation
+from hpcmod.check.installation import IMAGE, check_installation, exit_code_of
 from hpcmod.cli.containers import (
     Here,
     complete_container,
@@ -22,7 +22,6 @@ from hpcmod.cli.containers import (
 from hpcmod.cli.findings import print_findings
 from hpcmod.cli.install.installed import find_writable, reinstall, reinstall_command
 from hpcmod.cli.output import print_text, tell
-from hpcmod.cli.images.verify_published import exit_code_of
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import sh_word

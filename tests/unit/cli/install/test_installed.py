@@ -78,8 +78,11 @@ def test_a_dry_run_says_what_goes_and_removes_nothing(top: Path) -> None:
 @pytest.mark.parametrize(("answer", "left"), [("n\n", 2), ("y\n", 1)])
 def test_remove_asks_on_a_terminal(top: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: int) -> None:
     monkeypatch.setattr("hpcmod.cli.install.installed.on_a_terminal", lambda: True)
-    done = CliRunner().invoke(main, ["remove", "PyTorch/2.6"], input=answer)
-    assert f"Remove PyTorch/2.6 from {top}" in done.output
+    mine = top / "software/PyTorch/2.6/user-software"
+    mine.mkdir()
+    (mine / "mine.py").touch()
+    done = CliRunner().invoke(main, ["remove", "PyTorch/2.6", "--with-packages"], input=answer)
+    assert f"Remove PyTorch/2.6 from {mine.parent} with your own packages in {mine}?" in done.output
     assert len(list(top.glob("modules/all/PyTorch/2*"))) == left
 
 
@@ -92,7 +95,8 @@ def test_remove_asks_nothing_with_yes_or_in_a_script(top: Path, monkeypatch: pyt
 
 def test_remove_leaves_no_empty_directories(top: Path) -> None:
     for one in top.glob("software/PyTorch/*"):
-        (one / "user-software/venv").mkdir(parents=True)
+        (one / "user-software/venv/pytorch/bin").mkdir(parents=True)
+        (one / "user-software/venv/pytorch/pyvenv.cfg").touch()
     for version in ("2.6", "2.7"):
         assert CliRunner().invoke(main, ["remove", f"PyTorch/{version}"]).exit_code == 0
     assert [path.name for path in top.iterdir()] == []
@@ -108,6 +112,8 @@ def test_packages_that_were_kept_can_be_removed_later(top: Path) -> None:
     again = run(main, ["remove", "PyTorch/2.6"])
     assert again.exit_code == 3
     assert "hpcmod remove PyTorch/2.6 --with-packages" in again.stderr
+    planned = json.loads(run(main, ["remove", "PyTorch/2.6", "--with-packages", "--dry-run", "--json"]).stdout)
+    assert planned["packages"] == [str(mine.parents[1])]
     assert run(main, ["remove", "PyTorch/2.6", "--with-packages", "--dry-run"]).stdout == f"{mine.parents[1]}\n"
     assert mine.exists()
     done = run(main, ["remove", "PyTorch/2.6", "--with-packages"])
