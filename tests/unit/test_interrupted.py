@@ -58,6 +58,7 @@ def kill_everywhere(fresh: Callable[[int], Callable[[], None]], check: Callable[
         step += 1
 
 
+@pytest.mark.slow
 def test_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "XDG_DATA_HOME", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
         monkeypatch.delenv(name, raising=False)
@@ -86,6 +87,7 @@ def test_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kill_everywhere(fresh, check) > 5
 
 
+@pytest.mark.slow
 def test_bundle(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
@@ -110,6 +112,7 @@ def test_bundle(tmp_path: Path) -> None:
     assert kill_everywhere(fresh, check) > 5
 
 
+@pytest.mark.slow
 def test_site_setup(tmp_path: Path) -> None:
     place = tmp_path
 

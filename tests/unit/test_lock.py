@@ -212,6 +212,7 @@ def test_a_holder_elsewhere_is_never_taken_for_dead(
 
 
 @pytest.mark.parametrize("clock", [-86_400, 86_400])
+@pytest.mark.slow
 def test_a_holder_elsewhere_is_heard_whatever_its_clock_says(
     path: Path, clock: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +245,7 @@ def test_a_holder_that_the_kernel_hides_is_not_dead(path: Path, monkeypatch: pyt
     assert not holder.is_dead()
 
 
+@pytest.mark.slow
 def test_a_stopped_holder_keeps_its_lock(path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "SILENCE", 0.1)
     process = start()

@@ -120,5 +120,6 @@ def test_a_command_is_written_so_that_it_can_be_run_again() -> None:
     assert "hunter2" not in str(CommandLine(["login", "--token", "hunter2"]))
 
 
+@pytest.mark.slow
 def test_long_text_of_others_is_scrubbed_in_bounded_steps() -> None:
     assert len(scrub("a-" * 100_000)) == 200_000

@@ -134,6 +134,7 @@ def test_a_line_that_is_complete_leaves_room_for_what_is_said_next(clock: Clock)
         assert stream.getvalue().endswith("\r\x1b[K")
 
 
+@pytest.mark.slow
 def test_work_without_known_progress_says_so_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     shown, stream = Terminal(), io.StringIO()
     with Working("installing X/1", shown) as work:

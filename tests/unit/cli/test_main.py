@@ -150,6 +150,7 @@ def test_the_completion_script_is_bash(tmp_path: Path) -> None:
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_reading_is_no_fault_to_speak_of() -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -47,6 +47,7 @@ def test_the_rest_goes_where_one_thing_cannot_be_removed(tmp_path: Path) -> None
     (tmp_path / "d/closed").chmod(0o700)
 
 
+@pytest.mark.slow
 def test_a_planted_tree_of_hundreds_of_levels_is_an_error(tmp_path: Path) -> None:
     at = os.open(tmp_path, os.O_PATH)
     for _ in range(300):

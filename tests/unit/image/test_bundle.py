@@ -47,6 +47,7 @@ def test_tar_and_sha256sum_are_enough_to_unpack_and_check_one(tmp_path: Path, bu
     assert done.stdout.splitlines() == ["X-1.eb: OK", "x.sif: OK", "x.sif.provenance.json: OK"]
 
 
+@pytest.mark.slow
 def test_a_bundle_that_is_cut_off_or_changed_gives_no_wrong_file(
     tmp_path: Path, files: list[Path], bundle: Path
 ) -> None:

@@ -165,6 +165,7 @@ def test_directories_that_only_paths_name_count_as_memory(tmp_path: Path) -> Non
     made(layout, tmp_path / "out.sif")
 
 
+@pytest.mark.slow
 def test_a_hostile_image_of_long_named_directories_is_refused_and_the_option_named() -> None:
     entries = (named_directory(number) for number in range(1_990_000))
     limits = ConvertOptions()
@@ -177,6 +178,7 @@ def test_a_hostile_image_of_long_named_directories_is_refused_and_the_option_nam
     assert "--max-memory" in fault.value.cure
 
 
+@pytest.mark.slow
 def test_the_largest_conda_images_need_no_option() -> None:
     allowance = Allowance(1 << 32, most_bytes=1 << 40, most_ratio=200, most_memory=ConvertOptions().most_memory)
     package = b"opt/conda/lib/python3.11/site-packages/package_%05d/sub/module_number_%07d.py"
@@ -194,6 +196,7 @@ def named_directory(number: int) -> TarEntry:
     return entry
 
 
+@pytest.mark.slow
 def test_a_layer_that_is_another_when_it_is_opened_again_is_found_out(tmp_path: Path) -> None:
     low = [f("a", "GOOD"), hard("b", "a"), f("pad", "p" * 12_000_000)]
     good, other = (

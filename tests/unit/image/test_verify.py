@@ -118,6 +118,7 @@ def test_an_image_of_a_registry_has_a_digest_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_image_of_a_registry_is_signed_unsigned_or_signed_by_another(
     registry: Registry, options: ObtainOptions, keys: tuple[KeyPair, KeyPair]
 ) -> None:

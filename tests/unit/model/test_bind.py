@@ -74,6 +74,7 @@ def test_what_is_printed_parses_to_the_same_bind(source: str, destination: str, 
 
 
 @given(st.lists(st.sampled_from([*"a:, {", "/"])).map("".join))
+@pytest.mark.slow
 def test_a_path_with_commas_and_colons_is_printed_so_that_it_is_read_again(path: str) -> None:
     bind = Bind(f"/{path}", f"/x{path}")
     assert Bind.parse(str(bind)) == bind

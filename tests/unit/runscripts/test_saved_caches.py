@@ -142,6 +142,7 @@ def test_python_reads_its_stdin_though_another_waits_for_it(scripts: Scripts, py
     assert (done.stdout, done.stderr) == ("given\n", "")
 
 
+@pytest.mark.slow
 def test_an_image_without_tar_saves_and_restores_by_its_python(scripts: Scripts, tmp_path: Path) -> None:
     for name in ("bash", "mkdir", "mv", "rm", "rmdir", "ls", "flock"):
         (tmp_path / "tools").mkdir(exist_ok=True)

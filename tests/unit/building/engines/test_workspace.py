@@ -95,6 +95,7 @@ with open_workspace(Path(sys.argv[1]), "x.sif", os.environ) as workspace:
 """
 
 
+@pytest.mark.slow
 def test_what_outlives_a_killed_build_is_ended_by_the_next(tmp_path: Path) -> None:
     note = build_directory(tmp_path, "x.sif") / "pid"
     with subprocess.Popen([sys.executable, "-c", SLOW, str(tmp_path)]) as started:

@@ -327,6 +327,7 @@ def test_what_a_machine_asks_for_is_missing_there_only() -> None:
 
 
 @given(st.text(alphabet="#SBATCH-=n \t\n\\\"'`$(){}<>|&;srunsingularity exec$SIF/.:,0129"))
+@pytest.mark.slow
 def test_no_text_makes_it_fail(text: str) -> None:
     lint_job(text, site("lumi"))
     lint_job(f"#!/bin/bash\n{text}", site("marenostrum5"))

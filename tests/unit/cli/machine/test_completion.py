@@ -90,6 +90,7 @@ def test_advisories_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not complete("advisory", "show", "x")
 
 
+@pytest.mark.slow
 def test_the_script_completes_in_bash() -> None:
     script = (
         "source <(hpcmod completion bash); COMP_WORDS=(hpcmod site show lu) COMP_CWORD=3; "

@@ -63,6 +63,7 @@ def test_doctor_ends_with_1_when_something_will_not_work_and_says_how_to_mend_it
     assert lines[at + 1].startswith("     ")
 
 
+@pytest.mark.slow
 def test_doctor_reports_missing_files_unless_the_site_retired_the_container(tmp_path: Path) -> None:
     records = (make_record("Toy/1.0", state="retired"), make_record("Toy/2.0"))
     catalogue = make_catalogue(tmp_path / "catalogue", *records)

@@ -192,6 +192,7 @@ def test_links_and_directories_have_no_content_whatever_their_header_says() -> N
 
 @settings(max_examples=10_000 if THOROUGH else 300, deadline=None)
 @given(st.binary(max_size=2048))
+@pytest.mark.slow
 def test_bytes_that_are_no_tar_raise_nothing_but_our_errors(data: bytes) -> None:
     with contextlib.suppress(HpcmodError):
         contents([data])
@@ -204,6 +205,7 @@ def test_broken_layers_raise_nothing_but_our_errors(chance: random.Random) -> No
     assert try_image(chance)
 
 
+@pytest.mark.slow
 def test_broken_tars_reach_far_into_the_reader() -> None:
     """The fuzzing above would be worth nothing if all it makes were refused at the first header."""
     seen = [try_image(random.Random(seed)) for seed in range(300)]  # noqa: S311 - no secret

@@ -133,6 +133,7 @@ def test_kernel_names_become_goarch_names() -> None:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0, corpus.DESCRIPTORS_AT + 1200), st.binary(min_size=1, max_size=8))))
+@pytest.mark.slow
 def test_a_damaged_head_only_ever_gives_our_errors(tmp_path: Path, changes: list[tuple[int, bytes]]) -> None:
     path = corpus.make_sif(tmp_path / "a.sif")
     with path.open("r+b") as file:

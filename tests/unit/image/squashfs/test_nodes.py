@@ -150,6 +150,7 @@ def test_a_file_of_an_exabyte_is_refused_before_memory_is_taken(tmp_path: Path) 
         read(image)
 
 
+@pytest.mark.slow
 def test_damage_anywhere_gives_our_errors_alone(tmp_path: Path) -> None:
     whole = write_squashfs(tmp_path / "image", TREE, compression="none").read_bytes()
     changed, chance = tmp_path / "changed", random.Random(7)  # noqa: S311 - the same each time

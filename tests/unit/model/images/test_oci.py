@@ -214,6 +214,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.one_of(VALUES.map(lambda value: json.dumps(value).encode()), st.binary(max_size=60)))
+@pytest.mark.slow
 def test_no_document_raises_anything_but_our_own_error(text: bytes) -> None:
     for parse in (parse_manifest, parse_config, parse_saved):
         try:
