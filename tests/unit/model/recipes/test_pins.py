@@ -56,5 +56,5 @@ def test_only_what_no_lock_knows_is_added_and_once() -> None:
 def test_the_shipped_lock_is_right_and_says_where_its_checksums_are_from() -> None:
     text = resources.recipe_lock()
     assert parse_lock(text, "recipes/lock")
-    assert "# source: as" in text
+    assert "# source: from" in text
     assert "# wheel: as" in text
