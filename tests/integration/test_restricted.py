@@ -30,7 +30,7 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
     load = 'module load Toy/1.0; echo "sif=$SIF"'
     before = site.user(load, **home)
     assert before.stdout.splitlines()[-1] == "sif="
-    assert "Read it and accept it once: hpcmod accept Toy/1.0" in " ".join(before.stderr.split())
+    assert "To read and accept it: hpcmod accept Toy/1.0" in " ".join(before.stderr.split())
     refused = site.hpcmod("accept", "Toy/1.0", **home)
     assert (refused.returncode, refused.stdout) == (7, TERMS)
     assert "hpcmod accept --yes Toy/1.0" in refused.stderr

@@ -19,8 +19,8 @@ _INDENT = "    "
 _LONGEST_NAME = 200  # characters in a file name: file systems allow 255, and temporary names are longer
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _TEMPLATE = re.compile(r"%(?=%*\(\w+\)s)")
-_UNPINNED = "the checksum is not known before the image is there; `eb --inject-checksums` adds it"
-_BY_DIGEST = "the digest in the name of the image stands in for a checksum"
+_UNPINNED = "the checksum is unknown until the image has been downloaded; `eb --inject-checksums` adds it"
+_BY_DIGEST = "the digest in the image reference replaces a checksum"
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,11 @@ class EasyconfigText:
         if not re.fullmatch(r"[A-Za-z0-9_.+-]*", self.versionsuffix):
             raise _bad("versionsuffix", self.versionsuffix)
         if len(self.file_name) > _LONGEST_NAME:
-            raise BadInputError(f"{self.file_name[:80]}...: a name of {len(self.file_name)} characters", "Shorten it.")
+            raise BadInputError(
+                f"{self.file_name[:80]}...: a file name of {len(self.file_name)} characters is too long", "Shorten it."
+            )
         if self.checksum and not re.fullmatch("[0-9a-f]{64}", self.checksum):
-            raise BadInputError(f"checksum: {self.checksum!r} is not a valid sha256", "It has 64 hexadecimal digits.")
+            raise BadInputError(f"checksum: {self.checksum!r} is not a valid sha256", "Give 64 hexadecimal digits.")
 
     @property
     def file_name(self) -> str:
@@ -211,6 +213,6 @@ def _comment(text: str) -> str:
 
 def _bad(what: str, text: str) -> BadInputError:
     return BadInputError(
-        f"{what}: {text[:80]!r} cannot be part of the name of a module",
-        "It holds letters, digits, _ . + and -, and begins with none of the last three.",
+        f"{what}: {text[:80]!r} is not valid in a module name",
+        "Use letters, digits, _ . + and -; do not start with . + or -.",
     )

@@ -54,8 +54,8 @@ def _template(text: str) -> jinja2.Template:
 def _render_loading(module: JobModule) -> Iterator[str]:
     """Yield the lines that load a module in any shell, and the comment with its image."""
     if module.sha256:
-        made_of = f", made of {module.source}" if module.source else ""
-        yield "# " + quote.sh_comment(f"{IMAGE_MARK}{module.sha256}{made_of}")
+        origin = f", built from {module.source}" if module.source else ""
+        yield "# " + quote.sh_comment(f"{IMAGE_MARK}{module.sha256}{origin}")
     if module.init or module.modulecmd or module.trees:
         yield "# For any shell, also after `sbatch --export=NONE`, which every srun would otherwise inherit."
         yield "unset SLURM_EXPORT_ENV"
@@ -129,5 +129,5 @@ def _place(directory: str) -> str:
         If it contains anything else that a shell would expand.
     """
     if not re.fullmatch(r"(?:[^\"\\`$]|\$\w+|\$\{\w+\})+", directory):
-        raise BadInputError(f"{directory!r} is not a valid directory to stage to", "It may hold variables, e.g. $USER.")
+        raise BadInputError(f"{directory!r} is not a valid staging directory", "It may contain variables, e.g. $USER.")
     return f'"{directory}"' if "$" in directory else quote.sh_word(directory)

@@ -44,7 +44,7 @@ if [ -n "${{SINGULARITY_APPNAME:-}}" ]; then
     for place in "/scif/apps/$SINGULARITY_APPNAME" /scif/apps/singularity; do
         [ ! -x "$place/scif/{script}" ] || exec "$place/scif/{script}" "$@"
     done
-    echo "The app $SINGULARITY_APPNAME has no {script} here." >&2
+    echo "The app $SINGULARITY_APPNAME has no {script}." >&2
     exit 1
 fi
 """
@@ -73,13 +73,13 @@ exec /bin/sh "$@"
 }
 _ENVIRONMENT = {
     "01-base": "",
-    "90-environment": "# Variables of your own may follow here.\n",
+    "90-environment": "# Add your own variables here.\n",
     "94-appsbase": "",
     "95-apps": """\
 if [ -n "${SINGULARITY_APPNAME:-}" ]; then
     export SINGULARITY_APPNAME SCIF_APPS=/scif/apps SCIF_APPROOT="/scif/apps/$SINGULARITY_APPNAME"
     if [ ! -d "$SCIF_APPROOT" ]; then
-        echo "There is no app $SINGULARITY_APPNAME here." >&2
+        echo "App not found: $SINGULARITY_APPNAME" >&2
         exit 1
     fi
     export PATH="$SCIF_APPROOT/bin:$SCIF_APPROOT:$PATH"
@@ -101,9 +101,9 @@ unset SING_USER_DEFINED_PREPEND_PATH SING_USER_DEFINED_APPEND_PATH SING_USER_DEF
 """,
 }
 _RUN = """\
-# The entry point of the image with the arguments given, or with the image's own where none are.
+# Run the image's entry point with the given arguments, or else with the image's default arguments.
 if [ -z "${SINGULARITY_NO_EVAL:-}" ]; then
-    # As Apptainer does unless it is called with --no-eval: what stands in arguments is expanded by this shell.
+    # Like Apptainer without --no-eval: this shell expands variables and commands in the arguments.
     hpcmod_words=
     for hpcmod_word in "$@"; do hpcmod_words="$hpcmod_words \\"$hpcmod_word\\""; done
     eval "set -- $hpcmod_words"
@@ -193,7 +193,7 @@ def _render_run(config: ImageConfig) -> str:
     if config.entrypoint:
         lines.append(f'set -- {_words(config.entrypoint)} "$@"\n')
     else:
-        lines.append("[ $# -gt 0 ] || echo 'This image names nothing to run; name a command.' >&2\n")
+        lines.append("[ $# -gt 0 ] || echo 'This image has no default command; pass one.' >&2\n")
     return "".join([*lines, 'exec "$@"\n'])
 
 

@@ -16,15 +16,15 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
         yield "image: used in place"
     else:
         yield f"image: {plan.own_sif} ({plan.image_mode})"
-    yield from (f"image looked for at load: {place}" for place in plan.sif_places)
+    yield from (f"image searched at load: {place}" for place in plan.sif_places)
     yield from (f"run script: {plan.runscripts_directory}/{name}" for name in RUNSCRIPTS)
     yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in (*plan.commands, *RUNTIMES, "start-shell"))
-    yield f"keeps the image mounted when a job gets a signal: {plan.spec.root}/libexec/squashfuse_ll"
+    yield f"keeps the image mounted when a job receives a signal: {plan.spec.root}/libexec/squashfuse_ll"
     if plan.user_layer:
-        yield f"user layer: {plan.user_layer.directory}, in the container {plan.user_layer.venv}"
+        yield f"user packages: {plan.user_layer.directory}, {plan.user_layer.venv} in the container"
     yield from (f"bind if it exists: {' else '.join(str(bind) for bind in group)}" for group in plan.binds)
     yield from (f"set: {name}={value}" for name, value in plan.own)
-    yield from (f"set unless the user did: {names[0]}={value}" for names, value in plan.defaults)
-    yield from (f"set in the container unless the user did: {name}={value}" for name, value in plan.spec.environment)
+    yield from (f"set unless already set: {names[0]}={value}" for names, value in plan.defaults)
+    yield from (f"set in the container unless already set: {name}={value}" for name, value in plan.spec.environment)
     yield f"first on PATH in the container: {':'.join(plan.container_path)}"
     yield f"Python packages listed: {len(plan.packages)}"

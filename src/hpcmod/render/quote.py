@@ -153,9 +153,11 @@ def _control(char: str, form: str) -> str:
 
 def _checked(text: str) -> str:
     if "\0" in text:
-        raise BadInputError(f"a NUL character in {text[:60]!r}", "Take it out: no shell or modulefile can hold one.")
+        raise BadInputError(
+            f"a NUL character in {text[:60]!r}", "Remove it: shells and modulefiles cannot contain one."
+        )
     try:
         text.encode()
     except UnicodeEncodeError as err:
-        raise BadInputError(f"not Unicode: {text[:60]!r}", "Rename what this names, or write it in UTF-8.") from err
+        raise BadInputError(f"not Unicode: {text[:60]!r}", "Rename the file, or write the text in UTF-8.") from err
     return text

@@ -44,7 +44,8 @@ def render_dockerfile(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
     reference = ImageReference.parse(plan.base)
     if reference.kind == "path":
         raise BadInputError(
-            f"base {plan.base}: a Dockerfile cannot begin with a SIF", "Build with --engine apptainer, or name another."
+            f"base {plan.base}: a Dockerfile cannot use a SIF as its base",
+            "Use --engine apptainer, or choose another base.",
         )
     return _rendered("dockerfile.j2", plan, templates, base=reference.canonical.removeprefix("docker://"))
 
@@ -59,7 +60,7 @@ def render_definition(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
     """
     if plan.own_dockerfile:
         raise BadInputError(
-            "a Dockerfile of your own cannot be made into a definition file", "Build with buildah, podman or docker."
+            "your own Dockerfile cannot be converted to a definition file", "Build it with buildah, podman or docker."
         )
     reference = ImageReference.parse(plan.base)
     bootstrap = "localimage" if reference.kind == "path" else reference.kind
@@ -132,7 +133,7 @@ def _steps(plan: BuildPlan, places: tuple[str, ...]) -> Iterator[_Step]:
 def _word(text: str) -> str:
     """Return the text if it is a single word wherever it is used."""
     if not re.fullmatch(r"[A-Za-z0-9._+:/=,@~-]+", text):
-        raise BadInputError(f"{text!r} cannot stand in a Dockerfile or a definition file", "Rename what it names.")
+        raise BadInputError(f"{text!r} is not allowed in a Dockerfile or a definition file", "Rename it.")
     return text
 
 
@@ -147,5 +148,5 @@ def _value(text: str) -> str:
 
 def _variable(name: str) -> str:
     if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
-        raise BadInputError(f"{name!r} is not the name of a variable", "Use letters, digits and underscores.")
+        raise BadInputError(f"{name!r} is not a valid variable name", "Use letters, digits and underscores.")
     return name

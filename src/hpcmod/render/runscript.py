@@ -51,7 +51,7 @@ def render_runscript(name: str, settings: RunscriptSettings, *, templates: Mappi
         If the run script is unknown, or a setting cannot be written into one.
     """
     if name not in RUNSCRIPTS:
-        raise BadInputError(f"{name!r} is not a run script", f"They are {', '.join(RUNSCRIPTS)}.")
+        raise BadInputError(f"{name!r} is not a run script", f"Choose from {', '.join(RUNSCRIPTS)}.")
     return _rendered(name, templates, settings=settings)
 
 
@@ -71,9 +71,7 @@ def render_wrapper(
         If the command is not a valid file name, or a setting cannot be written into a script.
     """
     if command in ("", ".", "..") or "/" in command:
-        raise BadInputError(
-            f"{command!r} is not the name of a command", "Name commands as they are typed, without a path."
-        )
+        raise BadInputError(f"{command!r} is not a valid command name", "List commands by name, without a path.")
     return _rendered("wrapper", templates, settings=settings, command=command, words=words or (command,))
 
 
@@ -125,7 +123,7 @@ def _rendered(
     name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, command: str = "", **more: object
 ) -> str:
     if settings.gpus_per_rank not in ("one", "all"):
-        raise BadInputError(f"gpus_per_rank is {settings.gpus_per_rank!r}", "It can be 'one' or 'all'.")
+        raise BadInputError(f"gpus_per_rank is {settings.gpus_per_rank!r}", "Use 'one' or 'all'.")
     template = _environment(tuple(templates.items())).get_template(f"{name}.j2")
     rows = [_node_row(node) for node in settings.nodes]
     return template.render(settings=settings, command=command, node_rows=rows, reason=_Reasons(settings), **more)
@@ -145,7 +143,9 @@ class _Reasons:
 def _node_row(node: NodeType) -> str:
     """Return what a run script needs to know about a node type: partitions, GPUs, and the cores near each GPU."""
     if any(re.search(r"[\s|]", partition) for partition in node.partitions):
-        raise BadInputError(f"partitions {node.partitions} of node type {node.name}", "Name each without blanks or |.")
+        raise BadInputError(
+            f"partitions {node.partitions} of node type {node.name}", "Partition names must not contain blanks or |."
+        )
     cores = " ".join(_write_ranges(cores) for cores in node.gpu_cores)
     return f"{' '.join(node.partitions)}|{node.gpus}|{cores}"
 

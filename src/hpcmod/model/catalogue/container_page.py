@@ -139,7 +139,7 @@ class ContainerPage:
     def pairs(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
         """Return the longer tables of names and values, each with its heading."""
         record = self.record
-        found = (("Variables of the image", record.environment), ("Labels of the image", record.labels))
+        found = (("Variables of the image", record.environment), ("Image labels", record.labels))
         return tuple((heading, pairs) for heading, pairs in found if pairs)
 
     @property

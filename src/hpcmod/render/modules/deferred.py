@@ -19,13 +19,13 @@ _DESCRIPTION = ("\nif is_description_wanted() then\n", "\nend -- is_description_
 """Text in front of and after the module's description."""
 
 _VISIBLE = """
--- Written by hpcmod. What loading does is in another file, for `avail` and `spider` compile all of this one each time.
+-- Written by hpcmod. The load code is in a separate file, because `avail` and `spider` compile this one every time.
 if mode() == "spider" then return end
 local load_module = {code}
 load_module()
 """
 
-_CODE = """-- Of the module {module}: {what}. Its modulefile runs this.
+_CODE = """-- {what} of module {module}; its modulefile runs this file.
 if setfenv then setfenv(1, getfenv(2)) end -- Lua 5.1: the environment of modulefiles
 {code}"""
 
@@ -56,12 +56,12 @@ def defer(text: str, *, module: str, directory: str) -> Deferred:
         whole = _CODE.format(module=module, what=what, code=code)
         return posixpath.join(directory, f"{hashlib.sha256(whole.encode()).hexdigest()[:24]}.lua"), whole
 
-    load = file("what loading it does", beginning.lstrip() + body)
+    load = file("Load code", beginning.lstrip() + body)
     before, begun, rest = head.partition(_DESCRIPTION[0])
     description, ended, after = rest.partition(_DESCRIPTION[1])
     if not ended:
         return Deferred(head + _VISIBLE.format(code=_load(load[0])), (load,))
-    described = file("what describes it", f"{description}\n")
+    described = file("Description", f"{description}\n")
     visible = f"{before}{begun}    local describe = {_load(described[0])}\n    describe(){ended}{after}"
     return Deferred(visible + _VISIBLE.format(code=_load(load[0])), (described, load))
 

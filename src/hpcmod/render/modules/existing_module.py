@@ -57,7 +57,7 @@ def parse_module(text: str, syntax: str, where: str) -> ExistingModule:
     beginning = text.find(_BEGINNING[syntax], described.end()) if described else -1
     variable = _VARIABLE.search(text, max(beginning, 0))
     if described is None or beginning < 0 or variable is None:
-        raise BadInputError(f"{where} is not a module that hpcmod's easyblock made", "Publish the container again.")
+        raise BadInputError(f"{where} was not created by hpcmod's easyblock", "Publish the container again.")
     end = text.rfind(_END[syntax])
     tail = text[end + 1 :] if end > beginning else ""
     return ExistingModule(_HEAD[syntax], text[described.end() : beginning], tail, variable[1])

@@ -89,8 +89,8 @@ def no_sif_message(plan: InstallPlan) -> str:
     """Return a message that lists where the image was searched, and how to get it back."""
     places = "\n".join(f"  {place}" for place in plan.sif_places)
     return (
-        f"{plan.spec.module}: its image is in none of these places:\n{places}\n"
-        f"Install it again with: eb {plan.spec.easyconfig} --rebuild"
+        f"{plan.spec.module}: its image was not found in any of these locations:\n{places}\n"
+        f"Reinstall it with: eb {plan.spec.easyconfig} --rebuild"
     )
 
 
@@ -131,7 +131,7 @@ def render_help(plan: InstallPlan) -> str:
         ("Commands", ", ".join((*plan.commands, "start-shell"))),
         ("Image", "The first of:\n" + "\n".join(plan.sif_places)),
         ("Python packages in the image", ", ".join(f"{p.name} {p.version}" for p in plan.packages)),
-        ("Labels of the image", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
+        ("Image labels", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
         ("More information", plan.spec.homepage),
     ]
     return _visible("\n\n".join(f"{title}\n{'=' * len(title)}\n{_wrap(text)}" for title, text in sections if text))

@@ -53,7 +53,7 @@ def _named(notice: str) -> str:
 
 def render_advisory_notice(advisory: Advisory) -> str:
     """Render an advisory for modules, with its conditions."""
-    return _block([*_conditions(advisory), *_said(f"{advisory.title}\n{render_advisory(advisory)}")])
+    return _block([*_conditions(advisory), *_say_lines(f"{advisory.title}\n{render_advisory(advisory)}")])
 
 
 def _conditions(advisory: Advisory) -> Iterator[str]:
@@ -73,8 +73,8 @@ def render_advisory(advisory: Advisory) -> str:
 def _cures(advisory: Advisory) -> Iterator[str]:
     lines = render_cure(advisory)
     if lines:
-        yield f"What helps: {'; '.join(lines)}"
-        yield 'All that helps here, at once: eval "$(hpcmod advisory --apply)"'
+        yield f"To fix it: {'; '.join(lines)}"
+        yield 'To apply all fixes: eval "$(hpcmod advisory --apply)"'
 
 
 def render_cure(advisory: Advisory) -> list[str]:
@@ -94,15 +94,15 @@ def render_state_notice(record: CatalogueRecord, *, named: bool) -> str:
         Whether it applies only to the module with the record's name: another module may have the same image.
     """
     only = [f"module {record.module}"] if named else []
-    return _block([*only, *_said("\n".join(_tell_state(record)))])
+    return _block([*only, *_say_lines("\n".join(_describe_state(record)))])
 
 
-def _tell_state(record: CatalogueRecord) -> Iterator[str]:
+def _describe_state(record: CatalogueRecord) -> Iterator[str]:
     if record.state == "retired":
-        grace = f", and from {record.until} on the site's own module does not load" if record.until else ""
-        yield f"this container is retired: nobody at your site looks after it any more{grace}."
+        grace = f", and its module does not load from {record.until}" if record.until else ""
+        yield f"this container is retired: your site no longer maintains it{grace}."
     else:
-        end = f", and may be retired from {record.until} on" if record.until else ""
+        end = f", and may be retired on or after {record.until}" if record.until else ""
         yield f"this container is deprecated{end}."
     if record.successor:
         yield f"Use {record.successor} instead: module load {record.successor}"
@@ -110,7 +110,7 @@ def _tell_state(record: CatalogueRecord) -> Iterator[str]:
         yield f"Reason: {record.reason}"
 
 
-def _said(text: str) -> list[str]:
+def _say_lines(text: str) -> list[str]:
     return [f"say {line}".rstrip() for line in _visible(text)[:8000].splitlines()]
 
 

@@ -46,7 +46,7 @@ def retirement(record: CatalogueRecord) -> str:
     if record.successor:
         lines += [f"Use {record.successor} instead:", f"  module load {record.successor}"]
     else:
-        lines += ["Others are listed by:", f"  hpcmod ls {record.name}"]
+        lines += ["To list other versions:", f"  hpcmod ls {record.name}"]
     return terminal("\n".join(lines))
 
 
@@ -58,7 +58,7 @@ def refusal(record: CatalogueRecord) -> str:
 
 def terms(record: CatalogueRecord) -> str:
     """Return the message for users who have not accepted the licence."""
-    cure = f"Read it and accept it once: hpcmod accept {record.module}"
+    cure = f"To read and accept it: hpcmod accept {record.module}"
     return terminal(f"{record.module} has a licence that you have not accepted. {cure}")
 
 
@@ -67,10 +67,10 @@ def render_modulerc(
 ) -> str:
     """Render the aliases of one name, its default version, and the versions that are hidden."""
     known = sorted(records, key=lambda record: record.version)
-    leads = [
+    aliases = [
         (record.module, [*record.aliases, *(["default"] if record is default else [])])
         for record in known
         if record.aliases or record is default
     ]
     hidden = [record.module for record in known if record.state == "retired"]
-    return render_template("modulerc", syntax, templates, {"leads": leads, "hidden": hidden})
+    return render_template("modulerc", syntax, templates, {"aliases": aliases, "hidden": hidden})

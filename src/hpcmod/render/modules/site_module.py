@@ -49,7 +49,7 @@ class SiteModule:
     def __post_init__(self) -> None:
         """Refuse what would end a value of the environment, or an element of a list."""
         for path in (self.bin, self.python, *self.easyconfigs, *self.images, *self.catalogues, *self.modules):
-            check_plain(path, "a path of the module")
+            check_plain(path, "a path in the module")
         check_plain(self.site, "the site profile")
 
     @property
@@ -82,9 +82,9 @@ def _help(wanted: SiteModule) -> str:
     lines = [
         f"hpcmod {wanted.version}: container images as modules.",
         "",
-        "eb NAME-VERSION.eb      install a container for yourself: eb finds the easyblocks and the easyconfigs",
-        "hpcmod ls               what this machine offers",
-        "hpcmod --help           all else",
+        "eb NAME-VERSION.eb      install a container for yourself: eb finds hpcmod's easyblocks and easyconfigs",
+        "hpcmod ls               list the containers on this machine",
+        "hpcmod --help           list all commands",
     ]
     return "\n".join(lines)
 

@@ -1,12 +1,12 @@
-// The catalogue's pages work without this. It adds search and filters to the list, and buttons that copy examples.
-// Texts come from strangers: they are only ever set as text, never as HTML.
+// The pages work without this script. It adds search and filters to the list, and buttons that copy examples.
+// Content is untrusted: it is only ever set as text, never as HTML.
 "use strict";
 
 function words(text) {
     return text.toLowerCase().split(/\s+/).filter(Boolean);
 }
 
-// Numbers of the packages whose "name version" holds a word.
+// Numbers of the packages whose "name version" contains a word.
 function packagesWith(word, names) {
     const found = new Set();
     names.forEach((name, number) => { if (name.includes(word)) found.add(number); });
@@ -31,7 +31,7 @@ function setUpList() {
         hits: element.querySelector(".hits"),
     }));
 
-    // Which packages of a container fit; null where a word fits neither them nor the container's own texts.
+    // Packages of a container that match; null if a word matches neither them nor the container's own text.
     function fit(row, wanted) {
         const hits = new Set();
         for (const {word, packages} of wanted) {
@@ -101,7 +101,7 @@ async function copy(text) {
     try {
         await navigator.clipboard.writeText(text);
         return true;
-    } catch (error) { // no permission, or a browser that has no clipboard for files
+    } catch (error) { // no permission, or a browser without clipboard access for local files
         const area = document.createElement("textarea");
         area.value = text;
         area.className = "offscreen";

@@ -310,8 +310,8 @@ setenv _HPCMOD_CONTAINER [expr {$hpcmod::unloading ? "" : $hpcmod_me}]
 set hpcmod_places [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif"]
 set hpcmod_sif [hpcmod::sif $hpcmod_places]
 if {$hpcmod_sif eq "" && [module-info mode load]} {
-    if {$hpcmod::lmod} { error "PyTorch/2.7.1-rocm-6.2.4-singularity: its image is in none of these places:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nInstall it again with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild" }
-    puts stderr "PyTorch/2.7.1-rocm-6.2.4-singularity: its image is in none of these places:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nInstall it again with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild"
+    if {$hpcmod::lmod} { error "PyTorch/2.7.1-rocm-6.2.4-singularity: its image was not found in any of these locations:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nReinstall it with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild" }
+    puts stderr "PyTorch/2.7.1-rocm-6.2.4-singularity: its image was not found in any of these locations:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nReinstall it with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild"
     break
 }
 if {$hpcmod_sif eq ""} { set hpcmod_sif [lindex $hpcmod_places 0] }

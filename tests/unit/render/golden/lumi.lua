@@ -154,7 +154,7 @@ for _, place in ipairs(places) do
     if not sif and isFile(place) and exists(place) then sif = place end
 end
 if mode() == "load" and not sif then
-    LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity: its image is in none of these places:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nInstall it again with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild")
+    LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity: its image was not found in any of these locations:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nReinstall it with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild")
 end
 keep("SIF", sif or places[1])
 keep("SIFPYTORCH", sif or places[1])

@@ -44,7 +44,7 @@ def test_a_file_of_notices_is_what_modules_understand() -> None:
         "say Two",
         "say lines",
         "say What helps: unset A; export C='it'\\''s'; export D=''",
-        'say All that helps here, at once: eval "$(hpcmod advisory --apply)"',
+        'say To apply all fixes: eval "$(hpcmod advisory --apply)"',
         "say See https://example.org/1 (until 2027-02-28)",
     ]
 
