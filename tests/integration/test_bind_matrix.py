@@ -167,7 +167,7 @@ def test_a_wrapper_starts_on_a_node_that_lacks_what_was_there_when_the_module_wa
 @pytest.mark.usefixtures("binds_module")
 def test_a_wrapper_names_what_is_required_and_not_on_its_node(loader: Loader) -> None:
     done = run_matrix(loader, 'state all; module load $MODULE; rm -r "$TOP/m/there"; start-shell -c "true"; echo $?')
-    assert f"start-shell: not on this node, so not bound: {loader.eb.top}/m/there\n" in done.stderr
+    assert f"start-shell: not bound, missing on this node: {loader.eb.top}/m/there\n" in done.stderr
     assert done.stdout.splitlines()[0] == "0"
 
 

@@ -123,7 +123,7 @@ def test_run_chooses_between_entry_point_and_command_alike(
 
 def test_an_image_that_names_nothing_to_run_says_so(stack: Stack, root_layer: bytes, tmp_path: Path) -> None:
     ours, _ = make_pair(stack, tmp_path, [root_layer], {}).both("run", "SIF")
-    assert "names nothing to run" in ours.stderr
+    assert "has no default command" in ours.stderr
 
 
 def environment(pair: Pair, **env: str) -> tuple[dict[str, str], dict[str, str]]:

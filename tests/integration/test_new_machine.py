@@ -108,7 +108,7 @@ def test_a_machine_follows_from_its_file(zephyr: Path, eb: EasyBuild, lmod: Modu
         f"{root}/user-software:/user-software",
     ]
     assert (variables, seen) == ("z0 none 1 none", "of-the-site")
-    assert f"not on this node, so not bound: {top}/fs/gone" in " ".join(done.stderr.split())
+    assert f"not bound, missing on this node: {top}/fs/gone" in " ".join(done.stderr.split())
 
 
 def test_its_run_scripts_know_what_only_a_run_can_know(zephyr: Path, eb: EasyBuild, lmod: ModuleTool) -> None:

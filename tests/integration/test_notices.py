@@ -185,12 +185,12 @@ RECORD = CatalogueRecord("PyTorch", MODULE.partition("/")[2], MODULE, "x.sif", S
 STATES = [
     pytest.param(
         replace(RECORD, state="deprecated", until="2027-01-01", successor="A/3", reason="too old"),
-        "is deprecated, and may be retired from 2027-01-01 on. Use A/3 instead: module load A/3 Reason: too old",
+        "is deprecated, and may be retired on or after 2027-01-01. Use A/3 instead: module load A/3 Reason: too old",
         id="deprecated",
     ),
     pytest.param(
         replace(RECORD, state="retired", until="2027-01-01"),
-        "from 2027-01-01 on the site's own module does not load.",
+        "and its module does not load from 2027-01-01.",
         id="retired",
     ),
     pytest.param(replace(RECORD, state="retired", successor="PyTorch/3"), "Use PyTorch/3 instead", id="for good"),

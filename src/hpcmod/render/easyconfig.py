@@ -60,7 +60,7 @@ class EasyconfigText:
             raise _bad("versionsuffix", self.versionsuffix)
         if len(self.file_name) > _LONGEST_NAME:
             raise BadInputError(
-                f"{self.file_name[:80]}...: a file name of {len(self.file_name)} characters is too long", "Shorten it."
+                f"{self.file_name[:80]}...: file name of {len(self.file_name)} characters is too long", "Shorten it."
             )
         if self.checksum and not re.fullmatch("[0-9a-f]{64}", self.checksum):
             raise BadInputError(f"checksum: {self.checksum!r} is not a valid sha256", "Give 64 hexadecimal digits.")

@@ -153,9 +153,7 @@ def _control(char: str, form: str) -> str:
 
 def _checked(text: str) -> str:
     if "\0" in text:
-        raise BadInputError(
-            f"a NUL character in {text[:60]!r}", "Remove it: shells and modulefiles cannot contain one."
-        )
+        raise BadInputError(f"a NUL character in {text[:60]!r}", "Remove it: shells and modulefiles have none.")
     try:
         text.encode()
     except UnicodeEncodeError as err:

@@ -45,7 +45,7 @@ def render_dockerfile(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
     if reference.kind == "path":
         raise BadInputError(
             f"base {plan.base}: a Dockerfile cannot use a SIF as its base",
-            "Use --engine apptainer, or choose another base.",
+            "Use --engine apptainer, or another base.",
         )
     return _rendered("dockerfile.j2", plan, templates, base=reference.canonical.removeprefix("docker://"))
 

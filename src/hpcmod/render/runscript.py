@@ -143,9 +143,7 @@ class _Reasons:
 def _node_row(node: NodeType) -> str:
     """Return what a run script needs to know about a node type: partitions, GPUs, and the cores near each GPU."""
     if any(re.search(r"[\s|]", partition) for partition in node.partitions):
-        raise BadInputError(
-            f"partitions {node.partitions} of node type {node.name}", "Partition names must not contain blanks or |."
-        )
+        raise BadInputError(f"partitions {node.partitions} of node type {node.name}", "Remove blanks and |.")
     cores = " ".join(_write_ranges(cores) for cores in node.gpu_cores)
     return f"{' '.join(node.partitions)}|{node.gpus}|{cores}"
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2 nodes of cray-ex-gh200 (gh200), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
+# 2 nodes of cray-ex-gh200 (gh200), ranks on each: 4. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=all_reduce_perf
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out

@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2 nodes of cray-ex-gh200 (gh200), ranks on each: 4. Written by `hpcmod job`: everything in it may be changed.
+# 2 nodes of cray-ex-gh200 (gh200), ranks on each: 4. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=pytorch_synthetic_benchmark
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
@@ -17,7 +17,7 @@
 
 module load PyTorch || exit
 
-# When the last task of a node has ended, its caches are removed.
+# Remove a node's caches after its last task has ended.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
 # Slurm binds each rank: socket.

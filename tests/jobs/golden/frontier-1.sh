@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2 nodes of frontier (compute), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
+# 2 nodes of frontier (compute), ranks on each: 8. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=ddp_test
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
@@ -18,7 +18,7 @@
 module load PyTorch || exit
 
 # Slurm chooses the cores of each rank.
-# What is in single quotes is for the ranks, not for this shell.
+# The ranks expand variables in single quotes, not this shell.
 # shellcheck disable=SC2016
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 \
     --gpu-bind=closest \

@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2 nodes of frontier (compute), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
+# 2 nodes of frontier (compute), ranks on each: 8. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=ddp_test
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
@@ -17,7 +17,7 @@
 [[ ${SLURM_EXPORT_ENV-} != NONE ]] || unset SLURM_EXPORT_ENV
 module load PyTorch || exit
 
-# When the last task of a node has ended, its caches are removed.
+# Remove a node's caches after its last task has ended.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
 # Slurm chooses the cores of each rank.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2 nodes of frontier (compute), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
+# 2 nodes of frontier (compute), ranks on each: 8. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=ddp_test
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
@@ -19,13 +19,13 @@
 [[ ${SLURM_EXPORT_ENV-} != NONE ]] || unset SLURM_EXPORT_ENV
 module load PyTorch || exit
 
-# Copies on every node, checked there, and removed when the job ends. "$SIF" then names the copy; where it cannot be made,
-# it stays what it is.
+# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if copying fails, it is
+# unchanged.
 staged=$("$RUNSCRIPTS"/stage-image "/mnt/bb/$USER") || exit
 eval "$staged"
 
 # Slurm chooses the cores of each rank.
-# What is in single quotes is for the ranks, not for this shell.
+# The ranks expand variables in single quotes, not this shell.
 # shellcheck disable=SC2016
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 \
     --gpu-bind=closest \

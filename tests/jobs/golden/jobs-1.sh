@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
+# 2 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=train
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
@@ -27,7 +27,7 @@ srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=8 --cpus-per-
     singularity exec "$SIF" \
     conda-python-distributed train.py data || exit
 
-# When the last task of a node has ended, its caches are removed.
+# Remove a node's caches after its last task has ended.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
 # Each rank of a node gets the cores near its GPU, GPU 0 first.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# 1 node of lumi (lumi-g), ranks on each: 1. Written by `hpcmod job`: everything in it may be changed.
+# 1 node of lumi (lumi-g), ranks on each: 1. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=import_torch__print_torch.cuda.device_count___
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
@@ -17,7 +17,7 @@
 
 module load PyTorch || exit
 
-# When the last task of a node has ended, its caches are removed.
+# Remove a node's caches after its last task has ended.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
 # One task per node, with all its cores.

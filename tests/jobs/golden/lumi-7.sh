@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
+# 2 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=bash
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
@@ -17,7 +17,7 @@
 module load PyTorch || exit
 
 # Each rank of a node gets the cores near its GPU, GPU 0 first.
-# What is in single quotes is for the ranks, not for this shell.
+# The ranks expand variables in single quotes, not this shell.
 # shellcheck disable=SC2016
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=8 --cpus-per-task=7 \
     --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \

@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2 nodes of lumi (lumi-g), on each deepspeed starts the ranks. Written by `hpcmod job`: everything in it may be changed.
+# 2 nodes of lumi (lumi-g), on each deepspeed starts the ranks. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=train
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
@@ -16,7 +16,7 @@
 
 module load PyTorch || exit
 
-# When the last task of a node has ended, its caches are removed.
+# Remove a node's caches after its last task has ended.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
 # One task per node, with all its cores.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# 64 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`: everything in it may be changed.
+# 64 nodes of lumi (lumi-g), ranks on each: 8. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=train
 # %x is the job name, %j the job ID
 #SBATCH --output=%x-%j.out
@@ -18,14 +18,14 @@
 
 module load PyTorch || exit
 
-# Copies on every node, checked there, and removed when the job ends. "$SIF" then names the copy; where it cannot be made,
-# it stays what it is.
+# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if copying fails, it is
+# unchanged.
 staged=$("$RUNSCRIPTS"/stage-image /tmp) || exit
 eval "$staged"
 staged=$("$RUNSCRIPTS"/stage-data /tmp /scratch/me/train.squashfs) || exit
 eval "$staged"
 
-# When the last task of a node has ended, its caches are removed.
+# Remove a node's caches after its last task has ended.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 
 # Each rank of a node gets the cores near its GPU, GPU 0 first.

@@ -42,7 +42,7 @@ def read_environment(shell: str, line: str, **env: str) -> dict[str, str]:
     argv = [shell, "-c", f"{line}\nexec env -0"]
     done = subprocess.run(argv, capture_output=True, text=True, env={"PATH": os.environ["PATH"], **env})
     assert done.returncode == 0
-    assert [line for line in done.stderr.split("\n")[:-1] if "not on this node, so not bound: /" not in line] == []
+    assert [line for line in done.stderr.split("\n")[:-1] if "not bound, missing on this node: /" not in line] == []
     return dict(entry.partition("=")[::2] for entry in done.stdout.split("\0") if entry)
 
 

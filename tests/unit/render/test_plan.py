@@ -27,4 +27,4 @@ def test_without_an_image_nothing_is_said_of_a_user_layer() -> None:
 def test_variables_of_the_container_are_told() -> None:
     plan = make_example("generic")
     lines = list(render_plan(replace(plan, spec=replace(plan.spec, environment=ENVIRONMENT))))
-    assert "set in the container unless the user did: OMP_NUM_THREADS=4" in lines
+    assert "set in the container unless already set: OMP_NUM_THREADS=4" in lines

@@ -172,7 +172,7 @@ def test_bases_on_disk_are_written_as_each_form_names_them() -> None:
 def test_a_sif_is_a_base_of_a_definition_file_only() -> None:
     made = replace(next(iter(PLANS.values())), base="/data/base.sif")
     assert "Bootstrap: localimage\nFrom: /data/base.sif\n" in render_definition(made, templates=TEMPLATES)
-    with pytest.raises(BadInputError, match="cannot begin with a SIF"):
+    with pytest.raises(BadInputError, match="cannot use a SIF as its base"):
         render_dockerfile(made, templates=TEMPLATES)
 
 
@@ -180,7 +180,7 @@ def test_a_dockerfile_of_ones_own_stays_as_it_is_and_has_no_definition() -> None
     own = make_own_plan("/here", "FROM x\nRUN <<END\ntrue\nEND\n", architecture="amd64", contents="")
     assert render_dockerfile(own, templates=TEMPLATES) == own.own_dockerfile
     assert render_context(own) == {}
-    with pytest.raises(BadInputError, match="cannot be made into a definition file"):
+    with pytest.raises(BadInputError, match="cannot be converted to a definition file"):
         render_definition(own, templates=TEMPLATES)
 
 

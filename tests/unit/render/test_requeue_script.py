@@ -56,7 +56,7 @@ def test_the_signal_goes_to_the_ranks_and_the_job_into_the_queue(tools: Path) ->
 def test_after_as_many_times_as_it_may_it_ends_as_the_step_did(tools: Path) -> None:
     status, started, said = run(tools, SIGNALLED="1", SLURM_RESTART_COUNT="2")
     assert (status, started) == (3, ["srun train.py", "signal-ranks USR1"])
-    assert said == "requeued 2 times: this was the last\n"
+    assert said == "requeued 2 times, which is the limit\n"
 
 
 def test_without_a_signal_nothing_is_requeued(tools: Path) -> None:

@@ -77,12 +77,12 @@ def _launcher(place: Path, program: Path) -> SetupFile:
 
 def _modulefiles(directory: Path, module: SiteModule) -> Iterator[SetupFile]:
     templates = resources.module_templates()
-    leads = {"leads": [(f"hpcmod/{module.version}", ["default"])], "hidden": []}
+    values = {"aliases": [(f"hpcmod/{module.version}", ["default"])], "hidden": []}
     for syntax in SYNTAXES:
         text = render_site_module(module, syntax, templates)
         yield SetupFile(directory / f"{module.version}{_SUFFIX[syntax]}", text)
     # Only for Lua: for a Tcl module, Lmod 8.6 would start a program at each command, and fail if the path has spaces.
-    yield SetupFile(directory / MODULERC["Lua"], render_template("modulerc", "Lua", templates, leads))
+    yield SetupFile(directory / MODULERC["Lua"], render_template("modulerc", "Lua", templates, values))
 
 
 def write_setup(files: Iterable[SetupFile]) -> None:

@@ -1,4 +1,4 @@
-# Lmod reads this file byte by byte but prints characters in UTF-8: without this each byte would be one.
+# Lmod reads this file as bytes but prints UTF-8: without this, each byte would become a character.
 if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [encoding system] ne "utf-8"} {
     foreach command {setenv pushenv prepend-path puts module-whatis} {
         rename $command bytes_$command
@@ -6,7 +6,7 @@ if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [encoding system] n
             set texts {}
             foreach text $args {
                 set text [encoding convertfrom utf-8 [encoding convertto [encoding system] $text]]
-                # Tcl 8.6 knows no characters beyond these, and would print halves of them
+                # Tcl 8.6 has no characters above U+FFFF and would print surrogates
                 lappend texts [regsub -all {[\ud800-\udfff]+} $text ?]
             }
             uplevel 1 [list COMMAND {*}$texts]
@@ -15,7 +15,7 @@ if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [encoding system] n
 }
 
 proc ModulesHelp { } {
-    puts stderr "Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec \$SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec \$SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFPYTORCH\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nLabels of the image\n===================\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/"
+    puts stderr "Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec \$SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec \$SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFPYTORCH\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/"
 }
 
 module-whatis "Description: PyTorch 2.7.1 for AMD GPUs"
@@ -30,7 +30,7 @@ if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [versioncmp $::Modu
     extensions "numpy/2.1.0" "torch/2.7.1+rocm6.2.4" "torchvision/0.22.1"
 }
 
-# Written by hpcmod. It stands alone: no program is started, no procedure of a site is called.
+# Written by hpcmod. Self-contained: it starts no program and calls no site-specific procedure.
 namespace eval hpcmod {
     # Lmod translates this file; only Environment Modules can set a variable while it unloads.
     variable lmod [expr {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod"}]
@@ -46,7 +46,7 @@ namespace eval hpcmod {
 
 proc hpcmod::value {name} { if {[info exists ::env($name)]} { return $::env($name) } else { return "" } }
 
-# Environment Modules keeps a variable that it unset, empty, for the rest of its run: a swap or a reload meets it then.
+# Environment Modules keeps a variable that it unset as an empty one until the end of its run, as in a swap or a reload.
 proc hpcmod::exists {name} {
     variable lmod
     if {!$lmod && [module-info mode load] && ![catch {getenv $name \001} found]} { return [expr {$found ne "\001"}] }
@@ -55,13 +55,13 @@ proc hpcmod::exists {name} {
 
 proc hpcmod::saved {name} { variable memory; return ${memory}_SAVED_$name }
 
-# Set a variable while the module is loaded; after that it is, to the byte, what the user had.
-proc hpcmod::keep {name value} {
+# Set a variable while the module is loaded; unloading restores the user's value exactly.
+proc hpcmod::override {name value} {
     variable unloading
-    if {$unloading} { give_back $name $value } else { take $name $value }
+    if {$unloading} { restore $name $value } else { save_and_set $name $value }
 }
 
-proc hpcmod::take {name value} {
+proc hpcmod::save_and_set {name value} {
     variable lmod
     variable state
     set had [exists $name]
@@ -77,18 +77,18 @@ proc hpcmod::take {name value} {
     }
 }
 
-proc hpcmod::give_back {name value} {
+proc hpcmod::restore {name value} {
     variable lmod
     variable state
     if {![info exists state($name)]} { return }
     switch $state($name) {
         unset { setenv $name "" }
-        empty { if {$lmod} { setenv $name $value; give_back_empty $name } else { unsetenv $name "" } }
+        empty { if {$lmod} { setenv $name $value; restore_empty $name } else { unsetenv $name "" } }
         value { if {$lmod} { pop $name $value } else { unsetenv $name [value [saved $name]]; setenv [saved $name] "" } }
     }
 }
 
-# Lmod's pushenv in Tcl saves the new value instead of the old one, so take writes the stack and pushenv only pops.
+# Lmod's pushenv in Tcl saves the new value instead of the old one, so save_and_set writes the stack and pushenv only pops.
 proc hpcmod::pop {name value} {
     pushenv $name $value
     setenv __LMOD_STACK_$name ""
@@ -96,8 +96,8 @@ proc hpcmod::pop {name value} {
 
 proc hpcmod::base64 {text} { return [binary encode base64 [encoding convertto [encoding system] $text]] }
 
-# Lmod cannot set a variable while unloading, so the shell does, unless it is set again by then.
-proc hpcmod::give_back_empty {name} {
+# Lmod cannot set variables while unloading, so the shell does, unless another module has set it by then.
+proc hpcmod::restore_empty {name} {
     switch [module-info shell] {
         csh - tcsh { puts stdout "if (! \$?$name) setenv $name ''" }
         fish { puts stdout "set -q $name; or set -gx $name ''" }
@@ -105,8 +105,8 @@ proc hpcmod::give_back_empty {name} {
     }
 }
 
-# Set variables only where the user has none of them; taken away again only if it was us, and the user changed nothing.
-proc hpcmod::default {names value} {
+# Set variables unless the user has set one of them; unload them only if they still have our value.
+proc hpcmod::set_default {names value} {
     variable unloading
     variable state
     set free 1
@@ -118,24 +118,24 @@ proc hpcmod::default {names value} {
     }
 }
 
-# Put entries before what the user has in a pair of lists, and keep the two equal: Apptainer drops one when they differ.
-proc hpcmod::lead {names entries separator} {
+# Prepend entries to a pair of lists and keep the two equal: if they differ, Apptainer ignores one of them.
+proc hpcmod::prepend {names entries separator} {
     variable unloading
     variable memory
     set value [join $entries $separator]
     set note ${memory}_[lindex $names 0]
     set set [expr {$unloading && [info exists ::env($note)] ? $::env($note) : $value}]
     foreach name $names {
-        if {$unloading && [value $name] ne $set} { withdraw $name $entries $separator } else { keep $name $value }
+        if {$unloading && [value $name] ne $set} { remove_entries $name $entries $separator } else { override $name $value }
     }
     setenv $note $value
 }
 
-# The user changed the list after we set it: only our entries go.
-proc hpcmod::withdraw {name entries separator} {
+# Remove only our entries from a list that the user has changed since we set it.
+proc hpcmod::remove_entries {name entries separator} {
     variable lmod
     if {$lmod} {
-        # Lmod writes the entry between quotes of Lua as it is, where a backslash begins an escape.
+        # Lmod copies the entry unescaped into a Lua string, where a backslash starts an escape sequence.
         foreach entry $entries { prepend-path -d $separator $name [string map {\\ \\\\} $entry] }
         return
     }
@@ -147,7 +147,7 @@ proc hpcmod::withdraw {name entries separator} {
     if {[llength $rest]} { unsetenv $name [join $rest $separator] } else { setenv $name "" }
 }
 
-# The elements of a list, `\,` being no end of one.
+# Split a list into its elements; `\,` does not end an element.
 proc hpcmod::elements {text separator} {
     set found {}
     foreach element [split [string map [list \\$separator \001] $text] $separator] {
@@ -170,18 +170,18 @@ proc hpcmod::destination {bind} {
     return [expr {[string length $place] > 1 ? [string trimright $place /] : $place}]
 }
 
-# Elements of both names' lists, each destination once, and none that is in taken.
+# Merge the lists of both names: each destination once, without those in taken.
 proc hpcmod::union {names separator key takenname} {
     upvar $takenname taken
-    set found {}
+    set merged {}
     foreach name $names {
         foreach element [elements [value $name] $separator] {
             set place [expr {$key eq "" ? $element : [$key $element]}]
-            if {![info exists taken($place)]} { lappend found $element }
+            if {![info exists taken($place)]} { lappend merged $element }
             set taken($place) 1
         }
     }
-    return $found
+    return $merged
 }
 
 proc hpcmod::escaped {path} { return [string map {: \\: , \\,} $path] }
@@ -189,10 +189,10 @@ proc hpcmod::escaped {path} { return [string map {: \\: , \\,} $path] }
 proc hpcmod::add_bind {source place options} {
     variable ours
     variable taken
-    variable unfit
+    variable unbindable
     variable linked
     if {[regexp {[\x01-\x1f\x7f]} $source] || [regexp {\\[:,]} $source:]} {
-        lappend unfit [regsub -all {[\x01-\x1f\x7f]} $source ?]
+        lappend unbindable [regsub -all {[\x01-\x1f\x7f]} $source ?]
         return
     }
     set text [escaped $source]
@@ -204,7 +204,7 @@ proc hpcmod::add_bind {source place options} {
     if {$place eq "" && [file isdirectory $source]} { lappend linked $source }
 }
 
-# Of each group at most one: the first that exists here and whose destination the user has not given away.
+# From each group, choose the first that exists here, unless the user has bound its destination.
 proc hpcmod::choose {candidates} {
     variable missing
     foreach group $candidates {
@@ -221,7 +221,7 @@ proc hpcmod::choose {candidates} {
     }
 }
 
-# A link into another tree: what the links in it lead to is to be seen where they say, unless that would hide the image's own.
+# Bind the target of a symbolic link too, so that links below it resolve, unless that would hide the image's own files.
 proc hpcmod::follow_links {} {
     variable taken
     variable linked
@@ -244,7 +244,7 @@ proc hpcmod::binds {candidates} {
     variable ours {}
     variable taken
     variable missing {}
-    variable unfit {}
+    variable unbindable {}
     variable linked {}
     array unset taken
     array set taken {}
@@ -259,23 +259,23 @@ proc hpcmod::binds {candidates} {
         choose $candidates
         set chosen $ours
         set ours {}
-        # these first, lest they hide what is bound inside them
+        # these first, so that they do not hide other binds inside them
         follow_links
         lappend ours {*}$chosen
         set state(BINDS) [llength $ours]
     }
     if {[module-info mode load] && [llength $missing]} {
-        puts stderr "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: not on this node, so not bound: [join $missing {, }]"
+        puts stderr "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: not bound, missing on this node: [join $missing {, }]"
     }
-    if {[module-info mode load] && [llength $unfit]} {
-        puts stderr "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: no bind can hold such a name, so not bound: [join $unfit {, }]"
+    if {[module-info mode load] && [llength $unbindable]} {
+        puts stderr "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: not bound, unsupported characters in the path: [join $unbindable {, }]"
     }
     if {[llength $missing] || [info exists ::env(${memory}_MISSING)]} { setenv ${memory}_MISSING [join $missing ,] }
-    lead $bindpath_names [concat $ours $bindpath_user] ,
-    # Of a pair of which one is set, be it to nothing, Apptainer complains.
+    prepend $bindpath_names [concat $ours $bindpath_user] ,
+    # Apptainer warns if only one of a pair is set, even if empty.
     set paired [info exists state(SINGULARITY_BIND)]
     if {!$unloading} { foreach name $bind_names { if {[exists $name]} { set paired 1 } } }
-    if {$paired} { lead $bind_names $bind_user , }
+    if {$paired} { prepend $bind_names $bind_user , }
 }
 
 proc hpcmod::container_path {entries} {
@@ -283,29 +283,29 @@ proc hpcmod::container_path {entries} {
     array set taken {}
     set names {SINGULARITYENV_PREPEND_PATH APPTAINERENV_PREPEND_PATH}
     set user [expr {$unloading ? {} : [union $names : {} taken]}]
-    lead $names [concat $entries $user] :
+    prepend $names [concat $entries $user] :
 }
 
-# The image: the user's own copy, else the site's.
+# The image: the user's private copy, or the site's.
 proc hpcmod::sif {places} {
     foreach place $places { if {[file isfile $place]} { return $place } }
     return ""
 }
 
-# Lmod makes room for a second module of a family by loading it, unloading both, and loading it once more. The first time
-# the variables are still the other's, so nothing is done, and nothing undone.
-set hpcmod_me "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
-set hpcmod_other [expr {[module-info mode load] ? [hpcmod::value _HPCMOD_CONTAINER] : ""}]
+# To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time, the
+# variables still belong to the other module: do nothing, and undo nothing.
+set hpcmod_this "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
+set hpcmod_loaded [expr {[module-info mode load] ? [hpcmod::value _HPCMOD_CONTAINER] : ""}]
 if {[info commands family] ne ""} { family "ai_container" }
-if {$hpcmod_other ni [list "" $hpcmod_me]} {
-    if {$hpcmod::lmod && [lrange $hpcmod_other 0 end-1] eq "ai_container"} { return }
-    set hpcmod_said "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: the container module [lindex $hpcmod_other end] is loaded; unload it first"
-    if {$hpcmod::lmod} { error $hpcmod_said }
-    puts stderr $hpcmod_said
+if {$hpcmod_loaded ni [list "" $hpcmod_this]} {
+    if {$hpcmod::lmod && [lrange $hpcmod_loaded 0 end-1] eq "ai_container"} { return }
+    set hpcmod_message "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: the container module [lindex $hpcmod_loaded end] is loaded; unload it first"
+    if {$hpcmod::lmod} { error $hpcmod_message }
+    puts stderr $hpcmod_message
     break
 }
 if {$hpcmod::lmod && $hpcmod::unloading && ![info exists ::env($hpcmod::memory)]} { return }
-setenv _HPCMOD_CONTAINER [expr {$hpcmod::unloading ? "" : $hpcmod_me}]
+setenv _HPCMOD_CONTAINER [expr {$hpcmod::unloading ? "" : $hpcmod_this}]
 
 set hpcmod_places [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif"]
 set hpcmod_sif [hpcmod::sif $hpcmod_places]
@@ -315,29 +315,29 @@ if {$hpcmod_sif eq "" && [module-info mode load]} {
     break
 }
 if {$hpcmod_sif eq ""} { set hpcmod_sif [lindex $hpcmod_places 0] }
-hpcmod::keep SIF $hpcmod_sif
-hpcmod::keep "SIFPYTORCH" $hpcmod_sif
-hpcmod::keep "RUNSCRIPTS" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts"
-hpcmod::keep "RUNSCRIPTSPYTORCH" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts"
-hpcmod::keep "CONTAINERROOT" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
-hpcmod::default [list "SINGULARITYENV_VIRTUAL_ENV" "APPTAINERENV_VIRTUAL_ENV"] "/user-software/venv/pytorch"
-hpcmod::default [list "SINGULARITYENV_WITH_VENV" "APPTAINERENV_WITH_VENV"] "true"
-hpcmod::default [list "SINGULARITYENV_WITH_CONDA_VENV" "APPTAINERENV_WITH_CONDA_VENV"] "true"
+hpcmod::override SIF $hpcmod_sif
+hpcmod::override "SIFPYTORCH" $hpcmod_sif
+hpcmod::override "RUNSCRIPTS" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts"
+hpcmod::override "RUNSCRIPTSPYTORCH" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts"
+hpcmod::override "CONTAINERROOT" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
+hpcmod::set_default [list "SINGULARITYENV_VIRTUAL_ENV" "APPTAINERENV_VIRTUAL_ENV"] "/user-software/venv/pytorch"
+hpcmod::set_default [list "SINGULARITYENV_WITH_VENV" "APPTAINERENV_WITH_VENV"] "true"
+hpcmod::set_default [list "SINGULARITYENV_WITH_CONDA_VENV" "APPTAINERENV_WITH_CONDA_VENV"] "true"
 if {$hpcmod::unloading || ![hpcmod::exists "OMP_NUM_THREADS"]} {
-    hpcmod::default [list "SINGULARITYENV_OMP_NUM_THREADS" "APPTAINERENV_OMP_NUM_THREADS"] "4"
+    hpcmod::set_default [list "SINGULARITYENV_OMP_NUM_THREADS" "APPTAINERENV_OMP_NUM_THREADS"] "4"
 }
 if {$hpcmod::unloading || ![hpcmod::exists "SAM_CACHE"]} {
-    hpcmod::default [list "SINGULARITYENV_SAM_CACHE" "APPTAINERENV_SAM_CACHE"] "it's \"here\", %(name)s"
+    hpcmod::set_default [list "SINGULARITYENV_SAM_CACHE" "APPTAINERENV_SAM_CACHE"] "it's \"here\", %(name)s"
 }
-# The host's Python stays outside, but for the variables that HPCMOD_KEEP_ENV names.
+# Keep the host's Python environment out, except for variables listed in HPCMOD_KEEP_ENV.
 foreach {hpcmod_name hpcmod_value} [list "PYTHONPATH" "" "PYTHONHOME" "" "PYTHONSTARTUP" "" "LD_PRELOAD" "" "CONDA_PREFIX" "" "CONDA_DEFAULT_ENV" "" "CONDA_EXE" "" "CONDA_PYTHON_EXE" "" "CONDA_SHLVL" "" "CONDA_PROMPT_MODIFIER" "" "_CE_CONDA" "" "_CE_M" "" "PYTHONNOUSERSITE" "1"] {
     if {$hpcmod::unloading || $hpcmod_name ni [split [hpcmod::value HPCMOD_KEEP_ENV]]} {
-        hpcmod::default [list SINGULARITYENV_$hpcmod_name APPTAINERENV_$hpcmod_name] $hpcmod_value
+        hpcmod::set_default [list SINGULARITYENV_$hpcmod_name APPTAINERENV_$hpcmod_name] $hpcmod_value
     }
 }
 
-# Binds: Apptainer does not start when a source is missing, so only what exists on this node. The user's come last and win.
-# Source, destination or nothing, options, whether it is required.
+# Binds: Apptainer does not start if a source is missing, so bind only those that exist here. The user's come last and win.
+# Source, destination (may be empty), options, required or not.
 hpcmod::binds [list \
     [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts" "/runscripts" "" 0]] \
     [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs" "/user-software" "image-src=/" 0] [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software" "/user-software" "" 0]] \

@@ -5,8 +5,8 @@ local root = "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
 
 conflict("PyTorch")
 
--- `module avail` reads every module there is, and with the packages of hundreds of them it takes ten times as long. Of so
--- many only `module spider` gets them, and what makes a cache, and what is asked for one module.
+-- `module avail` reads all modules, and the package lists of hundreds of them make it ten times slower. With that many
+-- modules, provide the lists only to `module spider`, to cache generation, and to commands about a single module.
 local function is_description_wanted()
     hpcmod_modules_read = (hpcmod_modules_read or 0) + 1
     if hpcmod_modules_read > 40 and hpcmod_is_avail == nil then
@@ -19,41 +19,41 @@ local function is_description_wanted()
 end
 
 if is_description_wanted() then
-    help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nLabels of the image\n===================\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
+    help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
     whatis("Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1")
     if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
         extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
     end
 end -- is_description_wanted
 
--- Written by hpcmod. It stands alone: no program is started, no function of a site is called.
+-- Written by hpcmod. Self-contained: it starts no program and calls no site-specific function.
 local unloading = mode() == "unload"
 local memory = "_HPCMOD_PYTORCH"
 
--- Lmod makes room for a second module of a family by loading it, unloading both, and loading it once more. The first time
--- the variables are still the other's, so nothing is done, and nothing undone.
-local me = "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
-local other = mode() == "load" and os.getenv("_HPCMOD_CONTAINER") or me
+-- To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time, the
+-- variables still belong to the other module: do nothing, and undo nothing.
+local this_module = "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
+local loaded_module = mode() == "load" and os.getenv("_HPCMOD_CONTAINER") or this_module
 family("ai_container")
-if mode() == "spider" then return end -- `avail` and `spider` read every module there is, and want no variables
-if other ~= me then
-    local its_family, its_name = string.match(other, "^(.*) (%S+)$")
+if mode() == "spider" then return end -- `avail` and `spider` read all modules and need no variables
+if loaded_module ~= this_module then
+    local its_family, its_name = string.match(loaded_module, "^(.*) (%S+)$")
     if its_family ~= "ai_container" then
-        LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": the container module " .. (its_name or other) .. " is loaded; unload it first")
+        LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": the container module " .. (its_name or loaded_module) .. " is loaded; unload it first")
     end
 end
-if other ~= me or unloading and not os.getenv(memory) then return end
-setenv("_HPCMOD_CONTAINER", me)
+if loaded_module ~= this_module or unloading and not os.getenv(memory) then return end
+setenv("_HPCMOD_CONTAINER", this_module)
 
 local state = {}
 for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do
     state[name] = word
 end
 
--- A variable that was set and empty: Lmod cannot set one while unloading, so the shell does, unless it is set again by then.
--- What one run of Lmod loads after that, as in a swap, finds it in this table, which all modulefiles of a run share.
+-- Restore a variable that was set but empty. Lmod cannot set variables while unloading, so the shell does, unless another
+-- module has set it by then. Modules loaded later in the same run, as in a swap, find it in this table, which is shared.
 hpcmod_empty = hpcmod_empty or {}
-local function give_back_empty(name)
+local function restore_empty(name)
     hpcmod_empty[name] = true
     local shell = myShellName and myShellName() or "bash"
     local command = "[ -n \"${" .. name .. "+set}\" ] || export " .. name .. "="
@@ -62,20 +62,20 @@ local function give_back_empty(name)
     execute{cmd = command, modeA = {"unload"}}
 end
 
--- Lmod begins the stack of a variable with the user's value, but in one run not again after the stack was emptied: then a
--- swap or a reload would lose that value. So push it, and leave it there once.
-local function begin_stack(name, stack)
+-- Lmod puts the user's value at the bottom of a variable's stack, but does so only once per run: after the stack is
+-- emptied, a swap or reload would lose that value. So push it here.
+local function start_stack(name, stack)
     pushenv(name, os.getenv(name))
     setenv(stack, (string.gsub(os.getenv(stack), ":.*", "")))
 end
 
--- Set a variable while the module is loaded; after that it is, to the byte, what the user had.
-local function keep(name, value)
+-- Set a variable while the module is loaded; unloading restores the user's value exactly.
+local function override(name, value)
     local stack = "__LMOD_STACK_" .. name
     if not unloading then
         local had = os.getenv(name) or hpcmod_empty[name] and "" or nil
         state[name] = had == nil and "unset" or had == "" and "empty" or "value"
-        if mode() == "load" and state[name] == "value" and not os.getenv(stack) then begin_stack(name, stack) end
+        if mode() == "load" and state[name] == "value" and not os.getenv(stack) then start_stack(name, stack) end
         if state[name] == "value" then pushenv(name, value) else setenv(name, value) end
     elseif state[name] == "value" then
         local _, depth = string.gsub(os.getenv(stack) or "", ":", "")
@@ -83,12 +83,12 @@ local function keep(name, value)
         if depth < 2 then setenv(stack, "") end
     elseif state[name] then
         setenv(name, value)
-        if state[name] == "empty" then give_back_empty(name) end
+        if state[name] == "empty" then restore_empty(name) end
     end
 end
 
--- Set variables only where the user has none of them; taken away again only if it was us, and the user changed nothing.
-local function default(names, value)
+-- Set variables unless the user has set one of them; unload them only if they still have our value.
+local function set_default(names, value)
     local free = true
     for _, name in ipairs(names) do free = free and os.getenv(name) == nil end
     for _, name in ipairs(names) do
@@ -98,8 +98,8 @@ local function default(names, value)
     end
 end
 
--- Put entries before what the user has in a pair of lists, and keep the two equal: Apptainer drops one when they differ.
-local function lead(names, entries, separator)
+-- Prepend entries to a pair of lists and keep the two equal: if they differ, Apptainer ignores one of them.
+local function prepend(names, entries, separator)
     local value = table.concat(entries, separator)
     local note = memory .. "_" .. names[1]
     local set = unloading and os.getenv(note) or value
@@ -107,13 +107,13 @@ local function lead(names, entries, separator)
         if unloading and os.getenv(name) ~= set then
             for _, entry in ipairs(entries) do prepend_path(name, entry, separator) end
         else
-            keep(name, value)
+            override(name, value)
         end
     end
     setenv(note, value)
 end
 
--- The elements of a list, `\,` being no end of one.
+-- Split a list into its elements; `\,` does not end an element.
 local function split(text, separator)
     local elements = {}
     local hidden = string.gsub(text or "", "\\" .. separator, "\1")
@@ -129,7 +129,7 @@ local function destination(bind)
     return #place > 1 and (string.gsub(place, "/+$", "")) or place
 end
 
--- Elements of both names' lists, each destination once, and none that is in taken.
+-- Merge the lists of both names: each destination once, without those in taken.
 local function union(names, separator, key, taken)
     local elements = {}
     for _, name in ipairs(names) do
@@ -141,13 +141,13 @@ local function union(names, separator, key, taken)
     return elements
 end
 
--- Lmod's isFile takes a link to nowhere for a file.
+-- Lmod's isFile is true for a dangling symbolic link.
 local function exists(path)
     if lfs then return lfs.attributes(path, "mode") ~= nil end
     return isFile(path) or isDir(path)
 end
 
--- The image: the user's own copy, else the site's.
+-- The image: the user's private copy, or the site's.
 local places = { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif", "/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif", "/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif", "/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif" }
 local sif
 for _, place in ipairs(places) do
@@ -156,28 +156,28 @@ end
 if mode() == "load" and not sif then
     LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity: its image was not found in any of these locations:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n  /appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nReinstall it with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild")
 end
-keep("SIF", sif or places[1])
-keep("SIFPYTORCH", sif or places[1])
-keep("RUNSCRIPTS", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
-keep("RUNSCRIPTSPYTORCH", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
-keep("CONTAINERROOT", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity")
-default({ "SINGULARITYENV_VIRTUAL_ENV", "APPTAINERENV_VIRTUAL_ENV" }, "/user-software/venv/pytorch")
-default({ "SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV" }, "true")
-default({ "SINGULARITYENV_WITH_CONDA_VENV", "APPTAINERENV_WITH_CONDA_VENV" }, "true")
-default({ "NCCL_SOCKET_IFNAME" }, "hsn")
-default({ "NCCL_NET_GDR_LEVEL" }, "3")
-default({ "FI_MR_CACHE_MONITOR" }, "userfaultfd")
+override("SIF", sif or places[1])
+override("SIFPYTORCH", sif or places[1])
+override("RUNSCRIPTS", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
+override("RUNSCRIPTSPYTORCH", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
+override("CONTAINERROOT", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity")
+set_default({ "SINGULARITYENV_VIRTUAL_ENV", "APPTAINERENV_VIRTUAL_ENV" }, "/user-software/venv/pytorch")
+set_default({ "SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV" }, "true")
+set_default({ "SINGULARITYENV_WITH_CONDA_VENV", "APPTAINERENV_WITH_CONDA_VENV" }, "true")
+set_default({ "NCCL_SOCKET_IFNAME" }, "hsn")
+set_default({ "NCCL_NET_GDR_LEVEL" }, "3")
+set_default({ "FI_MR_CACHE_MONITOR" }, "userfaultfd")
 
--- The host's Python stays outside, but for the variables that HPCMOD_KEEP_ENV names.
+-- Keep the host's Python environment out, except for variables listed in HPCMOD_KEEP_ENV.
 local kept = " " .. (os.getenv("HPCMOD_KEEP_ENV") or "") .. " "
 for _, pair in ipairs{ { "PYTHONPATH", "" }, { "PYTHONHOME", "" }, { "PYTHONSTARTUP", "" }, { "LD_PRELOAD", "" }, { "CONDA_PREFIX", "" }, { "CONDA_DEFAULT_ENV", "" }, { "CONDA_EXE", "" }, { "CONDA_PYTHON_EXE", "" }, { "CONDA_SHLVL", "" }, { "CONDA_PROMPT_MODIFIER", "" }, { "_CE_CONDA", "" }, { "_CE_M", "" }, { "PYTHONNOUSERSITE", "1" } } do
     if unloading or not string.find(kept, " " .. pair[1] .. " ", 1, true) then
-        default({"SINGULARITYENV_" .. pair[1], "APPTAINERENV_" .. pair[1]}, pair[2])
+        set_default({"SINGULARITYENV_" .. pair[1], "APPTAINERENV_" .. pair[1]}, pair[2])
     end
 end
 
--- Binds: Apptainer does not start when a source is missing, so only what exists on this node. The user's come last and win.
--- Source, destination or nothing, options, whether it is required.
+-- Binds: Apptainer does not start if a source is missing, so bind only those that exist here. The user's come last and win.
+-- Source, destination (may be empty), options, required or not.
 local candidates = {
     { { "/var/spool/slurmd", "", "", true } },
     { { "/opt/cray", "", "", true } },
@@ -192,7 +192,7 @@ local candidates = {
     { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs", "/user-software", "image-src=/", false }, { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software", "/user-software", "", false } },
 }
 
--- Where a path lies once its links are followed.
+-- Resolve the symbolic links in a path.
 local function real(path)
     local done, todo, left = "", path, lfs and 40 or 0
     while left > 0 and string.find(todo, "[^/]") do
@@ -212,14 +212,14 @@ end
 
 local bind_names = {"SINGULARITY_BIND", "APPTAINER_BIND"}
 local bindpath_names = {"SINGULARITY_BINDPATH", "APPTAINER_BINDPATH"}
-local ours, missing, unfit, linked = {}, {}, {}, {}
+local ours, missing, unbindable, linked = {}, {}, {}, {}
 local taken = {}
 
 local function escaped(path) return (string.gsub(path, "[:,]", "\\%0")) end
 
 local function add_bind(source, place, options)
     if string.find(source, "[%c]") or string.find(source .. ":", "\\[:,]") then
-        unfit[#unfit + 1] = string.gsub(source, "%c", "?")
+        unbindable[#unbindable + 1] = string.gsub(source, "%c", "?")
         return
     end
     local text = escaped(source)
@@ -231,7 +231,7 @@ local function add_bind(source, place, options)
     if place == "" and isDir(source) then linked[#linked + 1] = source end
 end
 
--- Of each group at most one: the first that exists here and whose destination the user has not given away.
+-- From each group, choose the first that exists here, unless the user has bound its destination.
 local function choose()
     for _, group in ipairs(candidates) do
         local found
@@ -246,7 +246,7 @@ local function choose()
     end
 end
 
--- A link into another tree: what the links in it lead to is to be seen where they say, unless that would hide the image's own.
+-- Bind the target of a symbolic link too, so that links below it resolve, unless that would hide the image's own files.
 local own_trees = {usr = true, bin = true, sbin = true, lib = true, lib64 = true, etc = true, dev = true, proc = true, sys = true}
 local function follow_links()
     for _, source in ipairs(linked) do
@@ -270,31 +270,31 @@ if mode() == "load" or mode() == "show" then
     choose()
     local chosen = ours
     ours = {}
-    follow_links() -- these first, lest they hide what is bound inside them
+    follow_links() -- these first, so that they do not hide other binds inside them
     for _, bind in ipairs(chosen) do ours[#ours + 1] = bind end
     state.BINDS = tostring(#ours)
 end
 if mode() == "load" and #missing > 0 then
-    LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": not on this node, so not bound: " .. table.concat(missing, ", "))
+    LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": not bound, missing on this node: " .. table.concat(missing, ", "))
 end
-if mode() == "load" and #unfit > 0 then
-    LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": no bind can hold such a name, so not bound: " .. table.concat(unfit, ", "))
+if mode() == "load" and #unbindable > 0 then
+    LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": not bound, unsupported characters in the path: " .. table.concat(unbindable, ", "))
 end
 if #missing > 0 or os.getenv(memory .. "_MISSING") then setenv(memory .. "_MISSING", table.concat(missing, ",")) end
 for _, bind in ipairs(bindpath_user) do ours[#ours + 1] = bind end
-lead(bindpath_names, ours, ",")
--- Of a pair of which one is set, be it to nothing, Apptainer complains.
+prepend(bindpath_names, ours, ",")
+-- Apptainer warns if only one of a pair is set, even if empty.
 local paired = state["SINGULARITY_BIND"]
 for _, name in ipairs(bind_names) do
     paired = paired or not unloading and (os.getenv(name) or hpcmod_empty[name])
 end
-if paired then lead(bind_names, bind_user, ",") end
+if paired then prepend(bind_names, bind_user, ",") end
 
 local path_names = {"SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH"}
 local path = { "/runscripts", "/user-software/venv/pytorch/bin", "/opt/miniconda3/envs/pytorch/bin" }
 local path_user = unloading and {} or union(path_names, ":", function(entry) return entry end, {})
 for _, entry in ipairs(path_user) do path[#path + 1] = entry end
-lead(path_names, path, ":")
+prepend(path_names, path, ":")
 
 local words = {}
 for name, word in pairs(state) do words[#words + 1] = name .. "=" .. word end

@@ -92,7 +92,7 @@ def test_the_help_names_everything_a_user_needs() -> None:
         "Commands",
         "Image",
         "Python packages in the image",
-        "Labels of the image",
+        "Image labels",
         "More information",
     ]
     for word in ("conda-python-distributed", "start-shell", "$SIFPYTORCH", "torch 2.7.1+rocm6.2.4", "PyTorch for LUMI"):
@@ -129,7 +129,7 @@ def test_whatis_is_one_line_each_whatever_the_description_holds(word: str) -> No
 @pytest.mark.parametrize("syntax", SYNTAXES)
 def test_the_message_for_a_missing_image_names_the_places_and_the_cure(syntax: str) -> None:
     text = render_body(make_example("lumi"), syntax, TEMPLATES)
-    (message,) = {literal for literal in LITERAL.findall(text) if "none of these places" in literal}
+    (message,) = {literal for literal in LITERAL.findall(text) if "not found in any of these locations" in literal}
     for place in make_example("lumi").sif_places:
         assert place in message
     assert "eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild" in message

@@ -43,7 +43,7 @@ def test_a_file_of_notices_is_what_modules_understand() -> None:
         "say It hangs",
         "say Two",
         "say lines",
-        "say What helps: unset A; export C='it'\\''s'; export D=''",
+        "say To fix it: unset A; export C='it'\\''s'; export D=''",
         'say To apply all fixes: eval "$(hpcmod advisory --apply)"',
         "say See https://example.org/1 (until 2027-02-28)",
     ]
@@ -91,7 +91,7 @@ def test_a_container_that_goes_names_when_what_instead_and_why() -> None:
     record = make_record("A/1", state="deprecated", until="2027-01-01", successor="A/2", reason="too old")
     assert render_state_notice(record, named=True).splitlines() == [
         "module A/1",
-        "say this container is deprecated, and may be retired from 2027-01-01 on.",
+        "say this container is deprecated, and may be retired on or after 2027-01-01.",
         "say Use A/2 instead: module load A/2",
         "say Reason: too old",
     ]
