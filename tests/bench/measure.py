@@ -80,5 +80,5 @@ def _ends(kind: str, files: Sequence[bool]) -> tuple[bool, bool]:
 
 def table(title: str, rows: Sequence[Row]) -> str:
     """Render rows as a Markdown table."""
-    lines = [f"### {title}", "", "| what | median | beside | ratio | aim |", "|---|---|---|---|---|"]
+    lines = [f"### {title}", "", "| what | median | compared with | ratio | aim |", "|---|---|---|---|---|"]
     return "\n".join([*lines, *(f"| {r.what} | {r.value} | {r.beside} | {r.ratio} | {r.aim} |" for r in rows)]) + "\n"
