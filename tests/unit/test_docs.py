@@ -201,7 +201,7 @@ def parameters_of_the_easyblock(easyblock: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("easyblock", ["ContainerModule", "ContainerBuild"])
 def test_every_parameter_of_the_easyblock_is_explained_with_its_default_and_no_other(easyblock: str) -> None:
-    text = page("docs/reference/easyconfig-parameters.md").partition(f"## Those of `{easyblock}`")[2]
+    text = page("docs/reference/easyconfig-parameters.md").partition(f"## Parameters of `{easyblock}`")[2]
     rows = re.findall(r"^\| `(\w+)` \| `(.+?)` \|", text.partition("## ")[0], re.MULTILINE)
     assert {name: ast.literal_eval(default) for name, default in rows} == parameters_of_the_easyblock(easyblock)
 
