@@ -15,7 +15,8 @@ from hpcmod.install.host_files import HostFiles, read_search
 from hpcmod.install.netstack import plan_capture, write_capture
 from hpcmod.model.bind import Bind
 from hpcmod.model.compat.stack import PLUGIN
-from hpcmod.model.compat.verdict import REFUSE, find_unmet
+from hpcmod.model.compat.verdict import find_unmet
+from hpcmod.model.finding import FAIL
 from hpcmod.model.libraries.loader import Closure, find_closure, find_library
 from hpcmod.model.libraries.swap import make_library_path
 from hpcmod.model.site import IN_CONTAINER, Netstack, Site
@@ -161,7 +162,7 @@ def test_inside_containers(stack: Stack, tmp_path: Path, of_this_machine: Stubs,
     fails = done.returncode != 0 or "not found (required by" in said  # of versions it tells, and goes on
     assert fails == bool(case.refused), said
     assert case.refused in said
-    assert (verdict.level == REFUSE) == bool(case.refused), shown
+    assert (verdict.level == FAIL) == bool(case.refused), shown
     assert case.refused in shown
     if not case.refused:
         (loaded,) = make_case(image, site, {}).of(PLUGIN)
@@ -203,5 +204,5 @@ def test_with_two_real_releases_of_libfabric(
     assert f"libfabric.so.1 => {loaded.fabric.path} " in said
     verdict = check_compat(image, site, {})
     assert ("`FABRIC_1.8' not found" in said) == swap
-    assert (verdict.level == REFUSE) == swap, [one.found for one in verdict.findings]
-    assert any("does not define FABRIC_1.8" in one.found for one in verdict.at(REFUSE)) == swap
+    assert (verdict.level == FAIL) == swap, [one.found for one in verdict.findings]
+    assert any("does not define FABRIC_1.8" in one.found for one in verdict.at(FAIL)) == swap

@@ -144,12 +144,15 @@ def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
 
 def test_every_rule_of_the_linter_is_described_once() -> None:
     """Those of easyconfigs are the second argument of each `fault(...)`."""
-    batch, _, easyconfigs = page("docs/reference/lint-rules.md").partition("## Easyconfigs")
+    batch, _, rest = page("docs/reference/lint-rules.md").partition("## Easyconfigs")
+    easyconfigs, _, profiles = rest.partition("## Site profiles")
     rules = re.compile(r"^\| `([\w-]+)` \|", re.MULTILINE)
     assert sorted(rules.findall(batch)) == sorted(RULES)
     files = (DOCS.parent / "src/hpcmod/check/easyconfigs").glob("*.py")
     named = {name for file in files for name in re.findall(r'fault\(\s*[^"]+?, "([a-z-]+)"', file.read_text())}
     assert sorted(rules.findall(easyconfigs)) == sorted(named)
+    text = (DOCS.parent / "src/hpcmod/check/profiles.py").read_text()
+    assert sorted(rules.findall(profiles)) == sorted(set(re.findall(r'"([a-z]+-[a-z-]+)"', text)))
 
 
 def test_the_readme_lists_the_same_exit_codes_as_the_help() -> None:

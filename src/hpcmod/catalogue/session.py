@@ -8,12 +8,12 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.store import Catalogue, find_catalogues, software_of
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
-from hpcmod.check.doctor import OK, WARN, Finding
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.install.installed import read_record
 from hpcmod.install.store import recorded_sha256
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.advisory import Advisory
+from hpcmod.model.finding import OK, WARN, Finding
 from hpcmod.model.images.facts import Package
 from hpcmod.render.modules.notice import render_advisory
 

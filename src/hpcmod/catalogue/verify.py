@@ -8,12 +8,12 @@ from pathlib import Path
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
 from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
-from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import NotFoundError
 from hpcmod.fs.reading import read_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.installed import read_record
 from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.finding import FAIL, OK, WARN, Finding
 
 _REPAIR = "To repair it, publish the same image under the same name again."
 
@@ -67,10 +67,9 @@ def verify_container(
             WARN,
             "checks",
             "no check passed with this image" if not record.checks else f"not with this image: {stale}",
-            "",
         )
     else:
-        yield Finding(OK, "checks", f"{len(record.checks)} passed with this image", "")
+        yield Finding(OK, "checks", f"{len(record.checks)} passed with this image")
 
 
 def _verify_image(path: Path, record: CatalogueRecord, progress: Progress | None, *, read: bool = True) -> Finding:
@@ -81,11 +80,11 @@ def _verify_image(path: Path, record: CatalogueRecord, progress: Progress | None
             FAIL, IMAGE, f"{path} has {path.stat().st_size} bytes, expected {record.size} as published", _REPAIR
         )
     if not read:
-        return Finding(OK, IMAGE, f"{path}, {record.size} bytes, not read", "")
+        return Finding(OK, IMAGE, f"{path}, {record.size} bytes, not read")
     found = file_sha256(path, progress)
     if found != record.sha256:
         return Finding(FAIL, IMAGE, f"{path} has sha256 {found}, expected {record.sha256} as published", _REPAIR)
-    return Finding(OK, IMAGE, f"{path}, sha256 {found}", "")
+    return Finding(OK, IMAGE, f"{path}, sha256 {found}")
 
 
 def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
@@ -99,13 +98,13 @@ def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Fin
         if changed:
             yield Finding(FAIL, "installation", f"{', '.join(changed[:3])}: not as published", _REBUILD)
         else:
-            yield Finding(OK, "installation", f"{len(files)} files in {root}", "")
+            yield Finding(OK, "installation", f"{len(files)} files in {root}")
 
 
-def _gone(record: CatalogueRecord, subject: str, found: str) -> Finding:
+def _gone(record: CatalogueRecord, rule: str, found: str) -> Finding:
     if record.state == "retired":
-        return Finding(WARN, subject, f"{found}; gc removes what is retired", "")
-    return Finding(FAIL, subject, found, _REPAIR)
+        return Finding(WARN, rule, f"{found}; gc removes what is retired")
+    return Finding(FAIL, rule, found, _REPAIR)
 
 
 def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:

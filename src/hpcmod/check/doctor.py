@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError
@@ -12,20 +11,8 @@ from hpcmod.install.eb import isolated, run_eb
 from hpcmod.install.module_tool import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool
 from hpcmod.install.runtime import find_runtime
 from hpcmod.machine import load_site
+from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from hpcmod.process import run, which
-
-OK, WARN, FAIL, UNKNOWN = "ok", "warn", "fail", "unknown"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Result of one check."""
-
-    verdict: str
-    """ok, warn (something may surprise), fail (something will not work) or unknown (could not be checked)."""
-    subject: str
-    found: str
-    cure: str = ""
 
 
 def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:

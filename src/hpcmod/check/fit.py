@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpcmod.check.compat import check_compat
-from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import CheckFailedError, HpcmodError
 from hpcmod.install.installed import Installed, find_installed, module_trees
 from hpcmod.machine import load_site
-from hpcmod.model.compat import verdict as compat
 from hpcmod.model.compat.verdict import Verdict
+from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from hpcmod.model.plan import InstallPlan
 from hpcmod.model.site import Site
-
-_VERDICTS = {compat.OK: OK, compat.WARN: WARN, compat.REFUSE: FAIL}
 
 
 def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[str], None]) -> None:
@@ -30,9 +27,9 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
     if image is None:
         return
     verdict = check_compat(Path(image), plan.site, environ, binds=plan.spec.binds)
-    for one in verdict.at(compat.WARN):
+    for one in verdict.at(WARN):
         warn(f"{one.rule}: {one.found}. {one.cure}".strip())
-    refused = verdict.at(compat.REFUSE)
+    refused = verdict.at(FAIL)
     if refused:
         reasons = "\n".join(f"  {one.rule}: {one.found}" for one in refused)
         raise CheckFailedError(
@@ -73,7 +70,7 @@ def explain_module(found: Installed | None, site: Site, environ: Mapping[str, st
     except HpcmodError as err:
         yield f"{found.module}: {err.message}"
         return
-    for one in (*verdict.at(compat.REFUSE), *verdict.at(compat.WARN)):
+    for one in (*verdict.at(FAIL), *verdict.at(WARN)):
         yield f"{found.module}: {one.level}: {one.found}. {one.cure}".strip()
 
 
@@ -81,12 +78,12 @@ def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> 
     try:
         verdict = check_compat(image, site, environ)
     except HpcmodError as err:
-        return Finding(FAIL, f"image {subject}", err.message, err.cure)
+        return Finding(FAIL, "image", err.message, err.cure, subject=f"image {subject}")
     return _as_finding(subject, image, verdict)
 
 
 def _as_finding(subject: str, image: Path, verdict: Verdict) -> Finding:
-    worst = verdict.at(verdict.level) if verdict.level != compat.OK else ()
+    worst = verdict.at(verdict.level) if verdict.level != OK else ()
     said = "; ".join(one.found for one in worst) or "fits this machine, as far as known"
     cure = f"{worst[0].cure}\n     For the full report: hpcmod compat {image}".strip() if worst else ""
-    return Finding(_VERDICTS[verdict.level], f"image {subject}", said, cure)
+    return Finding(verdict.level, "image", said, cure, subject=f"image {subject}")

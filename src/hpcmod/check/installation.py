@@ -10,15 +10,15 @@ from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
-from hpcmod.check.doctor import FAIL, OK, UNKNOWN, Finding
 from hpcmod.errors import VerificationError
 from hpcmod.fs.reading import read_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.installed import Installed, find_installed, module_trees, read_record
+from hpcmod.model.finding import FAIL, OK, UNKNOWN, Finding
 from hpcmod.render.quote import sh_word
 
 IMAGE, SCRIPTS, MODULEFILE = "image", "scripts", "modulefile"
-"""Subjects of the findings about an installation."""
+"""Rules of the findings about an installation."""
 
 _LISTED = 3  # files named in one finding
 _LARGEST = 4 << 20  # bytes; a modulefile or script is smaller
@@ -29,7 +29,7 @@ def find_damage(installed: Installed) -> str:
     if not installed.record:
         return f"{installed.root} has no record of what was installed"
     found = chain(_check_image_size(installed), _check_scripts(installed), _check_modulefile(installed))
-    return next((finding.found for finding in found if finding.verdict == FAIL), "")
+    return next((finding.found for finding in found if finding.level == FAIL), "")
 
 
 def _check_image_size(installed: Installed) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def check_installation(
         _check_image(installed, progress, read=read_image), _check_scripts(installed), _check_modulefile(installed)
     )
     for finding in found:
-        yield replace(finding, cure=cures.get(finding.verdict, ""))
+        yield replace(finding, cure=cures.get(finding.level, ""))
 
 
 def _check_image(installed: Installed, progress: Progress | None, *, read: bool) -> Iterator[Finding]:
@@ -137,7 +137,7 @@ def _differs(image: Path, expected: str, found: str) -> str:
 
 def exit_code_of(findings: Iterable[Finding]) -> int:
     """Return the exit code for failed findings: 4 if the image is damaged, else 1."""
-    damaged = any(one.subject == IMAGE and one.verdict == FAIL for one in findings)
+    damaged = any(one.rule == IMAGE and one.level == FAIL for one in findings)
     return VerificationError.exit_code if damaged else 1
 
 
@@ -153,7 +153,7 @@ def check_installations(environ: Mapping[str, str], *, retired: Collection[Path]
         damage = "" if one.root in retired and not one.root.exists() else find_damage(one)
         if damage:
             cure = f"hpcmod repair {sh_word(one.module)}, if it is your own; else ask its owner."
-            yield Finding(FAIL, f"installation {one.module}", damage, cure)
+            yield Finding(FAIL, "installation", damage, cure, subject=f"installation {one.module}")
 
 
 def check_recorded(image: Path, sha256: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.integrity import file_sha256
 from hpcmod.install.netstack import is_whole, plan_capture, read_capture
+from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from hpcmod.model.libraries.netstack import Capture, CapturedLibrary
 from hpcmod.render.quote import sh_word
 
@@ -50,7 +50,8 @@ def _cure(directory: Path, capture: Capture) -> str:
 def _check_copies(directory: Path, capture: Capture, cure: str) -> Iterator[Finding]:
     damaged = [one for one in capture.libraries if not is_whole(directory, one)]
     for one in damaged:
-        yield Finding(FAIL, one.file, "the copy or a link to it is missing, or differs from the captured file", cure)
+        found = "the copy or a link to it is missing, or differs from the captured file"
+        yield Finding(FAIL, "copies", found, cure, subject=one.file)
     if not damaged:
         yield Finding(OK, "copies", f"{len(capture.libraries)} libraries in {directory}, all intact")
 
@@ -74,15 +75,23 @@ def _stale(capture: Capture, now: Capture, cure: str) -> Iterator[Finding]:
     had, has, missing = _by_name(capture), _by_name(now), dict(now.missing)
     for name, one in has.items():
         if name not in had:
-            yield Finding(FAIL, name, f"the host now needs {one.source}, which was not captured", cure)
+            yield Finding(FAIL, "host", f"the host now needs {one.source}, which was not captured", cure, subject=name)
         elif file_sha256(one.source) != had[name].sha256:
             yield Finding(
-                FAIL, name, f"stale: captured from {had[name].source}, the host now has another {one.source}", cure
+                FAIL,
+                "host",
+                f"stale: captured from {had[name].source}, the host now has another {one.source}",
+                cure,
+                subject=name,
             )
     for name, wanted_by in now.missing:
         if (name, wanted_by) not in capture.missing:
-            yield Finding(FAIL, name, f"needed by {wanted_by}, and not found on the host", cure)
+            yield Finding(FAIL, "host", f"needed by {wanted_by}, and not found on the host", cure, subject=name)
     for name in sorted(had.keys() - has.keys() - missing.keys()):
         yield Finding(
-            WARN, name, f"captured from {had[name].source}, and no longer needed by the host's libraries", cure
+            WARN,
+            "host",
+            f"captured from {had[name].source}, and no longer needed by the host's libraries",
+            cure,
+            subject=name,
         )

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod import machine
-from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.errors import HpcmodError
+from hpcmod.model.finding import FAIL, OK, WARN, Finding
 
 _EXAMPLES = 5
 """Number of paths listed for each kind of problem."""
@@ -33,7 +33,7 @@ _PROBLEMS = {
     "writable by another group": (WARN, "members of another group can change it", "chgrp, or chmod g-w"),
     "group-writable directory without set-group-ID": (WARN, "new files get another group", "chmod g+s"),
 }
-"""Verdict, reason and cure for each kind of problem, in the order of the report."""
+"""Level, reason and cure for each kind of problem, in the order of the report."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ def check_directory(directory: Path) -> Iterator[Finding]:
         If it cannot be read.
     """
     root = directory.stat()
-    yield Finding(OK, str(directory), _describe(root))
+    yield Finding(OK, "directory", _describe(root), subject=str(directory))
     yield from _check_above(directory)
     found = {kind: _Tally() for kind in _PROBLEMS}
     whole, looked = os.path.realpath(directory), 0
@@ -67,15 +67,14 @@ def check_directory(directory: Path) -> Iterator[Finding]:
         looked += 1
         for kind in _problems(path, status, root, team=team, whole=whole):
             found[kind].add(os.path.relpath(path, whole))
-    for kind, (verdict, why, cure) in _PROBLEMS.items():
+    for kind, (level, why, cure) in _PROBLEMS.items():
         if found[kind].count:
             rest = ", ..." * (found[kind].count > _EXAMPLES)
             listed = f"{found[kind].count} ({why}): {', '.join(found[kind].paths)}{rest}"
-            yield Finding(verdict, kind, listed, f"{cure} PATH")
+            yield Finding(level, kind, listed, f"{cure} PATH")
     if looked >= _MOST:
-        yield Finding(
-            WARN, str(directory), f"only the first {_MOST} files were checked", "Check its subdirectories separately."
-        )
+        checked = f"only the first {_MOST} files were checked"
+        yield Finding(WARN, "directory", checked, "Check its subdirectories separately.", subject=str(directory))
 
 
 def _describe(status: os.stat_result) -> str:
@@ -92,10 +91,11 @@ def _check_above(directory: Path) -> Iterator[Finding]:
         if _others_write(status) or status.st_uid not in (0, owner):
             yield Finding(
                 WARN,
-                str(above),
+                "directories above",
                 f"mode {stat.S_IMODE(status.st_mode):04o}, owner {_user_name(status.st_uid)}: others can replace "
                 f"everything below it",
                 f"chmod +t {above}, or remove write access",
+                subject=str(above),
             )
 
 
@@ -203,6 +203,7 @@ def _check_guarded(path: str) -> Iterator[Finding]:
             if status.st_uid != 0 or _others_write(status):
                 mode, owner = stat.S_IMODE(status.st_mode), _user_name(status.st_uid)
                 what = f"{one} has mode {mode:04o} and owner {owner}: users other than root can change what is trusted"
-                yield Finding(FAIL, path, what, f"chown root {one}; chmod go-w {one}")
+                yield Finding(FAIL, "trust policy", what, f"chown root {one}; chmod go-w {one}", subject=path)
     except OSError as err:
-        yield Finding(FAIL, path, f"cannot be read: {err.strerror}", "Fix the trust policy.")
+        what = f"cannot be read: {err.strerror}"
+        yield Finding(FAIL, "trust policy", what, "Fix the trust policy.", subject=path)

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.check.binds import explain_binds
-from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.check.netstack import check_capture
 from hpcmod.errors import HpcmodError
 from hpcmod.machine import Machine
+from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from hpcmod.model.libraries.netstack import RECORD
 from hpcmod.model.site import NodeType, Site
 from hpcmod.process import run, which
@@ -45,27 +45,28 @@ def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding
 
 def _check_images(site: Site) -> Iterator[Finding]:
     for directory in site.central:
-        path = Path(directory)
+        path, subject = Path(directory), f"images {directory}"
         if not path.is_dir():
             found, cure = "no such directory", "No images are found there, so users keep their own copies."
-            yield Finding(WARN, f"images {directory}", found, cure)
+            yield Finding(WARN, "images", found, cure, subject)
         elif not os.access(path, os.R_OK | os.X_OK):
-            yield Finding(WARN, f"images {directory}", "not readable by you", "Ask the site who may use its images.")
+            yield Finding(WARN, "images", "not readable by you", "Ask the site who may use its images.", subject)
         else:
-            yield Finding(OK, f"images {directory}", f"{len(list(path.glob('*.sif')))} files *.sif")
+            yield Finding(OK, "images", f"{len(list(path.glob('*.sif')))} files *.sif", subject=subject)
 
 
 def _check_binds(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
     for one in explain_binds(site.all_binds, environ):
         subject = f"bind {one.asked}"
         if one.kept:
-            yield Finding(OK, subject, f"{one.bind}: {one.why}" if str(one.bind) != one.asked else one.why)
+            found = f"{one.bind}: {one.why}" if str(one.bind) != one.asked else one.why
+            yield Finding(OK, "bind", found, subject=subject)
         elif one.missing:
             cure = "Missing in jobs on this node. This may be correct on a login node; otherwise fix the profile"
-            yield Finding(FAIL, subject, one.why, f"{cure}: {one.bind.origin}.")
+            yield Finding(FAIL, "bind", one.why, f"{cure}: {one.bind.origin}.", subject)
         else:
             cure = "" if one.bind.origin.startswith("$") else f"Omitted; set in {one.bind.origin}."
-            yield Finding(WARN if one.bind.origin.startswith("$") else OK, subject, one.why, cure)
+            yield Finding(WARN if one.bind.origin.startswith("$") else OK, "bind", one.why, cure, subject)
 
 
 def _check_netstack(site: Site) -> Iterator[Finding]:
@@ -77,8 +78,9 @@ def _check_netstack(site: Site) -> Iterator[Finding]:
             found = list(check_capture(Path(one.bind.source)))
         except HpcmodError as err:  # its record is invalid; continue with the other checks
             found = [Finding(FAIL, "record", err.message, err.cure)]
-        yield from (replace(each, subject=f"netstack {each.subject}") for each in found if each.verdict != OK)
-        if all(each.verdict == OK for each in found):
+        faults = (each for each in found if each.level != OK)
+        yield from (replace(each, rule="netstack", subject=f"netstack {each.subject}") for each in faults)
+        if all(each.level == OK for each in found):
             yield Finding(OK, "netstack", f"{one.bind.source} is intact, and the same as what the host loads")
 
 

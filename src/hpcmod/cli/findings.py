@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from hpcmod.check.doctor import FAIL, Finding
-from hpcmod.cli.output import print_data, print_wrapped
+from hpcmod.cli.output import print_data, print_text, print_wrapped
+from hpcmod.model.finding import FAIL, UNKNOWN, Finding
 
 JSON_VERSION = 1
 
@@ -18,15 +18,29 @@ def show_findings(findings: Iterable[Finding], *, as_json: bool, fail_code: int 
     """Print findings, and exit with `fail_code` if one of them is a failure, else with 0."""
     listed = list(findings)
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, "findings": [asdict(one) for one in listed]}, indent=1))
+        print_data(json.dumps({"version": JSON_VERSION, "findings": finding_values(listed)}, indent=1))
     else:
         print_findings(listed)
-    sys.exit(fail_code if any(one.verdict == FAIL for one in listed) else 0)
+    sys.exit(fail_code if any(one.level == FAIL for one in listed) else 0)
 
 
-def print_findings(findings: Iterable[Finding]) -> None:
-    """Print findings for people, each with its cure below it."""
-    for finding in findings:
-        print_wrapped(f"{finding.verdict:4} {finding.subject}: {finding.found}", indent=5)
-        if finding.cure:
-            print_wrapped(f"     {finding.cure}", indent=5)
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Print findings for people: level, subject and result, then the cure on a line of its own.
+
+    A finding about a line of a file begins with FILE:LINE, as the messages of compilers do, and is never wrapped.
+    """
+    width = len(UNKNOWN if any(one.level == UNKNOWN for one in findings) else FAIL)
+    for one in findings:
+        if one.line:
+            print_text(f"{one.subject}:{one.line}: {one.level}: {one.rule}: {one.found}".replace("\n", "?"))
+            cure = f"    {one.cure}"
+        else:
+            print_wrapped(f"{one.level:{width}} {one.subject}: {one.found}", indent=width + 1)
+            cure = f"{'':{width}} {one.cure}"
+        if one.cure:
+            print_wrapped(cure, indent=width + 1)
+
+
+def finding_values(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Return findings as plain values for JSON; `verdict` is the name that `level` had in earlier releases."""
+    return [{**asdict(one), "verdict": one.level} for one in findings]

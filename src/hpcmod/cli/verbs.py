@@ -87,7 +87,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Recipes": {
         "lint": (
             "recipes.lint:lint",
-            "Find mistakes in batch scripts, easyconfigs and shpc recipes.",
+            "Find mistakes in batch scripts, easyconfigs, shpc recipes and site profiles.",
         ),
         "import": (
             "recipes.importing:importing",

@@ -22,7 +22,7 @@ def shop(tmp_path: Path) -> Catalogue:
 
 def faults(shop: Catalogue, record: CatalogueRecord | None = None) -> list[str]:
     found = verify_container(shop, record or shop.read("Toy", "1.0"))
-    return [f"{one.subject}: {one.found}" for one in found if one.verdict != "ok"]
+    return [f"{one.subject}: {one.found}" for one in found if one.level != "ok"]
 
 
 def test_a_container_as_it_was_published_has_no_fault(shop: Catalogue) -> None:
@@ -56,8 +56,8 @@ def test_what_gc_took_of_a_retired_container_is_no_fault(shop: Catalogue) -> Non
     (shop.images / "Toy-1.0.sif").unlink()
     shutil.rmtree(shop.software / "Toy")
     found = list(verify_container(shop, replace(shop.read("Toy", "1.0"), state="retired")))
-    assert [one.subject for one in found if one.verdict == "warn"] == ["image", "installation"]
-    assert [one.found for one in found if one.verdict == "fail" and one.subject != "visible"] == []
+    assert [one.subject for one in found if one.level == "warn"] == ["image", "installation"]
+    assert [one.found for one in found if one.level == "fail" and one.subject != "visible"] == []
 
 
 def test_an_own_copy_of_the_image_is_looked_at_as_well(shop: Catalogue) -> None:

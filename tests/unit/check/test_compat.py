@@ -11,7 +11,8 @@ import pytest
 from hpcmod.check.compat import make_case
 from hpcmod.model.bind import Bind
 from hpcmod.model.compat.rules import RULES
-from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Verdict, judge
+from hpcmod.model.compat.verdict import Verdict, judge
+from hpcmod.model.finding import FAIL, OK, UNKNOWN, WARN
 from hpcmod.model.site import IN_CONTAINER, Launcher, Netstack, Site
 from tests.corpus import Link
 from tests.elf_files import elf
@@ -69,12 +70,12 @@ ROCM_ENV = {ENV: "export ROCM_VERSION=6.2.4\n"}
 SCENES = (
     # architecture
     Scene("an image with nothing in it", BARE, OK, (("ok", "architecture", f"for {ARCH}"),)),
-    Scene("an image for another processor", BARE, REFUSE, ((REFUSE, "architecture", OTHER),), architecture=OTHER),
+    Scene("an image for another processor", BARE, FAIL, ((FAIL, "architecture", OTHER),), architecture=OTHER),
     Scene(
         "an image whose header is for this machine, and whose libraries are not",
         {"/usr/lib64/libc.so.6": elf("libc.so.6", machine=OTHER, defines=["GLIBC_2.36"])},
-        REFUSE,
-        ((REFUSE, "architecture", f"the image is for {ARCH} and contains libraries for {OTHER}"),),
+        FAIL,
+        ((FAIL, "architecture", f"the image is for {ARCH} and contains libraries for {OTHER}"),),
     ),
     Scene(
         "libraries for programs of 32 bits besides",
@@ -126,8 +127,8 @@ SCENES = (
     Scene(
         "a plugin without its libfabric",
         {**BARE, **plugin()},
-        REFUSE,
-        ((REFUSE, "libraries", "does not find libfabric.so.1, which /usr/lib64/libnccl-net.so needs"),),
+        FAIL,
+        ((FAIL, "libraries", "does not find libfabric.so.1, which /usr/lib64/libnccl-net.so needs"),),
         site=SLINGSHOT,
     ),
     Scene(
@@ -136,7 +137,7 @@ SCENES = (
         WARN,
         ((WARN, "libraries", "does not find libfabric.so.1"),),
     ),
-    Scene("an MPI without its libfabric", {**BARE, **mpich()}, REFUSE, ((REFUSE, "libraries", "MPI"),)),
+    Scene("an MPI without its libfabric", {**BARE, **mpich()}, FAIL, ((FAIL, "libraries", "MPI"),)),
     Scene(
         "a libfabric that nobody uses, and that lacks a library",
         {**BARE, **fabric("20.0", "libefa.so.1")},
@@ -151,8 +152,8 @@ SCENES = (
             **named("/usr/lib64/libibverbs.so.1", stub("libibverbs.so.1", "libnl-3.so.200")),
             **plugin(),
         },
-        REFUSE,
-        ((REFUSE, "libraries", "libnl-3.so.200, which /usr/lib64/libibverbs.so.1 needs"),),
+        FAIL,
+        ((FAIL, "libraries", "libnl-3.so.200, which /usr/lib64/libibverbs.so.1 needs"),),
         site=SLINGSHOT,
     ),
     Scene(
@@ -215,10 +216,10 @@ SCENES = (
     Scene(
         "a plugin built against a newer libfabric than the image's",
         {**BARE, **fabric("20.0"), **plugin("FABRIC_1.8")},
-        REFUSE,
+        FAIL,
         (
             (
-                REFUSE,
+                FAIL,
                 "versions",
                 "/usr/lib64/libfabric.so.1 does not define FABRIC_1.8, which /usr/lib64/libnccl-net.so needs",
             ),
@@ -228,8 +229,8 @@ SCENES = (
     Scene(
         "an MPI built against a newer libfabric than the image's",
         {**BARE, **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))},
-        REFUSE,
-        ((REFUSE, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),),
+        FAIL,
+        ((FAIL, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),),
     ),
     Scene("a plugin built against an older one", {**BARE, **fabric("30.0", upto=8), **plugin("FABRIC_1.3")}, OK),
     Scene(
@@ -240,8 +241,8 @@ SCENES = (
     Scene(
         "libraries copied in from a newer distribution",
         {**glibc("2.31"), **fabric("27.0", ("libc.so.6", "GLIBC_2.38"), upto=8), **mpich()},
-        REFUSE,
-        ((REFUSE, "versions", "GLIBC_2.38"), (REFUSE, "versions", "glibc 2.31 is too old for its library")),
+        FAIL,
+        ((FAIL, "versions", "GLIBC_2.38"), (FAIL, "versions", "glibc 2.31 is too old for its library")),
     ),
     Scene(
         "a libfabric that nobody uses, and that wants a newer glibc",
@@ -273,8 +274,8 @@ SCENES = (
     Scene(
         "NCCL that wants a newer glibc",
         {**BARE, "/usr/lib64/libnccl.so.2": stub("libnccl.so.2", ("libc.so.6", "GLIBC_2.38"))},
-        REFUSE,
-        ((REFUSE, "versions", "GLIBC_2.38"),),
+        FAIL,
+        ((FAIL, "versions", "GLIBC_2.38"),),
     ),
     # the host's libraries, captured
     Scene(
@@ -288,10 +289,10 @@ SCENES = (
     Scene(
         "swap: a libfabric of the host too old for the image's plugin",
         {**BARE, **fabric("30.0", upto=8), **plugin("FABRIC_1.8")},
-        REFUSE,
+        FAIL,
         (
-            (REFUSE, "versions", f"{IN_CONTAINER}/libfabric.so.1 does not define FABRIC_1.8"),
-            (REFUSE, "versions", "The host's library is older"),
+            (FAIL, "versions", f"{IN_CONTAINER}/libfabric.so.1 does not define FABRIC_1.8"),
+            (FAIL, "versions", "The host's library is older"),
         ),
         host=fabric("18.2", directory=NET),
         swap=True,
@@ -299,18 +300,18 @@ SCENES = (
     Scene(
         "swap: too old for MPI, while there is no plugin",
         {**BARE, **fabric("30.0", upto=8), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))},
-        REFUSE,
-        ((REFUSE, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),),
+        FAIL,
+        ((FAIL, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),),
         host=fabric("18.2", directory=NET),
         swap=True,
     ),
     Scene(
         "swap: a libfabric of the host that wants a newer glibc",
         {**glibc("2.31"), **fabric("22.1"), **plugin()},
-        REFUSE,
+        FAIL,
         (
-            (REFUSE, "versions", f"GLIBC_2.38, which {IN_CONTAINER}/libfabric.so.1 needs"),
-            (REFUSE, "versions", "for the host's library"),
+            (FAIL, "versions", f"GLIBC_2.38, which {IN_CONTAINER}/libfabric.so.1 needs"),
+            (FAIL, "versions", "for the host's library"),
         ),
         host=fabric("27.0", ("libc.so.6", "GLIBC_2.38"), upto=8, directory=NET),
         swap=True,
@@ -318,8 +319,8 @@ SCENES = (
     Scene(
         "swap: a libfabric of the host whose own libraries were not captured",
         SWAPPABLE,
-        REFUSE,
-        ((REFUSE, "libraries", "libcxi.so.1"), (REFUSE, "libraries", "hpcmod netstack capture")),
+        FAIL,
+        ((FAIL, "libraries", "libcxi.so.1"), (FAIL, "libraries", "hpcmod netstack capture")),
         host=fabric("25.0", CXI, upto=7, directory=NET),
         swap=True,
     ),
@@ -349,8 +350,8 @@ SCENES = (
     Scene(
         "swap: into an image on musl",
         {**MUSL, **mpich(directory="/usr/lib")},
-        REFUSE,
-        ((REFUSE, "libc", "musl"),),
+        FAIL,
+        ((FAIL, "libc", "musl"),),
         host=fabric("25.0", upto=7, directory=NET),
         swap=True,
     ),
@@ -408,8 +409,8 @@ SCENES = (
     Scene(
         "the same, too old for the plugin",
         {**BARE, **plugin("FABRIC_1.8"), ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/1.15.2.0/lib64\n"},
-        REFUSE,
-        ((REFUSE, "versions", "/opt/cray/libfabric/1.15.2.0/lib64/libfabric.so.1 does not define FABRIC_1.8"),),
+        FAIL,
+        ((FAIL, "versions", "/opt/cray/libfabric/1.15.2.0/lib64/libfabric.so.1 does not define FABRIC_1.8"),),
         host=fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0/lib64"),
         binds=("/opt/cray",),
     ),
@@ -426,8 +427,8 @@ SCENES = (
     Scene(
         "a link that leads out of the bound tree",
         {**BARE, **plugin(), ENV: "export LD_LIBRARY_PATH=/opt/cray/lib\n"},
-        REFUSE,
-        ((REFUSE, "libraries", "libfabric.so.1"),),
+        FAIL,
+        ((FAIL, "libraries", "libfabric.so.1"),),
         host={**fabric("18.2", directory="/srv/lib"), "/opt/cray/lib": Link("../../srv/lib")},
         binds=("/opt/cray",),
         site=SLINGSHOT,
@@ -495,8 +496,8 @@ SCENES = (
             **named("/usr/lib64/libmpi.so.12", stub("libmpi.so.12", "libopen-pal.so.13"), "libmpi.so.12.0.2"),
             "/usr/lib64/libopen-pal.so.13": stub("libopen-pal.so.13"),
         },
-        REFUSE,
-        ((REFUSE, "mpi-family", "was built with Open MPI"),),
+        FAIL,
+        ((FAIL, "mpi-family", "was built with Open MPI"),),
         host={**mpich("12.3.1", C, directory=NET)},
         swap=True,
     ),
@@ -700,10 +701,10 @@ SCENES = (
     Scene(
         "CUDA 12.4 on a driver too old",
         CUDA_12,
-        REFUSE,
+        FAIL,
         (
-            (REFUSE, "cuda-driver", "needs driver 525 or newer, found 470.82.01"),
-            (REFUSE, "cuda-driver", "11.x or older"),
+            (FAIL, "cuda-driver", "needs driver 525 or newer, found 470.82.01"),
+            (FAIL, "cuda-driver", "11.x or older"),
         ),
         host=host_driver("470.82.01"),
         site=NVIDIA,
@@ -769,8 +770,8 @@ SCENES = (
     Scene(
         "--nv: a driver that wants a newer glibc",
         {**glibc("2.28"), **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")},
-        REFUSE,
-        ((REFUSE, "versions", "GLIBC_2.34, which /.singularity.d/libs/libcuda.so.1 needs"),),
+        FAIL,
+        ((FAIL, "versions", "GLIBC_2.34, which /.singularity.d/libs/libcuda.so.1 needs"),),
         host={"/usr/lib64/libcuda.so.1": stub("libcuda.so.1", ("libc.so.6", "GLIBC_2.34")), **host_driver("550.54.15")},
         site=NVIDIA,
     ),
@@ -873,6 +874,6 @@ def test_the_verdict_on(scene: Scene, tmp_path: Path) -> None:
 
 def test_there_is_a_case_for_every_rule_and_every_level_that_it_names() -> None:
     said = {(rule, level) for scene in SCENES for level, rule, _ in scene.says}
-    promised = {(rule.name, level) for rule in RULES for level in (WARN, REFUSE) if level in rule.levels}
+    promised = {(rule.name, level) for rule in RULES for level in (WARN, FAIL) if level in rule.levels}
     assert promised - said == set()
     assert len(SCENES) >= 40

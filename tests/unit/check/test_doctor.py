@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.check.doctor import FAIL, OK, WARN, Finding, check_machine
+from hpcmod.check.doctor import check_machine
+from hpcmod.model.finding import FAIL, OK, WARN, Finding
 
 EASYCONFIGS = "/ours/easyconfigs"
 
@@ -26,7 +27,7 @@ def found(environ: dict[str, str], subject: str) -> Finding:
 
 
 def subjects(environ: dict[str, str]) -> list[str]:
-    return [finding.subject for finding in check_machine(environ, EASYCONFIGS) if finding.verdict != OK]
+    return [finding.subject for finding in check_machine(environ, EASYCONFIGS) if finding.level != OK]
 
 
 def test_on_a_sound_machine_all_is_well(sound: dict[str, str]) -> None:
@@ -43,14 +44,14 @@ def test_without_a_runtime_or_a_module_tool_or_eb_that_fails_with_a_cure(sound: 
     del sound["LMOD_CMD"]
     sound["PATH"] = str(tmp_path / "nothing")
     for subject in ("runtime", "module tool", "eb"):
-        assert found(sound, subject).verdict == FAIL
+        assert found(sound, subject).level == FAIL
         assert found(sound, subject).cure
 
 
 def test_a_python_of_eb_that_does_not_know_the_easyblock_is_told(sound: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
     finding = found(sound, "easyblock")
-    assert (finding.verdict, "python3" in finding.found) == (FAIL, True)
+    assert (finding.level, "python3" in finding.found) == (FAIL, True)
     assert "hpcmod env" in finding.cure
 
 
@@ -75,7 +76,7 @@ def test_a_robot_path_that_hides_our_easyconfigs_is_told(sound: dict[str, str], 
 def test_a_module_that_is_loaded_is_told_because_eb_does_not_install_over_it(sound: dict[str, str]) -> None:
     environ = {**sound, "CONTAINERROOT": "/sw/PyTorch/2.7", "_HPCMOD_CONTAINER": "PyTorch/2.7"}
     finding = found(environ, "loaded module")
-    assert (finding.verdict, finding.cure) == (WARN, "module unload PyTorch/2.7")
+    assert (finding.level, finding.cure) == (WARN, "module unload PyTorch/2.7")
     assert found({**sound, "CONTAINERROOT": "/sw/PyTorch/2.7"}, "loaded module").cure == "module unload PyTorch"
 
 

@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod import machine
-from hpcmod.check.doctor import FAIL, OK, WARN
 from hpcmod.check.fit import check_all, check_fit, explain_module
 from hpcmod.cli.main import main
 from hpcmod.errors import CheckFailedError
 from hpcmod.install.installed import find_in_tree
+from hpcmod.model.finding import FAIL, OK, WARN
 from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec
@@ -76,17 +76,17 @@ def test_what_may_disappoint_is_a_warning_for_an_installation(tmp_path: Path) ->
 def test_doctor_looks_at_the_images_named_or_at_those_installed(tmp_path: Path) -> None:
     good, bad = images(tmp_path)
     named = list(check_all((good, bad, tmp_path / "none.sif"), {}))
-    assert [one.verdict for one in named] == [OK, FAIL, FAIL]
+    assert [one.level for one in named] == [OK, FAIL, FAIL]
     assert named[1].subject == f"image {bad}"
     install(tmp_path, "Torch/1", good)
     install(tmp_path, "Torch/2", bad)
     install(tmp_path, "Torch/3", bad)
     found = list(check_all((), {"MODULEPATH": str(tmp_path / "modules")}))
-    assert [(one.subject, one.verdict) for one in found] == [("image Torch/1", OK), ("image Torch/2", FAIL)]
+    assert [(one.subject, one.level) for one in found] == [("image Torch/1", OK), ("image Torch/2", FAIL)]
     site = tmp_path / "site.toml"
     site.write_text(SLINGSHOT)
     (warned,) = check_all((good,), {"HPCMOD_SITE": str(site)})
-    assert (warned.verdict, "TCP" in warned.found) == (WARN, True)
+    assert (warned.level, "TCP" in warned.found) == (WARN, True)
 
 
 @pytest.mark.parametrize(("module", "expected"), [("Torch/10", "FABRIC_1.8"), ("Torch/9", ""), ("None/1", "")])
@@ -106,6 +106,6 @@ def test_hpcmod_job_tells_it_on_stderr_and_writes_the_script_all_the_same(
     monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
     told = hpcmod("job", "Torch/10", "--", "train.py")
     assert (told.exit_code, told.stdout.startswith("#!/bin/bash")) == (0, True)
-    assert "Torch/10: refuse: " in told.stderr
+    assert "Torch/10: fail: " in told.stderr
     other = hpcmod("job", "--site", "generic", "Torch/10", "--", "train.py")
-    assert "refuse" not in other.stderr
+    assert "fail: " not in other.stderr

@@ -56,14 +56,14 @@ def test_a_whole_installation_has_nothing_to_report(installed: Installed) -> Non
 
 
 def verdicts(installed: Installed, *, read_image: bool = True) -> dict[str, str]:
-    return {one.subject: one.verdict for one in check_installation(installed, read_image=read_image)}
+    return {one.subject: one.level for one in check_installation(installed, read_image=read_image)}
 
 
 def test_a_changed_script_is_found_by_its_checksum(installed: Installed) -> None:
     (installed.root / "bin/python").write_text("#!/bin/sh\n")
     assert "changed since they were installed: bin/python" in find_damage(installed)
     assert verdicts(installed)["scripts"] == "fail"
-    found = next(one for one in check_installation(installed) if one.verdict == "fail")
+    found = next(one for one in check_installation(installed) if one.level == "fail")
     assert found.cure == "Repair it: hpcmod repair Toy/1.0"
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.check.doctor import FAIL, OK, WARN
 from hpcmod.check.netstack import check_capture
+from hpcmod.model.finding import FAIL, OK, WARN
 from hpcmod.model.libraries.netstack import RECORD
 from tests.host_libraries import make_host, planned, plant, written
 
@@ -23,7 +23,7 @@ def directory(host: Path, tmp_path: Path) -> Path:
 
 
 def verdicts(directory: Path) -> dict[str, str]:
-    return {one.subject: one.verdict for one in check_capture(directory)}
+    return {one.subject: one.level for one in check_capture(directory)}
 
 
 def test_nothing_is_stale_right_after_the_capture(directory: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_path_is_found_again_from_elsewhere(host: Path, tmp_path: Path, monkey
 
 def test_a_library_that_the_host_replaced_is_stale(directory: Path, host: Path) -> None:
     plant(host / "cxi", "libcxi.so.1", release=".6.0", defines=["LIBCXI_1.5", "LIBCXI_1.9"])
-    (found,) = [one for one in check_capture(directory) if one.verdict == FAIL]
+    (found,) = [one for one in check_capture(directory) if one.level == FAIL]
     assert found.subject == "libcxi.so.1"
     assert f"{host}/cxi/libcxi.so.1.5.0, the host now has another {host}/cxi/libcxi.so.1.6.0" in found.found
     again = f"hpcmod netstack capture --out {directory.parent} libfabric.so.1"
@@ -83,7 +83,7 @@ def test_what_was_left_out_by_choice_is_not_missed(host: Path, tmp_path: Path) -
 def test_another_release_of_the_system_is_worth_a_warning(directory: Path) -> None:
     record = json.loads((directory / RECORD).read_text())
     (directory / RECORD).write_text(json.dumps({**record, "host": {"os": "SLES 15 SP5"}}))
-    (found,) = [one for one in check_capture(directory) if one.verdict == WARN]
+    (found,) = [one for one in check_capture(directory) if one.level == WARN]
     assert "was SLES 15 SP5 when they were captured" in found.found
 
 
@@ -104,6 +104,6 @@ def test_the_cure_asks_for_the_same_in_words_that_a_shell_takes_as_they_are(host
     plan = planned(host, f"{host}/*/libfabric.so.1", leave_out=("libnl-*",))
     directory, _ = written(plan, tmp_path / "a b")
     (directory / "libcxi.so.1.5.0").unlink()
-    cure = next(one.cure for one in check_capture(directory) if one.verdict == FAIL)
+    cure = next(one.cure for one in check_capture(directory) if one.level == FAIL)
     words = ["hpcmod", "netstack", "capture", "--out", f"{tmp_path}/a b", "--leave-out", "libnl-*"]
     assert shlex.split(cure.partition(": ")[2]) == [*words, f"{host}/*/libfabric.so.1"]

@@ -13,7 +13,7 @@ from hpcmod.check.security import check_directory, check_policy
 
 def found(directory: Path) -> dict[str, str]:
     """What is wrong with a directory, by kind."""
-    return {one.subject: one.found for one in check_directory(directory) if one.verdict != "ok"}
+    return {one.subject: one.found for one in check_directory(directory) if one.level != "ok"}
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def own(shop: Path) -> dict[str, str]:
 def test_a_directory_as_catalogues_are_made_has_no_findings(shop: Path) -> None:
     assert own(shop) == {}
     first = next(iter(check_directory(shop)))
-    assert first.verdict == "ok"
+    assert first.level == "ok"
     assert "mode 2775" in first.found
 
 
@@ -125,7 +125,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, **
     monkeypatch.setattr(machine, "SYSTEM_PROFILE", path)
     if text is not None:
         path.write_text(text)
-    return {f"{one.verdict} {one.subject}": one.found for one in check_policy(environ)}
+    return {f"{one.level} {one.subject}": one.found for one in check_policy(environ)}
 
 
 def test_the_policy_of_the_machine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.check import site as check
-from hpcmod.check.doctor import FAIL, OK, WARN, Finding
 from hpcmod.check.site import check_site
 from hpcmod.machine import find_machine
+from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from tests.host_libraries import make_host, planned, plant, written
 
 
@@ -51,7 +51,7 @@ def test_what_is_there_is_ok(node: Path) -> None:
         """,
         WHERE="local",
     )
-    assert {one.verdict for one in found.values()} == {OK}
+    assert {one.level for one in found.values()} == {OK}
     assert found[f"images {node}/images"].found == "1 files *.sif"
     assert found["profile"].found == f"{node}/site.toml, selected by --site"
     assert found["stage nvme"].found == f"{node}/local"
@@ -73,7 +73,7 @@ def test_what_is_not_there_is_said_with_what_it_means(
     node: Path, text: str, subject: str, verdict: str, words: str
 ) -> None:
     one = findings(node, text)[subject.format(node=node)]
-    assert one.verdict == verdict
+    assert one.level == verdict
     assert words in one.cure
 
 
@@ -82,13 +82,13 @@ def test_captured_libraries_that_are_stale_are_told(node: Path) -> None:
     assert "netstack" not in findings(node, text)
     host = make_host(node)
     written(planned(host, f"{host}/lib64/libfabric.so.1"), node / "netstack")
-    assert findings(node, text)["netstack"].verdict == OK
+    assert findings(node, text)["netstack"].level == OK
     plant(host / "cxi", "libcxi.so.1", release=".5.0", defines=["LIBCXI_1.5", "LIBCXI_1.9"])
-    assert findings(node, text)["netstack libcxi.so.1"].verdict == FAIL
+    assert findings(node, text)["netstack libcxi.so.1"].level == FAIL
     (newest,) = (node / "netstack").glob("[!.]*")
     (newest / "record.json").write_text("{")
     found = findings(node, text)
-    assert found["netstack record"].verdict == FAIL
+    assert found["netstack record"].level == FAIL
     assert list(found)[-1] != "netstack record", "the rest is looked at all the same"
 
 
@@ -112,7 +112,7 @@ def test_types_of_mpi_are_those_of_srun(node: Path, offered: str, verdict: str, 
     program.write_text(SRUN)
     program.chmod(0o755)
     found = findings(node, f"[launcher]\n{offered}\n", PATH=f"{node}/bin:/usr/bin:/bin")["mpi"]
-    assert (found.verdict, found.found) == (verdict, said)
+    assert (found.level, found.found) == (verdict, said)
 
 
 def test_without_slurm_nothing_is_said_of_mpi(node: Path) -> None:

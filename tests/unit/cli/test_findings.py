@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from hpcmod.check.doctor import FAIL, OK, Finding
 from hpcmod.cli.findings import show_findings
+from hpcmod.model.finding import FAIL, OK, Finding
 
 HOSTILE = Finding(FAIL, "an image\x1b[2J", "label \x1b]0;owned\x07", "remove \x9b it")
 

@@ -20,7 +20,6 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.modes import set_modes
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.compat import make_case
-from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.fs.tree import write_file
 from hpcmod.image.acquire.fetch_sif import ObtainOptions
@@ -37,7 +36,8 @@ from hpcmod.machine import Machine, is_profile_file
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from hpcmod.model.compat.rules import RULES
-from hpcmod.model.compat.verdict import REFUSE, WARN, judge
+from hpcmod.model.compat.verdict import judge
+from hpcmod.model.finding import FAIL, WARN
 from hpcmod.model.images.reference import LOCAL_KINDS
 from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER
 from hpcmod.model.site import Site
@@ -131,7 +131,7 @@ def _publish_again(
     """Move the aliases of a container that is published with the same image; repair it if it is damaged."""
     progress = context.progress(candidate.sif)
     check_same(candidate, known, progress)
-    damage = [one for one in verify_container(stage.catalogue, known, progress=progress) if one.verdict == FAIL]
+    damage = [one for one in verify_container(stage.catalogue, known, progress=progress) if one.level == FAIL]
     known = set_terms(stage.catalogue, known, readers=request.readers, licence=request.licence)
     if not damage:
         context.actor.tell(f"{known.module} is already published with this image")
@@ -220,8 +220,8 @@ def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: P
     verdict = judge(case, RULES)
     for one in verdict.at(WARN):
         context.actor.tell(f"warning: {one.rule}: {one.found} {one.cure}".rstrip())
-    if verdict.level == REFUSE and not request.misfit:
-        why = "\n".join(f"  {one.rule}: {one.found} {one.cure}".rstrip() for one in verdict.at(REFUSE))
+    if verdict.level == FAIL and not request.misfit:
+        why = "\n".join(f"  {one.rule}: {one.found} {one.cure}".rstrip() for one in verdict.at(FAIL))
         raise CheckFailedError(
             f"{record.module} does not fit this machine:\n{why}",
             "Fix the image; or, if it is for different nodes than this one, use --misfit.",

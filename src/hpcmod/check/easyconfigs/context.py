@@ -10,26 +10,12 @@ from typing import Any
 from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, templates_of
 from hpcmod.model.easyconfigs.python_text import source_lines
 from hpcmod.model.easyconfigs.static_values import read_static_values
-
-ERROR, WARNING = "error", "warning"
-
-
-@dataclass(frozen=True)
-class EasyconfigFault:
-    """A mistake in a recipe."""
-
-    line: int
-    """Counted from 1."""
-    rule: str
-    level: str
-    """error (it will fail, or install something other than stated) or warning."""
-    what: str
-    cure: str
+from hpcmod.model.finding import Finding
 
 
-def fault(line: int, rule: str, level: str, what: str, cure: str) -> EasyconfigFault:
-    """Return a fault, with line number 1 or higher."""
-    return EasyconfigFault(max(1, line), rule, level, what, cure)
+def fault(line: int, rule: str, level: str, found: str, cure: str) -> Finding:
+    """Return a finding about a line; a number below 1 is taken as 1."""
+    return Finding(level, rule, found, cure, line=max(1, line))
 
 
 def line_of(text: str, words: str) -> int:

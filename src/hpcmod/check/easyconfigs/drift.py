@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpcmod.check.easyconfigs.context import WARNING, EasyconfigFault, LintContext, fault
+from hpcmod.check.easyconfigs.context import LintContext, fault
 from hpcmod.model.easyconfigs.python_text import source_lines
+from hpcmod.model.finding import WARN, Finding
 
 _NUMBER = r"[vV]?(\d+(?:\.\d+)+(?:[+._-]?[A-Za-z0-9]+)*)"
 _IN_NAMES = re.compile(r"([A-Za-z][A-Za-z_]*(?:\d[A-Za-z]+)?)[-_]v?(\d+(?:\.\d+)+(?:\.?[a-z]+\d*)?)(?=[-_]|$|\.sif)")
@@ -28,7 +29,7 @@ class _Claim:
     line: int
 
 
-def find_drift(look: LintContext) -> Iterator[EasyconfigFault]:
+def find_drift(look: LintContext) -> Iterator[Finding]:
     """Yield products for which two places in the recipe state different versions."""
     first: dict[str, _Claim] = {}
     told: set[tuple[str, str]] = set()
@@ -39,7 +40,7 @@ def find_drift(look: LintContext) -> Iterator[EasyconfigFault]:
             told.add((product, claim.place))
             what = f"{claim.product} is {claim.version} in {claim.place}, but {known.version} in {known.place}"
             cure = "Fix the wrong one; the module lists the image's packages automatically."
-            yield fault(claim.line, "version-drift", WARNING, what, cure)
+            yield fault(claim.line, "version-drift", WARN, what, cure)
 
 
 def _claims(look: LintContext) -> Iterator[_Claim]:

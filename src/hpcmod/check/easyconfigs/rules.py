@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from hpcmod.check.easyconfigs.context import ERROR, WARNING, EasyconfigFault, LintContext, fault
+from hpcmod.check.easyconfigs.context import LintContext, fault
 from hpcmod.check.easyconfigs.drift import find_drift
 from hpcmod.check.jobs.rules.ranks import FIXED_PORTS
 from hpcmod.errors import BadInputError
 from hpcmod.model.easyconfigs.python_text import source_lines
+from hpcmod.model.finding import FAIL, WARN, Finding
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.spec import parse_commands, parse_environment
 
@@ -18,23 +19,23 @@ _FOOTER_BINDS = re.compile(r"create_container_vars\s*\(.*,\s*'([^'\n]*)'\s*\)")
 _SUM = re.compile(r"[0-9a-f]{64}")
 
 
-def _needs_names(look: LintContext) -> Iterator[EasyconfigFault]:
+def _needs_names(look: LintContext) -> Iterator[Finding]:
     for name in ("easyblock", "name", "version"):
         if name in look.unknown:
             what = f"{name} cannot be determined without running it, so little of it is checked: {look.unknown[name]}"
-            yield fault(look.line(name), "unseen", WARNING, what, "Write it as a plain string.")
+            yield fault(look.line(name), "unseen", WARN, what, "Write it as a plain string.")
         elif not look.string(name):
             yield fault(
-                look.line(name), "does-not-load", ERROR, f"{name} is not set, or not a string", "Write it as a string."
+                look.line(name), "does-not-load", FAIL, f"{name} is not set, or not a string", "Write it as a string."
             )
     for name in ("name", "version"):
         text = look.string(name)
         if text and not _MODULE_NAME.fullmatch(text):
             what = f"the {name} {text[:80]!r} results in a module that cannot be loaded"
-            yield fault(look.line(text), "does-not-load", ERROR, what, "Use letters, digits, _ . + and - only.")
+            yield fault(look.line(text), "does-not-load", FAIL, what, "Use letters, digits, _ . + and - only.")
 
 
-def _file_name(look: LintContext) -> Iterator[EasyconfigFault]:
+def _file_name(look: LintContext) -> Iterator[Finding]:
     name, version = look.string("name"), look.string("version")
     if not (name and version) or "versionsuffix" in look.unknown:
         return
@@ -42,28 +43,28 @@ def _file_name(look: LintContext) -> Iterator[EasyconfigFault]:
     if look.path.name != expected:
         what = f"the file is called {look.path.name}, but installs {name}/{version}{look.string('versionsuffix')}"
         yield fault(
-            look.line("version"), "file-name", ERROR, what, f"Rename it to {expected}, or correct its name and version."
+            look.line("version"), "file-name", FAIL, what, f"Rename it to {expected}, or correct its name and version."
         )
 
 
-def _images(look: LintContext) -> Iterator[EasyconfigFault]:
+def _images(look: LintContext) -> Iterator[Finding]:
     ready = look.string("easyblock") == "ContainerModule" and "sources" not in look.unknown
     if ready and len(look.images()) != 1:
         what = f"names {len(look.images())} images"
-        yield fault(look.line("sources"), "does-not-load", ERROR, what, "Use one, in sources or image.")
+        yield fault(look.line("sources"), "does-not-load", FAIL, what, "Use one, in sources or image.")
     for text in (*look.images(), *look.strings("source_urls")):
         try:
             reference = ImageReference.parse(text)
         except BadInputError as err:
             if look.is_ours:
-                yield fault(look.line(text), "does-not-load", ERROR, err.message, err.cure)
+                yield fault(look.line(text), "does-not-load", FAIL, err.message, err.cure)
             continue
         if reference.registry and reference.tag in ("latest", "main", "nightly") and not reference.pinned:
             what = f"{reference.canonical}: the tag {reference.tag} can mean another image tomorrow"
-            yield fault(look.line(text), "moving-tag", ERROR, what, "Add the digest: NAME:TAG@sha256:...")
+            yield fault(look.line(text), "moving-tag", FAIL, what, "Add the digest: NAME:TAG@sha256:...")
 
 
-def _checksums(look: LintContext) -> Iterator[EasyconfigFault]:
+def _checksums(look: LintContext) -> Iterator[Finding]:
     if not look.images() or "checksums" in look.unknown or _pinned(look):
         return
     given = look.values.get("checksums")
@@ -74,7 +75,7 @@ def _checksums(look: LintContext) -> Iterator[EasyconfigFault]:
     told = isinstance(given, list) and bool(given) and above.startswith("#")
     what = f"no checksum identifies the image {look.images()[0][:80]}"
     cure = "Add the sha256 of the SIF (`eb --inject-checksums`), or the digest to the reference."
-    yield fault(line, "no-checksum", WARNING if told else ERROR, what, cure)
+    yield fault(line, "no-checksum", WARN if told else FAIL, what, cure)
 
 
 def _pinned(look: LintContext) -> bool:
@@ -84,14 +85,14 @@ def _pinned(look: LintContext) -> bool:
         return False
 
 
-def _dead_binds(look: LintContext) -> Iterator[EasyconfigFault]:
+def _dead_binds(look: LintContext) -> Iterator[Finding]:
     theirs = binds_of(look.table("modextravars"), look.string("modluafooter"))
     sources = [bind.partition(":")[0] for bind in (*look.strings("bind_paths"), *theirs)]
     absent = [one for one in sources if re.match(r"/[^%$*]*$", one) and not look.exists(one)]
     if absent:
         what = f"binds that do not exist on this machine: {', '.join(absent)}: containers will not start"
         cure = "Leave it to the site profile, where a bind may be optional."
-        yield fault(look.line(absent[0]), "dead-bind", WARNING, what, cure)
+        yield fault(look.line(absent[0]), "dead-bind", WARN, what, cure)
 
 
 def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
@@ -100,51 +101,51 @@ def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
     return tuple(one for text in (*lists, *_FOOTER_BINDS.findall(footer)) for one in text.split(",") if one)
 
 
-def _empty_paths(look: LintContext) -> Iterator[EasyconfigFault]:
+def _empty_paths(look: LintContext) -> Iterator[Finding]:
     for name, value in look.table("modextravars").items():
         if re.search(r"PATH$", name) and "BIND" not in name and (value.startswith(":") or re.search(r"::|:$", value)):
             what = f"{name} has an empty element, which means the current directory"
-            yield fault(look.line(value), "empty-path", ERROR, what, "Remove one of the colons.")
+            yield fault(look.line(value), "empty-path", FAIL, what, "Remove one of the colons.")
 
 
-def _fixed_ports(look: LintContext) -> Iterator[EasyconfigFault]:
+def _fixed_ports(look: LintContext) -> Iterator[Finding]:
     for number, line in enumerate(source_lines(look.text), 1):
         code = re.sub(r"(?:^|\s)#.*", "", line)
         found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
         if found:
             what = f"port {found[1]} is the same for every job: two jobs or steps on one node collide, and both fail"
             cure = "Omit it: conda-python-distributed derives one from the job and the step."
-            yield fault(number, "fixed-port", ERROR, what, cure)
+            yield fault(number, "fixed-port", FAIL, what, cure)
 
 
-def _commands(look: LintContext) -> Iterator[EasyconfigFault]:
+def _commands(look: LintContext) -> Iterator[Finding]:
     for name, parse in (("wrapped_commands", parse_commands), ("environment", parse_environment)):
         try:
             parse(look.values.get(name, {}))
         except BadInputError as err:
-            yield fault(look.line(name), "does-not-load", ERROR, err.message, err.cure)
+            yield fault(look.line(name), "does-not-load", FAIL, err.message, err.cure)
 
 
-def _site_lua(look: LintContext) -> Iterator[EasyconfigFault]:
+def _site_lua(look: LintContext) -> Iterator[Finding]:
     called = re.findall(r"^\s*(create_container_vars)\s*\(", look.string("modluafooter"), re.MULTILINE)
     if called:
         what = f"its module calls {called[0]}, which is in LUMI's SitePackage.lua: it loads nowhere else"
-        yield fault(look.line(called[0]), "site-lua", WARNING, what, "To convert it: hpcmod import lumi-eb")
+        yield fault(look.line(called[0]), "site-lua", WARN, what, "To convert it: hpcmod import lumi-eb")
 
 
-def _checked_sums(look: LintContext) -> Iterator[EasyconfigFault]:
+def _checked_sums(look: LintContext) -> Iterator[Finding]:
     for one in look.strings("checksums"):
         if not _SUM.fullmatch(one):
             yield fault(
                 look.line(one),
                 "no-checksum",
-                ERROR,
+                FAIL,
                 f"{one[:80]!r} is not a valid sha256",
                 "It has 64 hex digits.",
             )
 
 
-RULES: tuple[Callable[[LintContext], Iterator[EasyconfigFault]], ...] = (
+RULES: tuple[Callable[[LintContext], Iterator[Finding]], ...] = (
     *(_needs_names, _file_name, _images, _checksums, _checked_sums, _dead_binds, _empty_paths, _fixed_ports),
     *(_commands, _site_lua, find_drift),
 )

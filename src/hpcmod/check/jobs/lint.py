@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hpcmod.check.jobs.reading.look import Rule, ScriptContext
 from hpcmod.check.jobs.rules import (
     binds,
@@ -18,6 +16,7 @@ from hpcmod.check.jobs.rules import (
     starts,
     steps,
 )
+from hpcmod.model.finding import FAIL, Finding
 from hpcmod.model.site import Site
 
 RULES: dict[str, Rule] = {
@@ -28,19 +27,7 @@ RULES: dict[str, Rule] = {
 """Every rule, by name."""
 
 
-@dataclass(frozen=True)
-class JobFault:
-    """A mistake in a batch script."""
-
-    line: int
-    """Counted from 1."""
-    rule: str
-    """One of RULES."""
-    what: str
-    cure: str
-
-
-def lint_job(text: str, site: Site) -> tuple[JobFault, ...]:
+def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
     """Return the mistakes in a batch script, in line order.
 
     Parameters
@@ -51,5 +38,7 @@ def lint_job(text: str, site: Site) -> tuple[JobFault, ...]:
         The machine it is for, because some rules depend on it.
     """
     look = ScriptContext.at(text, site)
-    found = {JobFault(line, name, what, cure) for name, rule in RULES.items() for line, what, cure in rule(look)}
-    return tuple(sorted(found, key=lambda fault: (fault.line, fault.rule, fault.what)))
+    found = {
+        Finding(FAIL, name, what, cure, line=line) for name, rule in RULES.items() for line, what, cure in rule(look)
+    }
+    return tuple(sorted(found, key=lambda one: (one.line, one.rule, one.found)))

@@ -13,12 +13,15 @@ import click
 from hpcmod import machine
 from hpcmod.check.compat import make_case
 from hpcmod.cli.containers import site_option
+from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.output import print_data, print_text
 from hpcmod.errors import CheckFailedError
 from hpcmod.model.compat.rules import RULES
-from hpcmod.model.compat.verdict import REFUSE, Case, Verdict, judge
+from hpcmod.model.compat.verdict import Case, Verdict, judge
+from hpcmod.model.finding import FAIL
 
 JSON_VERSION = 1
+_FORMER = {FAIL: "refuse"}  # words of earlier releases, as the value of `verdict`
 
 
 @click.command()
@@ -28,18 +31,18 @@ JSON_VERSION = 1
 def compat(image: Path, site: str | None, as_json: bool) -> None:
     """Check whether an image fits this machine.
 
-    The image is not started. Prints ok, warn or refuse, each with the reason and the fix.
+    The image is not started. Prints ok, warn or fail, each with the reason and the fix.
 
     Checks MPI, libfabric, NCCL's network plugin, glibc, CUDA, ROCm and the host libraries that the site profile binds.
     Run it on a compute node too: a login node may lack drivers and directories. What cannot be determined is reported
     as unknown.
 
-    Exit codes: 0 ok or warn, 1 refuse.
+    Exit codes: 0 ok or warn, 1 fail.
 
     \b
     Examples:
       hpcmod compat pytorch.sif
-      hpcmod compat --site lumi --json "$SIF" | jq -r .verdict
+      hpcmod compat --site lumi --json "$SIF" | jq -r .level
     """
     profile = machine.find_machine(None, os.environ, flag=site).site
     case = make_case(image, profile, os.environ)
@@ -48,14 +51,11 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
         print_data(json.dumps(_as_json(image, case, verdict), indent=1))
     else:
         _show(image, case, verdict)
-    sys.exit(CheckFailedError.exit_code if verdict.level == REFUSE else 0)
+    sys.exit(CheckFailedError.exit_code if verdict.level == FAIL else 0)
 
 
 def _show(image: Path, case: Case, verdict: Verdict) -> None:
-    for one in verdict.findings:
-        print_text(f"{one.level:7} {one.rule}: {one.found}")
-        if one.cure:
-            print_text(f"{'':7} {one.cure}")
+    print_findings(verdict.findings)
     print_text(f"{verdict.level}: {image} on {case.site.name}")
 
 
@@ -65,8 +65,12 @@ def _as_json(image: Path, case: Case, verdict: Verdict) -> dict[str, object]:
         "version": JSON_VERSION,
         "image": str(image),
         "site": case.site.name,
-        "verdict": verdict.level,
-        "findings": [{**asdict(one), "source": sources[one.rule]} for one in verdict.findings],
+        "level": verdict.level,
+        "verdict": _FORMER.get(verdict.level, verdict.level),
+        "findings": [
+            {**one, "verdict": _FORMER.get(one["level"], one["level"]), "source": sources[one["rule"]]}
+            for one in finding_values(verdict.findings)
+        ],
         "facts": asdict(case.image),
         "host": asdict(case.host),
         "loaded": [asdict(one) for one in case.loaded],

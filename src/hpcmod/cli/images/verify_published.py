@@ -10,12 +10,12 @@ from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.catalogue.publishing.trial import CheckRun, repeat_checks
 from hpcmod.catalogue.records.store import find_catalogues
 from hpcmod.catalogue.verify import verify_container
-from hpcmod.check.doctor import FAIL, OK, Finding
 from hpcmod.check.installation import check_installation, exit_code_of
 from hpcmod.cli.containers import find_copy, look_around
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.output import tell
 from hpcmod.errors import CheckFailedError, NotFoundError
+from hpcmod.model.finding import FAIL, OK, Finding
 from hpcmod.progress import ProgressLine
 
 
@@ -62,6 +62,6 @@ def _repeat(container: Container) -> Iterator[Finding]:
     checks = repeat_checks(trial, record.checks)
     try:
         for check in checks:
-            yield Finding(OK, "check", f"{check.name}{' (slurm)' * bool(check.under)}", "")
+            yield Finding(OK, "check", f"{check.name}{' (slurm)' * bool(check.under)}")
     except CheckFailedError as err:
         yield Finding(FAIL, "check", err.message, err.cure)

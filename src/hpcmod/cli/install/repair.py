@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import click
 
-from hpcmod.check.doctor import FAIL, Finding
 from hpcmod.check.installation import IMAGE, check_installation, exit_code_of
 from hpcmod.cli.containers import (
     Here,
@@ -19,10 +18,11 @@ from hpcmod.cli.containers import (
     print_json,
     site_option,
 )
-from hpcmod.cli.findings import print_findings
+from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.install.installed import find_writable, reinstall, reinstall_command
 from hpcmod.cli.output import print_text, tell
 from hpcmod.install.installed import Installed, find_in_tree
+from hpcmod.model.finding import FAIL, Finding
 from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import sh_word
 
@@ -53,7 +53,7 @@ def repair_verb(container: str, dry_run: bool, site: str | None, as_json: bool) 
         left = _find_failures(_read_again(own))
         status = status or (exit_code_of(left) if left else 0)
     if as_json:
-        found = {"damage": list(map(asdict, damage)), "left": list(map(asdict, left))}
+        found = {"damage": finding_values(damage), "left": finding_values(left)}
         print_json(dry_run=dry_run, module=own.module, root=str(own.root), status=status, **found)
     else:
         _print(here, own, damage, left, dry_run=dry_run)
@@ -63,7 +63,7 @@ def repair_verb(container: str, dry_run: bool, site: str | None, as_json: bool) 
 def _find_failures(own: Installed) -> list[Finding]:
     with ProgressLine(own.module) as progress:
         found = list(check_installation(own, progress))
-    return [replace(finding, cure="") for finding in found if finding.verdict == FAIL]
+    return [replace(finding, cure="") for finding in found if finding.level == FAIL]
 
 
 def _read_again(own: Installed) -> Installed:

@@ -88,10 +88,11 @@ def job(
 
     profile = machine.load_site(site, {} if site else os.environ)
     if lint:
-        from hpcmod.cli.jobs.lint import lint_files
+        from hpcmod.cli.recipes.lint import lint_files
 
-        lint_files([name for name in (module, *program) if name], profile, as_json=as_json)
-        return
+        if not module:
+            raise BadInputError("no batch script given", "hpcmod lint FILE")
+        lint_files([Path(module), *map(Path, program)], site, as_json=as_json, is_script=lambda _: True)
     if rerun:
         from hpcmod.cli.jobs.rerun import rerun_job
 

@@ -13,7 +13,7 @@ import click
 
 from hpcmod import resources
 from hpcmod.catalogue.session import check_advisories, retired_installations
-from hpcmod.check.doctor import Finding, check_machine
+from hpcmod.check.doctor import check_machine
 from hpcmod.check.fit import check_all
 from hpcmod.check.installation import check_installation, check_installations
 from hpcmod.check.security import check_directory, check_policy
@@ -21,6 +21,7 @@ from hpcmod.cli.containers import complete_image, find_copy, look_around
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.output import print_data, print_text
 from hpcmod.image.inspect.contents import read_facts
+from hpcmod.model.finding import Finding
 
 JSON_VERSION = 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,11 +13,11 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.modes import WrongMode, find_wrong_modes
 from hpcmod.catalogue.storage.modes import fix_modes as set_modes
 from hpcmod.catalogue.verify import verify_container
-from hpcmod.check.doctor import FAIL, OK, Finding
 from hpcmod.cli.containers import complete_container
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.publish.choosing import choose_records
 from hpcmod.cli.publish.options import catalogue_option, open_catalogues
+from hpcmod.model.finding import FAIL, OK, Finding
 
 _SHOWN = 20  # wrong modes listed individually
 
@@ -44,19 +45,19 @@ def verify(names: tuple[str, ...], images: bool, fix_modes: bool, directory: Pat
 def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
     wrong = list(find_wrong_modes(catalogue))
     if not wrong:
-        yield Finding(OK, "modes", f"files and directories below {catalogue.directory}", "")
+        yield Finding(OK, "modes", f"files and directories below {catalogue.directory}")
         return
     if not fix:
         yield from (
             _fail(one, "To set modes and groups: hpcmod catalogue verify --fix-modes") for one in wrong[:_SHOWN]
         )
         if len(wrong) > _SHOWN:
-            yield Finding(FAIL, "modes", f"{len(wrong) - _SHOWN} more", "")
+            yield Finding(FAIL, "modes", f"{len(wrong) - _SHOWN} more")
         return
     left = list(set_modes(catalogue, wrong))
     for one, reason in left[:_SHOWN]:
         yield _fail(one, _cure(one, reason))
-    yield Finding(OK, "modes", f"{len(wrong) - len(left)} of {len(wrong)} fixed", "")
+    yield Finding(OK, "modes", f"{len(wrong) - len(left)} of {len(wrong)} fixed")
 
 
 def _fail(one: WrongMode, cure: str) -> Finding:
@@ -80,4 +81,4 @@ def _owner(path: Path) -> str:
 def _check_containers(catalogue: Catalogue, names: tuple[str, ...], *, images: bool) -> Iterator[Finding]:
     for record in choose_records(catalogue, names):
         for finding in verify_container(catalogue, record, images=images):
-            yield Finding(finding.verdict, f"{record.module} {finding.subject}", finding.found, finding.cure)
+            yield replace(finding, subject=f"{record.module} {finding.subject}")

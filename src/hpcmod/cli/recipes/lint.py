@@ -1,28 +1,32 @@
-"""The command `hpcmod lint`: find mistakes in batch scripts, easyconfigs and other container recipes."""
+"""The command `hpcmod lint`: find mistakes in batch scripts, easyconfigs, shpc recipes and site profiles."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
 from hpcmod import machine
-from hpcmod.check.easyconfigs.context import ERROR, EasyconfigFault, fault
 from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
 from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.check.jobs.files import is_batch_script, read_batch_file
 from hpcmod.check.jobs.lint import lint_job
+from hpcmod.check.profiles import lint_profile
 from hpcmod.cli.containers import complete_site
-from hpcmod.cli.output import print_data, print_message, print_text
+from hpcmod.cli.findings import finding_values, print_findings
+from hpcmod.cli.output import print_data, print_message
 from hpcmod.errors import HpcmodError, NotFoundError
+from hpcmod.model.finding import FAIL, WARN, Finding
 from hpcmod.model.site import Site
 
 JSON_VERSION = 1
+_FORMER = {FAIL: "error", WARN: "warning"}  # words of earlier releases, as the level of `faults`
 
 
 @click.command()
@@ -34,11 +38,12 @@ JSON_VERSION = 1
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
-    """Find mistakes in batch scripts, easyconfigs and shpc recipes.
+    """Find mistakes in batch scripts, easyconfigs, shpc recipes and site profiles.
 
-    Files are read, never run. In batch scripts: options that Slurm misreads, ranks that do not find each other, idle
-    GPUs, images without their module. In recipes: names that do not load, missing checksums, moving tags. Directories
-    x searched for recipes. Exit code 1 if there are errors; warnings alone are 0.
+    Files are read, never run; the kind of a file follows from its name and first lines. In batch scripts: options
+    that Slurm misreads, ranks that do not find each other, idle GPUs, images without their module. In recipes: names
+    that do not load, missing checksums, moving tags. In site profiles (*.toml): unknown keys and invalid values.
+    Directories are searched for recipes. Exit code 1 if there are failures; warnings alone are 0.
 
     \b
     Examples:
@@ -47,23 +52,38 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
       hpcmod lint easyconfigs
       hpcmod lint LUMI-EasyBuild-containers/easybuild/easyconfigs --json
       hpcmod lint ~/shpc-registry/quay.io
+      hpcmod lint ./ours.toml
+    """
+    lint_files(paths, site, as_json=as_json)
+
+
+def lint_files(
+    paths: Sequence[Path], site: str | None, *, as_json: bool, is_script: Callable[[Path], bool] = is_batch_script
+) -> NoReturn:
+    """Print the mistakes in files, and exit with 1 if one of them is a failure.
+
+    Parameters
+    ----------
+    paths
+        Files, or directories that are searched for recipes.
+    site
+        Name or file of the profile for batch scripts; None: this machine's.
+    is_script
+        Returns whether a file is a batch script.
     """
     files = [path for named in paths for path in find_recipes(_check_exists(named))]
-    wanted = site is not None or any(is_batch_script(path) for path in files)
+    wanted = site is not None or any(map(is_script, files))
     profile = machine.load_site(site, {} if site else os.environ) if wanted else Site("")
-    found = {path: _lint(path, profile) for path in files}
+    found = {path: _lint(path, profile, is_script) for path in files}
+    listed = [one for findings in found.values() for one in findings]
     if as_json:
-        listed = [{"file": str(path), "faults": [asdict(one) for one in faults]} for path, faults in found.items()]
-        print_data(json.dumps({"version": JSON_VERSION, "files": listed}, indent=1))
+        files_values = [_file_values(path, findings) for path, findings in found.items()]
+        print_data(json.dumps({"version": JSON_VERSION, "site": profile.name, "files": files_values}, indent=1))
     else:
-        for path, faults in found.items():
-            for one in faults:
-                head = f"{path}:{one.line}: {one.level}: {one.rule}: {one.what}".replace("\n", "?")
-                print_text(head + (f"\n    {one.cure}" if one.cure else ""))
-    levels = [one.level for faults in found.values() for one in faults]
-    errors = levels.count(ERROR)
-    print_message(f"{len(found)} files read: {errors} errors, {len(levels) - errors} warnings")
-    sys.exit(bool(errors))
+        print_findings(listed)
+    failures = sum(one.level == FAIL for one in listed)
+    print_message(f"{len(found)} files read: {failures} errors, {len(listed) - failures} warnings")
+    sys.exit(bool(failures))
 
 
 def _check_exists(path: Path) -> Path:
@@ -72,13 +92,27 @@ def _check_exists(path: Path) -> Path:
     return path
 
 
-def _lint(path: Path, site: Site) -> tuple[EasyconfigFault, ...]:
+def _lint(path: Path, site: Site, is_script: Callable[[Path], bool]) -> tuple[Finding, ...]:
     """Return the mistakes in one file; an unreadable file counts as a mistake, so that the others are still read."""
     try:
-        if is_batch_script(path):
-            faults = lint_job(read_batch_file(path), site)
-            return tuple(fault(one.line, one.rule, ERROR, one.what, one.cure) for one in faults)
-        text = read_recipe(path)
+        found = _lint_by_kind(path, site, is_script)
     except HpcmodError as err:
-        return (fault(1, "does-not-load", ERROR, err.message.removeprefix(f"{path}: "), err.cure),)
-    return lint_easyconfig(text, path)
+        found = (Finding(FAIL, "does-not-load", err.message.removeprefix(f"{path}: "), err.cure, line=1),)
+    return tuple(replace(one, subject=str(path)) for one in found)
+
+
+def _lint_by_kind(path: Path, site: Site, is_script: Callable[[Path], bool]) -> tuple[Finding, ...]:
+    if is_script(path):
+        return lint_job(read_batch_file(path), site)
+    if path.suffix == ".toml":
+        return lint_profile(read_recipe(path), path.name)
+    return lint_easyconfig(read_recipe(path), path)
+
+
+def _file_values(path: Path, findings: Sequence[Finding]) -> Mapping[str, Any]:
+    """Return the findings about a file for JSON; `faults` has them as earlier releases printed them."""
+    faults = [
+        {"line": one.line, "rule": one.rule, "level": _FORMER[one.level], "what": one.found, "cure": one.cure}
+        for one in findings
+    ]
+    return {"file": str(path), "findings": finding_values(findings), "faults": faults}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcmod.model.compat.stack import DRIVER, numbers
-from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, CompatFinding, CompatRule
+from hpcmod.model.compat.verdict import Case, CompatRule
+from hpcmod.model.finding import FAIL, OK, UNKNOWN, WARN, Finding
 
 CUDA_DRIVERS = {11: 450, 12: 525, 13: 580}
 """For each major release of CUDA: the oldest driver branch that runs all its minor releases."""
@@ -18,28 +19,28 @@ ROCM_DRIVERS: dict[tuple[int, ...], tuple[tuple[int, int], ...]] = {
 _INJECTED = "/.singularity.d/libs/"
 
 
-def _vendor(case: Case) -> Iterator[CompatFinding]:
+def _vendor(case: Case) -> Iterator[Finding]:
     names = {"amd": "ROCm", "nvidia": "CUDA"}
     of_image = [vendor for vendor, has in (("amd", case.image.rocm), ("nvidia", case.image.cuda)) if has]
     if of_image and case.site.gpu_vendor and case.site.gpu_vendor not in of_image:
         found = (
             f"the image is built for {names[of_image[0]]}, the GPUs here are from {case.site.gpu_vendor}: it sees none"
         )
-        yield CompatFinding(WARN, "gpu-vendor", found, f"Use an image for {names[case.site.gpu_vendor]}.")
+        yield Finding(WARN, "gpu-vendor", found, f"Use an image for {names[case.site.gpu_vendor]}.")
 
 
-def _cuda(case: Case) -> Iterator[CompatFinding]:
+def _cuda(case: Case) -> Iterator[Finding]:
     release, driver = numbers(case.image.cuda), numbers(case.host.cuda_driver)
     if not release or case.site.gpu_vendor == "amd":
         return
     oldest = CUDA_DRIVERS.get(release[0])
     if not driver:
         wants = f", which needs driver {oldest} or newer" if oldest else ""
-        yield CompatFinding(
+        yield Finding(
             UNKNOWN, "cuda-driver", f"no NVIDIA driver on this node; the image has CUDA {case.image.cuda}{wants}"
         )
     elif oldest is None:
-        yield CompatFinding(
+        yield Finding(
             UNKNOWN,
             "cuda-driver",
             f"CUDA {case.image.cuda} is not in the driver table; the driver is {case.host.cuda_driver}",
@@ -50,9 +51,9 @@ def _cuda(case: Case) -> Iterator[CompatFinding]:
             f"Use an image with CUDA {_newest_for(driver[0])}, or one with NVIDIA's forward compatibility package, if "
             "these are data centre GPUs."
         )
-        yield CompatFinding(WARN if case.image.cuda_compat else REFUSE, "cuda-driver", found, cure)
+        yield Finding(WARN if case.image.cuda_compat else FAIL, "cuda-driver", found, cure)
     else:
-        yield CompatFinding(OK, "cuda-driver", f"CUDA {case.image.cuda} on driver {case.host.cuda_driver}")
+        yield Finding(OK, "cuda-driver", f"CUDA {case.image.cuda} on driver {case.host.cuda_driver}")
 
 
 def _newest_for(branch: int) -> str:
@@ -60,13 +61,13 @@ def _newest_for(branch: int) -> str:
     return f"{max(fitting)}.x or older" if fitting else "10 or older"
 
 
-def _rocm(case: Case) -> Iterator[CompatFinding]:
+def _rocm(case: Case) -> Iterator[Finding]:
     release, driver = numbers(case.image.rocm)[:2], numbers(case.host.amd_driver)
     if not release or case.site.gpu_vendor == "nvidia":
         return
     if not driver:
         found = f"amdgpu reports no version on this node; the image has ROCm {case.image.rocm}"
-        yield CompatFinding(UNKNOWN, "rocm-driver", found)
+        yield Finding(UNKNOWN, "rocm-driver", found)
         return
     fitting = ROCM_DRIVERS.get(driver[:2])
     if fitting is None:
@@ -74,28 +75,26 @@ def _rocm(case: Case) -> Iterator[CompatFinding]:
             f"ROCm releases compatible with amdgpu {case.host.amd_driver} are not known; "
             f"the image has ROCm {case.image.rocm}"
         )
-        yield CompatFinding(
-            UNKNOWN, "rocm-driver", found, "AMD supports two releases before and after the driver's own."
-        )
+        yield Finding(UNKNOWN, "rocm-driver", found, "AMD supports two releases before and after the driver's own.")
     elif release in fitting:
-        yield CompatFinding(OK, "rocm-driver", f"ROCm {case.image.rocm} on amdgpu {case.host.amd_driver}")
+        yield Finding(OK, "rocm-driver", f"ROCm {case.image.rocm} on amdgpu {case.host.amd_driver}")
     else:
         listed = ", ".join(".".join(map(str, one)) for one in fitting)
         found = f"amdgpu {case.host.amd_driver} is compatible with ROCm {listed}; the image has {case.image.rocm}"
-        yield CompatFinding(WARN, "rocm-driver", found, "Use an image with one of these releases.")
+        yield Finding(WARN, "rocm-driver", found, "Use an image with one of these releases.")
 
 
-def _injected(case: Case) -> Iterator[CompatFinding]:
+def _injected(case: Case) -> Iterator[Finding]:
     clashes = {host: own for one in case.loaded for host, own in one.replaced if host.startswith(_INJECTED)}
     if clashes:
         pairs = "; ".join(f"{host} instead of {own}" for host, own in list(clashes.items())[:5])
         flags = " ".join(case.site.runtime_flags)
         found = f"{flags} puts host libraries before the image's own: {pairs}"
         cure = "If the image contains all of them, leave the flag out: runtime_flags = [] in [gpu] of the profile."
-        yield CompatFinding(WARN, "injection", found, cure)
+        yield Finding(WARN, "injection", found, cure)
 
 
-def _driver(case: Case) -> Iterator[CompatFinding]:
+def _driver(case: Case) -> Iterator[Finding]:
     flags = " ".join(case.site.runtime_flags)
     for one in case.of(DRIVER):
         if not one.path.endswith("/libcuda.so.1") or one.path in one.from_host:
@@ -103,10 +102,10 @@ def _driver(case: Case) -> Iterator[CompatFinding]:
         found = f"the image's {one.path} comes before the driver's library, which {flags} adds"
         if one.path == case.image.cuda_compat:
             note = ": forward compatibility, which is for drivers older than its CUDA"
-            yield CompatFinding(UNKNOWN, "driver-first", found + note)
+            yield Finding(UNKNOWN, "driver-first", found + note)
         else:
             cure = "Remove its directory from the image's LD_LIBRARY_PATH and ld.so.conf."
-            yield CompatFinding(WARN, "driver-first", f"{found}: if it is CUDA's stub, programs see no GPU", cure)
+            yield Finding(WARN, "driver-first", f"{found}: if it is CUDA's stub, programs see no GPU", cure)
 
 
 GPU_RULES: tuple[CompatRule, ...] = (
@@ -120,7 +119,7 @@ GPU_RULES: tuple[CompatRule, ...] = (
     CompatRule(
         "cuda-driver",
         "Does this node's driver support the image's CUDA?",
-        "refuse; warn if the image has the forward compatibility package",
+        "fail; warn if the image has the forward compatibility package",
         "docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html, table 1: CUDA 11 450, 12 525, "
         "13 580 (found in November 2026)",
         _cuda,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcmod.model.compat.stack import COLLECTIVES, MPI, MPI4PY, OPEN_MPI, PART, PLUGIN, UCX, VERBS, Fabric, Mpi, numbers
-from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, WARN, Case, CompatFinding, CompatRule, Loaded, by_pair
+from hpcmod.model.compat.verdict import Case, CompatRule, Loaded, by_pair
+from hpcmod.model.finding import FAIL, OK, UNKNOWN, WARN, Finding
 
 _OLD_PMI = ("--mpi=pmi2", "--mpi=cray_shasta", "--mpi=none")
 _PLUGIN_CURE = "Use an image with the aws-ofi-nccl plugin, or build one: hpcmod build."
 
 
-def _family(case: Case) -> Iterator[CompatFinding]:
+def _family(case: Case) -> Iterator[Finding]:
     own = case.image.mpi
     if own is None:
         return
@@ -19,36 +20,34 @@ def _family(case: Case) -> Iterator[CompatFinding]:
         if one.mpi is not None and one.mpi.path in one.from_host and one.mpi.family != own.family:
             found = f"{one.path} gets the host's {one.mpi.path} ({one.mpi.family}), but was built with {own.family}"
             cure = f"Exclude the host's MPI, or use an image built with {one.mpi.family}."
-            yield CompatFinding(REFUSE, "mpi-family", found, cure)
+            yield Finding(FAIL, "mpi-family", found, cure)
             return
     by_name = {mpi.soname: mpi.path for mpi in case.host.mpis}
     for one in case.of(MPI4PY):
         if one.mpi is not None and one.mpi.path not in one.from_host and one.mpi.soname in by_name:
             found = f"{one.path} uses the image's {one.mpi.path}, not the host's {by_name[one.mpi.soname]}"
             cure = "Build it with a runpath instead of DT_RPATH, or: patchelf --set-rpath ... FILE."
-            yield CompatFinding(WARN, "mpi-family", found, cure)
+            yield Finding(WARN, "mpi-family", found, cure)
     if not case.host.mpis:
-        yield CompatFinding(OK, "mpi-family", f"{own.family} ({own.soname}) from the image")
+        yield Finding(OK, "mpi-family", f"{own.family} ({own.soname}) from the image")
         return
     yield _stands_in(own, case.host.mpis)
 
 
-def _stands_in(own: Mpi, host: tuple[Mpi, ...]) -> CompatFinding:
+def _stands_in(own: Mpi, host: tuple[Mpi, ...]) -> Finding:
     """Return the finding on whether one of the host's MPI libraries can replace the image's."""
     fitting = [one for one in host if (one.family, one.soname) == (own.family, own.soname)]
     if fitting:
-        return CompatFinding(
-            OK, "mpi-family", f"the host's {fitting[0].path} replaces {own.path}: both are {own.family}"
-        )
+        return Finding(OK, "mpi-family", f"the host's {fitting[0].path} replaces {own.path}: both are {own.family}")
     theirs = ", ".join(dict.fromkeys(f"{one.family} ({one.soname})" for one in host))
     found = f"the host offers {theirs}; the image's {own.family} ({own.soname}) stays in use with its own libfabric"
     cure = (
         f"Build the image with {host[0].family} as {host[0].soname}, or make sure that its own MPI can use the network."
     )
-    return CompatFinding(WARN, "mpi-family", found, cure)
+    return Finding(WARN, "mpi-family", found, cure)
 
 
-def _mpi_age(case: Case) -> Iterator[CompatFinding]:
+def _mpi_age(case: Case) -> Iterator[Finding]:
     own = case.image.mpi
     for one in case.of(MPI, MPI4PY)[:1]:
         if own is None or one.mpi is None or one.mpi.path not in one.from_host or one.mpi.family != own.family:
@@ -56,18 +55,18 @@ def _mpi_age(case: Case) -> Iterator[CompatFinding]:
         image, host = numbers(own.version), numbers(one.mpi.version)
         if len(image) < 2 or len(host) < 2 or not host[1]:  # 12.0 is the baseline of MPICH's ABI initiative
             found = f"{one.mpi.path}: its ABI version cannot be read from the file name"
-            yield CompatFinding(UNKNOWN, "mpi-age", found)
+            yield Finding(UNKNOWN, "mpi-age", found)
         elif image[:2] > host[:2]:
             found = (
                 f"the host's {one.mpi.path} ({one.mpi.version}) has an older interface than the image's {own.path} "
                 f"({own.version}): functions may be missing"
             )
-            yield CompatFinding(WARN, "mpi-age", found, "Build the image with the MPI release that the site documents.")
+            yield Finding(WARN, "mpi-age", found, "Build the image with the MPI release that the site documents.")
         else:
-            yield CompatFinding(OK, "mpi-age", f"the host's {one.mpi.version} provides the interface of {own.version}")
+            yield Finding(OK, "mpi-age", f"the host's {one.mpi.version} provides the interface of {own.version}")
 
 
-def _pmi(case: Case) -> Iterator[CompatFinding]:
+def _pmi(case: Case) -> Iterator[Finding]:
     own = case.image.mpi
     launcher = case.site.launcher
     flags = [flag for flag in launcher.srun if flag in _OLD_PMI]
@@ -76,27 +75,25 @@ def _pmi(case: Case) -> Iterator[CompatFinding]:
     if own is None or own.family != OPEN_MPI or own.has_orte or not flags:
         return
     found = f"srun {flags[0]} of the profile, but the image's Open MPI is 5.0 or newer: each rank would run on its own"
-    yield CompatFinding(WARN, "pmi", found, "Use srun --mpi=pmix if this Slurm supports it: srun --mpi=list")
+    yield Finding(WARN, "pmi", found, "Use srun --mpi=pmix if this Slurm supports it: srun --mpi=list")
 
 
-def _slingshot(case: Case) -> Iterator[CompatFinding]:
+def _slingshot(case: Case) -> Iterator[Finding]:
     if not case.has_slingshot:
         return
     talks = {plugin.path: plugin.transport for plugin in case.image.plugins}
     for one in _plugins(case):
         if case.host.has_cxi and talks.get(one.path) in (UCX, VERBS):
             found = f"{one.path} uses {talks[one.path]}, not libfabric: NCCL would use TCP between nodes"
-            yield CompatFinding(WARN, "slingshot", found, _PLUGIN_CURE)
+            yield Finding(WARN, "slingshot", found, _PLUGIN_CURE)
             continue
         yield from _reaches(one, "NCCL and RCCL")
         if not one.by_name:
             found = f"{one.path} is not in a directory that NCCL searches by default"
-            yield CompatFinding(
-                UNKNOWN, "slingshot", found, "It works if NCCL_NET_PLUGIN or LD_LIBRARY_PATH points to it."
-            )
+            yield Finding(UNKNOWN, "slingshot", found, "It works if NCCL_NET_PLUGIN or LD_LIBRARY_PATH points to it.")
     if case.image.collectives and not case.of(PLUGIN):
         found = f"the image has {case.image.collectives} but no network plugin: it would use TCP between nodes"
-        yield CompatFinding(WARN, "slingshot", found, _PLUGIN_CURE)
+        yield Finding(WARN, "slingshot", found, _PLUGIN_CURE)
     users = case.of(PART) or case.of(MPI)
     for one in users[:1]:
         yield from _reaches(one, "MPI")
@@ -108,55 +105,53 @@ def _plugins(case: Case) -> tuple[Loaded, ...]:
     return tuple(one for one in plugins if one.by_name) or plugins
 
 
-def _reaches(one: Loaded, who: str) -> Iterator[CompatFinding]:
+def _reaches(one: Loaded, who: str) -> Iterator[Finding]:
     if one.missing or one.unmet:
         return  # other rules report this
     if one.fabric is None:
         cure = "Check what it was built for; `hpcmod doctor` on a compute node lists the network interfaces."
         found = f"{one.path} loads no known libfabric: it may not be able to use Slingshot"
-        yield CompatFinding(UNKNOWN, "slingshot", found, cure)
+        yield Finding(UNKNOWN, "slingshot", found, cure)
     elif one.fabric.cxi:
-        yield CompatFinding(
-            OK, "slingshot", f"{who}: libfabric {_release(one.fabric)} with the Slingshot provider (cxi)"
-        )
+        yield Finding(OK, "slingshot", f"{who}: libfabric {_release(one.fabric)} with the Slingshot provider (cxi)")
     else:
         fabric = f"{one.fabric.path} ({_release(one.fabric)})"
         found = f"{one.path} gets {fabric}, which lacks the cxi provider: TCP instead of Slingshot"
         cure = "Swap the host's libfabric in: hpcmod netstack capture. Or use an image that contains the provider."
-        yield CompatFinding(WARN, "slingshot", found, cure)
+        yield Finding(WARN, "slingshot", found, cure)
 
 
 def _release(fabric: Fabric) -> str:
     return fabric.release or fabric.newest or "of unknown release"
 
 
-def _libcxi(case: Case) -> Iterator[CompatFinding]:
+def _libcxi(case: Case) -> Iterator[Finding]:
     image, host = numbers(case.image.cxi_library), numbers(case.host.cxi_library)
     uses_own = any(one.fabric and one.fabric.cxi and one.fabric.path not in one.from_host for one in case.loaded)
     if not case.has_slingshot or not image or not uses_own:
         return
     if not host:
-        yield CompatFinding(UNKNOWN, "libcxi", "the host's libcxi was not found, so the image's cannot be compared")
+        yield Finding(UNKNOWN, "libcxi", "the host's libcxi was not found, so the image's cannot be compared")
     elif image > host:
         found = f"the image's libcxi {case.image.cxi_library} is newer than the host's {case.host.cxi_library}"
         cure = "Swap the host's libraries in: hpcmod netstack capture. Or build with the site's release of SHS."
-        yield CompatFinding(WARN, "libcxi", found, cure)
+        yield Finding(WARN, "libcxi", found, cure)
     else:
-        yield CompatFinding(OK, "libcxi", f"the image's {case.image.cxi_library} is not newer than the host's")
+        yield Finding(OK, "libcxi", f"the image's {case.image.cxi_library} is not newer than the host's")
 
 
-def _one_fabric(case: Case) -> Iterator[CompatFinding]:
+def _one_fabric(case: Case) -> Iterator[Finding]:
     users = (*case.of(MPI, MPI4PY, PART, COLLECTIVES), *_plugins(case))
     used = {one.fabric.path: one for one in users if one.fabric}
     if len(used) > 1:
         pairs = "; ".join(f"{one.path} gets {path}" for path, one in used.items())
         found = f"more than one libfabric: {pairs}. In one process, the first one loaded serves both"
-        yield CompatFinding(
+        yield Finding(
             WARN, "one-libfabric", found, "Build MPI and plugin against one libfabric, with a runpath, not an rpath."
         )
 
 
-def _swap(case: Case) -> Iterator[CompatFinding]:
+def _swap(case: Case) -> Iterator[Finding]:
     captured = [one for one in case.host.fabrics if one.path.startswith(f"{case.host.netstack}/")]
     if not case.host.netstack or not captured:
         return
@@ -164,26 +159,26 @@ def _swap(case: Case) -> Iterator[CompatFinding]:
         if one.fabric and one.fabric.path not in one.from_host:
             found = f"{one.path} uses the image's {one.fabric.path}: its DT_RPATH comes before {case.host.netstack}"
             cure = "Build it with a runpath instead (-Wl,--enable-new-dtags), or: patchelf --set-rpath ... FILE."
-            yield CompatFinding(WARN, "swap", found, cure)
+            yield Finding(WARN, "swap", found, cure)
         elif one.fabric and not one.unmet and not one.missing:
             mine = case.image.fabric
             instead = f" in place of {_release(mine)}" if mine else ""
-            yield CompatFinding(OK, "swap", f"{one.path} gets the host's libfabric {_release(one.fabric)}{instead}")
+            yield Finding(OK, "swap", f"{one.path} gets the host's libfabric {_release(one.fabric)}{instead}")
 
 
-def _hidden(case: Case) -> Iterator[CompatFinding]:
+def _hidden(case: Case) -> Iterator[Finding]:
     for one in by_pair(case.hidden):
         name = one.provider.rpartition("/")[2]
         found = f"{one.provider} comes before the image's {one.wanted_by} and lacks its {one.version}"
         cure = f"If the image's own also works for the host's libraries: netstack capture --leave-out {name}"
-        yield CompatFinding(WARN, "hidden", f"{found}: programs in the image that need it do not start", cure)
+        yield Finding(WARN, "hidden", f"{found}: programs in the image that need it do not start", cure)
 
 
 NETWORK_RULES: tuple[CompatRule, ...] = (
     CompatRule(
         "mpi-family",
         "If the host provides an MPI: is it of the family that the image was built with?",
-        "refuse if the loader picks an MPI of another family, warn if the image's own stays in use",
+        "fail if the loader picks an MPI of another family, warn if the image's own stays in use",
         "pmodels/mpich, doc/wiki/testing/ABI_Compatibility_Initiative.md (commit dad7946b); open-mpi/ompi issues 11813 "
         "(Open MPI and MPICH have no ABI in common) and 14223 (the standard's: libmpi_abi)",
         _family,

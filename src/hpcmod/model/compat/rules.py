@@ -8,59 +8,49 @@ from collections.abc import Iterator
 from hpcmod.model.compat.gpu import GPU_RULES
 from hpcmod.model.compat.network import NETWORK_RULES
 from hpcmod.model.compat.stack import COLLECTIVES, DRIVER, MPI, PLUGIN
-from hpcmod.model.compat.verdict import (
-    OK,
-    REFUSE,
-    UNKNOWN,
-    WARN,
-    Case,
-    CompatFinding,
-    CompatRule,
-    Loaded,
-    Unmet,
-    by_pair,
-)
+from hpcmod.model.compat.verdict import Case, CompatRule, Loaded, Unmet, by_pair
+from hpcmod.model.finding import FAIL, OK, UNKNOWN, WARN, Finding
 
 _OF_THE_DRIVER = re.compile(r"lib(?:cuda|nvidia-[\w-]+|nvcuvid|nvoptix)\.so(?:\..*)?")
 """Libraries that the driver provides and --nv adds (nvliblist.conf of Apptainer 1.4.5)."""
 
 
-def _architecture(case: Case) -> Iterator[CompatFinding]:
+def _architecture(case: Case) -> Iterator[Finding]:
     image, machine, host = case.image.architecture, case.image.machine, case.host.architecture
     image = machine if image in ("", "unknown") else image
     if not image or not host:
-        yield CompatFinding(
+        yield Finding(
             UNKNOWN, "architecture", f"the image is for {image or 'unknown'}, this machine is {host or 'unknown'}"
         )
     elif image == host and machine in ("", host):
-        yield CompatFinding(OK, "architecture", f"for {image}, like this machine")
+        yield Finding(OK, "architecture", f"for {image}, like this machine")
     else:
         holds = f" and contains libraries for {machine}" if machine not in ("", image) else ""
         cure = f"Use an image built for {host}."
-        yield CompatFinding(REFUSE, "architecture", f"the image is for {image}{holds}, this machine is {host}", cure)
+        yield Finding(FAIL, "architecture", f"the image is for {image}{holds}, this machine is {host}", cure)
 
 
-def _libraries(case: Case) -> Iterator[CompatFinding]:
+def _libraries(case: Case) -> Iterator[Finding]:
     for path, why in case.image.broken:
-        yield CompatFinding(UNKNOWN, "libraries", f"{path} cannot be read: {why}")
+        yield Finding(UNKNOWN, "libraries", f"{path} cannot be read: {why}")
     for one in case.loaded:
         driver = [name for name, _ in one.missing if _OF_THE_DRIVER.fullmatch(name)]
         others = [(name, by) for name, by in one.missing if name not in driver]
         if driver and not _gets_nvidia(case):
             found = f"{_named(one)} needs {_listed(driver)} from NVIDIA's driver, which containers do not get here"
-            yield CompatFinding(UNKNOWN, "libraries", found)
+            yield Finding(UNKNOWN, "libraries", found)
         if one.elsewhere:
             places = ", ".join(path for _, path in one.elsewhere[:5])
             found = f"{_named(one)} needs {places}, which the loader does not search: fine if the program has loaded it"
-            yield CompatFinding(UNKNOWN, "libraries", found)
+            yield Finding(UNKNOWN, "libraries", found)
         if others:
             yield _missing(case, one, others)
         elif not one.unmet and one.what != DRIVER:
             host = f" ({len(one.from_host)} from the host)" if one.from_host else ""
-            yield CompatFinding(OK, "libraries", f"{_named(one)} finds all the libraries it needs{host}")
+            yield Finding(OK, "libraries", f"{_named(one)} finds all the libraries it needs{host}")
 
 
-def _missing(case: Case, one: Loaded, others: list[tuple[str, str]]) -> CompatFinding:
+def _missing(case: Case, one: Loaded, others: list[tuple[str, str]]) -> Finding:
     wanted = "; ".join(f"{name}, which {by} needs" for name, by in others[:5])
     found = f"{_named(one)} cannot be loaded because the loader does not find {wanted}"
     host = [by for _, by in others if by in one.from_host]
@@ -69,7 +59,7 @@ def _missing(case: Case, one: Loaded, others: list[tuple[str, str]]) -> CompatFi
         if host
         else "Add them to the image, in a directory that its LD_LIBRARY_PATH or ld.so.conf lists."
     )
-    return CompatFinding(_level(case, one), "libraries", found + _doubt(case), cure)
+    return Finding(_level(case, one), "libraries", found + _doubt(case), cure)
 
 
 def _doubt(case: Case) -> str:
@@ -77,13 +67,13 @@ def _doubt(case: Case) -> str:
     return "" if known else " (as far as is known: the image computes LD_LIBRARY_PATH when it starts)"
 
 
-def _versions(case: Case) -> Iterator[CompatFinding]:
+def _versions(case: Case) -> Iterator[Finding]:
     for one in case.loaded:
         for unmet in by_pair(one.unmet):
             level = _level(case, one)
             lacks = f"{unmet.provider} does not define {unmet.version}, which {unmet.wanted_by} needs"
             found = f"{_named(one)} cannot be loaded: {lacks}{_doubt(case)}"
-            yield CompatFinding(level, "versions", found, _version_cure(case, one, unmet))
+            yield Finding(level, "versions", found, _version_cure(case, one, unmet))
 
 
 def _version_cure(case: Case, one: Loaded, unmet: Unmet) -> str:
@@ -103,22 +93,20 @@ def _version_cure(case: Case, one: Loaded, unmet: Unmet) -> str:
     return "The image contains libraries that do not fit together: rebuild it."
 
 
-def _libc(case: Case) -> Iterator[CompatFinding]:
+def _libc(case: Case) -> Iterator[Finding]:
     image = case.image
     if image.libc == "musl" and case.host.netstack:
         found = f"the image is built on musl, but {case.host.netstack}, searched first, contains libraries for glibc"
         cure = "Use an image with glibc, or exclude the host's libraries: netstack = 'off' in its easyconfig."
-        yield CompatFinding(REFUSE if image.mpis or image.fabrics or image.plugins else WARN, "libc", found, cure)
+        yield Finding(FAIL if image.mpis or image.fabrics or image.plugins else WARN, "libc", found, cure)
     elif image.libc == "musl":
-        yield CompatFinding(
-            UNKNOWN, "libc", "built on musl, whose loader follows different rules: libraries are not checked"
-        )
+        yield Finding(UNKNOWN, "libc", "built on musl, whose loader follows different rules: libraries are not checked")
     elif not image.libc:
-        yield CompatFinding(UNKNOWN, "libc", "no C library found in the image")
+        yield Finding(UNKNOWN, "libc", "no C library found in the image")
 
 
 def _level(case: Case, one: Loaded) -> str:
-    """Return the level of a file that cannot be loaded: refuse if the image cannot do its work without it.
+    """Return the level of a file that cannot be loaded: fail if the image cannot do its work without it.
 
     This is uncertain for a file that is not found by name alone, if another of its kind can be loaded, and if the
     image computes LD_LIBRARY_PATH. Without its plugin, NCCL continues over InfiniBand or sockets: that matters if the
@@ -127,11 +115,11 @@ def _level(case: Case, one: Loaded) -> str:
     """
     if one.what == DRIVER:
         is_cuda = one.path.rpartition("/")[2].startswith("libcuda.so")
-        return UNKNOWN if not _computes_on_gpus(case) else REFUSE if is_cuda else WARN
+        return UNKNOWN if not _computes_on_gpus(case) else FAIL if is_cuda else WARN
     needs_plugin = case.has_slingshot or bool(case.host.netstack or one.from_host)
     is_vital = {MPI: True, PLUGIN: needs_plugin, COLLECTIVES: bool(one.unmet)}.get(one.what, False)
     has_other = any(other.by_name and not other.missing and not other.unmet for other in case.of(one.what))
-    return REFUSE if is_vital and one.by_name and not has_other and case.image.library_path_known else WARN
+    return FAIL if is_vital and one.by_name and not has_other and case.image.library_path_known else WARN
 
 
 def _computes_on_gpus(case: Case) -> bool:
@@ -155,14 +143,14 @@ RULES: tuple[CompatRule, ...] = (
     CompatRule(
         "architecture",
         "Are the image and its libraries built for the processors of this machine?",
-        "refuse",
+        "fail",
         "elf(5): e_machine; SIF specification: architecture of the primary partition",
         _architecture,
     ),
     CompatRule(
         "libc",
         "If host libraries are loaded into the image: is it built on glibc?",
-        "refuse; warn if no MPI, libfabric or plugin is found in it",
+        "fail; warn if no MPI, libfabric or plugin is found in it",
         "openwall.com/lists/musl/2019/02/26/4: programs compiled for glibc must be recompiled",
         _libc,
     ),
@@ -170,7 +158,7 @@ RULES: tuple[CompatRule, ...] = (
         "libraries",
         "Does the loader find every library that the image's MPI, libfabric and network plugins need, with the host's "
         "in place?",
-        "refuse; warn for optional libraries, for a plugin on a machine without Slingshot and without host "
+        "fail; warn for optional libraries, for a plugin on a machine without Slingshot and without host "
         "libraries, and if the image computes LD_LIBRARY_PATH",
         "ld.so(8) of glibc 2.36, the order of search",
         _libraries,
@@ -178,7 +166,7 @@ RULES: tuple[CompatRule, ...] = (
     CompatRule(
         "versions",
         "Does each of these libraries define the symbol versions that the others need?",
-        "refuse; warn for optional libraries, for a plugin on a machine without Slingshot and without host "
+        "fail; warn for optional libraries, for a plugin on a machine without Slingshot and without host "
         "libraries, and if the image computes LD_LIBRARY_PATH",
         "ld.so of glibc 2.36: `version X not found (required by Y)`; seen with libfabric 1.17 and 2.1 and an "
         "aws-ofi-nccl 1.20.0 plugin, Debian, 2026; apptainer/apptainer issues 598, 945 and 2421 for glibc and --nv",

@@ -7,38 +7,23 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hpcmod.model.compat.stack import Fabric, Mpi, StackFacts, newest_version
+from hpcmod.model.finding import Finding, worst_level
 from hpcmod.model.libraries.loader import Closure, Library
 from hpcmod.model.site import Site
-
-OK, WARN, REFUSE, UNKNOWN = "ok", "warn", "refuse", "unknown"
-"""unknown: a fact that the rule needs is not available here; it does not change the verdict."""
-
-
-@dataclass(frozen=True)
-class CompatFinding:
-    """The result of one rule."""
-
-    level: str
-    """ok, warn, refuse or unknown."""
-    rule: str
-    """Name of the rule in the table of rules."""
-    found: str
-    cure: str = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
     """All findings about an image, and their combined level."""
 
-    findings: tuple[CompatFinding, ...]
+    findings: tuple[Finding, ...]
 
     @property
     def level(self) -> str:
-        """refuse: it will not work; warn: it may work poorly; ok: no known problem."""
-        levels = {one.level for one in self.findings}
-        return REFUSE if REFUSE in levels else WARN if WARN in levels else OK
+        """fail: it will not work; warn: it may work poorly; ok: no known problem."""
+        return worst_level(self.findings)
 
-    def at(self, level: str) -> tuple[CompatFinding, ...]:
+    def at(self, level: str) -> tuple[Finding, ...]:
         """Return the findings at a level."""
         return tuple(one for one in self.findings if one.level == level)
 
@@ -129,7 +114,7 @@ class CompatRule:
     levels: str
     """Possible findings, for people."""
     source: str
-    judge: Callable[[Case], Iterator[CompatFinding]]
+    judge: Callable[[Case], Iterator[Finding]]
 
 
 def judge(case: Case, rules: Iterable[CompatRule]) -> Verdict:

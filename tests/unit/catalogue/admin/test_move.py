@@ -14,10 +14,10 @@ from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import check_writable, make_catalogue
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.catalogue.verify import verify_container
-from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.tree import Tree
 from hpcmod.model.catalogue import lifecycle as rules
+from hpcmod.model.finding import FAIL
 from tests.unit.catalogue.rendered import make_rendered, visible
 from tests.unit.catalogue.stage import ADA, ONE
 
@@ -38,7 +38,7 @@ def test_a_moved_catalogue_works_there_and_the_old_one_still_loads(shop: Catalog
     shutil.rmtree(shop.directory)
     assert not [one for one in verify_container(moved, moved.read(*ONE), images=False) if "gone" in one.found]
     assert not [
-        one for one in verify_container(moved, moved.read(*ONE)) if one.verdict == FAIL and one.subject != "image"
+        one for one in verify_container(moved, moved.read(*ONE)) if one.level == FAIL and one.subject != "image"
     ]
     assert not [name for name, text in visible(moved).items() if f"{shop.directory}/" in text]
 
@@ -81,7 +81,7 @@ def test_a_move_that_fails_at_any_step_finishes_when_run_again(
     check_writable(open_catalogue(moved.directory))
     assert [change.verb for change in read_journal(moved.directory)].count("move") == 1
     found = verify_container(moved, moved.read(*ONE), images=False)
-    assert not [one for one in found if one.verdict == FAIL and one.subject != "image"]
+    assert not [one for one in found if one.level == FAIL and one.subject != "image"]
     with pytest.raises(LackingError, match=f"was moved to {tmp_path / 'new'}"):
         check_writable(open_catalogue(shop.directory))
 

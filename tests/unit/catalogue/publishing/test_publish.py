@@ -20,7 +20,8 @@ from hpcmod.machine import find_machine
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.journal import Key, Records
 from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.compat.verdict import CompatFinding, Verdict
+from hpcmod.model.compat.verdict import Verdict
+from hpcmod.model.finding import Finding
 from tests import corpus
 from tests.unit.catalogue.stage import ADA, make_shop
 
@@ -60,9 +61,7 @@ def files(shop: Catalogue) -> set[str]:
 def test_what_does_not_fit_this_machine_is_refused_and_nothing_stays(
     shop: Catalogue, context: PublishContext, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refusal = Verdict(
-        (CompatFinding("refuse", "glibc", "2.17 is too old for the host's libmpi", "Take a newer base."),)
-    )
+    refusal = Verdict((Finding("fail", "glibc", "2.17 is too old for the host's libmpi", "Take a newer base."),))
     monkeypatch.setattr(room, "judge", lambda *_: refusal)
     before = files(shop)
     for verb in (publish, plan_publish):

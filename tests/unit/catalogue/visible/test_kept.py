@@ -9,8 +9,8 @@ from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.catalogue.visible.kept import home_of, installed_files, read_easyconfig, read_files, read_module
-from hpcmod.check.doctor import FAIL
 from hpcmod.errors import BadInputError
+from hpcmod.model.finding import FAIL
 from tests.unit.catalogue.rendered import at, make_rendered, visible
 from tests.unit.catalogue.stage import ADA
 
@@ -28,7 +28,7 @@ def stale(shop: Catalogue, old: str) -> list[str]:
 
 def damage(shop: Catalogue) -> set[str]:
     found = verify_container(shop, shop.read("Toy", "1.0"))
-    return {one.subject for one in found if one.verdict == FAIL and one.subject != "image"}
+    return {one.subject for one in found if one.level == FAIL and one.subject != "image"}
 
 
 def rebuild(shop: Catalogue) -> None:

@@ -221,7 +221,7 @@ def test_doctor_tells_advisories_of_the_loaded_module_and_broken_ones(
     advise(catalogue, f'[match]\ndigests = ["{NEW.sha256}"]\n')
     advise(catalogue, "nonsense = 1", name="broken")
     found = list(check_advisories(loaded))
-    assert [one.verdict for one in found] == ["warn", "warn"]
+    assert [one.level for one in found] == ["warn", "warn"]
     assert "nonsense: unknown key" in found[0].found
     assert found[1].found == "PyTorch/2.7: It hangs"
     assert "https://example.org/1" in found[1].cure
@@ -233,4 +233,4 @@ def test_doctor_says_nothing_of_advisories_where_there_is_no_catalogue(tmp_path:
 
 def test_doctor_survives_a_catalogue_that_is_not_there() -> None:
     (found,) = check_advisories({"HPCMOD_SITE": "generic", "HPCMOD_CATALOGUE": "/nowhere"})
-    assert found.verdict == "warn"
+    assert found.level == "warn"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.check.easyconfigs.context import EasyconfigFault
 from hpcmod.check.easyconfigs.files import find_recipes
 from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.errors import BadInputError
+from hpcmod.model.finding import Finding
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
 from tests.foreign_recipes import LUMI, LUMI_NAME, MANY, ODD_ALIASES, SAME_LATEST, SAMTOOLS, SHPC, UNPINNED, A
 
@@ -27,7 +27,7 @@ LUMI_RIGHT = LUMI.replace("/runscripts::", "/runscripts:").replace("create_conta
 LUMI_RIGHT = LUMI_RIGHT.replace("skipsteps", f"checksums = ['{'a' * 64}']\nskipsteps")
 
 
-def lint(text: str, path: Path = OURS_PATH) -> tuple[EasyconfigFault, ...]:
+def lint(text: str, path: Path = OURS_PATH) -> tuple[Finding, ...]:
     return lint_easyconfig(text, path, exists=lambda name: name != "/dead")
 
 
@@ -100,7 +100,7 @@ def test_a_mistake_in_one_of_lumis_is_found(old: str, new: str, rule: str) -> No
 def test_a_drift_names_both_places_and_its_line() -> None:
     (one,) = lint(LUMI_RIGHT.replace("on Python 3.12 and", "on Python 3.11 and"), Path(f"{LUMI_NAME}.eb"))
     assert one.line == 1
-    assert one.what == "Python is 3.11 in #DOC, but 3.12 in versionsuffix"
+    assert one.found == "Python is 3.11 in #DOC, but 3.12 in versionsuffix"
 
 
 def test_versions_that_only_say_more_do_not_drift() -> None:

@@ -68,7 +68,7 @@ def test_a_script_with_one_fault_gives_that_one(path: Path) -> None:
     rule = path.stem.partition("--")[0]
     found = lint_job(read(path), with_slurm(NOT_LUMI.get(rule, "lumi"), "22.05" if rule == "srun-cpus" else ""))
     assert [(fault.rule, fault.line) for fault in found] == [(rule, LINES[path.stem])]
-    assert all(fault.what and fault.cure for fault in found)
+    assert all(fault.found and fault.cure for fault in found)
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
@@ -82,7 +82,7 @@ def test_a_script_from_the_desk_gives_its_one_fault(
 ) -> None:
     found = lint_job(read(DESK / part / "wrong" / f"{name}.sh"), site(machine))
     assert [(one.rule, one.line) for one in found] == [(rule, int(line))], fault
-    assert all(one.what and one.cure for one in found)
+    assert all(one.found and one.cure for one in found)
 
 
 @pytest.mark.parametrize("path", DESK_RIGHT, ids=lambda path: path.stem)

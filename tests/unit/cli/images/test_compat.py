@@ -35,7 +35,7 @@ def test_the_verb_prints_findings_and_verdict_and_exits_with_one_where_it_refuse
     fine = hpcmod("compat", good)
     assert (fine.exit_code, fine.stdout.splitlines()[-1]) == (0, f"ok: {good} on generic")
     refused = hpcmod("compat", bad)
-    assert (refused.exit_code, refused.stdout.splitlines()[-1]) == (1, f"refuse: {bad} on generic")
+    assert (refused.exit_code, refused.stdout.splitlines()[-1]) == (1, f"fail: {bad} on generic")
     assert "\n        The image contains libraries" in refused.stdout
     site = tmp_path / "site.toml"
     site.write_text(SLINGSHOT)
@@ -49,7 +49,9 @@ def test_the_verb_speaks_json_with_the_source_of_every_finding(tmp_path: Path) -
     done = hpcmod("compat", "--json", bad)
     answer = json.loads(done.stdout)
     assert done.exit_code == 1
-    assert (answer["version"], answer["verdict"], answer["site"]) == (1, "refuse", "generic")
+    assert (answer["version"], answer["level"], answer["site"]) == (1, "fail", "generic")
+    assert answer["verdict"] == "refuse", "the word of earlier releases"
+    assert {(one["level"], one["verdict"]) for one in answer["findings"]} >= {("fail", "refuse"), ("ok", "ok")}
     assert all(one["source"] for one in answer["findings"])
     assert answer["facts"]["mpis"][0]["version"] == "12.3.1"
     assert answer["facts"]["fabrics"][0]["release"] == "1.17.0"

@@ -454,7 +454,7 @@ def test_lint_prints_line_rule_and_cure_and_exits_with_one() -> None:
     Path("b.sh").write_text("#!/bin/bash\nhostname\n")
     done = hpcmod("job", "--lint", "a.sh", "b.sh", "--site", "generic")
     assert done.exit_code == 1
-    assert done.stdout.splitlines()[0].startswith("a.sh:2: fixed-port: port 29500")
+    assert done.stdout.splitlines()[0].startswith("a.sh:2: fail: fixed-port: port 29500")
     assert done.stdout.splitlines()[1].startswith("    ")
     assert hpcmod("job", "--lint", "b.sh", "--site", "generic").exit_code == 0
 

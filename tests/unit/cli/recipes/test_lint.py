@@ -17,7 +17,7 @@ def run(*args: str | Path) -> Result:
 def test_errors_are_told_with_file_line_and_cure_and_by_the_exit_code(tmp_path: Path) -> None:
     done = run(write_lumi(tmp_path))
     assert done.exit_code == 1
-    assert f"{tmp_path / 'broken.eb'}:1: error: does-not-load: not a valid easyconfig" in done.stdout
+    assert f"{tmp_path / 'broken.eb'}:1: fail: does-not-load: not a valid easyconfig" in done.stdout
     assert "files read: " in done.stderr
 
 
@@ -33,7 +33,11 @@ def test_json_lists_every_file(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert said["version"] == 1
     assert len(said["files"]) == 12
-    assert set(said["files"][0]["faults"][0]) == {"line", "rule", "level", "what", "cure"}
+    (finding, *_), (fault, *_) = said["files"][0]["findings"], said["files"][0]["faults"]
+    assert set(finding) == {"level", "rule", "found", "cure", "subject", "line", "verdict"}
+    assert finding["subject"] == said["files"][0]["file"]
+    assert set(fault) == {"line", "rule", "level", "what", "cure"}, "as earlier releases print it"
+    assert (finding["level"], fault["level"], fault["what"]) == ("fail", "error", finding["found"])
 
 
 def test_bytes_that_are_no_text_and_hostile_names_reach_no_terminal(tmp_path: Path) -> None:
@@ -53,9 +57,9 @@ def test_a_file_that_cannot_be_read_is_an_error_and_no_end_of_the_others(tmp_pat
     os.mkfifo(tmp_path / "c.eb")
     done = run(tmp_path, tmp_path / "c.eb")
     assert done.exit_code == 1
-    assert "a.eb:1: error: does-not-load: too large" in done.stdout
-    assert "b.eb:1: error" in done.stdout
-    assert "c.eb:1: error: does-not-load: not a regular file" in done.stdout
+    assert "a.eb:1: fail: does-not-load: too large" in done.stdout
+    assert "b.eb:1: fail" in done.stdout
+    assert "c.eb:1: fail: does-not-load: not a regular file" in done.stdout
 
 
 SCRIPT = "#!/bin/bash\n#SBATCH -A p\n#SBATCH --mem=480\nsrun hostname\n"
@@ -67,7 +71,7 @@ def test_a_batch_script_is_known_by_its_suffix_or_first_line(tmp_path: Path) -> 
         done = run("--site", "lumi", tmp_path / name)
         assert (done.exit_code, done.stdout.splitlines()[0]) == (
             1,
-            f"{tmp_path / name}:3: error: memory-unit: --mem=480 is 480 MB: the default unit is megabytes",
+            f"{tmp_path / name}:3: fail: memory-unit: --mem=480 is 480 MB: the default unit is megabytes",
         )
 
 
@@ -83,6 +87,15 @@ def test_a_file_of_another_kind_is_refused_with_the_kinds_there_are(tmp_path: Pa
     assert done.exit_code == 2
     assert "neither a batch script nor a recipe" in done.stderr
     assert "Expected *.sh" in done.stderr
+
+
+def test_a_site_profile_is_known_by_its_suffix(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text('name = "here"\n[gpu]\nvendr = "amd"\n')
+    done = run(tmp_path / "site.toml")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[0] == (
+        f"{tmp_path / 'site.toml'}:3: fail: unknown-key: gpu.vendr: unknown key, did you mean gpu.vendor?"
+    )
 
 
 def test_an_unknown_site_is_one_error_for_all_files(tmp_path: Path) -> None:

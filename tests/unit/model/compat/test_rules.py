@@ -8,7 +8,8 @@ from pathlib import Path
 
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.stack import StackFacts
-from hpcmod.model.compat.verdict import OK, REFUSE, UNKNOWN, Case, HostFacts, judge
+from hpcmod.model.compat.verdict import Case, HostFacts, judge
+from hpcmod.model.finding import FAIL, OK, UNKNOWN
 from hpcmod.model.site import Site
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "compat-rules.md"
@@ -45,5 +46,5 @@ def test_a_case_of_which_nothing_is_known_refuses_nothing() -> None:
 def test_where_the_header_does_not_tell_the_image_is_for_what_its_libraries_are() -> None:
     verdict = judge(Case(StackFacts("unknown", machine="arm64", libc="glibc"), HostFacts("amd64"), Site("x")), RULES)
     assert [(one.level, one.found) for one in verdict.findings] == [
-        (REFUSE, "the image is for arm64, this machine is amd64")
+        (FAIL, "the image is for arm64, this machine is amd64")
     ]

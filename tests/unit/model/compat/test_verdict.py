@@ -1,20 +1,8 @@
 from __future__ import annotations
 
 from hpcmod.model.compat.stack import StackFacts
-from hpcmod.model.compat.verdict import (
-    OK,
-    REFUSE,
-    UNKNOWN,
-    WARN,
-    Case,
-    CompatFinding,
-    CompatRule,
-    HostFacts,
-    Unmet,
-    Verdict,
-    find_unmet,
-    judge,
-)
+from hpcmod.model.compat.verdict import Case, CompatRule, HostFacts, Unmet, Verdict, find_unmet, judge
+from hpcmod.model.finding import FAIL, OK, UNKNOWN, WARN, Finding
 from hpcmod.model.libraries.elf import ElfFile
 from hpcmod.model.libraries.loader import Closure, Library
 from hpcmod.model.site import Site
@@ -48,17 +36,15 @@ def test_a_library_is_known_by_the_name_it_was_asked_for_and_by_its_own() -> Non
 
 def test_a_verdict_is_as_bad_as_its_worst_finding() -> None:
     def verdict(*levels: str) -> Verdict:
-        return Verdict(tuple(CompatFinding(level, "x", "y") for level in levels))
+        return Verdict(tuple(Finding(level, "x", "y") for level in levels))
 
     assert verdict().level == OK
     assert verdict(OK, UNKNOWN).level == OK
     assert verdict(OK, WARN, UNKNOWN).level == WARN
-    assert verdict(WARN, REFUSE, OK).level == REFUSE
-    assert [one.level for one in verdict(WARN, REFUSE, WARN).at(WARN)] == [WARN, WARN]
+    assert verdict(WARN, FAIL, OK).level == FAIL
+    assert [one.level for one in verdict(WARN, FAIL, WARN).at(WARN)] == [WARN, WARN]
 
 
 def test_rules_are_asked_in_their_order() -> None:
-    rules = [
-        CompatRule(name, "?", WARN, "s", lambda case, name=name: iter([CompatFinding(WARN, name, "")])) for name in "ba"
-    ]  # type: ignore[misc]
+    rules = [CompatRule(name, "?", WARN, "s", lambda case, name=name: iter([Finding(WARN, name, "")])) for name in "ba"]  # type: ignore[misc]
     assert [one.rule for one in judge(MADE, rules).findings] == ["b", "a"]
