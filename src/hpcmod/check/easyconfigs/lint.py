@@ -34,7 +34,7 @@ def lint_easyconfig(text: str, path: Path, *, exists: Callable[[str], bool] = os
     """
     if not path.name.endswith(SUFFIXES):
         raise BadInputError(
-            f"{path}: neither a batch script nor a recipe nor a site profile",
+            f"{path}: not a batch script, recipe or site profile",
             "Expected *.sh, *.sbatch, *.slurm, *.eb, *.toml or container.yaml.",
         )
     found = _lint_shpc(text, path) if path.name.endswith(".yaml") else _lint_easyconfig(text, path, exists)

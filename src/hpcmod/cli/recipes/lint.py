@@ -95,18 +95,17 @@ def _check_exists(path: Path) -> Path:
 def _lint(path: Path, site: Site, is_script: Callable[[Path], bool]) -> tuple[Finding, ...]:
     """Return the mistakes in one file; an unreadable file counts as a mistake, so that the others are still read."""
     try:
-        found = _lint_by_kind(path, site, is_script)
+        text = read_batch_file(path) if is_script(path) else read_recipe(path)
     except HpcmodError as err:
-        found = (Finding(FAIL, "does-not-load", err.message.removeprefix(f"{path}: "), err.cure, line=1),)
-    return tuple(replace(one, subject=str(path)) for one in found)
-
-
-def _lint_by_kind(path: Path, site: Site, is_script: Callable[[Path], bool]) -> tuple[Finding, ...]:
+        cause = err.message.removeprefix(f"{path}: ")
+        return (Finding(FAIL, "does-not-load", cause, err.cure, subject=str(path), line=1),)
     if is_script(path):
-        return lint_job(read_batch_file(path), site)
-    if path.suffix == ".toml":
-        return lint_profile(read_recipe(path), path.name)
-    return lint_easyconfig(read_recipe(path), path)
+        found = lint_job(text, site)
+    elif path.suffix == ".toml":
+        found = lint_profile(text, path.name)
+    else:
+        found = lint_easyconfig(text, path)
+    return tuple(replace(one, subject=str(path)) for one in found)
 
 
 def _file_values(path: Path, findings: Sequence[Finding]) -> Mapping[str, Any]:

@@ -43,31 +43,31 @@ def test_right_recipes_have_no_faults() -> None:
 
 @pytest.mark.parametrize("path", sorted((CHECKOUT / "easyconfigs").rglob("*.eb")), ids=lambda path: path.stem)
 def test_our_own_easyconfigs_have_no_errors(path: Path) -> None:
-    assert [one for one in lint(path.read_text(encoding="utf-8"), path) if one.level == "error"] == []
+    assert [one for one in lint(path.read_text(encoding="utf-8"), path) if one.level == "fail"] == []
 
 
 @pytest.mark.parametrize(
     ("old", "new", "rule", "level"),
     [
-        ("version = '2.7.1'", "version = '2.7.0'", "file-name", "error"),
-        ("name = 'PyTorch'", "name = 'a b'", "does-not-load", "error"),
-        ("name = 'PyTorch'", "", "does-not-load", "error"),
-        ("version = '2.7.1'", "version = open('x').read()", "unseen", "warning"),
-        ("toolchain", "x = '", "does-not-load", "error"),
-        (f":2.7.1@{A}", ":latest", "moving-tag", "error"),
-        (f":2.7.1@{A}", "", "moving-tag", "error"),
-        (f":2.7.1@{A}", ":2.7.1", "no-checksum", "warning"),
-        ("docker://ghcr.io/org", "docker://org", "does-not-load", "error"),
-        ("[None]", "['abc']", "no-checksum", "error"),
-        ("'python'", "'python', 'module'", "does-not-load", "error"),
-        ("['python']", "{'python': []}", "does-not-load", "error"),
-        ("moduleclass", "environment = {'PATH': '/x'}\nmoduleclass", "does-not-load", "error"),
-        ("'python'", "'/usr/bin/python'", "does-not-load", "error"),
-        ("moduleclass", "bind_paths = ['/dead:/x', '/alive']\nmoduleclass", "dead-bind", "warning"),
-        ("PyTorch 2.7.1 for", "PyTorch 2.7.0 for", "version-drift", "warning"),
-        ("ROCm 6.2.4", "ROCm version 6.3.1", "version-drift", "warning"),
-        ("toolchain", "local_x = 'export MASTER_PORT=29500'\ntoolchain", "fixed-port", "error"),
-        ("image = ", "local_image = ", "does-not-load", "error"),
+        ("version = '2.7.1'", "version = '2.7.0'", "file-name", "fail"),
+        ("name = 'PyTorch'", "name = 'a b'", "does-not-load", "fail"),
+        ("name = 'PyTorch'", "", "does-not-load", "fail"),
+        ("version = '2.7.1'", "version = open('x').read()", "unseen", "warn"),
+        ("toolchain", "x = '", "does-not-load", "fail"),
+        (f":2.7.1@{A}", ":latest", "moving-tag", "fail"),
+        (f":2.7.1@{A}", "", "moving-tag", "fail"),
+        (f":2.7.1@{A}", ":2.7.1", "no-checksum", "warn"),
+        ("docker://ghcr.io/org", "docker://org", "does-not-load", "fail"),
+        ("[None]", "['abc']", "no-checksum", "fail"),
+        ("'python'", "'python', 'module'", "does-not-load", "fail"),
+        ("['python']", "{'python': []}", "does-not-load", "fail"),
+        ("moduleclass", "environment = {'PATH': '/x'}\nmoduleclass", "does-not-load", "fail"),
+        ("'python'", "'/usr/bin/python'", "does-not-load", "fail"),
+        ("moduleclass", "bind_paths = ['/dead:/x', '/alive']\nmoduleclass", "dead-bind", "warn"),
+        ("PyTorch 2.7.1 for", "PyTorch 2.7.0 for", "version-drift", "warn"),
+        ("ROCm 6.2.4", "ROCm version 6.3.1", "version-drift", "warn"),
+        ("toolchain", "local_x = 'export MASTER_PORT=29500'\ntoolchain", "fixed-port", "fail"),
+        ("image = ", "local_image = ", "does-not-load", "fail"),
     ],
 )
 def test_a_mistake_in_one_of_ours_is_found(old: str, new: str, rule: str, level: str) -> None:
@@ -112,15 +112,15 @@ def shpc(text: str, place: str) -> list[tuple[str, str]]:
 
 
 def test_mistakes_in_recipes_of_shpc_are_found() -> None:
-    assert shpc(SAMTOOLS, "samtools") == [("moving-tag", "warning")]
-    assert shpc(SAMTOOLS, "elsewhere") == [("file-name", "warning"), ("moving-tag", "warning")]
-    assert shpc(SAME_LATEST, "same") == [("moving-tag", "warning")]
-    assert shpc(UNPINNED, "alpine") == [("moving-tag", "error"), *[("no-checksum", "error")] * 3]
-    assert shpc(MANY, "openfoam") == [("does-not-load", "error")]
-    assert shpc(ODD_ALIASES, "salad") == [("hides-command", "warning")]
-    assert shpc(SHPC["ghcr.io/org/site"], "site") == [("does-not-load", "error"), ("no-checksum", "error")]
-    assert shpc(SHPC["broken"], "x") == shpc("", "x") == [("does-not-load", "error")]
-    assert ("empty-path", "error") in shpc(SAMTOOLS.replace("EMPTY: ''", "MYPATH: 'a::b'"), "samtools")
+    assert shpc(SAMTOOLS, "samtools") == [("moving-tag", "warn")]
+    assert shpc(SAMTOOLS, "elsewhere") == [("file-name", "warn"), ("moving-tag", "warn")]
+    assert shpc(SAME_LATEST, "same") == [("moving-tag", "warn")]
+    assert shpc(UNPINNED, "alpine") == [("moving-tag", "fail"), *[("no-checksum", "fail")] * 3]
+    assert shpc(MANY, "openfoam") == [("does-not-load", "fail")]
+    assert shpc(ODD_ALIASES, "salad") == [("hides-command", "warn")]
+    assert shpc(SHPC["ghcr.io/org/site"], "site") == [("does-not-load", "fail"), ("no-checksum", "fail")]
+    assert shpc(SHPC["broken"], "x") == shpc("", "x") == [("does-not-load", "fail")]
+    assert ("empty-path", "fail") in shpc(SAMTOOLS.replace("EMPTY: ''", "MYPATH: 'a::b'"), "samtools")
 
 
 def test_recipes_are_found_below_directories(tmp_path: Path) -> None:

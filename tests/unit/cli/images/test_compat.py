@@ -36,7 +36,7 @@ def test_the_verb_prints_findings_and_verdict_and_exits_with_one_where_it_refuse
     assert (fine.exit_code, fine.stdout.splitlines()[-1]) == (0, f"ok: {good} on generic")
     refused = hpcmod("compat", bad)
     assert (refused.exit_code, refused.stdout.splitlines()[-1]) == (1, f"fail: {bad} on generic")
-    assert "\n        The image contains libraries" in refused.stdout
+    assert "\n     The image contains libraries" in refused.stdout
     site = tmp_path / "site.toml"
     site.write_text(SLINGSHOT)
     warned = hpcmod("compat", "--site", site, good)

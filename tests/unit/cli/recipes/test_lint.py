@@ -85,7 +85,7 @@ def test_a_file_of_another_kind_is_refused_with_the_kinds_there_are(tmp_path: Pa
     (tmp_path / "x.txt").write_text("hello\n")
     done = run(tmp_path / "x.txt")
     assert done.exit_code == 2
-    assert "neither a batch script nor a recipe" in done.stderr
+    assert "not a batch script, recipe or site profile" in done.stderr
     assert "Expected *.sh" in done.stderr
 
 
