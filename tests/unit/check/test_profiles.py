@@ -25,7 +25,7 @@ def test_each_error_in_a_profile_has_its_line_and_rule() -> None:
 
 def test_an_error_about_the_whole_profile_is_reported_for_line_1() -> None:
     (found,) = lint_profile('[gpu]\nvendor = "amd"\n', "site.toml")
-    assert (found.line, found.rule, found.found) == (1, "invalid-value", "name: is missing")
+    assert (found.line, found.rule, found.found) == (1, "invalid-value", "name: missing")
 
 
 def test_invalid_toml_is_one_finding() -> None:
