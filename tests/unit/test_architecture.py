@@ -16,6 +16,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "src" / "hpcmod"
 EASYBLOCKS = CHECKOUT / "easyblocks"
 ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
+PAGES = [ARCHITECTURE, *(ARCHITECTURE.with_name(f"{name}.md") for name in ("image-pipeline", "pipelines"))]
+"""The pages that say which file does what."""
 
 ORDER = (
     *("errors", "model", "render", "log", "process", "progress", "fs", "lock", "resources", "machine"),
@@ -356,16 +358,17 @@ def paths_named(text: str) -> list[str]:
     return [word for word in re.findall(r"`([^`\s]+)`", text) if "/" in word or word.endswith(".py")]
 
 
-def test_the_architecture_page_names_no_path_that_does_not_exist() -> None:
-    named = paths_named(ARCHITECTURE.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_path_on_a_page_of_the_architecture_exists(page: Path) -> None:
+    named = paths_named(page.read_text(encoding="utf-8"))
     missing = [path for path in named if not (PACKAGE / path).exists() and not (CHECKOUT / path).exists()]
     assert named
     assert missing == []
 
 
-def test_the_architecture_page_names_functions_that_are_where_it_says() -> None:
-    text = ARCHITECTURE.read_text(encoding="utf-8")
-    named = re.findall(r"`(\w+)` in `([^`]+\.py)`", text)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_function_on_a_page_of_the_architecture_is_in_the_file_that_it_says(page: Path) -> None:
+    named = re.findall(r"`(\w+)`\s+in\s+`([^`]+\.py)`", page.read_text(encoding="utf-8"))
     assert len(named) >= 8
     assert [f"{name} in {path}" for name, path in named if name not in names_defined_in(path)] == []
 
