@@ -3,6 +3,7 @@
 stack        where each tool lies (tests/stack.py)
 tiny_sif     a real image without torch: bash, Python, conda's layout
 torch_sif    the image with PyTorch for CPUs
+jupyter_sif  the small image with JupyterLab
 base_image   a small Debian to build images upon, as an OCI layout
 eb           runs the real EasyBuild with a prefix of its own
 module_env   runs bash snippets with a real `module`; runs the test twice, with Lmod and with Environment Modules 5
@@ -150,6 +151,14 @@ def torch_sif(stack: Stack) -> Path:
     if stack.missing("torch_sif"):
         pytest.skip("no image with torch: run dev/stack torch")
     return stack.torch_sif
+
+
+@pytest.fixture(scope="session")
+def jupyter_sif(stack: Stack) -> Path:
+    """The small image with JupyterLab and ipykernel."""
+    if stack.missing("jupyter_sif"):
+        pytest.skip("no image with JupyterLab: run dev/stack jupyter")
+    return stack.jupyter_sif
 
 
 @pytest.fixture(scope="session")

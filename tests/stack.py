@@ -33,6 +33,7 @@ class Stack:
     modulecmd: Path
     tiny_sif: Path
     torch_sif: Path
+    jupyter_sif: Path
     base_image: Path
     wheels: Path
 

@@ -8,10 +8,13 @@ if [[ $worker == root ]]; then worker=hpcmod-dev; fi
 stack=${HPCMOD_DEV_DIR:-/var/tmp/hpcmod-dev-$worker}
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 torch=${HPCMOD_TORCH:-2.13.0}
+jupyterlab=4.6.6
+ipykernel=7.4.0
 
 venv=$stack/venv
 tiny_sif=$stack/images/tiny.sif
 torch_sif=$stack/images/hpcmod-pytorch-${torch%%+*}-cpu.sif
+jupyter_sif=$stack/images/jupyter-$jupyterlab-$ipykernel.sif
 base_image=$stack/images/base
 wheels=$stack/wheels
 

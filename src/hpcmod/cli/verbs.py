@@ -36,6 +36,12 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "Run the image's own run script.",
         ),
     },
+    "Notebooks and editors": {
+        "kernel": (
+            "use.kernel:kernel_verb",
+            "Install a Jupyter kernel that runs in a container.",
+        ),
+    },
     "Install": {
         "install": (
             "install.install:install",

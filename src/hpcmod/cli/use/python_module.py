@@ -1,0 +1,46 @@
+"""Check that a container has a Python module, in its image or in the user's packages."""
+
+from __future__ import annotations
+
+from hpcmod.errors import LackingError
+from hpcmod.install.installed import Installed
+from hpcmod.process import run
+from hpcmod.render.quote import sh_word
+
+
+def check_python_module(installed: Installed, module: str, package: str) -> None:
+    """Check that Python in a container can import a module; the container is started if its record does not tell.
+
+    Parameters
+    ----------
+    package
+        Package that contains the module.
+
+    Raises
+    ------
+    LackingError
+        If the module is missing, or the container does not start.
+    """
+    if not installed.program.is_file():
+        raise LackingError(
+            f"{installed.module} was installed by an older hpcmod: {installed.program} is missing",
+            f"Refresh its scripts: hpcmod update {sh_word(installed.module)}",
+        )
+    if any(one.name.lower() == package for one in installed.packages):
+        return
+    code = f"import importlib.util; print(importlib.util.find_spec({module!r}) is None)"
+    done = run([str(installed.program), "exec", "--", "python", "-c", code])
+    answer = done.stdout.strip()
+    if answer == "False":
+        return
+    name = sh_word(installed.module)
+    if answer != "True":
+        said = "\n".join(done.stderr.strip().splitlines()[-3:])
+        raise LackingError(
+            f"Python in {installed.module} did not start (exit code {done.status}): {said}",
+            f"Try it: hpcmod exec {name} python --version",
+        )
+    raise LackingError(
+        f"{installed.module} has no {package}, neither in its image nor in your own packages",
+        f"Install it into your own copy: hpcmod exec {name} pip install {package}",
+    )

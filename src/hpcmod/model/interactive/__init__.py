@@ -1,0 +1,1 @@
+"""Jupyter kernels and servers, and editors, that run Python in a container."""

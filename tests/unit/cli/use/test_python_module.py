@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.cli.use.python_module import check_python_module
+from hpcmod.errors import LackingError
+from hpcmod.install.installed import Installed
+
+LISTED = {"packages": [{"name": "ipykernel", "version": "7"}]}
+
+
+def container(root: Path, text: str, record: dict[str, object]) -> Installed:
+    """Return an installation whose program, a fake, prints the answer of a container."""
+    (root / "in-environment").write_text(f"#!/bin/sh\n{text}\n")
+    (root / "in-environment").chmod(0o755)
+    return Installed("Toy/1.0", root / "1.0.lua", root, record)
+
+
+def test_a_module_in_the_record_or_in_the_container_is_found(tmp_path: Path) -> None:
+    check_python_module(container(tmp_path, "echo unexpected", LISTED), "ipykernel", "ipykernel")
+    check_python_module(container(tmp_path, "echo False", {}), "ipykernel", "ipykernel")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [("echo True", "has no ipykernel"), ("echo no FUSE >&2; exit 255", "did not start.*255.*FUSE")]
+)
+def test_a_missing_module_and_a_failed_start_are_told_apart(tmp_path: Path, answer: str, said: str) -> None:
+    with pytest.raises(LackingError, match=said):
+        check_python_module(container(tmp_path, answer, {}), "ipykernel", "ipykernel")
+
+
+def test_an_installation_of_an_older_hpcmod_has_no_program(tmp_path: Path) -> None:
+    with pytest.raises(LackingError, match="older hpcmod"):
+        check_python_module(Installed("Toy/1.0", tmp_path / "1.0.lua", tmp_path, LISTED), "ipykernel", "ipykernel")
