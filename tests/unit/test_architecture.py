@@ -396,6 +396,7 @@ PAST_FS = {
     "image/acquire/fetch.py": "writes a file and its note within a Scratch",
     "image/inspect/files.py": "reads what a container would see of the host, as its programs would",
     "building/ingredients.py": "makes the directory of downloads",
+    "install/kernels.py": "makes the directory of the user's own kernels, reached through any links",
     "image/acquire/obtain.py": "removes a file within a Scratch",
     "image/quota.py": "asks the kernel about a directory",
     "image/registry.py": "moves a blob within a Scratch",

@@ -26,7 +26,7 @@ PAGES = {
     "container-commands.md": (
         "Commands for containers",
         "[Find a container, and run it](../how-to/find-and-run.md)",
-        ("Find and run", "Install"),
+        ("Find and run", "Notebooks and editors", "Install"),
     ),
     "image-commands.md": (
         "Commands for images",
