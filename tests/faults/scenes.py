@@ -102,6 +102,13 @@ def _fetched(ground: Ground) -> None:
     (ground.top / "out").mkdir()
 
 
+def _with_packages(ground: Ground) -> None:
+    _fetched(ground)
+    site = ground.top / "source/packages/venv/mine/lib/python3.12/site-packages"
+    (site / "einops-0.8.0.dist-info").mkdir(parents=True)
+    (site / "einops.py").write_text("x = 1")
+
+
 def _bundled(ground: Ground) -> None:
     _fetched(ground)
     ground.does("bundle", "export", "out/b.tar", "source/Toy-1.0.eb", "source/toy.sif")
@@ -241,6 +248,11 @@ SCENES: dict[str, Scene] = {
         ("fetch", "docker://{registry}/a:1", "-o", "out/x.sif"), _served, (("verify", "out/x.sif"), ("cache", "ls"))
     ),
     "convert": Scene(("convert", "oci:source/layout", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
+    "bake": Scene(
+        ("bake", "source/small.sif", "--packages", "source/packages", "-o", "out/x.sif", "--force"),
+        _with_packages,
+        (("verify", "out/x.sif"),),
+    ),
     "build": Scene(
         ("build", "--context", "source/context", "--engine", "buildah", "-o", "out/x.sif"),
         _dockerfile,

@@ -386,6 +386,7 @@ PAST_FS = {
     "image/acquire/fetch_sif.py": "removes an archive within a Scratch",
     "building/image.py": "makes the directory of the output, and a log beside it",
     "building/context.py": "fills a build's workspace",
+    "image/bake/image.py": "creates a file within a Scratch",
     "image/bundle.py": "creates files within a Scratch, and the output directory",
     "image/cache.py": "makes the cache's own directory",
     "image/convert.py": "creates and removes a file within a Scratch",

@@ -78,6 +78,10 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "images.build:build",
             "Build an image with MPI, libfabric and the network plugin.",
         ),
+        "bake": (
+            "images.bake:bake_verb",
+            "Put your own packages into a new image.",
+        ),
         "verify": (
             "images.image:verify",
             "Verify an image or an installed container.",

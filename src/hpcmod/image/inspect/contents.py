@@ -32,6 +32,9 @@ _CONDA_ROOTS = ("/opt/miniconda3", "/opt/miniforge3", "/opt/conda")
 _SYSTEM_PREFIXES = ("/usr/local", "/usr", "")
 _SYSTEM_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
+BAKED_IN_CONTAINER = "/opt/hpcmod-packages"
+"""Directory in an image of the packages that `hpcmod bake` added: a prefix for each time, named 1, 2, ..."""
+
 DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", *_SYSTEM_DIRECTORIES)
 """PATH set by both runtimes if the image sets none."""
 
@@ -244,7 +247,7 @@ def _python_version(squashfs: Squashfs, prefix: str, executable: str) -> str:
 def _read_packages(squashfs: Squashfs, python: PythonFacts) -> tuple[Package, ...]:
     """List the packages that the Python can import, sorted by name; the first directory on its path wins."""
     packages: dict[str, Package] = {}
-    for directory in _site_directories(squashfs, python):
+    for directory in site_directories(squashfs, python):
         for name in _list(squashfs, directory, *METADATA):
             package = read_package(f"{directory}/{name}", partial(_read_text, squashfs, limit=METADATA_LIMIT))
             if package is not None:
@@ -252,18 +255,25 @@ def _read_packages(squashfs: Squashfs, python: PythonFacts) -> tuple[Package, ..
     return tuple(sorted(packages.values(), key=lambda package: (package.name.lower(), package.name)))
 
 
-def _site_directories(squashfs: Squashfs, python: PythonFacts) -> list[str]:
+def site_directories(squashfs: Squashfs, python: PythonFacts) -> list[str]:
     """List the directories where the Python looks for packages, in order."""
     base = _base_prefix(squashfs, python.prefix)
     prefixes = [python.prefix] if base is None else [python.prefix, base]
     if "/usr" in prefixes:
         prefixes.insert(prefixes.index("/usr"), "/usr/local")  # Debian and Fedora install pip packages there
+    prefixes[:0] = baked_prefixes(squashfs)
     found: dict[str, None] = {}
     for prefix in prefixes:
         for library, place in product(("lib", "lib64"), ("site-packages", "dist-packages")):
             for version in (python.version, "3"):
                 found[squashfs.real_path(f"{prefix}/{library}/python{version}/{place}") or ""] = None
     return [directory for directory in found if directory]
+
+
+def baked_prefixes(squashfs: Squashfs) -> list[str]:
+    """List the prefixes of packages that `hpcmod bake` added, the newest first."""
+    numbers = [int(name) for name in squashfs.listdir(BAKED_IN_CONTAINER) if re.fullmatch(r"[1-9]\d{0,8}", name)]
+    return [f"{BAKED_IN_CONTAINER}/{number}" for number in sorted(numbers, reverse=True)]
 
 
 def _base_prefix(squashfs: Squashfs, prefix: str) -> str | None:

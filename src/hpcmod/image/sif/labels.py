@@ -13,7 +13,9 @@ from hpcmod.image.sif.format import DESCRIPTOR, HEADER, TYPES
 from hpcmod.image.sif.reader import Sif, SifDescriptor, read_sif
 from hpcmod.model.strict_json import load_json
 
-_METADATA = "inspect-metadata.json"
+METADATA = "inspect-metadata.json"
+"""Name of the object with the output of `apptainer inspect`."""
+
 _LIMIT = 16 << 20  # bytes
 
 
@@ -55,19 +57,32 @@ def add_labels(path: Path, labels: Mapping[str, str]) -> None:
         os.fsync(file.fileno())
 
 
+def with_labels(metadata: bytes, labels: Mapping[str, str]) -> bytes:
+    """Return the content of a METADATA object with more labels; existing labels of the same names are replaced.
+
+    Raises
+    ------
+    BadInputError
+        If it is not in the format of Apptainer.
+    """
+    found = load_json(metadata, METADATA, limit=_LIMIT)
+    _labels(found).update(labels)
+    return json.dumps(found, sort_keys=True).encode()
+
+
 def _metadata_object(sif: Sif) -> SifDescriptor:
-    found = next((one for one in sif.descriptors if one.kind == "json" and one.name == _METADATA), None)
+    found = next((one for one in sif.descriptors if one.kind == "json" and one.name == METADATA), None)
     if found is None:
-        raise BadInputError(f"{sif.path}: has no {_METADATA}, so labels cannot be added")
+        raise BadInputError(f"{sif.path}: has no {METADATA}, so labels cannot be added")
     return found
 
 
 def _read_metadata(sif: Sif, file: BinaryIO) -> Any:
     one = _metadata_object(sif)
     if one.size > _LIMIT:
-        raise BadInputError(f"{sif.path}: {_METADATA} has {one.size} bytes, at most {_LIMIT} are read")
+        raise BadInputError(f"{sif.path}: {METADATA} has {one.size} bytes, at most {_LIMIT} are read")
     file.seek(one.offset)
-    return load_json(file.read(one.size), f"{sif.path}: {_METADATA}", limit=_LIMIT)
+    return load_json(file.read(one.size), f"{sif.path}: {METADATA}", limit=_LIMIT)
 
 
 def _labels(metadata: Any) -> dict[str, Any]:
@@ -78,7 +93,7 @@ def _labels(metadata: Any) -> dict[str, Any]:
         attributes["labels"] = dict(labels)
         found: dict[str, Any] = attributes["labels"]
     except (KeyError, TypeError, ValueError, AttributeError) as err:
-        raise BadInputError(f"{_METADATA} is not in the format of Apptainer") from err
+        raise BadInputError(f"{METADATA} is not in the format of Apptainer") from err
     return found
 
 

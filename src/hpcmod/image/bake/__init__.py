@@ -1,0 +1,1 @@
+"""Put a user's packages into an image, without a container build."""

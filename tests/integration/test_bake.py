@@ -1,0 +1,78 @@
+"""Packages that a user baked into an image: found by the image alone, by a module of it, and by its own checks."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import installed, sha256_of, use_image, write_easyconfig
+from tests.stack import Done, EasyBuild, ModuleTool, run
+
+pytestmark = pytest.mark.stack
+
+LOOK = "import mine, packaging, sys; print(mine.__file__, packaging.__version__, sys.prefix)"
+
+
+def make_wheel(directory: Path, name: str, version: str, *, command: str = "") -> Path:
+    """Write a wheel with one module and, if asked, a command that prints its version."""
+    path = directory / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{name}/__init__.py", f"__version__ = {version!r}\ndef say():\n    print(__version__)\n")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        if command:
+            wheel.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{command} = {name}:say\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return path
+
+
+@pytest.fixture
+def hpcmod(eb: EasyBuild):  # type: ignore[no-untyped-def]
+    environment = {**eb.environment(), "HPCMOD_SITE": "generic", "HOME": str(eb.top)}
+
+    def call(*words: str | Path) -> Done:
+        argv = [str(eb.stack.python.parent / "hpcmod"), *map(str, words)]
+        return run(argv, {**environment, "MODULEPATH": str(eb.modules)}, eb.top)
+
+    return call
+
+
+def test_packages_are_baked_into_an_image_that_works_alone_and_as_a_module(  # type: ignore[no-untyped-def]
+    eb: EasyBuild, toy: Path, lmod: ModuleTool, tmp_path: Path, hpcmod
+) -> None:
+    installed(eb, toy, HPCMOD_SITE="generic")
+    wheels = [make_wheel(tmp_path, "mine", "1.0", command="mine-says"), make_wheel(tmp_path, "packaging", "99.0")]
+    done = lmod(f"module load Toy && pip install -q --no-index {' '.join(map(str, wheels))}", eb.modules)
+    assert done.returncode == 0, done.stderr
+
+    planned = json.loads(hpcmod("bake", "Toy", "-o", tmp_path / "mine.sif", "--dry-run", "--json").stdout)
+    assert planned["added"] == ["mine==1.0", "packaging==99.0"] and planned["commands"] == ["mine-says"]
+    assert not (tmp_path / "mine.sif").exists()
+    done = hpcmod("bake", "Toy", "-o", tmp_path / "mine.sif")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path / 'mine.sif'}\n"
+    assert hpcmod("bake", "Toy", "-o", tmp_path / "mine.sif").returncode == 2
+    assert hpcmod("bake", "Toy", "-o", tmp_path / "again.sif").returncode == 0
+    assert sha256_of(tmp_path / "again.sif") == sha256_of(tmp_path / "mine.sif")
+    inspect = [str(eb.stack.apptainer), "inspect", "--json", str(tmp_path / "mine.sif")]
+    shown = json.loads(run(inspect, eb.environment(), tmp_path).stdout)
+    assert shown["data"]["attributes"]["labels"]["org.hpcmod.bake.packages"] == "mine==1.0 packaging==99.0"
+
+    python = "/opt/miniconda3/envs/pytorch/bin/python"
+    alone = [str(eb.stack.apptainer), "exec", str(tmp_path / "mine.sif")]
+    done = run([*alone, python, "-c", LOOK], eb.environment(), tmp_path)
+    prefix = "/opt/hpcmod-packages/1/lib/python3"
+    assert done.stdout.startswith(prefix) and done.stdout.split()[1:] == ["99.0", python.removesuffix("/bin/python")]
+    says = str(Path(python).with_name("mine-says"))
+    assert run([*alone, says], eb.environment(), tmp_path).stdout == "1.0\n"
+
+    use_image(eb, tmp_path / "mine.sif")
+    installed(eb, write_easyconfig(tmp_path, name="Baked"), HPCMOD_SITE="generic")
+    done = lmod(f"module load Baked && python -c '{LOOK}' && singularity exec $SIF mine-says", eb.modules)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(prefix)
+    assert done.stdout.split()[1:] == ["99.0", "/user-software/venv/baked", "1.0"]
