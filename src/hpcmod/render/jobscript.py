@@ -2,53 +2,107 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-
-import jinja2
+from collections.abc import Iterator, Sequence
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.job import JobPlan
 from hpcmod.model.jobs.module import JobModule
+from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.step import PYTHON, Step
 from hpcmod.render import quote
 
-_TEMPLATE = "jobscript.sh.j2"
 _WIDTH = 110
 
 IMAGE_MARK = "Image: sha256 "
 """Prefix of the comment that records the image of a job."""
 
 
-def render_jobscript(plan: JobPlan, *, templates: Mapping[str, str]) -> str:
+def render_jobscript(plan: JobPlan) -> str:
     """Render the batch script of a job.
 
-    Parameters
-    ----------
-    templates
-        Text of each template of this package, by file name.
+    Without jinja2, whose import and compilation take as long as the rest of `hpcmod job`.
     """
+    sections = (_render_head(plan), _render_setup(plan), _render_staging(plan), _render_requeue(plan.requeue))
+    return "\n".join("\n".join(section) + "\n" for section in (*sections, *_render_steps(plan)) if section)
+
+
+def _render_head(plan: JobPlan) -> list[str]:
+    lines = ["#!/bin/bash", f"# {quote.sh_comment(plan.title)}. Written by `hpcmod job`; edit it as you like."]
+    for directive in plan.directives:
+        if directive.why:
+            lines.append(f"# {quote.sh_comment(directive.why)}")
+        lines.append(f"#SBATCH {quote.sh_comment(directive.option)}")
+    return lines
+
+
+def _render_setup(plan: JobPlan) -> list[str]:
+    return [
+        *map(quote.sh_comment, plan.commands),
+        *(f"export {quote.sh_word(name)}={quote.sh_word(value)}" for name, value in plan.exports),
+        *_render_loading(plan.loading),
+        *(_export(name, value) for name, value in plan.variables),
+    ]
+
+
+def _render_staging(plan: JobPlan) -> list[str]:
+    commands = [f"stage-image {_place(plan.stage_image)}"] if plan.stage_image else []
+    commands += [f"stage-data {_place(place)} {quote.sh_word(file)}" for place, file in plan.stage_data]
+    if not commands:
+        return []
+    return [
+        '# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if',
+        "# copying fails, it is unchanged.",
+        *(line for command in commands for line in (f'staged=$("$RUNSCRIPTS"/{command}) || exit', 'eval "$staged"')),
+    ]
+
+
+_REQUEUE = """\
+# {seconds} seconds before the time limit, the program of each rank gets {signal}, so that it can write a checkpoint and
+# exit. Then the job is requeued, at most {limit} times.
+restart=
+trap 'restart=yes; "$RUNSCRIPTS"/signal-ranks {signal}' {signal}
+run() {{
+    "$@" &
+    local step=$! status=0
+    until wait "$step" || ! kill -0 "$step" 2>/dev/null; do :; done # a signal interrupts the wait, not the step
+    wait "$step" || status=$?
+    [[ ! $restart ]] || requeue "$status"
+    return "$status"
+}}
+requeue() {{
+    if ((${{SLURM_RESTART_COUNT:-0}} >= {limit})); then
+        echo "requeued {limit} times, which is the limit" >&2
+        exit "$1"
+    fi
+    scontrol requeue "$SLURM_JOB_ID" && exit
+    exit "$1"
+}}"""
+
+
+def _render_requeue(requeue: Requeue | None) -> list[str]:
+    if requeue is None:
+        return []
+    return [_REQUEUE.format(seconds=requeue.seconds, signal=requeue.signal, limit=requeue.limit)]
+
+
+_EPILOG = [
+    "# Remove a node's caches after its last task has ended.",
+    'export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"',
+]
+
+
+def _render_steps(plan: JobPlan) -> Iterator[list[str]]:
     steps = (*plan.before, plan.step, *plan.then)
-    text = _template(templates[_TEMPLATE]).render(
-        plan=plan,
-        loading=list(_render_loading(plan.loading)),
-        steps=[(step.why, render_step(step), _has_shell_words(step)) for step in steps],
-        cached=any(step.program[:1] == (PYTHON,) for step in steps),
-        variables=[(name, _export(name, value)) for name, value in plan.variables],
-    )
-    return re.sub(r"\n{3,}", "\n\n", text)
-
-
-@functools.lru_cache(maxsize=1)  # a catalogue's documentation renders one for each container
-def _template(text: str) -> jinja2.Template:
-    environment = jinja2.Environment(  # noqa: S701 - the quoting filters are our escaping
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    environment.filters.update(
-        sh_word=quote.sh_word, sh_comment=quote.sh_comment, sh_place=_place, sh_line=quote.sh_comment
-    )
-    return environment.from_string(text)
+    run = "run " if plan.requeue else ""
+    for number, step in enumerate(steps, 1):
+        is_last = number == len(steps)
+        if is_last and any(one.program[:1] == (PYTHON,) for one in steps):
+            yield _EPILOG
+        lines = [f"# {quote.sh_comment(step.why)}"]
+        if _has_shell_words(step):
+            lines += ["# The ranks expand variables in single quotes, not this shell.", "# shellcheck disable=SC2016"]
+        yield [*lines, f"{run}{render_step(step)}{'' if is_last else ' || exit'}"]
 
 
 def _render_loading(module: JobModule) -> Iterator[str]:

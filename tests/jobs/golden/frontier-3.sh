@@ -19,8 +19,8 @@
 [[ ${SLURM_EXPORT_ENV-} != NONE ]] || unset SLURM_EXPORT_ENV
 module load PyTorch || exit
 
-# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if copying fails, it is
-# unchanged.
+# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if
+# copying fails, it is unchanged.
 staged=$("$RUNSCRIPTS"/stage-image "/mnt/bb/$USER") || exit
 eval "$staged"
 

@@ -18,8 +18,8 @@
 
 module load PyTorch || exit
 
-# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if copying fails, it is
-# unchanged.
+# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if
+# copying fails, it is unchanged.
 staged=$("$RUNSCRIPTS"/stage-data /tmp /flash/project_465000001/data-sets/data-resnet-small.tar) || exit
 eval "$staged"
 

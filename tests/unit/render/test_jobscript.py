@@ -13,7 +13,6 @@ from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.site import JobRules, Site, StagePlace
 from hpcmod.render.jobscript import make_argv, make_salloc, render_jobscript, render_step
-from hpcmod.resources import module_templates
 
 ODD = ("train.py", "a b", "$HOME", "it's", '"', "`id`", "*", "", "\\", "--x=$(id)", "é", "x" * 300)
 
@@ -29,7 +28,7 @@ def made(program: tuple[str, ...] = ("train.py",), site: Site | None = None, **r
 
 
 def rendered(plan: JobPlan) -> str:
-    return render_jobscript(plan, templates=module_templates())
+    return render_jobscript(plan)
 
 
 def run(text: str, tmp_path: Path, **env: str) -> str:

@@ -12,7 +12,6 @@ from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.site import Site
 from hpcmod.render.jobscript import render_jobscript
-from hpcmod.resources import module_templates
 from tests.unit.runscripts.scripts import make_program
 
 SRUN = """#!/bin/bash
@@ -38,7 +37,7 @@ def run(tools: Path, **env: str) -> tuple[int, list[str], str]:
     """Run the script; return its status, what it started, and what it said."""
     request = JobRequest(("train.py",), "X/1", requeue=Requeue("USR1", 60, 2), then=(("python", "after.py"),))
     script = tools / "job.sh"
-    script.write_text(render_jobscript(make_job(request, Site("ours")), templates=module_templates()))
+    script.write_text(render_jobscript(make_job(request, Site("ours"))))
     log = tools / "log"
     given = {"PATH": f"{tools}:/usr/bin:/bin", "RUNSCRIPTS": str(tools), "LOG": str(log), "SLURM_JOB_ID": "7", **env}
     command = f"module() {{ :; }}; export -f module; exec bash {script}"

@@ -45,7 +45,7 @@ from hpcmod.render.jobscript import render_jobscript
 from hpcmod.render.modules.modulefile import read_help
 from hpcmod.render.modules.notice import render_cure
 from hpcmod.render.page import Documentation, render_html, render_markdown
-from hpcmod.resources import module_templates, page_files
+from hpcmod.resources import page_files
 
 MARK = ".hpcmod-docs"
 """A file in each directory of documentation that lists its pages; `hpcmod docs` replaces nothing else."""
@@ -205,7 +205,7 @@ def _job_example(module: str, site: Site) -> Iterator[Example]:
     with suppress(HpcmodError):  # a profile may require values that no example can know
         options = tuple((name, _PLACEHOLDERS.get(name, name.upper())) for name in site.job.required)
         plan = make_job(JobRequest(("train.py",), module=module, nodes=2, options=options), site)
-        text = render_jobscript(plan, templates=module_templates())
+        text = render_jobscript(plan)
         yield Example(f"A job on two nodes of {site.name} (save it as train.sh, then run: sbatch train.sh)", text)
 
 

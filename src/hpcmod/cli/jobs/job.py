@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from hpcmod import machine, resources
+from hpcmod import machine
 from hpcmod.cli.containers import complete_container, complete_file
 from hpcmod.cli.jobs.options import directives, more_of_request, slurm_options
 from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
@@ -161,7 +161,7 @@ def _write(
     from hpcmod.render.jobscript import render_jobscript
 
     plan = make_job(request, site)
-    text = render_jobscript(plan, templates=resources.module_templates())
+    text = render_jobscript(plan)
     submit = given["submit"] and not given["dry_run"]
     tested = "" if elsewhere else test_script(text, must=submit)
     missing = () if elsewhere else find_missing(request, installed)

@@ -13,7 +13,7 @@ from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.site import LAUNCHERS, Site
 from hpcmod.render.jobscript import render_jobscript
-from hpcmod.resources import module_templates, site_profiles
+from hpcmod.resources import site_profiles
 
 OPTIONS = (("account", "x"), ("time", "10"))
 
@@ -27,7 +27,7 @@ def qos_of(site: Site, kind: str) -> str:
 @pytest.mark.parametrize("name", site_profiles())
 @pytest.mark.slow
 def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
-    site, templates = load_site(name, {}), module_templates()
+    site = load_site(name, {})
     places = ("", *(place.name for place in site.stage_places))
     written = 0
     for kind, launcher, gpus, nodes, stage, program, shares in product(
@@ -53,7 +53,7 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
             **shares,
         )
         try:
-            text = render_jobscript(make_job(request, site), templates=templates)
+            text = render_jobscript(make_job(request, site))
         except BadInputError:
             continue
         written += 1
