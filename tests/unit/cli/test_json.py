@@ -23,9 +23,9 @@ from tests.json_schemas import (
 PAGE = SCHEMAS.parent / "json.md"
 HEAD = """# JSON output
 
-With `--json`, a command prints one object, which the [JSON Schema](https://json-schema.org/) in its row describes. `version`
-changes if a field is removed or changes its meaning. New fields may be added without a new version, so accept fields that you do
-not know; the schemas contain all fields that this release prints. If a command fails, it prints
+With `--json`, a command prints one object, which the [JSON Schema](https://json-schema.org/) in its row describes.
+`version` changes if a field is removed or changes its meaning. New fields may be added without a new version, so accept
+fields that you do not know; the schemas contain all fields that this release prints. If a command fails, it prints
 [an error](schemas/error.json) instead, and exits with its code.
 
 | command | prints | schema |
