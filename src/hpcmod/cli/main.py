@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 import hpcmod
 from hpcmod.cli.output import print_data, print_message, tell
-from hpcmod.cli.verbs import VERBS
+from hpcmod.cli.verbs import FORMER, VERBS
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.log import CommandLine, logging_to, read_settings
 from hpcmod.model.text import without_relative_entries
@@ -32,12 +32,12 @@ class _Verbs(click.Group):
         return [name for name, _, _ in _listed()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for name, place, _ in _listed():
-            if name == cmd_name:
-                module, _, attribute = place.partition(":")
-                command: click.Command = getattr(import_module(f"hpcmod.cli.{module}"), attribute)
-                return command
-        return None
+        place = {**FORMER, **{name: place for name, place, _ in _listed()}}.get(cmd_name)
+        if place is None:
+            return None
+        module, _, attribute = place.partition(":")
+        command: click.Command = getattr(import_module(f"hpcmod.cli.{module}"), attribute)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -164,7 +164,7 @@ def main(ctx: click.Context, verbose: int, log_file: str) -> None:
     Examples:
       hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
       hpcmod fetch docker://ghcr.io/org/image@sha256:...
-      hpcmod inspect image.sif
+      hpcmod info image.sif
       eval "$(hpcmod env)"     # let the site's own eb find hpcmod
 
     Exit codes: 0 ok, 1 a check failed, 2 bad input, 3 not found, 4 verification failed, 5 no space, 6 busy,

@@ -86,7 +86,6 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "images.image:verify",
             "Verify an image or an installed container.",
         ),
-        "inspect": ("machine.doctor:inspect", "Show what an image contains, without starting it."),
         "compat": (
             "images.compat:compat",
             "Check whether an image fits this machine.",
@@ -164,3 +163,6 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 """By heading of the help and by command: module and attribute in hpcmod.cli, and the help in one sentence."""
+
+FORMER = {"inspect": "use.find:inspect_verb"}
+"""Former names of commands, which work for one more release and are not listed: module and attribute in hpcmod.cli."""

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 import hpcmod
 from hpcmod import errors
-from hpcmod.cli.machine import doctor as user
 from hpcmod.cli.main import asks_for_json, main
 from hpcmod.cli.verbs import VERBS
+from hpcmod.image.inspect import contents
 from tests import corpus
 from tests.verbs import verbs_of
 
@@ -96,7 +96,7 @@ def test_a_fault_is_a_message_with_its_cure_on_stderr_and_the_kinds_exit_code(
     make: object, code: int, words: str, tmp_path: Path
 ) -> None:
     image = make(tmp_path / "a.sif")  # type: ignore[operator]
-    result = CliRunner().invoke(main, ["inspect", str(image)])
+    result = CliRunner().invoke(main, ["info", str(image)])
     assert result.exit_code == code
     assert result.stdout == ""
     message, *cure = result.stderr.splitlines()
@@ -106,7 +106,7 @@ def test_a_fault_is_a_message_with_its_cure_on_stderr_and_the_kinds_exit_code(
 
 
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["inspect", str(tmp_path / "a.sif")])
+    result = CliRunner().invoke(main, ["info", str(tmp_path / "a.sif")])
     assert (result.exit_code, result.stdout) == (3, "")
     assert str(tmp_path / "a.sif") in result.stderr
 
@@ -115,8 +115,8 @@ def test_what_the_system_refuses_is_a_message_too(monkeypatch: pytest.MonkeyPatc
     def refuse(_: Path) -> None:
         raise PermissionError(13, "Permission denied", "a.sif")
 
-    monkeypatch.setattr(user, "read_facts", refuse)
-    result = CliRunner().invoke(main, ["inspect", "a.sif"])
+    monkeypatch.setattr(contents, "read_facts", refuse)
+    result = CliRunner().invoke(main, ["info", "a.sif"])
     assert (result.exit_code, result.stdout) == (7, "")
     assert result.stderr.startswith("hpcmod: a.sif: Permission denied\n")
 
@@ -124,7 +124,7 @@ def test_what_the_system_refuses_is_a_message_too(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(["inspect"], id="no image"),
+        pytest.param(["info"], id="no image"),
         pytest.param(["instal"], id="unknown verb"),
         pytest.param(["install"], id="no easyconfig"),
         pytest.param(["install", "--no-such-flag", "a.eb"], id="unknown flag"),
@@ -162,7 +162,7 @@ def test_a_reader_that_stops_reading_is_no_fault_to_speak_of() -> None:
 
 
 def test_what_comes_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["inspect", f"{tmp_path}/\x1b]0;mine\x07\x9b31m.sif"])
+    result = CliRunner().invoke(main, ["info", f"{tmp_path}/\x1b]0;mine\x07\x9b31m.sif"])
     assert result.exit_code == 3
     assert "?]0;mine??31m.sif" in result.stderr
     assert not set("\x1b\x07\x9b") & set(result.stderr)
@@ -206,7 +206,7 @@ def test_json_that_is_for_another_program_is_not_ours() -> None:
 
 def test_the_log_file_has_the_command_the_messages_and_where_an_error_came_from(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
-    result = CliRunner().invoke(main, ["--log-file", str(log), "inspect", "no.sif"])
+    result = CliRunner().invoke(main, ["--log-file", str(log), "info", "no.sif"])
     assert result.exit_code == 3
     text = log.read_text()
     assert f"INFO hpcmod.cli.main: hpcmod {hpcmod.__version__}" in text
@@ -217,7 +217,7 @@ def test_the_log_file_has_the_command_the_messages_and_where_an_error_came_from(
 
 @pytest.mark.parametrize(("flags", "levels"), [([], set()), (["-v"], {"INFO"}), (["-vv"], {"INFO", "DEBUG"})])
 def test_verbose_logs_on_stderr(flags: list[str], levels: set[str]) -> None:
-    result = CliRunner().invoke(main, [*flags, "inspect", "no.sif"])
+    result = CliRunner().invoke(main, [*flags, "info", "no.sif"])
     assert set(re.findall(r"^hpcmod: ([A-Z]+): ", result.stderr, re.MULTILINE)) == levels
     assert result.stderr.count("no.sif") >= 1
     assert result.stdout == ""

@@ -1,11 +1,10 @@
-"""The commands that inspect an image and this machine: inspect, doctor."""
+"""The command `hpcmod doctor`: check this machine."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -19,33 +18,7 @@ from hpcmod.check.installation import check_installation, check_installations
 from hpcmod.check.security import check_directory, check_policy
 from hpcmod.cli.containers import complete_image, find_copy, look_around
 from hpcmod.cli.findings import show_findings
-from hpcmod.cli.output import print_data, print_text
-from hpcmod.image.inspect.contents import read_facts
 from hpcmod.model.finding import Finding
-
-JSON_VERSION = 1
-
-
-@click.command()
-@click.argument("image", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def inspect(image: Path, as_json: bool) -> None:
-    """Show what an image contains, without starting it.
-
-    \b
-    Example:
-      hpcmod inspect --json image.sif | jq .packages
-    """
-    facts = read_facts(image)
-    if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, **asdict(facts)}, indent=1))
-        return
-    print_text(f"architecture: {facts.architecture}")
-    print_text(f"size: {facts.size} bytes")
-    python = f"{facts.python.version} {facts.python.executable}" if facts.python else "none found"
-    print_text(f"python: {python}")
-    for package in facts.packages:
-        print_text(f"package: {package.name} {package.version}")
 
 
 @click.command()

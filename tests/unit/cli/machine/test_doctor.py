@@ -8,10 +8,7 @@ from click.testing import CliRunner, Result
 
 from hpcmod import machine
 from hpcmod.cli.main import main
-from tests import corpus
 from tests.catalogues import make_catalogue, make_record
-
-needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
 
 
 def hpcmod(*arguments: str, **env: str) -> Result:
@@ -24,35 +21,6 @@ def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
-
-
-@needs_mksquashfs
-def test_inspect_says_what_is_in_an_image(tmp_path: Path) -> None:
-    image = corpus.make_image(tmp_path / "a.sif")
-    result = hpcmod("inspect", str(image))
-    assert result.exit_code == 0
-    assert result.stdout.splitlines() == [
-        "architecture: amd64",
-        f"size: {image.stat().st_size} bytes",
-        "python: 3.12 /opt/miniconda3/envs/pytorch/bin/python3.12",
-        "package: old-style 0.3",
-        "package: PyYAML 6.0.2",
-        "package: torch 2.7.1+rocm6.2.4",
-    ]
-
-
-@needs_mksquashfs
-def test_inspect_says_that_there_is_no_python(tmp_path: Path) -> None:
-    image = corpus.make_image(tmp_path / "a.sif", {"/bin/sh": corpus.Program()})
-    assert "python: none found" in hpcmod("inspect", str(image)).stdout.splitlines()
-
-
-@needs_mksquashfs
-def test_inspect_gives_one_versioned_object_for_programs(tmp_path: Path) -> None:
-    found = json.loads(hpcmod("inspect", "--json", str(corpus.make_image(tmp_path / "a.sif"))).stdout)
-    assert found["version"] == 1
-    assert {"name": "torch", "version": "2.7.1+rocm6.2.4"} in found["packages"]
-    assert found["python"]["version"] == "3.12"
 
 
 def test_doctor_ends_with_1_when_something_will_not_work_and_says_how_to_mend_it(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from click.testing import CliRunner, Result
 from hpcmod.catalogue.records.index import write_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.cli.main import main
+from hpcmod.cli.output import format_size
 from hpcmod.model.catalogue.record import Check
 from hpcmod.model.images.facts import Package
 from tests.catalogues import make_catalogue, make_record, put
-from tests.corpus import CONDA_TREE, make_image
+from tests.corpus import CONDA_TREE, Program, make_image
 from tests.installations import install
 
 HOSTILE = "\x1b]0;mine\x07 <b>$(id)"
@@ -237,3 +238,28 @@ def test_a_catalogue_that_is_away_gives_users_no_advice_for_admins(
     assert done.exit_code == 0
     assert "its containers are not listed" in done.stderr
     assert "catalogue init" not in done.stderr
+
+
+def test_info_shows_what_an_image_contains(tmp_path: Path) -> None:
+    image = make_image(tmp_path / "a.sif")
+    shown = [line for line in run("info", str(image)).stdout.splitlines() if not line.startswith("label")]
+    assert shown[:4] == [
+        f"image: {image}",
+        "architecture: amd64",
+        f"size: {format_size(image.stat().st_size)}, {image.stat().st_size} bytes",
+        "python: 3.12 /opt/miniconda3/envs/pytorch/bin/python3.12",
+    ]
+    assert shown[4:] == ["package: old-style 0.3", "package: PyYAML 6.0.2", "package: torch 2.7.1+rocm6.2.4"]
+    bare = make_image(tmp_path / "b.sif", {"/bin/sh": Program()})
+    assert "python: none found" in run("info", str(bare)).stdout.splitlines()
+
+
+def test_inspect_is_the_former_name_of_info(tmp_path: Path) -> None:
+    image = str(make_image(tmp_path / "a.sif"))
+    former, info = run("inspect", "--json", image), run("info", "--json", image)
+    assert (former.exit_code, former.stdout) == (0, info.stdout)
+    assert json.loads(former.stdout)["python"]["version"] == "3.12"
+    assert former.stderr.splitlines() == [
+        "hpcmod: `hpcmod inspect` is deprecated and will be removed; use: hpcmod info IMAGE"
+    ]
+    assert "inspect" not in run("--help").stdout
