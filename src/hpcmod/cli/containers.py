@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -20,7 +18,7 @@ from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.catalogue.finding.listing import READY, Listed, list_containers
 from hpcmod.catalogue.records.index import Index, read_index, release_key
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
-from hpcmod.cli.output import print_data, tell
+from hpcmod.cli.output import tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.install.installed import Installed, find_installed, find_without_modulefile, module_trees, own_trees
 from hpcmod.install.leftovers import software_directories
@@ -28,8 +26,6 @@ from hpcmod.install.own_place import MODULES, own_module_trees, own_prefixes
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.site import Site
 from hpcmod.render.quote import sh_word
-
-JSON_VERSION = 1
 
 
 def complete_site(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -289,8 +285,3 @@ def complete_container(ctx: click.Context, parameter: click.Parameter, incomplet
     if "/" in incomplete or len(matching) == 1:
         matching = [module for module in modules if module.lower().startswith(incomplete.lower())]
     return [CompletionItem(name) for name in matching]
-
-
-def print_json(**values: Any) -> None:
-    """Print one JSON object, which includes the version of its format."""
-    print_data(json.dumps({"version": JSON_VERSION, **values}))

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from hpcmod.cli.output import print_data, print_text, print_wrapped
+from hpcmod.cli.output import print_json, print_text, print_wrapped
 from hpcmod.model.finding import FAIL, UNKNOWN, Finding
-
-JSON_VERSION = 1
 
 
 def show_findings(findings: Iterable[Finding], *, as_json: bool, fail_code: int = 1) -> NoReturn:
     """Print findings, and exit with `fail_code` if one of them is a failure, else with 0."""
     listed = list(findings)
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, "findings": finding_values(listed)}, indent=1))
+        print_json(findings=finding_values(listed))
     else:
         print_findings(listed)
     sys.exit(fail_code if any(one.level == FAIL for one in listed) else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
@@ -15,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import hpcmod
-from hpcmod.cli.output import print_data, print_message, tell
+from hpcmod.cli.output import print_json, print_message, tell
 from hpcmod.cli.verbs import FORMER, VERBS
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.log import CommandLine, logging_to, read_settings
@@ -118,7 +117,6 @@ def _cleaned(fault: click.ClickException) -> click.ClickException:
 
 
 _AS_JSON = "as JSON"
-JSON_VERSION = 1
 
 
 def asks_for_json(command: click.Command | None, words: Sequence[str]) -> bool:
@@ -143,7 +141,7 @@ def _takes_next_word(command: click.Command, word: str) -> bool:
 def _print_error(code: int, message: str, cure: str) -> None:
     """Print an error as JSON to stdout, where the data would have been."""
     error = {"code": code, "message": message, "cure": cure}
-    print_data(json.dumps({"version": JSON_VERSION, "error": error}, indent=1))
+    print_json(error=error)
 
 
 def _listed() -> Iterator[tuple[str, str, str]]:

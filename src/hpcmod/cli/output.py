@@ -7,6 +7,7 @@ of any length, and columns are separated by at least two spaces: programs can re
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -17,6 +18,9 @@ import click
 from hpcmod.render.quote import terminal
 
 _LOG = logging.getLogger(__name__)
+
+JSON_VERSION = 1
+"""Version of the JSON that commands print; it changes when a field is removed or changes its meaning."""
 
 _GAP = "  "
 _INDENT = "    "
@@ -31,6 +35,11 @@ def print_text(text: object, *, nl: bool = True) -> None:
 def print_data(text: object, *, nl: bool = True) -> None:
     """Print data for programs to stdout: JSON, paths, scripts. Unchanged in a pipe or file, cleaned on a terminal."""
     click.echo(terminal(str(text)) if sys.stdout.isatty() else str(text), nl=nl)
+
+
+def print_json(**values: object) -> None:
+    """Print one JSON object with these fields to stdout, after the version of its format; paths become text."""
+    print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1, default=str))
 
 
 def print_message(text: object) -> None:

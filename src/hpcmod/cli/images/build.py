@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from click.shell_completion import CompletionItem
 import hpcmod
 from hpcmod import machine, resources
 from hpcmod.cli.containers import site_option
-from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, parse_recipe
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from hpcmod.model.recipes.build_plan import BuildPlan
     from hpcmod.model.recipes.building import BuildRequest
 
-JSON_VERSION = 1
 PRINTED = ("dockerfile", "definition", "plan")
 FOR_RECIPES = {
     "mpi": "--mpi",
@@ -136,7 +134,7 @@ def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool
 def _list(as_json: bool) -> None:
     recipes = [parse_recipe(text, name) for name, text in resources.recipes().items()]
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, "recipes": [asdict(one) for one in recipes]}, indent=1))
+        print_json(recipes=[asdict(one) for one in recipes])
         return
     for one in recipes:
         print_text(f"{one.name}: {one.summary}")
@@ -147,7 +145,7 @@ def _print_engines(as_json: bool) -> None:
 
     found = probe_engines(os.environ, at=Path.cwd())
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, "engines": [asdict(one) for one in found]}, indent=1))
+        print_json(engines=[asdict(one) for one in found])
         return
     for one in found:
         print_text(f"{one.name}: {'works' if one.works else 'does not work'}: {one.why}")
@@ -160,7 +158,7 @@ def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
     if as_json and what != "plan":
         raise BadInputError(f"--print {what} prints plain text, not JSON", "Leave out --json, or use --print plan.")
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, **build_plan_values(plan)}, indent=1))
+        print_json(**build_plan_values(plan))
     elif what == "dockerfile":
         print_data(render_dockerfile(plan, templates=templates), nl=False)
     elif what == "definition":
@@ -256,7 +254,7 @@ def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
     elif plan.steps:
         record_first_use(read_used(built.path), store=_source_store(given))
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, **asdict(built), "path": str(built.path)}, indent=1))
+        print_json(**{**asdict(built), "path": str(built.path)})
     else:
         print_data(built.path)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -12,8 +11,7 @@ from dataclasses import asdict
 import click
 
 from hpcmod import machine
-from hpcmod.cli.machine.doctor import JSON_VERSION
-from hpcmod.cli.output import format_size, print_data, print_table, tell
+from hpcmod.cli.output import format_size, print_json, print_table, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.cache import Cache
 from hpcmod.image.cache_entry import CacheEntry
@@ -129,7 +127,7 @@ def _matching(entries: Sequence[CacheEntry], digest: str) -> list[CacheEntry]:
 def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: str, verb: str = "ls") -> None:
     if as_json:
         values = {"directory": directory, "blobs": [asdict(entry) for entry in entries]}
-        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_json(**values)
         return
     print_table(("DIGEST", "BYTES", "DAYS UNUSED", "STATE"), map(_row, entries))
     total = sum(entry.size for entry in entries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import asdict
@@ -14,13 +13,12 @@ from hpcmod import machine
 from hpcmod.check.compat import make_case
 from hpcmod.cli.containers import site_option
 from hpcmod.cli.findings import finding_values, print_findings
-from hpcmod.cli.output import print_data, print_text
+from hpcmod.cli.output import print_json, print_text
 from hpcmod.errors import CheckFailedError
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import Case, Verdict, judge
 from hpcmod.model.finding import FAIL
 
-JSON_VERSION = 1
 _FORMER = {FAIL: "refuse"}  # words of earlier releases, as the value of `verdict`
 
 
@@ -48,7 +46,7 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
     case = make_case(image, profile, os.environ)
     verdict = judge(case, RULES)
     if as_json:
-        print_data(json.dumps(_as_json(image, case, verdict), indent=1))
+        print_json(**_json_values(image, case, verdict))
     else:
         _show(image, case, verdict)
     sys.exit(CheckFailedError.exit_code if verdict.level == FAIL else 0)
@@ -59,10 +57,9 @@ def _show(image: Path, case: Case, verdict: Verdict) -> None:
     print_text(f"{verdict.level}: {image} on {case.site.name}")
 
 
-def _as_json(image: Path, case: Case, verdict: Verdict) -> dict[str, object]:
+def _json_values(image: Path, case: Case, verdict: Verdict) -> dict[str, object]:
     sources = {rule.name: rule.source for rule in RULES}
     return {
-        "version": JSON_VERSION,
         "image": str(image),
         "site": case.site.name,
         "level": verdict.level,

@@ -5,7 +5,6 @@ Registry clients are imported where they are needed, because they would slow dow
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable
@@ -19,8 +18,7 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.cli.containers import complete_file, complete_image, site_option
-from hpcmod.cli.machine.doctor import JSON_VERSION
-from hpcmod.cli.output import print_data, print_text, print_wrapped, tell
+from hpcmod.cli.output import print_data, print_json, print_text, print_wrapped, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.integrity import parse_sha256
@@ -172,7 +170,7 @@ def _get(
         tell(f"{out}: already present (identical)")
     if as_json:
         values = {"path": str(got.path), "fetched": got.fetched, **asdict(got.provenance)}
-        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_json(**values)
     else:
         for line in render_provenance(got.provenance):
             tell(line)
@@ -184,7 +182,7 @@ def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptio
 
     found = plan_fetch(reference, out, options=options)
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
+        print_json(**asdict(found))
         return
     for name, value in asdict(found).items():
         if value not in (None, ""):
@@ -253,7 +251,7 @@ def verify(
     if found.sha256:
         check_recorded(Path(image), found.sha256)
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, **asdict(found)}, indent=1))
+        print_json(**asdict(found))
         return
     for name, value in asdict(found).items():
         if value:

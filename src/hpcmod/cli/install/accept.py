@@ -12,11 +12,10 @@ from hpcmod.cli.containers import (
     find_published,
     json_option,
     look_around,
-    print_json,
     site_option,
 )
 from hpcmod.cli.install.installed import on_a_terminal
-from hpcmod.cli.output import print_text, tell
+from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.errors import LackingError
 from hpcmod.render.quote import sh_word
 

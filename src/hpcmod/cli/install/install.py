@@ -18,11 +18,10 @@ from hpcmod.cli.containers import (
     complete_container,
     json_option,
     look_around,
-    print_json,
     site_option,
 )
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
-from hpcmod.cli.output import print_data, tell
+from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import Installed, find_in_tree, own_trees
 from hpcmod.install.own_default import mark_default

@@ -20,11 +20,10 @@ from hpcmod.cli.containers import (
     find_own,
     json_option,
     look_around,
-    print_json,
     site_option,
 )
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_own_recipe
-from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.image.trust.provenance import parse_provenance, sidecar, write_provenance
 from hpcmod.install.eb import call_eb

@@ -15,12 +15,11 @@ from hpcmod.cli.containers import (
     find_broken,
     json_option,
     look_around,
-    print_json,
     site_option,
 )
 from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.install.installed import find_writable, reinstall, reinstall_command
-from hpcmod.cli.output import print_text, tell
+from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.model.finding import FAIL, Finding
 from hpcmod.progress import ProgressLine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,15 +17,13 @@ from hpcmod.cli.containers import complete_container, complete_file
 from hpcmod.cli.jobs.options import directives, more_of_request, slurm_options
 from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
 from hpcmod.cli.jobs.script import save_script, submit_script, test_script
-from hpcmod.cli.output import print_data, tell
+from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, with_options
 from hpcmod.model.site import STAGE_PLACES, Site
 from hpcmod.process import become
-
-JSON_VERSION = 1
 
 
 def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -180,7 +177,7 @@ def _write(
         tell(f"{note}")
     if as_json:
         answer = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
-        print_data(json.dumps({"version": JSON_VERSION, **answer, "script": text, "plan": asdict(plan)}, indent=1))
+        print_json(**answer, script=text, plan=asdict(plan))
     elif number:
         print_data(number)
     elif path is None:

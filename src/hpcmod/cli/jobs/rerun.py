@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from hpcmod.cli.jobs.options import directives
 from hpcmod.cli.jobs.script import MARK, save_script, submit_script, test_script
-from hpcmod.cli.output import print_data, tell
+from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.install.installed import Installed, find_in_tree
@@ -18,7 +17,6 @@ from hpcmod.install.module_tool import find_modulefile
 from hpcmod.model.jobs.written import WrittenJob, read_written_job
 from hpcmod.process import run, which
 
-JSON_VERSION = 1
 _LARGEST_SCRIPT = 4 << 20  # bytes; Slurm's default limit
 
 
@@ -54,7 +52,7 @@ def rerun_job(text: str, given: Mapping[str, Any], *, as_json: bool) -> None:
         tell(tested)
     if as_json:
         values = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
-        print_data(json.dumps({"version": JSON_VERSION, **values, "script": script}, indent=1))
+        print_json(**values, script=script)
     else:
         print_data(number or script, nl=bool(number))
 

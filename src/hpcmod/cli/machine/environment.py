@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 import click
 
 from hpcmod import resources
-from hpcmod.cli.output import print_data, print_text
+from hpcmod.cli.output import print_data, print_json, print_text
 from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.install.module_tool import eb_settings
@@ -22,8 +21,6 @@ from hpcmod.install.runtime import find_runtime
 from hpcmod.model.environment import Difference, compare_environments
 from hpcmod.process import run
 from hpcmod.render.quote import terminal_line
-
-JSON_VERSION = 1
 
 
 def eb_environment() -> dict[str, str]:
@@ -97,7 +94,7 @@ def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference
 def _print_diff(differences: tuple[Difference, ...], *, everything: bool, as_json: bool) -> None:
     shown = [one for one in differences if everything or one.host != one.container]
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, "variables": [asdict(one) for one in shown]}, indent=1))
+        print_json(variables=[asdict(one) for one in shown])
         return
     for one in shown:
         print_text(terminal_line(f"{one.name}: {_visible(one.host)} -> {_visible(one.container)}  # {one.set_by}"))

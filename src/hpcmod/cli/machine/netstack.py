@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -14,15 +13,13 @@ from hpcmod import __version__
 from hpcmod.check.binds import explain_binds
 from hpcmod.check.netstack import check_capture
 from hpcmod.cli.findings import show_findings
-from hpcmod.cli.output import print_data, print_message, print_text
+from hpcmod.cli.output import print_data, print_json, print_message, print_text
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.install.netstack import default_name, plan_capture, read_capture, write_capture
 from hpcmod.machine import load_site
 from hpcmod.model.libraries.netstack import DEFAULT_LIBRARIES, Capture, netstack_values
 from hpcmod.model.site import Netstack
 from hpcmod.progress import ProgressLine
-
-JSON_VERSION = 1
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _directory = click.argument("directory", required=False, type=click.Path(path_type=Path))
@@ -172,7 +169,7 @@ def _bound_directory() -> Path:
 def _print_capture(found: Capture, directory: Path | None, *, as_json: bool) -> None:
     if as_json:
         place = str(directory) if directory else None
-        print_data(json.dumps({"version": JSON_VERSION, "directory": place, **netstack_values(found)}, indent=1))
+        print_json(directory=place, **netstack_values(found))
         return
     if directory:
         print_text(f"directory: {directory}")

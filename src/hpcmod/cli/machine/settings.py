@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -11,13 +10,11 @@ import click
 
 from hpcmod import machine
 from hpcmod.cli.containers import complete_site
-from hpcmod.cli.output import print_data, print_text
+from hpcmod.cli.output import print_data, print_json, print_text
 from hpcmod.errors import NotFoundError
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.model.settings import Setting, explain_settings
 from hpcmod.model.versions import said_versions
-
-JSON_VERSION = 1
 
 
 @click.command("settings")
@@ -54,7 +51,7 @@ def site_settings(name: str | None, image: Path | None, nodes: int | None, flag:
     if as_json:
         rows = [{**asdict(one), "origin": found.origin(f"environment.{one.name}")} for one in settings]
         answer = {"site": found.site.name, "image": str(path) if path else None, "nodes": nodes, "settings": rows}
-        print_data(json.dumps({"version": JSON_VERSION, **answer}, indent=1))
+        print_json(**answer)
         return
     for one in settings:
         print_data(f"{one.name}={one.value}")

@@ -17,14 +17,12 @@ from hpcmod.cli.containers import complete_site
 from hpcmod.cli.findings import show_findings
 from hpcmod.cli.machine.settings import site_settings
 from hpcmod.cli.machine.setup import site_setup
-from hpcmod.cli.output import print_data, print_table, print_text, tell, terminal_width
+from hpcmod.cli.output import print_data, print_json, print_table, print_text, tell, terminal_width
 from hpcmod.model.condition import ALWAYS
 from hpcmod.model.profiles.profile import BUILT_IN, merge_profiles, merge_written, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.site import JobRules, Launcher, Site, Tunable
 from hpcmod.render.toml import render_toml
-
-JSON_VERSION = 1
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _site = click.option(
@@ -34,10 +32,6 @@ _site = click.option(
     shell_complete=complete_site,
     help="Name or file of the site profile (default: this machine's).",
 )
-
-
-def _print_json(**values: Any) -> None:
-    print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1, default=str))
 
 
 @click.group()
@@ -70,7 +64,7 @@ def site_list(as_json: bool) -> None:
     shipped = {name: parse_profile(text, name) for name, text in sorted(resources.site_profiles().items())}
     if as_json:
         found = [{"name": name, "description": one.values.get("description", "")} for name, one in shipped.items()]
-        _print_json(profiles=found)
+        print_json(profiles=found)
         return
     print_table(("NAME", "DESCRIPTION"), [(name, one.values.get("description", "")) for name, one in shipped.items()])
 
@@ -94,7 +88,7 @@ def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -
         _show_origins(found, as_json=as_json)
         return
     if as_json:
-        _print_json(**asdict(found.site))
+        print_json(**asdict(found.site))
         return
     print_data(render_toml(merge_written(found.profiles)), nl=False)
 
@@ -109,7 +103,7 @@ def _find(asked: str | None) -> machine.Machine:
 def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
     rows = list(_rows(found))
     if as_json:
-        _print_json(
+        print_json(
             site=found.site.name,
             chosen_by=found.choice.reason,
             values={key: {"value": value, "origin": origin} for key, value, origin in rows},
@@ -161,7 +155,7 @@ def site_detect(as_json: bool) -> None:
     used = _find(None)
     fits = list(machine.detect(os.environ))
     if as_json:
-        _print_json(used=asdict(used.choice), fits=[asdict(one) for one in fits])
+        print_json(used=asdict(used.choice), fits=[asdict(one) for one in fits])
         return
     print_text(f"used: {used.choice.profile} ({used.choice.reason})")
     for one in fits:
@@ -200,7 +194,7 @@ def binds(explain: bool, flag: str | None, as_json: bool) -> None:
     """
     found = explain_binds(_find(flag).site.all_binds, os.environ)
     if as_json:
-        _print_json(binds=[_bind_row(one) for one in found])
+        print_json(binds=[_bind_row(one) for one in found])
         return
     if explain:
         _explain(found)

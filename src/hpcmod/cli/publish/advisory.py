@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ from hpcmod.catalogue.records.store import Catalogue, find_catalogues
 from hpcmod.catalogue.session import find_loaded
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.visible.notices import find_crowded, find_silent, make_notices, write_notices
-from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.fs.reading import read_file
@@ -29,8 +28,6 @@ from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.catalogue.advisory_schema import parse_advisory
 from hpcmod.model.catalogue.osv import name_of_entry, render_entry
 from hpcmod.render.modules.notice import render_advisory, render_cure
-
-JSON_VERSION = 1
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -108,7 +105,7 @@ def advisory_ls(everything: bool, as_json: bool) -> None:
 def _list(*, as_json: bool, everything: bool) -> None:
     found = _known() if everything else _matching()[1]
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, "advisories": [_row(one) for one in found]}, indent=1))
+        print_json(advisories=[_row(one) for one in found])
         return
     for one in found:
         end = f"expired {one.expires}" if _expired(one) else f"until {one.expires}"
@@ -153,7 +150,7 @@ def advisory_show(name: str, as_json: bool) -> None:
     found = _known()
     one = next((one for one in found if one.name == name), None) or _unknown(name, found)
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, **_row(one)}, indent=1))
+        print_json(**_row(one))
         return
     print_text(f"{one.title}\n\n{render_advisory(one)}")
 
@@ -208,7 +205,7 @@ def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: b
         tell(line)
     if as_json:
         values = {"dry_run": dry_run, "advisories": [one.name for one in advisories], "notices": changed}
-        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_json(**values)
     else:
         tell(f"advisories in {catalogue.advisories}: {len(advisories)}")
 
@@ -240,7 +237,7 @@ def advisory_import(
             changed = write_notices(catalogue, tell=tell)
             write_note(catalogue, "advisory import", f"{name}, notices changed: {len(changed)}", actor)
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "path": str(path), "text": made}, indent=1))
+        print_json(dry_run=dry_run, path=str(path), text=made)
     else:
         print_data(made if dry_run else path, nl=not dry_run)
 

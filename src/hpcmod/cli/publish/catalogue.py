@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -14,10 +13,10 @@ from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
-from hpcmod.cli.containers import json_option, print_json, site_option
-from hpcmod.cli.output import print_data, print_table, tell
+from hpcmod.cli.containers import json_option, site_option
+from hpcmod.cli.output import print_data, print_json, print_table, tell
 from hpcmod.cli.publish.move import move
-from hpcmod.cli.publish.options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
+from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
 from hpcmod.cli.publish.refresh import refresh as refresh_verb
 from hpcmod.cli.publish.usage import usage
 from hpcmod.cli.publish.verify import verify
@@ -104,7 +103,7 @@ def journal(container: str, directory: Path | None, as_json: bool) -> None:
         if not container or any(f"{module}/".startswith(f"{container}/") for module in change.modules)
     ]
     if as_json:
-        print_data(json.dumps({"version": JSON_VERSION, "changes": [asdict(one) for one in changes]}, indent=1))
+        print_json(changes=[asdict(one) for one in changes])
         return
     if container and not changes:
         raise NotFoundError(f"no changes of {container} in the journal", "See: hpcmod catalogue journal")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -13,10 +12,8 @@ from pathlib import Path
 import click
 
 from hpcmod.catalogue.visible.documentation import make_documentation, write_documentation
-from hpcmod.cli.output import print_data, tell
+from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.cli.publish.options import open_catalogues
-
-JSON_VERSION = 1
 
 
 @click.command()
@@ -51,7 +48,7 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bo
             files = write_documentation(documentation, directory, tick=tick, tell=tell)
     if as_json:
         values = {"directory": str(directory), "dry_run": dry_run, "files": files, "containers": modules}
-        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_json(**values)
     elif dry_run:
         print_data("\n".join(modules))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import click
 
 from hpcmod.catalogue.admin.gc import Unused, find_unused, remove_unused
-from hpcmod.cli.output import format_size, print_data, print_table, tell
-from hpcmod.cli.publish.options import JSON_VERSION, changing_options, make_actor, open_catalogues
+from hpcmod.cli.output import format_size, print_json, print_table, tell
+from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
 
 
 @click.command()
@@ -43,9 +42,7 @@ def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool,
     else:
         found, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(why), keep=keep)
     if as_json:
-        listed = [asdict(one) for one in found]
-        values = {"version": JSON_VERSION, "dry_run": dry_run, "change": change, "found": listed}
-        print_data(json.dumps(values, indent=1))
+        print_json(dry_run=dry_run, change=change, found=[asdict(one) for one in found])
         return
     print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(one, dry_run=dry_run) for one in found))
     if not found:

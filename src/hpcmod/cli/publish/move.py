@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from hpcmod.catalogue.admin.move import check_target, move_catalogue
-from hpcmod.cli.output import print_data, tell
-from hpcmod.cli.publish.options import JSON_VERSION, changing_options, make_actor, open_catalogues
+from hpcmod.cli.output import print_data, print_json, tell
+from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
 
 
 @click.command()
@@ -31,7 +30,7 @@ def move(target: Path, directory: Path | None, why: str, dry_run: bool, as_json:
         move_catalogue(catalogue, place, actor=make_actor(why))
     if as_json:
         values = {"dry_run": dry_run, "from": str(catalogue.directory), "to": str(place)}
-        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_json(**values)
         return
     print_data(place)
     if dry_run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import socket
 from collections.abc import Callable
@@ -16,11 +15,9 @@ import click
 from hpcmod import machine
 from hpcmod.catalogue.change import Actor
 from hpcmod.catalogue.records.store import Catalogue, find_catalogues, open_catalogue
-from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
-
-JSON_VERSION = 1
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -74,7 +71,7 @@ def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
     """Print each changed field of each container, before and after, or what a dry run would change."""
     if as_json:
         values = {**asdict(change), "edits": [asdict(edit) for edit in change.edits]}
-        print_data(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, "change": values}, indent=1))
+        print_json(dry_run=dry_run, change=values)
         return
     if not change.edits and change.undoes:
         tell(f"{'would restore' if dry_run else 'restored'} the files that change {change.undoes} removed")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -21,8 +20,8 @@ from hpcmod.catalogue.publishing.publish_plan import PublishPlan, plan_publish
 from hpcmod.cli.containers import complete_file, site_option
 from hpcmod.cli.install.installed import on_a_terminal
 from hpcmod.cli.machine.environment import environment_of_eb
-from hpcmod.cli.output import print_data, print_text, tell
-from hpcmod.cli.publish.options import JSON_VERSION, changing_options, make_actor, open_catalogues
+from hpcmod.cli.output import print_data, print_json, print_text, tell
+from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError
 from hpcmod.image.integrity import Progress, parse_sha256
@@ -127,8 +126,7 @@ def _lines(shown: ExitStack) -> Callable[[str], Progress]:
 
 def _show(done: Published, *, as_json: bool) -> None:
     if as_json:
-        values = {"version": JSON_VERSION, "change": done.change, "record": record_values(done.record)}
-        print_data(json.dumps(values, indent=1))
+        print_json(change=done.change, record=record_values(done.record))
         return
     if done.change:
         tell(f"change {done.change}; to revert it: hpcmod undo {done.change}")
@@ -138,7 +136,7 @@ def _show(done: Published, *, as_json: bool) -> None:
 def _show_publish_plan(found: PublishPlan, *, as_json: bool) -> None:
     if as_json:
         record = record_values(found.record) if found.record else None
-        print_data(json.dumps({"version": JSON_VERSION, **asdict(found), "record": record}, indent=1))
+        print_json(**{**asdict(found), "record": record})
         return
     print_text("\n".join(_render_publish_plan(found)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -14,9 +13,9 @@ import hpcmod
 from hpcmod import machine
 from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
 from hpcmod.cli.containers import complete_container, complete_site
-from hpcmod.cli.output import print_data, print_text, tell
+from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.cli.publish.choosing import choose_records
-from hpcmod.cli.publish.options import JSON_VERSION, changing_options, make_actor, open_catalogues
+from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
 from hpcmod.errors import CheckFailedError
 
 
@@ -64,7 +63,7 @@ def _show_json(done: Refreshed, *, dry_run: bool) -> None:
     ]
     faults = [{"message": fault.message, "cure": fault.cure} for fault in done.faults]
     values = {"dry_run": dry_run, "change": done.change, "changed": changed, "faults": faults}
-    print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+    print_json(**values)
 
 
 def _show(done: Refreshed, *, dry_run: bool) -> None:

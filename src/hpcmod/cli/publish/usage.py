@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import grp
-import json
 import os
 import pwd
 import time
@@ -15,8 +14,8 @@ import click
 
 from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.storage.usage import fold, read_counts
-from hpcmod.cli.output import print_data, print_text, tell
-from hpcmod.cli.publish.options import JSON_VERSION, catalogue_option, make_actor, open_catalogues
+from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
 from hpcmod.errors import BadInputError
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.usage import Count, add_up
@@ -65,7 +64,7 @@ def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory
     ]
     if as_json:
         rows = [{"module": one.module, "month": one.month, **_names(one), "loads": one.loads} for one in counts]
-        print_data(json.dumps({"version": JSON_VERSION, "usage": rows}, indent=1))
+        print_json(usage=rows)
     else:
         _show(counts, groups=groups or users, users=users)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 import click
 
-from hpcmod.cli.output import print_data, print_message, print_text
+from hpcmod.cli.output import print_json, print_message, print_text
 from hpcmod.errors import NotFoundError
 from hpcmod.importing.lumi_eb import import_lumi_eb
 from hpcmod.importing.ngc import import_ngc
@@ -21,8 +20,6 @@ from hpcmod.importing.shpc import import_shpc
 from hpcmod.importing.sif import import_sif
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 from hpcmod.progress import ProgressLine
-
-JSON_VERSION = 1
 
 _Verb = Callable[..., Any]
 
@@ -132,7 +129,7 @@ def _import(kind: str, outcomes: Iterable[Outcome], *, output: Path, force: bool
     if as_json:
         counted = {status: counts[status] for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED)}
         table = [asdict(row) for row in rows]
-        print_data(json.dumps({"version": JSON_VERSION, "dry_run": dry_run, **counted, "recipes": table}, indent=1))
+        print_json(dry_run=dry_run, **counted, recipes=table)
     summary = ", ".join(
         f"{counts[status]} {status}" for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED) if counts[status]
     )

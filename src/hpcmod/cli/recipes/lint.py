@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +19,11 @@ from hpcmod.check.jobs.lint import lint_job
 from hpcmod.check.profiles import lint_profile
 from hpcmod.cli.containers import complete_site
 from hpcmod.cli.findings import finding_values, print_findings
-from hpcmod.cli.output import print_data, print_message
+from hpcmod.cli.output import print_json, print_message
 from hpcmod.errors import HpcmodError, NotFoundError
 from hpcmod.model.finding import FAIL, WARN, Finding
 from hpcmod.model.site import Site
 
-JSON_VERSION = 1
 _FORMER = {FAIL: "error", WARN: "warning"}  # words of earlier releases, as the level of `faults`
 
 
@@ -78,7 +76,7 @@ def lint_files(
     listed = [one for findings in found.values() for one in findings]
     if as_json:
         files_values = [_file_values(path, findings) for path, findings in found.items()]
-        print_data(json.dumps({"version": JSON_VERSION, "site": profile.name, "files": files_values}, indent=1))
+        print_json(site=profile.name, files=files_values)
     else:
         print_findings(listed)
     failures = sum(one.level == FAIL for one in listed)

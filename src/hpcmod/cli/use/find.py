@@ -23,10 +23,9 @@ from hpcmod.cli.containers import (
     find_published,
     json_option,
     look_around,
-    print_json,
     site_option,
 )
-from hpcmod.cli.output import format_size, print_table, print_wrapped, tell, terminal_width
+from hpcmod.cli.output import format_size, print_json, print_table, print_wrapped, tell, terminal_width
 from hpcmod.errors import NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord, record_values
