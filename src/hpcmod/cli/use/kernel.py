@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, print_json, site_option
-from hpcmod.cli.output import print_data, print_table, print_text, tell
+from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, site_option
+from hpcmod.cli.output import print_data, print_json, print_table, print_text, tell
 from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.errors import NotFoundError
 from hpcmod.install.kernels import find_kernels, install_kernel, kernels_directory, remove_kernel
