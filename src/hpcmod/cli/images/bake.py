@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 import hpcmod
 from hpcmod.cli.containers import complete_file, complete_image, find_ready, look_around, site_option
-from hpcmod.cli.output import format_size, print_data, print_text, print_wrapped, tell
+from hpcmod.cli.output import format_size, print_data, print_json, print_text, print_wrapped, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import NotFoundError
 from hpcmod.progress import ProgressLine
@@ -20,7 +19,6 @@ from hpcmod.progress import ProgressLine
 if TYPE_CHECKING:
     from hpcmod.image.bake.image import BakePlan, BakeRequest
 
-JSON_VERSION = 1
 _PATH = click.Path(path_type=Path)
 
 
@@ -67,7 +65,7 @@ def bake_verb(
     if dry_run:
         plan = plan_bake(request)
         if as_json:
-            print_data(json.dumps({"version": JSON_VERSION, **asdict(plan)}, indent=1))
+            print_json(**asdict(plan))
         else:
             _print_plan(plan)
         return
@@ -77,7 +75,7 @@ def bake_verb(
         tell(f"left out, because it does not fit the new image: {what}")
     if as_json:
         values = {**asdict(made.plan), "path": str(made.path), "sha256": made.sha256, "size": made.size}
-        print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1))
+        print_json(**values)
         return
     tell(f"added {len(made.plan.added)} packages; {format_size(made.size)}, sha256 {made.sha256}")
     print_data(made.path)
