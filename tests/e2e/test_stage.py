@@ -125,7 +125,7 @@ def test_a_broken_copy_is_noticed_and_the_job_goes_on_without(tiny_jobs: Jobs) -
     ranks = tiny_jobs.ranks(number)
     assert {Path(rank["sif"]).name for rank in ranks} == {"tiny.sif"}
     assert str(tiny_jobs.local) not in ranks[0]["sif"]
-    assert "another sha256" in tiny_jobs.output(number)
+    assert "sha256 differs from the file" in tiny_jobs.output(number)
     assert "goes on without a staged image" in tiny_jobs.output(number)
     assert tiny_jobs.left_behind() == []
 

@@ -94,7 +94,7 @@ def test_a_name_that_somebody_took_is_not_used(rank: Rank, stolen: Path, tmp_pat
     ran = rank(task(0, TMPDIR=str(tmp_path / "tmp")))
     path = Path(ran.environment["TRITON_CACHE_DIR"])
     assert path.is_dir() and path.parent.parent == tmp_path / "tmp" and path.parent.stat().st_mode & 0o777 == 0o700
-    assert ran.status == 0 and ran.stderr.startswith(f"{DISTRIBUTED}: {stolen} is not a directory of yours")
+    assert ran.status == 0 and ran.stderr.startswith(f"{DISTRIBUTED}: {stolen} is not a private directory of yours")
 
 
 def test_a_directory_that_a_group_may_write_is_not_used(rank: Rank, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_directory_that_a_group_may_write_is_not_used(rank: Rank, tmp_path: Pa
     (renamed / ".space").symlink_to(tmp_path / "thesis.txt")
     renamed.chmod(0o2775)
     ran = rank(task(0, TMPDIR=str(tmp_path)))
-    assert ran.status == 0 and f"{renamed} is not a directory of yours" in ran.stderr
+    assert ran.status == 0 and f"{renamed} is not a private directory of yours" in ran.stderr
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
@@ -124,7 +124,7 @@ def directory_of_another_user(tmp_path: Path) -> Path:
 
 def test_a_directory_of_another_user_is_not_ours(directory_of_another_user: Path) -> None:
     part = runscript_templates()["_cache-place.bash.j2"]
-    assert subprocess.run(["bash", "-c", f'{part}\nis_mine "$1"', "bash", directory_of_another_user]).returncode == 1
+    assert subprocess.run(["bash", "-c", f'{part}\nis_private "$1"', "bash", directory_of_another_user]).returncode == 1
 
 
 def test_the_host_file_of_deepspeed_is_not_written_through_a_link(rank: Rank, stolen: Path, tmp_path: Path) -> None:

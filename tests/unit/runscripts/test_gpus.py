@@ -64,7 +64,7 @@ def test_what_hip_counts_within_rocr_is_never_an_empty_set(
 ) -> None:
     ran = rank(task(0, (2,), HPCMOD_GPUS_VISIBLE=mode, **more), "x.py")
     assert tuple(ran.environment.get(name) for name in AMD) == seen and ran.environment["LOCAL_RANK"] == "0"
-    assert "would leave no GPU; it is set to 0\n" in ran.stderr
+    assert "would select no GPU; using 0\n" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_rank_near_two_gpus_takes_the_one_of_its_place(
 )
 def test_more_ranks_than_gpus_are_warned(rank: Rank, more: dict[str, str], said: bool) -> None:
     told = [rank(task(number, (8,), **more), "x.py").stderr for number in range(2)]
-    assert ("8 ranks of this node share 4 GPU(s)" in told[0]) is said and not told[1]
+    assert ("8 ranks on this node share 4 GPU(s)" in told[0]) is said and not told[1]
 
 
 def test_cuda_devices_keep_their_names(tmp_path: Path, settings: RunscriptSettings, python_path: str) -> None:

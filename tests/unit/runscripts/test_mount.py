@@ -63,7 +63,7 @@ def test_it_ends_with_a_runtime_that_is_killed(
 def test_a_node_without_one_says_so(settings: RunscriptSettings, tmp_path: Path) -> None:
     ours = make_program(tmp_path / "libexec" / "squashfuse_ll", rendered(settings, str(tmp_path)))
     ran = subprocess.run([str(ours)], env={"PATH": ""}, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (127, "squashfuse_ll: no squashfuse_ll on this node\n")
+    assert (ran.returncode, ran.stderr) == (127, "squashfuse_ll: squashfuse_ll not found on this node\n")
 
 
 @pytest.mark.parametrize("way", ["singularity", "python"])

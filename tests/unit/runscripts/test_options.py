@@ -103,7 +103,7 @@ def test_deepspeed_on_one_node_needs_no_list(rank: Rank, tmp_path: Path) -> None
 
 def test_a_machine_without_gpus_says_how_many_ranks(rank: Rank) -> None:
     env = task(0, (1, 1))
-    assert "Say how many: --ranks-per-node N" in rank(env, "--launcher", "torchrun", "x.py").stderr
+    assert "Set the number of ranks: --ranks-per-node N" in rank(env, "--launcher", "torchrun", "x.py").stderr
     for more in ({"HPCMOD_RANKS_PER_NODE": "3"}, {"SLURM_GPUS_ON_NODE": "3"}):
         words = rank({**env, **more}, "--launcher", "torchrun", "x.py").arguments
         assert words[words.index("--nproc_per_node") + 1] == "3"
@@ -148,7 +148,7 @@ def test_a_launcher_needs_the_number_of_the_node(rank: Rank) -> None:
     ran = rank(env, "x.py")
     assert (
         ran.status == 2
-        and "mpiexec does not tell the number of the node. Set NODE_RANK" in rank({**env, "PMI_RANK": "0"}).stderr
+        and "mpiexec does not provide the node's number. Set NODE_RANK" in rank({**env, "PMI_RANK": "0"}).stderr
     )
     words = rank({**env, "NODE_RANK": "1"}, "x.py").arguments
     assert words[words.index("--node_rank") + 1] == "1"
@@ -166,20 +166,20 @@ def test_a_launcher_that_the_site_refuses_is_refused_with_the_reason(
 
 
 FAULTS = [
-    pytest.param(["--launcher", "mpirun"], "--launcher is 'mpirun'; it can be srun, torchrun", id="launcher"),
+    pytest.param(["--launcher", "mpirun"], "--launcher is 'mpirun', expected srun, torchrun", id="launcher"),
     pytest.param(["--ranks-per-node=x"], "--ranks-per-node is 'x', which is not a number", id="ranks"),
-    pytest.param(["--debug", "nccl,gpu"], "--debug is 'gpu'; it can be rccl, nccl", id="debug"),
+    pytest.param(["--debug", "nccl,gpu"], "--debug is 'gpu', expected rccl, nccl", id="debug"),
     pytest.param(["--profile-rank", "4"], "--profile-rank is '4', but the ranks are 0 to 3", id="a rank too high"),
     pytest.param(["--profile-rank", "a[$(touch pwned)]"], "but the ranks are 0 to 3", id="no rank"),
     pytest.param(
-        ["--profile-rank=0", "--launcher=torchrun"], "needs a task for each rank", id="profile of a launcher's rank"
+        ["--profile-rank=0", "--launcher=torchrun"], "needs one task per rank", id="profile of a launcher's rank"
     ),
-    pytest.param(["--profile-rank", "3", "--profiler", "vtune -x"], "no profiler 'vtune' in this image", id="profiler"),
-    pytest.param(["--rdzv", "etcd", "--launcher=torchrun"], "--rdzv is 'etcd'; it can be static or c10d", id="rdzv"),
+    pytest.param(["--profile-rank", "3", "--profiler", "vtune -x"], "profiler 'vtune' not found", id="profiler"),
+    pytest.param(["--rdzv", "etcd", "--launcher=torchrun"], "--rdzv is 'etcd', expected static or c10d", id="rdzv"),
     pytest.param(["--max-restarts=x", "--launcher=torchrun"], "--max-restarts is 'x'", id="restarts"),
-    pytest.param(["--tee=4", "--launcher=torchrun"], "--tee is '4'; it can be 0 to 3", id="tee"),
-    pytest.param(["--tee=3"], "--tee is for --launcher torchrun", id="an option of torchrun for srun"),
-    pytest.param(["--launcher=torchrun"], "3 tasks a node: srun --ntasks-per-node=1", id="more than a task a node"),
+    pytest.param(["--tee=4", "--launcher=torchrun"], "--tee is '4', expected 0 to 3", id="tee"),
+    pytest.param(["--tee=3"], "--tee needs --launcher torchrun", id="an option of torchrun for srun"),
+    pytest.param(["--launcher=torchrun"], "tasks per node. Use srun --ntasks-per-node=1", id="more than a task a node"),
 ]
 
 

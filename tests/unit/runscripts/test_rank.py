@@ -74,11 +74,14 @@ def test_what_srun_did_not_start_is_the_only_rank(rank: Rank, env: dict[str, str
 
 
 def test_a_batch_script_that_forgot_srun_is_told_so(rank: Rank) -> None:
-    assert rank(BATCH).stderr == f"{DISTRIBUTED}: this job has 4 tasks, but srun did not start this: the only rank\n"
+    assert (
+        rank(BATCH).stderr
+        == f"{DISTRIBUTED}: this job has 4 tasks, but this process was not started by srun: running as the only rank\n"
+    )
 
 
 def test_explain_in_a_batch_script_tells_of_srun_too(rank: Rank) -> None:
-    assert "srun did not start this" in rank(BATCH, "--hpcmod-explain").stderr
+    assert "not started by srun" in rank(BATCH, "--hpcmod-explain").stderr
 
 
 def test_the_node_of_a_rank_that_the_user_started_is_not_made_up(rank: Rank) -> None:
@@ -86,7 +89,10 @@ def test_the_node_of_a_rank_that_the_user_started_is_not_made_up(rank: Rank) -> 
     told = rank({**env, "LOCAL_WORLD_SIZE": "2"}, "--hpcmod-explain").stdout
     assert "NODE_RANK" not in told and "the only rank" not in told
     assert rank.sees({**env, "NODE_RANK": "1"}, "NODE_RANK") == ("1",)
-    assert "your environment does not tell the number" in rank({**env, "RANK": "0"}, "--launcher", "torchrun").stderr
+    assert (
+        "your environment does not provide the node's number"
+        in rank({**env, "RANK": "0"}, "--launcher", "torchrun").stderr
+    )
 
 
 def test_an_empty_value_is_no_value(rank: Rank) -> None:
@@ -134,7 +140,7 @@ def test_ranks_that_are_alone_do_not_meet(rank: Rank) -> None:
 FAULTS = [
     pytest.param(0, {"SLURM_PROCID": "x"}, "RANK is 'x' (SLURM_PROCID), which is not a number", id="rank"),
     pytest.param(
-        0, {"SLURM_PROCID": ""}, "RANK is not known: srun does not tell it (SLURM_PROCID). Set RANK", id="no rank"
+        0, {"SLURM_PROCID": ""}, "RANK is not known: srun does not provide it (SLURM_PROCID). Set RANK", id="no rank"
     ),
     pytest.param(
         0, {"SLURM_LOCALID": "-1"}, "LOCAL_RANK is '-1' (SLURM_LOCALID), which is not a number", id="negative"
@@ -152,13 +158,13 @@ FAULTS = [
     pytest.param(
         0,
         {"SLURM_STEP_TASKS_PER_NODE": "3,"},
-        "LOCAL_WORLD_SIZE is not known: srun does not tell it (tasks",
+        "LOCAL_WORLD_SIZE is not known: srun does not provide it (tasks",
         id="tasks of nodes",
     ),
     pytest.param(
-        0, {"SLURM_NODEID": "2"}, "LOCAL_WORLD_SIZE is not known: srun does not tell it (tasks", id="a node too many"
+        0, {"SLURM_NODEID": "2"}, "LOCAL_WORLD_SIZE is not known: srun does not provide it (tasks", id="a node too many"
     ),
-    pytest.param(0, {"HPCMOD_GPUS": "two"}, "--gpus-visible is 'two'; it can be one or all", id="GPUs"),
+    pytest.param(0, {"HPCMOD_GPUS": "two"}, "--gpus-visible is 'two', expected one or all", id="GPUs"),
 ]
 
 

@@ -92,8 +92,8 @@ def test_the_variables_name_a_copy_that_is_the_image(stage: Stage) -> None:
 
 def test_it_says_when_it_does_not_pay(stage: Stage) -> None:
     said = stage("stage-image", stage.place).stderr
-    assert "one node: the whole image is read once" in said
-    assert "starts as fast from where it is" in said
+    assert "one node: staging reads the complete image" in said
+    assert "starts as fast without staging" in said
 
 
 def test_nothing_is_left_when_the_job_ends(stage: Stage) -> None:
@@ -107,7 +107,11 @@ def test_nothing_is_left_when_the_job_ends(stage: Stage) -> None:
     ("env", "said"),
     [
         pytest.param({"SPOIL": 'truncate -s 4096 "$2"'}, "4096 bytes instead of 5000", id="cut short"),
-        pytest.param({"SPOIL": 'printf XX | dd of="$2" seek=9 conv=notrunc'}, "another sha256", id="a byte is wrong"),
+        pytest.param(
+            {"SPOIL": 'printf XX | dd of="$2" seek=9 conv=notrunc'},
+            "sha256 differs",
+            id="a byte is wrong",
+        ),
         pytest.param({"SPOIL": 'rm "$2"'}, "no bytes instead of 5000", id="no copy"),
         pytest.param({"SPOIL": 'pkill -f -- "--keep ${2%/*} "; sleep 0.2'}, "a node ended before it", id="a node ends"),
         pytest.param({"SBCAST_STATUS": "3"}, "sbcast ended with status 3", id="sbcast fails"),
@@ -118,7 +122,7 @@ def test_a_wrong_copy_is_said_and_the_image_stays_what_it_was(stage: Stage, env:
     done = stage("stage-image", stage.place, **env)
     assert (done.status, done.stdout) == (0, "")
     assert said in done.stderr
-    assert "the job goes on without a staged image" in done.stderr
+    assert "the continuing without a staged image" in done.stderr
     assert list(stage.place.iterdir()) == []
     assert stage.keepers() == []
 
@@ -129,7 +133,7 @@ def test_a_place_that_is_not_there_or_full_is_said(stage: Stage) -> None:
         stage.top / "bin" / "df", "#!/bin/bash\n# Stands for df of a full disk.\nprintf 'a\\nx 9 9 3 9 /\\n'\n"
     )
     said = stage("stage-image", stage.place).stderr
-    assert f"{stage.place} has 3 KiB left, and 4 are needed" in said
+    assert f"{stage.place} has 3 KiB free, but 4 are needed" in said
     assert list(stage.place.iterdir()) == []
 
 
@@ -138,7 +142,7 @@ def test_in_memory_there_must_be_as_much_of_it(stage: Stage) -> None:
                  '[[ $1 != -f ]] || { echo tmpfs; exit; }\nexec /usr/bin/stat "$@"\n')  # fmt: skip
     make_program(stage.top / "bin" / "awk", "#!/bin/bash\n# Stands for a node without free memory.\n"
                  '[[ ${!#} != /proc/meminfo ]] || { echo 2; exit; }\nexec /usr/bin/awk "$@"\n')  # fmt: skip
-    assert "the node has 2 KiB of memory left, and 4 are needed" in stage("stage-image", stage.place).stderr
+    assert "the node has 2 KiB of memory available, but 4 are needed" in stage("stage-image", stage.place).stderr
 
 
 def test_two_calls_of_one_job_do_not_meet(stage: Stage) -> None:
@@ -203,4 +207,4 @@ def test_a_squashfs_is_copied_else_mounted_from_where_it_is(stage: Stage) -> Non
     assert bind.endswith("/data.squashfs:/staged-data/set:image-src=/") and bind.startswith(str(stage.place))
     done = stage("stage-data", stage.place, packed, SPOIL='truncate -s 9 "$2"')
     assert evaluated(done.stdout, "APPTAINER_BINDPATH") == [f"{packed}:/staged-data/set:image-src=/"]
-    assert "is mounted from where it is" in done.stderr
+    assert f"using {packed} itself" in done.stderr

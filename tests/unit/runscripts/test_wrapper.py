@@ -89,7 +89,7 @@ def test_without_singularity_apptainer_is_taken(
 def test_without_a_runtime_says_so(scripts: Scripts, outside: dict[str, str], name: str) -> None:
     ran = scripts(name, env={**outside, "PATH": f"{scripts.root}/bin:/nonexistent"})
     assert (ran.status, ran.stdout) == (7, "")
-    assert ran.stderr.startswith(f"{name}: neither singularity nor apptainer is on PATH")
+    assert ran.stderr.startswith(f"{name}: no container runtime on this node: neither singularity nor apptainer")
 
 
 @pytest.mark.parametrize("name", ["python", "start-shell"])
@@ -98,8 +98,8 @@ def test_without_a_runtime_says_so(scripts: Scripts, outside: dict[str, str], na
     [
         pytest.param(None, "SIFPYTORCH is not set. Load the module first: module load PyTorch/2.7.1", id="not set"),
         pytest.param("", "SIFPYTORCH is not set.", id="empty"),
-        pytest.param("/nowhere/x.sif", "no image at '/nowhere/x.sif'.", id="gone"),
-        pytest.param("images/x.sif", "no image at 'images/x.sif'.", id="relative"),
+        pytest.param("/nowhere/x.sif", "image '/nowhere/x.sif' not found.", id="gone"),
+        pytest.param("images/x.sif", "image 'images/x.sif' not found.", id="relative"),
     ],
 )
 def test_without_an_image_names_the_cure(
@@ -132,7 +132,7 @@ def test_inside_wrappers_never_call_each_other(scripts: Scripts, settings: Runsc
     path = f"{scripts.root}/bin:{other.root}/bin:{tmp_path}/links"
     ran = scripts("python", env={"APPTAINER_CONTAINER": "/x.sif"}, path=path)
     assert (ran.status, ran.stdout) == (127, "")
-    assert ran.stderr == f"python: no command 'python' in this container: looked on PATH={path}\n"
+    assert ran.stderr == f"python: command 'python' not found in this container, PATH={path}\n"
 
 
 @pytest.mark.parametrize("directory", [".", "", "here"])
