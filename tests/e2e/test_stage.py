@@ -126,7 +126,7 @@ def test_a_broken_copy_is_noticed_and_the_job_goes_on_without(tiny_jobs: Jobs) -
     assert {Path(rank["sif"]).name for rank in ranks} == {"tiny.sif"}
     assert str(tiny_jobs.local) not in ranks[0]["sif"]
     assert "sha256 differs from the file" in tiny_jobs.output(number)
-    assert "goes on without a staged image" in tiny_jobs.output(number)
+    assert "continuing without a staged image" in tiny_jobs.output(number)
     assert tiny_jobs.left_behind() == []
 
 
