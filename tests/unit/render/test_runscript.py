@@ -104,7 +104,7 @@ def test_a_script_says_which_module_it_is_of(name: str) -> None:
 
 def test_a_wrapper_says_what_it_wraps_and_that_it_is_one() -> None:
     second = render_wrapper("torchrun", SETTINGS, templates=TEMPLATES).splitlines()[1]
-    assert second == "# hpcmod wrapper: torchrun of the module PyTorch/2.7.1-rocm-6.2.4-singularity."
+    assert second == "# hpcmod wrapper: torchrun of module PyTorch/2.7.1-rocm-6.2.4-singularity."
 
 
 @pytest.mark.parametrize("settings", ALL_SETTINGS)
