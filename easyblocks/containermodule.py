@@ -26,7 +26,7 @@ from easybuild.tools.utilities import trace_msg
 from hpcmod import __version__, resources
 from hpcmod.catalogue.visible.notices import look_for_notices
 from hpcmod.check.fit import check_fit
-from hpcmod.errors import HpcmodError, explain_os_error
+from hpcmod.errors import ELSEWHERE, HpcmodError, explain_os_error
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
 from hpcmod.image.acquire.locate import image_directories, nowhere, parse_checksum
@@ -56,7 +56,7 @@ def boundary():
     try:
         yield
     except (HpcmodError, OSError) as err:
-        fault = err if isinstance(err, HpcmodError) else explain_os_error(err)
+        fault = err if isinstance(err, HpcmodError) else explain_os_error(err, ELSEWHERE)
         report_exit_code(fault.exit_code, os.environ)
         raise EasyBuildError("%s", terminal(str(fault)), exit_code=fault.exit_code) from err
 
@@ -122,6 +122,8 @@ class ContainerModule(EasyBlock):
 
     def make_spec(self):
         """Make the value that says what this easyconfig asks for."""
+        mode = parse_install_mode(self.cfg["install_mode"])
+        staged = "HPCMOD_STAGED" in os.environ  # `hpcmod publish`: the image is in the catalogue already
         return InstallSpec(
             name=self.name,
             module=self.short_mod_name,
@@ -132,7 +134,7 @@ class ContainerModule(EasyBlock):
             found_at=self.src[0]["path"] if self.src else store.recorded_source(Path(self.installdir)),
             description=self.cfg["description"] or "",
             homepage=self.cfg["homepage"] or "",
-            install_mode=parse_install_mode(self.cfg["install_mode"]),
+            install_mode="central" if staged else mode,
             binds=tuple(Bind.parse(text) for text in self.cfg["bind_paths"]),
             commands=parse_commands(self.cfg["wrapped_commands"]),
             environment=parse_environment(self.cfg["environment"]),

@@ -108,12 +108,19 @@ ELSEWHERE = "hpcmod install --prefix DIRECTORY (with eb: --prefix=DIRECTORY)"
 """The option that installs below another directory."""
 
 
-def explain_os_error(err: OSError) -> HpcmodError:
-    """Return an error with a cure for an operating system error: a full disk, a quota, or missing permissions."""
+def explain_os_error(err: OSError, elsewhere: str = "") -> HpcmodError:
+    """Return an error with a cure for an operating system error: a full disk, a quota, or missing permissions.
+
+    Parameters
+    ----------
+    elsewhere
+        The option that chooses another directory, if the command has one; see `ELSEWHERE`.
+    """
+    how = f": {elsewhere}" if elsewhere else "."
     where = f"{err.filename}: " if err.filename else ""
     what = f"{where}{err.strerror or err}"
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpaceError(what, f"Free some space there, or choose another directory: {ELSEWHERE}")
+        return NoSpaceError(what, f"Free some space there, or choose another directory{how}")
     if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return LackingError(what, f"Choose a directory that you may read and write: {ELSEWHERE}")
+        return LackingError(what, f"Choose a directory that you may read and write{how}")
     return HpcmodError(what)

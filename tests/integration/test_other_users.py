@@ -15,9 +15,12 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.records.store import open_catalogue, render_catalogue
+from hpcmod.errors import explain_os_error
+from hpcmod.fs.replacing import scratch
+from hpcmod.fs.temporary import resumable_name
 from tests.corpus import make_random
 from tests.registry import Registry
-from tests.stack import CHECKOUT
+from tests.stack import CHECKOUT, ModuleTool
 from tests.unit.catalogue.stage import make_shop
 from tests.users import Users
 
@@ -251,3 +254,37 @@ def test_docs_replaces_no_directory_that_a_member_renamed(
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
     assert (pages / "mine/thesis.txt").read_text() == "text"
     assert not (pages / "index.html").exists()
+
+
+@pytest.mark.parametrize("kind", ["mkdir", "touch"])
+def test_the_owner_of_what_is_in_the_way_in_tmp_is_named(users: Users, kind: str) -> None:
+    tmp = users.make_directory("tmp", owner="carol", mode=0o1777)
+    name = resumable_name("c.sif")
+    users.sh("mallory", f"cd '{tmp}'; {kind} {name}; [ {kind} = touch ] || touch {name}/x")
+    with pytest.raises(OSError, match=r"belongs to user [0-9]+, and only they may remove it") as raised:
+        scratch(tmp / "c.sif", resumable=True).__enter__()
+    assert raised.value.filename == str(tmp / name)
+    assert "--prefix" not in explain_os_error(raised.value).cure
+
+
+EXCHANGE = """
+cd "$1/software"; n=0
+while :; do
+    for one in New/1.0 New/1.0/bin; do
+        [ -d $one ] && [ ! -L $one ] && n=$((n + 1)) && mv -T $one moved-$n && ln -s "$2" $one
+    done
+done
+"""
+"""Puts a link in place of each directory of a new installation, as soon as it is there."""
+
+
+def test_what_eb_writes_goes_nowhere_else_while_a_member_exchanges_directories(
+    users: Users, home: Path, shop: Path, lmod: ModuleTool, tiny_sif: Path
+) -> None:
+    """K3: `eb` and its easyblock open files by path, so they must not work where others can write."""
+    own = {"HOME": str(home), "HPCMOD_SITE": "generic", "HPCMOD_CATALOGUE": str(shop)}
+    words = ("publish", tiny_sif, "--name", "New", "--version", "1.0", "--no-slurm")
+    with mallory(users, EXCHANGE, shop, home / "precious"):
+        done = hpcmod(home, *words, **{**lmod.environment(), **own})
+    assert_untouched(home)
+    assert (done.returncode != 0, "symbolic link" in done.stderr, "Traceback" in done.stderr) == (True, True, False)

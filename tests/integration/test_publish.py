@@ -264,12 +264,12 @@ def corrupted(site: Site, image: Path, work: Path) -> None:
 
 
 def read_only(site: Site, image: Path, work: Path) -> None:
-    for place, code in (("images", 7), ("software/Toy", 1), ("modules/all/Toy", 7)):
+    for place in ("images", "software/Toy", "modules/all/Toy"):
         before, closed = site.files(), site.catalogue / place
         closed.chmod(0o555)
         done = site.publish(image, "9.0")
         closed.chmod(0o755)
-        assert (done.returncode, "Traceback" in done.stderr) == (code, False), (place, done.stderr)
+        assert (done.returncode, "Traceback" in done.stderr) == (7, False), (place, done.stderr)
         assert site.files() == before, place
 
 

@@ -418,6 +418,7 @@ PAST_FS = {
     "catalogue/admin/setup.py": "makes directories of a site's own software",
     "catalogue/records/sharing.py": "makes the catalogue's own directory",
     "catalogue/publishing/staged.py": "fills the publisher's private directory",
+    "catalogue/publishing/placed.py": "reads the publisher's private directory, copies into a Scratch",
     "catalogue/storage/modes.py": "opens by descriptor what it then checks",
     "catalogue/storage/trash.py": "removes an empty directory",
     "catalogue/publishing/terms.py": "makes the private directory of the licences that a user accepted",

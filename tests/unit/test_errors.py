@@ -7,7 +7,7 @@ import re
 import pytest
 
 from hpcmod import errors
-from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, explain_os_error
+from hpcmod.errors import ELSEWHERE, BadInputError, HpcmodError, LackingError, NoSpaceError, explain_os_error
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HpcmodError)]
 
@@ -55,6 +55,8 @@ def test_what_the_system_says_becomes_an_error_with_the_file_and_its_words(code:
     assert type(err) is kind
     assert err.message == f"/some/file: {os.strerror(code)}"
     assert bool(err.cure) == (kind is not HpcmodError)
+    assert "--prefix" not in err.cure
+    assert ("--prefix" in explain_os_error(OSError(code, "", "/x"), ELSEWHERE).cure) == bool(err.cure)
 
 
 def test_what_the_system_says_without_a_file_is_told_without_one() -> None:

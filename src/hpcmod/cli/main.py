@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 import hpcmod
 from hpcmod.cli.output import print_json, print_message, tell
 from hpcmod.cli.verbs import FORMER, VERBS
-from hpcmod.errors import HpcmodError, explain_os_error
+from hpcmod.errors import ELSEWHERE, HpcmodError, explain_os_error
 from hpcmod.log import CommandLine, logging_to, read_settings
 from hpcmod.model.text import without_relative_entries
 from hpcmod.render.quote import terminal
@@ -95,18 +95,15 @@ class _Verbs(click.Group):
         except BrokenPipeError:  # `hpcmod ... | head`: click exits silently, as other programs do
             raise
         except (HpcmodError, OSError) as fault:
-            _LOG.debug("exit code %d", _explained(fault).exit_code, exc_info=True)
-            err = _explained(fault)
+            elsewhere = ELSEWHERE if ctx.invoked_subcommand == "install" else ""
+            err = explain_os_error(fault, elsewhere) if isinstance(fault, OSError) else fault
+            _LOG.debug("exit code %d", err.exit_code, exc_info=True)
             if ctx.obj == _AS_JSON:
                 _print_error(err.exit_code, err.message, err.cure)
             tell(err.message)
             if err.cure:
                 print_message(err.cure)
             sys.exit(err.exit_code)
-
-
-def _explained(fault: HpcmodError | OSError) -> HpcmodError:
-    return explain_os_error(fault) if isinstance(fault, OSError) else fault
 
 
 def _cleaned(fault: click.ClickException) -> click.ClickException:

@@ -61,7 +61,11 @@ def scratch(final: Path | str, *, resumable: bool = False) -> Iterator[Scratch]:
     with contextlib.ExitStack() as opened:
         opened.callback(os.close, place)
         name = resumable_name(final.name) if resumable else temporary_name(final.name)
-        private = _open_private(place, name, reuse=resumable)
+        try:
+            private = _open_private(place, name, reuse=resumable)
+        except OSError as err:
+            err.filename = str(final.parent / name)
+            raise
         opened.callback(os.close, private)
         made = Scratch(final, _path_of(private), _path_of(place))
         try:
@@ -156,7 +160,11 @@ def _free(place: int, name: str) -> None:
     except OSError as err:
         if err.errno not in (errno.EISDIR, errno.EPERM):
             raise
-        os.rename(name, f".{secrets.token_hex(8)}.moved-by-hpcmod", src_dir_fd=place, dst_dir_fd=place)
+        try:
+            os.rename(name, f".{secrets.token_hex(8)}.moved-by-hpcmod", src_dir_fd=place, dst_dir_fd=place)
+        except PermissionError as denied:
+            owner = os.stat(name, dir_fd=place, follow_symlinks=False).st_uid
+            raise OSError(denied.errno, f"belongs to user {owner}, and only they may remove it here") from None
 
 
 def _remove_private(place: int, name: str, private: int) -> None:

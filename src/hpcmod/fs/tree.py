@@ -143,6 +143,24 @@ class Tree:
                 raise OSError(errno.EPERM, "only its owner may change its directory, which may be another user's")
             os.replace(before, after, src_dir_fd=source, dst_dir_fd=target)
 
+    def link(self, old: Path | str, new: Path | str) -> None:
+        """Give a regular file a second name (a hard link), replacing a file of that name.
+
+        Raises
+        ------
+        OSError
+            ELOOP if it is not a regular file, or as `os.link`: EXDEV, EPERM or EMLINK where that is not possible.
+        """
+        with self.parent(old) as (source, before), self.parent(new) as (target, after):
+            temporary = temporary_name(after)
+            os.link(before, temporary, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+            try:
+                if not stat.S_ISREG(os.stat(temporary, dir_fd=target, follow_symlinks=False).st_mode):
+                    raise OSError(errno.ELOOP, "is not a regular file")
+                os.replace(temporary, after, src_dir_fd=target, dst_dir_fd=target)
+            finally:
+                remove_at(target, temporary)  # replacing a name of the same file leaves it
+
     def remove(self, path: Path | str) -> None:
         """Remove a file, a link or an empty directory; do nothing if it does not exist.
 
@@ -216,6 +234,17 @@ def write_at(directory: int, name: str, content: str | bytes, mode: int) -> None
             os.fchmod(file.fileno(), mode)  # whatever the umask
             file.flush()
             os.fsync(file.fileno())
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        remove_at(directory, temporary)
+        raise
+
+
+def link_at(directory: int, name: str, target: str) -> None:
+    """Create a symbolic link in an open directory, replacing a file of that name."""
+    temporary = temporary_name(name)
+    os.symlink(target, temporary, dir_fd=directory)
+    try:
         os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         remove_at(directory, temporary)

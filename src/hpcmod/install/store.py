@@ -24,7 +24,7 @@ from hpcmod.image.sif.format import architecture_name
 from hpcmod.image.sif.reader import check_sif, read_sif
 from hpcmod.image.trust.provenance import Provenance
 from hpcmod.install import user_layer
-from hpcmod.install.installed import RECORD, read_record
+from hpcmod.install.installed import RECORD, read_record, scripts_of
 from hpcmod.model.plan import InstallPlan
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import (
@@ -239,10 +239,8 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
 
 def _remove_disowned(root: Path, owned: set[str]) -> None:
     """Remove files that an earlier installation wrote and this one does not; keep the user's files."""
-    for name in set(read_record(root).get("files", ())) - owned:
-        directory, _, file = name.partition("/")
-        if directory in ("bin", "libexec", "runscripts") and file not in ("", "..") and "/" not in file:
-            Tree(root).remove(name)
+    for name in scripts_of(read_record(root)) - owned:
+        Tree(root).remove(name)
 
 
 def recorded_source(root: Path) -> str:

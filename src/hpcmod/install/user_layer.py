@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from hpcmod.fs.reading import open_regular
@@ -19,6 +21,11 @@ from hpcmod.image.inspect.contents import METADATA, METADATA_LIMIT, read_package
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.images.facts import Package
 from hpcmod.model.plan import USER_LAYER_IN_CONTAINER, UserLayer
+
+DIRECTORY = "user-software"
+"""The directory of an installation that has the user's own packages."""
+
+_ENVIRONMENTS = "venv"
 
 _PIP = """#!{venv}/bin/python
 import sys
@@ -36,17 +43,42 @@ def make(layer: UserLayer) -> None:
         ELOOP if a directory of the installation that leads to it is a symbolic link: where others may write the
         installation, the link could lead into the home directory of this user.
     """
-    directory = Path(layer.directory)
-    venv = directory / Path(layer.venv).relative_to(USER_LAYER_IN_CONTAINER)
-    if venv.exists() or Path(layer.squashfs).exists():
+    root = Path(layer.directory).parent
+    venv = Path(DIRECTORY, Path(layer.venv).relative_to(USER_LAYER_IN_CONTAINER))
+    _create(Tree(root), root / venv, partial(_write_venv, layer))
+
+
+def copy(source: Path, tree: Tree, target: Path) -> None:
+    """Copy the virtual environments of an installation to another, unless users have their own there.
+
+    Parameters
+    ----------
+    source
+        The root of the installation, in a directory that nobody else can write.
+    tree
+        Where the other installation is.
+    target
+        Its root.
+
+    Raises
+    ------
+    OSError
+        As `make`.
+    """
+    for venv in (source / DIRECTORY / _ENVIRONMENTS).glob("*"):
+        fill = partial(shutil.copytree, venv, symlinks=True, dirs_exist_ok=True)
+        _create(tree, target / DIRECTORY / _ENVIRONMENTS / venv.name, fill)
+
+
+def _create(tree: Tree, venv: Path, fill: Callable[[Path], object]) -> None:
+    if venv.exists() or venv.parents[1].with_suffix(".squashfs").exists():
         return
-    tree = Tree(directory.parent)
     tree.make_directory(venv.parent)
     with tree.parent(venv) as (place, name):
         final = Path(f"/proc/self/fd/{place}", name)
         clear_leftovers(final.parent, name)
         with replacing_directory(final) as new:
-            _write_venv(layer, new)
+            fill(new)
 
 
 def _write_venv(layer: UserLayer, venv: Path) -> None:

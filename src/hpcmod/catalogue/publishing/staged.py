@@ -1,4 +1,4 @@
-"""Install a container with `eb` in its final place, but with its module where users do not see it yet."""
+"""Install a container with `eb` in a private directory, copy it to its final place, and keep its module hidden."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hpcmod.catalogue.records.sharing import (
-    check_no_links,
-    check_replaceable,
-    file_mode,
-    group_may_write,
-    removal_group,
-)
+from hpcmod.catalogue.publishing.placed import PrivateInstallation
+from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode, removal_group
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible.kept import (
     KEPT_EASYCONFIG,
@@ -37,6 +32,7 @@ from hpcmod.lock import read_holder
 from hpcmod.machine import absolute
 
 _KEPT = "kept"
+_STAGED = "HPCMOD_STAGED"  # tells the easyblock to leave the image where it is
 _SUFFIX = {".lua": "Lua", "": "Tcl"}
 _SAID = 15  # lines of the output of a failed `eb`
 
@@ -64,8 +60,12 @@ class Stage:
     @property
     def directory(self) -> Path:
         """Return the directory, which is removed on success and on failure."""
-        place = hashlib.sha256(os.fsencode(os.path.realpath(self.catalogue.directory))).hexdigest()[:16]
-        return self.state / "staging" / place / self.title
+        return self.state / "staging" / self.digest / self.title
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of the catalogue's path."""
+        return hashlib.sha256(os.fsencode(os.path.realpath(self.catalogue.directory))).hexdigest()[:16]
 
     @property
     def modules(self) -> Path:
@@ -76,6 +76,12 @@ class Stage:
     def software(self) -> Path:
         """Return the installation, at its final place."""
         return self.catalogue.software / self.name / self.version
+
+    @property
+    def private(self) -> PrivateInstallation:
+        """Return the installation that `eb` makes, which is copied to its final place."""
+        prefix = os.path.realpath(self.directory / "root")
+        return PrivateInstallation(self.catalogue, self.software, prefix, self.digest)
 
     @property
     def kept(self) -> Path:
@@ -134,19 +140,20 @@ def state_directory(environ: Mapping[str, str]) -> Path:
 def eb_command(stage: Stage, easyconfig: Path) -> list[str]:
     """Return the command line: whatever the site configures, the module goes to the stage under its plain name."""
     catalogue, place = stage.catalogue, stage.directory
-    writable = ["--group-writable-installdir"] if group_may_write(catalogue.directory) else []
     umask = 0o777 & ~catalogue.directory.stat().st_mode
+    software = stage.private.root.parents[1]
     return [
-        *("eb", str(easyconfig), "--rebuild", "--module-naming-scheme=EasyBuildMNS", f"--umask={umask:03o}", *writable),
-        *(f"--installpath-software={catalogue.software}", f"--installpath-modules={place / 'modules'}"),
+        *("eb", str(easyconfig), "--rebuild", "--module-naming-scheme=EasyBuildMNS", f"--umask={umask:03o}"),
+        *(f"--installpath-software={software}", f"--installpath-modules={place / 'modules'}"),
         *("--suffix-modules-path=all", f"--sourcepath={catalogue.images}", f"--robot-paths={easyconfig.parent}"),
         *(f"--buildpath={place / 'build'}", f"--repositorypath={place / 'repository'}"),
-        f"--locks-dir={place / 'locks'}",
+        # the lock's name would be the whole path, and `publish` has its own
+        *("--ignore-locks", "--disable-read-only-installdir"),
     ]
 
 
 def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, environ: Mapping[str, str]) -> None:
-    """Run `eb`, and keep the files that `place_kept` needs.
+    """Run `eb`, copy the installation to its final place, and keep the files that `place_kept` needs.
 
     Parameters
     ----------
@@ -160,43 +167,48 @@ def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, e
     CheckFailedError
         If `eb` failed, with its output.
     """
-    check_replaceable(stage.catalogue, stage.software)  # `eb` removes it
-    stage.catalogue.tree.remove_all(
-        stage.software / "easybuild"
-    )  # log files of another admin, which `eb` would overwrite
+    check_replaceable(stage.catalogue, stage.software)  # before `eb`, which takes minutes
     ours = stage.directory / "site.toml"
-    # the image is already in the catalogue: use a hard link, not a second file
-    text = f'name = {_toml(site)}\nextends = {_toml(profile)}\n[images]\ninstall_mode = "link"\n'
-    write_file(ours, text)
+    write_file(ours, f"name = {_toml(site)}\nextends = {_toml(profile)}\n")
     # the module reads notices from the catalogues that are known here
     known = ":".join(filter(None, (str(stage.catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
-    done = run_eb(eb_command(stage, easyconfig)[1:], {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known})
+    variables = {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known, _STAGED: "1"}
+    done = run_eb(eb_command(stage, easyconfig)[1:], variables)
     if done.status:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SAID:])
         raise CheckFailedError(
             f"eb failed for {stage.name}/{stage.version} (exit code {done.status}):\n{said}",
             "Fix the reported problem; --dry-run shows the easyconfig and the complete command.",
         )
-    _keep(stage, easyconfig)
+    modules = _modules_of(stage)
+    stage.private.place()
+    _keep(stage, easyconfig, modules)
 
 
 def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _keep(stage: Stage, easyconfig: Path) -> None:
-    """Keep modulefile, easyconfig and scripts for the catalogue."""
-    new = stage.directory / _KEPT
-    new.mkdir()
-    found = {suffix: stage.modules / stage.name / f"{stage.version}{suffix}" for suffix in _SUFFIX}
-    if not any(path.is_file() for path in found.values()):
+def _modules_of(stage: Stage) -> dict[str, Path]:
+    """Return the modulefiles that `eb` wrote, by syntax."""
+    found = {syntax: stage.modules / stage.name / f"{stage.version}{suffix}" for suffix, syntax in _SUFFIX.items()}
+    found = {syntax: path for syntax, path in found.items() if path.is_file()}
+    if not found:
         raise CheckFailedError(
             f"eb made no module {stage.name}/{stage.version} in {stage.modules}",
             "Check the EasyBuild configuration for `stop` or hooks that prevent it: eb --show-config",
         )
-    for suffix, path in found.items():
-        if path.is_file():
-            write_file(new / KEPT_MODULE[_SUFFIX[suffix]], path.read_text(encoding="utf-8"))
+    return found
+
+
+def _keep(stage: Stage, easyconfig: Path, modules: Mapping[str, Path]) -> None:
+    """Keep modulefile, easyconfig and scripts for the catalogue."""
+    new = stage.directory / _KEPT
+    new.mkdir()
+    for syntax, path in modules.items():
+        text = stage.private.final_text(path.read_text(encoding="utf-8"))
+        write_file(path, text)  # for the checks
+        write_file(new / KEPT_MODULE[syntax], text)
     write_file(new / KEPT_EASYCONFIG, easyconfig.read_text(encoding="utf-8"))
     write_file(new / KEPT_FILES, render_kept_files(installed_files(stage.catalogue, stage.software)))
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import grp
 import hashlib
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.catalogue.records.sharing import file_mode
+from hpcmod.catalogue.records.sharing import check_readable_by_readers, file_mode
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.storage.modes import find_wrong_modes, fix_modes
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.fs.reading import read_file
 from hpcmod.fs.tree import write_file
+from hpcmod.image.sif.format import MAGIC, MAGIC_AT
 from hpcmod.machine import absolute
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.quote import sh_word
@@ -71,13 +73,20 @@ def set_readers(catalogue: Catalogue, record: CatalogueRecord) -> None:
 
 
 def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
-    """Let only its owner and one group read an image; do nothing if the image does not exist."""
+    """Let only its owner and one group read an image; do nothing if the image does not exist.
+
+    Raises
+    ------
+    LackingError
+        If this user may not do that, or if it is a private file that another user may have put there.
+    """
     group = find_group(readers)
     try:
         descriptor = catalogue.tree.open(image, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
+        _check_not_private(catalogue, image, descriptor, group)
         os.fchmod(descriptor, _READABLE & ~0o040)  # first: the group is still that of the catalogue
         os.fchown(descriptor, -1, group)
         os.fchmod(descriptor, _READABLE)
@@ -86,6 +95,17 @@ def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
         raise LackingError(f"you may not give files to the group {readers}", cure) from err
     finally:
         os.close(descriptor)
+
+
+def _check_not_private(catalogue: Catalogue, image: Path, descriptor: int, group: int) -> None:
+    status = os.fstat(descriptor)
+    is_restricted = stat.S_IMODE(status.st_mode) == _READABLE
+    if is_restricted and (status.st_gid == group or os.pread(descriptor, len(MAGIC), MAGIC_AT) == MAGIC):
+        return  # perhaps to the readers of another change
+    try:
+        check_readable_by_readers(catalogue, image)(status)
+    except PermissionError as err:
+        raise LackingError(f"{image}: {err.strerror}", f"See who put it there: ls -l {image}") from err
 
 
 def find_group(name: str) -> int:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import grp
 import os
+import pwd
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -189,11 +190,35 @@ def check_replaceable(catalogue: Catalogue, path: Path, old: Path | None = None)
     group = removal_group(catalogue, path)
     private = None if group is None else find_closed(old or path, group)
     if private:
-        below = private.relative_to(old or path)
-        raise LackingError(
-            f"{path / below}: only {_owner_of(private)} may change this directory, so it may not be the catalogue's",
-            f"Move it back to its owner's directory, or remove it: rm -r {path}",
-        )
+        raise _closed(path / private.relative_to(old or path), private.lstat())
+
+
+def check_open_directory(catalogue: Catalogue, path: Path, directory: int) -> None:
+    """Check that an open directory of a catalogue can be written without changing what may be another user's.
+
+    Parameters
+    ----------
+    path
+        Its path in the catalogue.
+    directory
+        Its descriptor.
+
+    Raises
+    ------
+    LackingError
+        If only its owner may change it, although others could have put it there.
+    """
+    group, status = removal_group(catalogue, path), os.fstat(directory)
+    if group is None or is_open_to(status, group) or not os.listdir(directory):
+        return
+    raise _closed(path, status)
+
+
+def _closed(path: Path, status: os.stat_result) -> LackingError:
+    return LackingError(
+        f"{path}: only {_owner_of(status)} may change this directory, so it may not be the catalogue's",
+        f"Move it back to its owner's directory, or remove it: rm -r {path}",
+    )
 
 
 def check_no_links(catalogue: Catalogue, paths: Iterable[Path]) -> None:
@@ -219,11 +244,11 @@ def check_no_links(catalogue: Catalogue, paths: Iterable[Path]) -> None:
                 )
 
 
-def _owner_of(path: Path) -> str:
+def _owner_of(status: os.stat_result) -> str:
     try:
-        return path.owner()
+        return pwd.getpwuid(status.st_uid).pw_name
     except KeyError:
-        return f"user {path.lstat().st_uid}"
+        return f"user {status.st_uid}"
 
 
 def check_writable(catalogue: Catalogue) -> None:

@@ -54,6 +54,8 @@ def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, 
 def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
     """Replace the files of loads by totals and return the number of files; call it within `changing`.
 
+    Other files in their directory are removed.
+
     If interrupted, run it again: no load is lost or counted twice.
 
     Parameters
@@ -72,6 +74,7 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
             f"Ask {catalogue.loads.owner()} to run it.",
         )
     totals = _read_totals(catalogue)
+    present = {f"{catalogue.loads.name}/{name}" for name in catalogue.tree.names(catalogue.loads)}
     files = [*_read_loads(catalogue, totals, None), *_read_former(catalogue)]
 
     def kept(one: Count) -> Count:
@@ -80,7 +83,7 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
     counts = add_up((*totals.counts, *(one for _, one in files)), kept)
     names = {name for name, _ in files} | totals.folded
     _write_totals(catalogue, Totals(counts, frozenset(names)))
-    for name in names:
+    for name in names | present:
         catalogue.tree.remove(catalogue.usage / name)
     _write_totals(catalogue, Totals(counts))
     return len(files)
@@ -103,8 +106,8 @@ def _write_totals(catalogue: Catalogue, totals: Totals) -> None:
 def _read_loads(catalogue: Catalogue, totals: Totals, now: float | None) -> Iterator[tuple[str, Count]]:
     """Yield the files of loads that are not in the totals yet: name below `usage`, and its count.
 
-    Any user can create files with any name and time. Names of unknown containers are ignored, and a time in the future
-    counts as now.
+    Any user can create files with any name and time. Names of unknown containers and times before 1970 are ignored, and
+    a time in the future counts as now.
     """
     known, latest = set(catalogue.containers()), time.time() if now is None else now
     for name, status in catalogue.tree.entries(catalogue.loads):
@@ -112,7 +115,7 @@ def _read_loads(catalogue: Catalogue, totals: Totals, now: float | None) -> Iter
         # loading a module creates neither links nor second names
         if not found or (found[1], found[2]) not in known or below in totals.folded:
             continue
-        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_mtime >= 0:
             when = min(status.st_mtime, latest)
             month = time.strftime("%Y-%m", time.gmtime(when))
             module = f"{found[1]}/{found[2]}"

@@ -102,10 +102,10 @@ def installed_files(catalogue: Catalogue, root: Path) -> dict[str, str]:
     names = [name for name in listed if isinstance(name, str) and _is_inside(name)]
     texts = {name: read_kept_text(catalogue, root / name) for name in [*names, RECORD]}
     found = {name: text for name, text in texts.items() if text is not None}
-    return {**found, RECORD: _without_checksums(found[RECORD])} if RECORD in found else found
+    return {**found, RECORD: without_checksums(found[RECORD])} if RECORD in found else found
 
 
-def _without_checksums(text: str) -> str:
+def without_checksums(text: str) -> str:
     """Return the record of an installation without checksums: a catalogue keeps the texts, and may change them."""
     record = parse_install_record(text)
     kept = {name: value for name, value in record.items() if name not in ("checksums", "modulefile")}

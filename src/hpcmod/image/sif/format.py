@@ -22,6 +22,8 @@ DESCRIPTOR = struct.Struct("<iBIII7q128s384s")
 PARTITION_EXTRA = struct.Struct("<ii3s")
 
 MAGIC = b"SIF_MAGIC\0"
+MAGIC_AT = 32
+"""Offset of the magic number in a SIF."""
 VERSION = "01"
 
 ARCHITECTURES = {

@@ -16,6 +16,7 @@ from hpcmod.image.sif.format import (
     FILE_SYSTEMS,
     HEADER,
     MAGIC,
+    MAGIC_AT,
     PARTITION_EXTRA,
     PRIMARY,
     TYPES,
@@ -23,7 +24,6 @@ from hpcmod.image.sif.format import (
     architecture_name,
 )
 
-_MAGIC_AT = 32
 _MOST_DESCRIPTORS = 4096  # Apptainer reserves 48; a damaged count must not make us read gigabytes
 
 _FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` such damage is found during the download."
@@ -175,7 +175,7 @@ def open_sif(path: Path) -> BinaryIO:
 
 
 def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:
-    if head[_MAGIC_AT : _MAGIC_AT + len(MAGIC)] == MAGIC:
+    if head[MAGIC_AT : MAGIC_AT + len(MAGIC)] == MAGIC:
         return
     check_start(str(path), head + file.read(4096))
 
@@ -195,7 +195,7 @@ def check_start(name: str, start: bytes) -> None:
     BadInputError
         If it does not; the message says what the file looks like.
     """
-    if start[_MAGIC_AT : _MAGIC_AT + len(MAGIC)] != MAGIC:
+    if start[MAGIC_AT : MAGIC_AT + len(MAGIC)] != MAGIC:
         looks, cure = _look(start)
         raise BadInputError(f"{name}: not a SIF: it looks like {looks}", cure)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ import pytest
 
 from hpcmod.catalogue.publishing import staged
 from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept, state_directory
-from hpcmod.catalogue.records.sharing import make_catalogue
+from hpcmod.catalogue.records.sharing import make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import CheckFailedError, LackingError
 from hpcmod.lock import hold
@@ -30,7 +31,7 @@ def stage(tmp_path: Path) -> Stage:
 
 
 class FakeEb:
-    """Stands for `eb`: writes the module, and keeps what it was asked for."""
+    """Stands for `eb`: writes the module and the record, and keeps what it was asked for."""
 
     def __init__(self, status: int = 0) -> None:
         self.status = status
@@ -39,34 +40,39 @@ class FakeEb:
 
     def __call__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:
         self.arguments, self.environ = list(arguments), dict(environ)
-        modules = Path(next(one for one in arguments if one.startswith("--installpath-modules=")).partition("=")[2])
-        module = modules / "all" / "Race" / "1.lua"
+        root = self.path_of("--installpath-software") / "Race" / "1"
+        root.mkdir(parents=True)
+        sif = self.path_of("--sourcepath") / "Race-1.sif"
+        (root / "record.json").write_text(json.dumps({"files": [], "image": {"path": str(sif), "method": "central"}}))
+        module = self.path_of("--installpath-modules") / "all" / "Race" / "1.lua"
         module.parent.mkdir(parents=True)
-        module.write_text("-- a module")
+        module.write_text(f'-- a module\nlocal root = "{root}"')
         return Completed(self.status, "", "no luck")
+
+    def path_of(self, option: str) -> Path:
+        return Path(next(one for one in self.arguments if one.startswith(f"{option}=")).partition("=")[2])
 
     def inputs(self) -> list[Path]:
         """What `eb` reads as code or as settings, and where it works."""
-        given = [self.arguments[0], self.environ["HPCMOD_SITE"]]
-        named = ("--robot-paths=", "--installpath-modules=", "--buildpath=", "--repositorypath=", "--locks-dir=")
-        return [
-            Path(one) for one in (*given, *(one.partition("=")[2] for one in self.arguments if one.startswith(named)))
-        ]
+        given = [Path(self.arguments[0]), Path(self.environ["HPCMOD_SITE"])]
+        named = ("--robot-paths", "--installpath-modules", "--buildpath", "--repositorypath")
+        return [*given, *map(self.path_of, (*named, "--installpath-software"))]
 
 
 def install(stage: Stage, eb: FakeEb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged, "run_eb", eb)
+    (stage.catalogue.images / "Race-1.sif").write_bytes(b"an image")
     stage.clear()
     easyconfig = stage.directory / "easyconfigs" / "Race-1.eb"
     easyconfig.parent.mkdir()
     easyconfig.write_text("name = 'Race'\n")
-    install_staged(stage, easyconfig, profile="generic", site="x", environ={})
+    with shared(stage.catalogue):
+        install_staged(stage, easyconfig, profile="generic", site="x", environ={})
 
 
 def test_eb_reads_and_works_where_only_the_publisher_can_write(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     eb = FakeEb()
     install(stage, eb, monkeypatch)
-    assert len(eb.inputs()) == 7
     for path in eb.inputs():
         assert stage.catalogue.directory not in path.parents
         assert stage.directory in path.parents
@@ -97,7 +103,7 @@ def test_what_is_kept_replaces_what_was_kept_whole(stage: Stage, monkeypatch: py
     place_kept(stage)
     kept = {path.name: path.read_text() for path in stage.kept.iterdir()}
     assert kept["easyconfig"] == "name = 'Race'\n"
-    assert "-- a module" in kept.values()
+    assert f'-- a module\nlocal root = "{stage.software}"' in kept.values()
     assert "old" not in kept
     assert [path.name for path in stage.kept.parent.iterdir()] == ["1"]
 

@@ -9,6 +9,7 @@ import pytest
 from hpcmod.catalogue.publishing.terms import check_accepted, read_licence, set_terms
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from tests.catalogues import make_catalogue, make_record
+from tests.corpus import make_image
 
 
 def test_only_the_owner_and_the_group_may_read_a_restricted_image(tmp_path: Path) -> None:
@@ -19,6 +20,31 @@ def test_only_the_owner_and_the_group_may_read_a_restricted_image(tmp_path: Path
     group = grp.getgrgid(os.getegid()).gr_name
     found = set_terms(catalogue, record, readers=group, licence="")
     assert (found.readers, image.stat().st_mode & 0o777, image.stat().st_gid) == (group, 0o640, os.getegid())
+
+
+def test_a_private_file_in_place_of_the_image_is_opened_to_nobody(tmp_path: Path) -> None:
+    """Another member of the group may have renamed it to the name of the image."""
+    catalogue, record = make_catalogue(tmp_path / "shop"), make_record("Toy/1")
+    catalogue.images.mkdir()
+    catalogue.images.chmod(0o775)
+    image = catalogue.images / record.sif
+    image.touch()
+    group = grp.getgrgid(os.getegid()).gr_name
+    for mode in (0o600, 0o660):
+        image.chmod(mode)
+        with pytest.raises(LackingError, match="may be another user's"):
+            set_terms(catalogue, record, readers=group, licence="")
+        assert image.stat().st_mode & 0o777 == mode
+
+
+def test_an_image_that_is_restricted_may_be_restricted_to_another_group(tmp_path: Path) -> None:
+    catalogue, record = make_catalogue(tmp_path / "shop"), make_record("Toy/1")
+    catalogue.images.mkdir()
+    catalogue.images.chmod(0o775)
+    image = make_image(catalogue.images / record.sif)
+    image.chmod(0o640)
+    group = grp.getgrgid(os.getegid()).gr_name
+    assert set_terms(catalogue, record, readers=group, licence="").readers == group
 
 
 def test_a_group_that_is_not_there_is_told(tmp_path: Path) -> None:

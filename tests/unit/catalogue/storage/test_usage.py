@@ -89,9 +89,13 @@ def test_what_any_user_may_forge_counts_for_nothing(shop: Catalogue) -> None:
     before = rows(shop)
     for name in ("a\nb@1", "None@1.0", "Toy@9", "Toy\x1b[2J@1.0"):
         load(shop, name.replace("@", "/"), MAY)
+    load(shop, "Toy/1.0", -1e9)
     assert rows(shop) == before
     load(shop, "Toy/1.0", time.time() + 1e9)
     assert read_counts(shop)[-1].last <= time.time()
+    (shop.loads / "anything").mkdir()
+    fold(shop, keep_users=True)
+    assert list(shop.loads.iterdir()) == []
 
 
 def test_totals_behind_a_link_are_not_read(shop: Catalogue, tmp_path: Path) -> None:
