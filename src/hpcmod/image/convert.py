@@ -17,21 +17,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcmod.errors import explain_os_error
+from hpcmod.errors import BadInputError, NotFoundError, explain_os_error
 from hpcmod.image.integrity import Progress, Ticker
+from hpcmod.image.known_layers.sections import PackedSection, pack_entries
+from hpcmod.image.known_layers.source import SectionSource, SourceChangedError
+from hpcmod.image.known_layers.store import KnownSif
 from hpcmod.image.layers.decompress import Allowance, open_tar
 from hpcmod.image.layers.layer_tree import LayerTree
 from hpcmod.image.layers.merge import Hidden, Record, merge_layers, missing, read_layer, read_missing
 from hpcmod.image.layers.tar import TarEntry, walk
 from hpcmod.image.oci.image import Layer, OciImage
 from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
-from hpcmod.image.squashfs.codecs import codec
+from hpcmod.image.squashfs.codecs import codec, library_version
 from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import BLOCK_SIZE, SquashfsWriter
 from hpcmod.render import oci
 
 _LOG = logging.getLogger(__name__)
 
+_LAYOUT = 1  # increased when the same layers give other bytes
 _MODE = 0o755  # as Apptainer sets it, whatever the umask: a SIF is executable
 _LARGEST_TIME = 0xFFFFFFFF  # of squashfs
 _NAMESPACE = uuid.UUID(
@@ -75,10 +79,32 @@ class ConvertedImage:
     """Number of files read in a second pass, because the first could not tell from their names that they are needed."""
     left_out: tuple[str, ...]
     """Parts of the image that a SIF cannot store: variables with names invalid in a shell, extended attributes."""
+    reused: tuple[str, ...] = ()
+    """Layers copied from a SIF at hand."""
+    sections: tuple[PackedSection, ...] = ()
+    """Where each layer is in the SIF, if asked for; the top layer first."""
+
+
+def layer_key(layer: Layer) -> str:
+    """Return the digest of a layer that is verified when it is read: of its stored bytes, else of its tar."""
+    return layer.digest or layer.diff_id
+
+
+def form_of(options: ConvertOptions) -> str:
+    """Return what else than its layers decides the bytes of a SIF's contents."""
+    chosen = codec(options.compression, options.level)
+    library = library_version(chosen.name)
+    return f"{_LAYOUT} {chosen.name}:{chosen.level} {library} {options.block_size} {options.squash_owners}"
 
 
 def convert(
-    image: OciImage, partial: Path | str, *, options: ConvertOptions | None = None, progress: Progress | None = None
+    image: OciImage,
+    partial: Path | str,
+    *,
+    options: ConvertOptions | None = None,
+    progress: Progress | None = None,
+    known: KnownSif | None = None,
+    index: bool = False,
 ) -> ConvertedImage:
     """Convert an image to a SIF at a temporary path, synced to disk.
 
@@ -90,6 +116,10 @@ def convert(
         Temporary path; an existing file is replaced. After an error no file is left.
     progress
         Called with the layer bytes read so far and the total, at most ten times a second, also from other threads.
+    known
+        A SIF of the same form (`form_of`) with some of the layers, which are copied. The result has the same bytes.
+    index
+        Whether to return the sections.
 
     Raises
     ------
@@ -105,8 +135,12 @@ def convert(
     chosen = options or ConvertOptions()
     size = sum(layer.size for layer in image.layers)
     _LOG.info("converting %d layer(s), %d bytes, with %s", len(image.layers), size, chosen.compression)
-    with _made_whole(Path(partial)) as file, _no_collector():
-        converted = _Conversion(image, chosen, progress).write(file)
+    try:
+        with _made_whole(Path(partial)) as file, _no_collector():
+            converted = _Conversion(image, chosen, progress, index=index, known=known).write(file)
+    except SourceChangedError as err:
+        _LOG.warning("converting all layers: %s", err.message)
+        return convert(image, partial, options=options, progress=progress, index=index)
     _LOG.info("converted: %d bytes, %d entries, sha256 %s", converted.size, converted.entries, converted.sha256)
     return converted
 
@@ -142,12 +176,24 @@ def _made_whole(partial: Path) -> Iterator[BinaryIO]:
 class _Conversion:
     """The conversion of one image."""
 
-    def __init__(self, image: OciImage, options: ConvertOptions, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        image: OciImage,
+        options: ConvertOptions,
+        progress: Progress | None,
+        *,
+        index: bool,
+        known: KnownSif | None,
+    ) -> None:
         self._image, self._options = image, options
+        self._index, self._known = index, known
+        self._sections: list[PackedSection] = []
+        self._reused: tuple[str, ...] = ()
         self._codec = codec(options.compression, options.level)
         self._size = sum(layer.size for layer in image.layers)
         self._ticker = Ticker(progress, self._size)
         self._read = 0
+        self._partition_at = 0
         self._layers: list[list[Record]] = []
         """From the bottom layer up."""
         self._left_out = list(oci.left_out(image.config))
@@ -172,7 +218,10 @@ class _Conversion:
             write_partition=lambda at: self._write_squashfs(at, files),
         )
         size = file.seek(0, os.SEEK_END)
-        return ConvertedImage(sync_and_hash(file), size, self._entries, self._fetched_again, tuple(self._left_out))
+        return ConvertedImage(
+            *(sync_and_hash(file), size, self._entries, self._fetched_again, tuple(self._left_out)),
+            *(self._reused, tuple(self._sections)),
+        )
 
     def _name(self) -> str:
         """Return a string that identifies the image and the options, for the SIF's UUID."""
@@ -183,9 +232,11 @@ class _Conversion:
 
     def _write_squashfs(self, file: BinaryIO, files: Sequence[oci.ImageFile]) -> int:
         options = self._options
+        self._partition_at = file.tell()
         with SquashfsWriter(file, codec=self._codec, block_size=options.block_size, threads=options.threads) as writer:
             allowance = self._allowance()
-            self._read_layers(writer, allowance)
+            with self._source() as source:
+                self._read_layers(writer, allowance, source)
             tree = merge_layers(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
             self._read_again(writer, missing(tree.root))
             self._entries = sum(map(len, self._layers))
@@ -195,14 +246,50 @@ class _Conversion:
             self._left_out += sorted(name.decode(errors="replace") for name in writer.left_out)
         return size
 
-    def _read_layers(self, writer: SquashfsWriter, allowance: Allowance) -> None:
+    @contextmanager
+    def _source(self) -> Iterator[SectionSource | None]:
+        """Open the SIF at hand; after the block, check that it had the expected bytes."""
+        try:
+            source = SectionSource(self._known) if self._known is not None else None
+        except (NotFoundError, BadInputError) as err:
+            _LOG.info("not reused: %s", err.message)
+            source = None
+        if source is None:
+            yield None
+            return
+        try:
+            yield source
+            if source.reused:
+                source.finish()
+                self._reused = tuple(source.reused)
+        finally:
+            source.close()
+
+    def _read_layers(self, writer: SquashfsWriter, allowance: Allowance, source: SectionSource | None) -> None:
+        """Write the contents of each layer into a section of its own, the top layer first."""
         hidden = Hidden()
+        start, fragments = writer.end_section(), 0
         for layer in reversed(self._image.layers):
-            with _entries(layer, allowance, self._tick) as entries:
-                records = read_layer(
-                    entries, hidden, add_file=writer.add_file, squash_owners=self._options.squash_owners
+            found = source.find(layer_key(layer), hidden) if source else None
+            if found is not None and source is not None:
+                records: Sequence[Record] = source.copy(found[0], writer)
+                self._tick(layer.size)
+            else:
+                with _entries(layer, allowance, self._tick) as entries:
+                    records = read_layer(
+                        entries, hidden, add_file=writer.add_file, squash_owners=self._options.squash_owners
+                    )
+            end = writer.end_section()
+            written = writer.fragments_from(fragments)
+            if self._index and layer_key(layer):
+                packed = (
+                    found[1].packed if found else pack_entries(records, written, base=start, first_fragment=fragments)
                 )
-            self._layers.insert(0, records)
+                self._sections.append(
+                    PackedSection(layer_key(layer), layer.size, self._partition_at + start, end - start, packed)
+                )
+            start, fragments = end, fragments + len(written)
+            self._layers.insert(0, list(records))
             if len(self._layers) < len(self._image.layers):
                 hidden.add(records)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from hpcmod.image.acquire.fetch_sif import ObtainOptions, pin
+from hpcmod.image.acquire.fetch_sif import ObtainOptions, layers_at_hand, pin
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.registry import open_registry_image
 from hpcmod.image.trust.policy import rule_for, subject_of
@@ -27,7 +28,7 @@ class FetchPlan:
     bytes: int | None
     """Stored size of all layers in bytes."""
     bytes_to_fetch: int | None
-    """Stored size in bytes of the layers that are not in the cache."""
+    """Stored size in bytes of the layers that are neither in the cache nor in a SIF at hand."""
     policy: str
     """Requirements of the site's trust rule."""
 
@@ -52,8 +53,17 @@ def plan_fetch(reference: ImageReference, out: Path, *, options: ObtainOptions) 
         return plain
     pinned = pin(reference, options)
     cache = options.cache
-    with open_registry_image(pinned, architecture=options.architecture, cache=cache, access=options.access) as image:
-        missing = [one for one in image.layers if not (cache and cache.find(one.digest, one.size))]
+    with open_registry_image(
+        pinned,
+        architecture=options.architecture,
+        cache=cache,
+        access=options.access,
+        at_hand=partial(layers_at_hand, options),
+    ) as image:
+        known = layers_at_hand(options, [one.digest for one in image.layers])
+        missing = [
+            one for one in image.layers if one.digest not in known and not (cache and cache.find(one.digest, one.size))
+        ]
         return replace(
             plain,
             pinned=pinned.canonical,

@@ -8,6 +8,7 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Union
 
 from hpcmod.errors import BadInputError, LackingError
@@ -42,6 +43,15 @@ class Codec:
     def compress(self, block: Bytes) -> bytes:
         """Compress one block."""
         return bytes(self.pack([block])[0])
+
+
+def library_version(name: str) -> str:
+    """Return the version of the library that compresses for this compressor; other versions may give other bytes."""
+    package = {"zstd": "zstandard", "gzip": "deflate", "lz4": "lz4"}.get(name)
+    try:
+        return f"{package} {version(package)}" if package else ""
+    except PackageNotFoundError:
+        return f"zlib {zlib.ZLIB_RUNTIME_VERSION}"
 
 
 def codec(name: str, level: int | None = None) -> Codec:

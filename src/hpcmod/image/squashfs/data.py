@@ -76,6 +76,10 @@ class BlockStream:
         while self._pending:
             self._write_oldest()
 
+    def forget(self) -> None:
+        """Compare no later file with those written so far."""
+        self._written.clear()
+
     def close(self) -> None:
         """Stop the compression threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -131,6 +131,39 @@ class SquashfsWriter:
         self._fragments.append(fragment)
         return len(self._fragments) - 1
 
+    def end_section(self) -> int:
+        """Write everything that was added, and let what follows share no blocks with it; return the offset of the end.
+
+        The bytes between two such offsets depend only on what was added between them.
+        """
+        self._flush_fragment()
+        self._stream.drain()
+        self._stream.forget()
+        self._short.clear()
+        return self._stream.at
+
+    def fragments_from(self, number: int) -> tuple[tuple[int, int], ...]:
+        """Return offset and size field of all fragment blocks from a number on; they have been written."""
+        return tuple((one.start, one.sizes[0]) for one in self._fragments[number:])
+
+    def copy_section(self, pieces: Iterable[Bytes], fragments: Iterable[tuple[int, int]]) -> tuple[int, int]:
+        """Write a section of another squashfs as it is.
+
+        Parameters
+        ----------
+        fragments
+            Offset in the section, and size field, of each of its fragment blocks.
+
+        Returns
+        -------
+        tuple
+            Offset of the section, and number of its first fragment block.
+        """
+        start, first = self.copy_blocks(pieces), len(self._fragments)
+        for place, word in fragments:
+            self.add_fragment(start + place, word)
+        return start, first
+
     def finish(self, root: Node, *, mtime: int) -> int:
         """Write the tables and the superblock; return the size in bytes, a multiple of 4096, where the file ends.
 

@@ -1,0 +1,220 @@
+"""The section of a converted layer: the consecutive bytes of a SIF with its contents, and the layer's entries.
+
+A conversion writes each layer's contents into a section that depends on nothing but the layer and the names that
+upper layers hide in it. So a section can be copied into another image with the same layer.
+
+Packed, a section is a compressed JSON object with lists, and binary columns: one for each field of all entries.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hpcmod.errors import BadInputError
+from hpcmod.image.layers.merge import Hidden, Record
+from hpcmod.image.squashfs.format import NO_FRAGMENT
+from hpcmod.image.squashfs.tree import KINDS, FileData, Node
+
+MOST_UNPACKED = 1 << 30
+"""Largest size of a packed section when it is unpacked, in bytes."""
+
+_HARD, _WHITEOUT = len(KINDS), len(KINDS) + 1
+_NONE = -1
+_LARGEST_TIME = 0xFFFFFFFF
+_COLUMNS = (
+    *(("kinds", "B"), ("modes", "H"), ("uids", "Q"), ("gids", "Q"), ("mtimes", "Q"), ("contents", "q")),
+    *(("sizes", "Q"), ("starts", "q"), ("fragments", "q"), ("offsets", "Q"), ("holes", "Q")),
+    *(("counts", "Q"), ("words", "I")),
+)
+"""Name and type of each column: first those of the entries, then those of the contents."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One layer in a SIF."""
+
+    layer: str
+    """Digest of the layer's stored bytes, or of its tar if those have none; verified when it was converted."""
+    start: int
+    """Offset in the SIF."""
+    length: int
+    records: Sequence[Record]
+    """The layer's entries; offsets of contents count from the start of the section, fragments from its first one."""
+    fragments: tuple[tuple[int, int], ...]
+    """Offset in the section, and size field, of each fragment block."""
+
+    def fits(self, hidden: Hidden) -> bool:
+        """Return whether a conversion would write the same contents under other upper layers."""
+        for path, found in self.records:
+            if isinstance(found, Node) and found.kind == "file" and (found.data is None) != hidden.hides(path):
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class PackedSection:
+    """A section whose entries are packed."""
+
+    layer: str
+    size: int
+    """Stored size of the layer in bytes."""
+    start: int
+    length: int
+    packed: bytes
+
+
+def pack_entries(
+    records: Sequence[Record], fragments: Sequence[tuple[int, int]], *, base: int, first_fragment: int
+) -> bytes:
+    """Pack the entries and the fragments of a section that has just been written.
+
+    Parameters
+    ----------
+    fragments
+        Offset in the squashfs, and size field, of each fragment block of the section.
+    base
+        Offset of the section in the squashfs.
+    first_fragment
+        Number of its first fragment block in the squashfs.
+
+    Raises
+    ------
+    OverflowError
+        If an entry has a value that does not fit, which no image can have that was converted completely.
+    """
+    columns = {name: array(code) for name, code in _COLUMNS}
+    more: list[list[Any]] = []
+    known: dict[FileData, int] = {}
+    for number, (_, found) in enumerate(records):
+        _pack_entry(columns, found, known)
+        details = _details(found)
+        if details:
+            more.append([number, *details])
+    for data in known:
+        _pack_content(columns, data, base, first_fragment)
+    head = {
+        "more": more,
+        "fragments": [[start - base, word] for start, word in fragments],
+        "lengths": [len(column) * column.itemsize for column in columns.values()],
+    }
+    names = b"\0".join(path for path, _ in records)
+    body = b"".join((json.dumps(head).encode(), b"\n", *(column.tobytes() for column in columns.values()), names))
+    return zlib.compress(body, 1)
+
+
+def _pack_entry(columns: dict[str, array[int]], found: Node | bytes | None, known: dict[FileData, int]) -> None:
+    if not isinstance(found, Node):
+        columns["kinds"].append(_WHITEOUT if found is None else _HARD)
+        values = (0, 0, 0, 0, _NONE)
+    else:
+        columns["kinds"].append(KINDS.index(found.kind))
+        content = _NONE if found.data is None else known.setdefault(found.data, len(known))
+        values = (found.mode, found.uid, found.gid, min(max(found.mtime, 0), _LARGEST_TIME), content)
+    for name, value in zip(("modes", "uids", "gids", "mtimes", "contents"), values):
+        columns[name].append(value)
+
+
+def _details(found: Node | bytes | None) -> list[Any]:
+    """Return what few entries have: the target of a link, a device's numbers, and attributes."""
+    if isinstance(found, bytes):
+        return [_text(found), [0, 0], []]
+    if found is None or not (found.target or found.xattrs or found.device != (0, 0)):
+        return []
+    return [_text(found.target), list(found.device), [[_text(name), _text(value)] for name, value in found.xattrs]]
+
+
+def _pack_content(columns: dict[str, array[int]], data: FileData, base: int, first_fragment: int) -> None:
+    fragment = _NONE if data.fragment == NO_FRAGMENT else data.fragment - first_fragment
+    start = _NONE if data.start < 0 else data.start - base
+    values = (data.size, start, fragment, data.offset, data.holes, len(data.sizes))
+    for name, value in zip(("sizes", "starts", "fragments", "offsets", "holes", "counts"), values):
+        columns[name].append(value)
+    columns["words"].extend(data.sizes)
+
+
+def unpack_section(one: PackedSection) -> Section:
+    """Unpack a section.
+
+    Raises
+    ------
+    BadInputError
+        If it is damaged.
+    """
+    try:
+        unpacking = zlib.decompressobj()
+        body = unpacking.decompress(one.packed, MOST_UNPACKED)
+        if not unpacking.eof:
+            raise BadInputError("the index of a SIF's layers is cut")
+        end = body.index(b"\n")
+        head = json.loads(body[:end])
+        columns, at = _unpack_columns(head["lengths"], body, end + 1)
+        names = body[at:].split(b"\0") if columns["kinds"] else []
+        contents = _unpack_contents(columns)
+        more = {each[0]: each[1:] for each in head["more"]}
+        records = [
+            (path, _unpack_entry(columns, number, contents, more.get(number))) for number, path in enumerate(names)
+        ]
+        fragments = tuple((int(place), int(word)) for place, word in head["fragments"])
+        if len(records) != len(columns["kinds"]):
+            raise BadInputError("the index of a SIF's layers has too few names")
+        return Section(one.layer, one.start, one.length, records, fragments)
+    except (ValueError, KeyError, IndexError, TypeError, zlib.error, RecursionError) as err:
+        raise BadInputError(f"the index of a SIF's layers is damaged: {err}") from err
+
+
+def _unpack_columns(lengths: list[int], body: bytes, at: int) -> tuple[dict[str, array[int]], int]:
+    columns = {}
+    for (name, code), length in zip(_COLUMNS, lengths):
+        columns[name] = array(code)
+        columns[name].frombytes(body[at : at + length])
+        at += length
+    return columns, at
+
+
+def _unpack_contents(columns: dict[str, array[int]]) -> list[FileData]:
+    contents, at = [], 0
+    fields = zip(*(columns[name] for name in ("sizes", "starts", "fragments", "offsets", "holes", "counts")))
+    for size, start, fragment, offset, holes, count in fields:
+        words = columns["words"][at : at + count].tolist()
+        at += count
+        data = FileData(size, sizes=words, fragment=NO_FRAGMENT if fragment == _NONE else fragment, offset=offset)
+        data.start, data.holes = start, holes
+        contents.append(data)
+    return contents
+
+
+def _unpack_entry(
+    columns: dict[str, array[int]], number: int, contents: list[FileData], more: list[Any] | None
+) -> Node | bytes | None:
+    kind = columns["kinds"][number]
+    if kind == _WHITEOUT:
+        return None
+    target, device, xattrs = more or ("", (0, 0), ())
+    if kind == _HARD:
+        return _bytes(target)
+    content = columns["contents"][number]
+    return Node(
+        KINDS[kind],
+        columns["modes"][number],
+        uid=columns["uids"][number],
+        gid=columns["gids"][number],
+        mtime=columns["mtimes"][number],
+        xattrs=tuple((_bytes(name), _bytes(value)) for name, value in xattrs),
+        target=_bytes(target),
+        device=(device[0], device[1]),
+        data=None if content == _NONE else contents[content],
+    )
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text)

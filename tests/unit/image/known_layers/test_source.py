@@ -1,0 +1,189 @@
+"""An image of which a SIF at hand has layers gives the same bytes as without it, and reads the other layers alone."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from hpcmod.image import convert as converting
+from hpcmod.image.convert import ConvertedImage, ConvertOptions, convert, form_of, layer_key
+from hpcmod.image.known_layers.store import KnownSif, find_known, save_known
+from hpcmod.image.oci.image import OciImage
+from hpcmod.image.oci.layout import read_layout
+from hpcmod.model.images.reference import ImageReference
+from tests.corpus import flip_byte
+from tests.oci_corpus import CASES, Member, d, f, gone, hard, link, opaque, tar_bytes, write_layout
+from tests.squashfs_trees import noise, text
+
+BASE = [
+    [d("etc"), f("etc/motd", "hello"), *(f(f"short{n}", text(900 + n)) for n in range(300)), f("same", noise(300_000))],
+    [f("large", noise(700_000, 5)), f("copy", noise(700_000, 5)), hard("etc/again", "etc/motd"), link("to", "large")],
+    [],
+]
+ONE, TWO = [f("app", "one"), f("short7", "changed")], [f("app", "two" * 70_000), f("short7", "otherwise")]
+
+
+def image_of(place: Path, layers: Sequence[Sequence[Member]], opened: list[int]) -> OciImage:
+    """Write an image; append the number of each layer that is opened to `opened`."""
+    layout = write_layout(place, [tar_bytes(layer) for layer in layers])
+    with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
+
+        def opener(number: int):  # type: ignore[no-untyped-def]
+            def open_layer() -> BinaryIO:
+                opened.append(number)
+                return image.layers[number].open()
+
+            return open_layer
+
+        layers_ = (replace(layer, open=opener(number)) for number, layer in enumerate(image.layers))
+        return replace(image, layers=tuple(layers_))
+
+
+def known_of(
+    place: Path, layers: Sequence[Sequence[Member]], environ: Mapping[str, str], **options: object
+) -> tuple[Path, str]:
+    """Convert an image and save the index of its SIF."""
+    chosen, sif = ConvertOptions(**options), place.with_suffix(".sif")  # type: ignore[arg-type]
+    made = convert(image_of(place, layers, []), sif, options=chosen, index=True)
+    save_known(sif, made.sha256, made.size, form=form_of(chosen), sections=made.sections, environ=environ)
+    return sif, form_of(chosen)
+
+
+def both_ways(
+    tmp_path: Path, layers: Sequence[Sequence[Member]], environ: Mapping[str, str], form: str, **options: object
+) -> tuple[ConvertedImage, list[int]]:
+    """Convert an image with the SIF at hand and without; return the first, and the layers it has opened."""
+    chosen = ConvertOptions(**options)  # type: ignore[arg-type]
+    opened: list[int] = []
+    image = image_of(tmp_path / "new", layers, opened)
+    known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
+    found = convert(image, tmp_path / "reused.sif", options=chosen, known=known, index=True)
+    read = list(opened)
+    whole = convert(image, tmp_path / "whole.sif", options=chosen, index=True)
+    assert (tmp_path / "reused.sif").read_bytes() == (tmp_path / "whole.sif").read_bytes()
+    assert [(one.start, one.length) for one in found.sections] == [(one.start, one.length) for one in whole.sections]
+    return found, read
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Mapping[str, str]:
+    return {"HOME": str(tmp_path / "home")}
+
+
+@pytest.mark.parametrize("compression", ["zstd", "gzip", "lz4", "none"])
+def test_layers_at_hand_are_neither_read_nor_compressed_again(
+    tmp_path: Path, environ: Mapping[str, str], compression: str
+) -> None:
+    _, form = known_of(tmp_path / "old", [*BASE, ONE], environ, compression=compression)
+    found, read = both_ways(tmp_path, [*BASE, TWO], environ, form, compression=compression)
+    assert read == [3]
+    assert len(found.reused) == 3
+
+
+def test_an_index_made_by_copying_serves_for_the_next_image(tmp_path: Path, environ: Mapping[str, str]) -> None:
+    old, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    found, _ = both_ways(tmp_path, [*BASE, TWO], environ, form)
+    old.unlink()
+    save_known(tmp_path / "reused.sif", found.sha256, found.size, form=form, sections=found.sections, environ=environ)
+    (tmp_path / "third").mkdir()
+    _, read = both_ways(tmp_path / "third", [*BASE, ONE], environ, form)
+    assert read == [3]
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        pytest.param([f("short7", "x"), f("short8", "x")], id="hides more"),
+        pytest.param([f("app", "x")], id="hides less"),
+        pytest.param([gone("large"), f("short7", "x")], id="whiteout"),
+        pytest.param([d("etc"), opaque("etc"), f("short7", "x")], id="opaque directory"),
+        pytest.param([hard("again", "short7"), f("short7", "x")], id="hard link to a hidden file"),
+        pytest.param([f("same", noise(300_000)), f("short7", text(907))], id="same content as a lower file"),
+    ],
+)
+def test_a_layer_under_other_upper_layers_is_the_same_or_read_again(
+    tmp_path: Path, environ: Mapping[str, str], top: Sequence[Member]
+) -> None:
+    _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    both_ways(tmp_path, [*BASE, top], environ, form)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.accepted])
+@pytest.mark.parametrize("squash", [True, False])
+def test_every_odd_image_is_the_same_with_another_layer_on_top(
+    tmp_path: Path, environ: Mapping[str, str], name: str, squash: bool
+) -> None:
+    layers = CASES[name].layers
+    _, form = known_of(tmp_path / "old", [*layers, ONE], environ, squash_owners=squash)
+    both_ways(tmp_path, [*layers, TWO], environ, form, squash_owners=squash)
+
+
+@pytest.mark.parametrize("at", [40_000, -200_000, -5000])
+def test_a_sif_that_was_changed_is_not_used(
+    tmp_path: Path, environ: Mapping[str, str], at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    flip_byte(old, at=at % old.stat().st_size)
+    found, read = both_ways(tmp_path, [*BASE, TWO], environ, form)
+    assert found.reused == ()
+    assert sorted(set(read)) == [0, 1, 2, 3]
+
+
+def test_a_sif_that_is_cut_or_gone_is_not_used(tmp_path: Path, environ: Mapping[str, str]) -> None:
+    old, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    image = image_of(tmp_path / "new", [*BASE, TWO], [])
+    known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
+    assert known is not None
+    os.truncate(old, old.stat().st_size - 1)
+    assert find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ) is None
+    assert convert(image, tmp_path / "cut.sif", known=known).reused == ()
+    old.unlink()
+    assert convert(image, tmp_path / "gone.sif", known=known).reused == ()
+
+
+def find(tmp_path: Path, environ: Mapping[str, str], form: str) -> KnownSif | None:
+    image = image_of(Path(tempfile.mkdtemp(dir=tmp_path)) / "new", [*BASE, TWO], [])
+    return find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
+
+
+def test_an_index_of_another_form_or_that_others_may_write_is_not_used(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    assert find(tmp_path, environ, form) is not None
+    assert find(tmp_path, environ, form_of(ConvertOptions(level=5))) is None
+    (index,) = (tmp_path / "home/.local/state/hpcmod/layers").iterdir()
+    index.chmod(0o664)
+    assert find(tmp_path, environ, form) is None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+def test_a_damaged_index_is_not_used(tmp_path: Path, environ: Mapping[str, str], share: float) -> None:
+    _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    (index,) = (tmp_path / "home/.local/state/hpcmod/layers").iterdir()
+    data = index.read_bytes()
+    index.write_bytes(data[: int(len(data) * share)])
+    assert find(tmp_path, environ, form) is None
+    at = int(len(data) * share)
+    index.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    assert find(tmp_path, environ, form) is None
+
+
+def test_indexes_of_sifs_that_are_gone_are_removed(tmp_path: Path, environ: Mapping[str, str]) -> None:
+    old, _ = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    old.unlink()
+    known_of(tmp_path / "next", [*BASE, TWO], environ)
+    assert len(list((tmp_path / "home/.local/state/hpcmod/layers").iterdir())) == 1
+
+
+def test_another_layout_is_another_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = form_of(ConvertOptions())
+    monkeypatch.setattr(converting, "_LAYOUT", 2)
+    assert form_of(ConvertOptions()) != before
