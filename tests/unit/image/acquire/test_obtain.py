@@ -384,7 +384,7 @@ def test_what_the_policy_wants_pinned_is_refused_before_anything_is_fetched(
     options = replace(options, policy=TrustPolicy(rules=(TrustRule("https://*", (need,)),)))
     with serve(b"") as server:
         text = server.url.replace("http://", "https://")
-        with pytest.raises(UntrustedError, match=f"wants a {need}"):
+        with pytest.raises(UntrustedError, match=f"requires a {need}"):
             get(text, tmp_path / "x.sif", options)
         assert server.asked == []
 
