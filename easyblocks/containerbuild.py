@@ -26,32 +26,32 @@ from hpcmod.image.sif.reader import architecture_name
 from hpcmod.progress import ProgressLine
 
 BUILD_PARAMETERS = {
-    "base_image": ("", "The image to build upon, instead of the recipe's: docker://..., oci:DIRECTORY, ..."),
-    "components": ([], "What the recipe can have besides, as --with of `hpcmod build`"),
-    "engine": (None, "The program to build with (default: the first that works)"),
-    "host_libs": ("", "Directory of a host's libraries, to be copied into the image"),
+    "base_image": ("", "Base image, instead of the recipe's: docker://..., oci:DIRECTORY, ..."),
+    "components": ([], "Optional components, like --with of `hpcmod build`"),
+    "engine": (None, "Build engine (default: the first that works)"),
+    "host_libs": ("", "Directory of host libraries to copy into the image"),
     "mpi": ("", "MPI of the image: 'ompi', 'mpich' or 'none' (default: the recipe's)"),
-    "offline_sources": ("", "Directory that sources are taken from before the network is asked"),
+    "offline_sources": ("", "Directory to search for sources before downloading them"),
     "ofi": ("", "libfabric of the image: 'builtin', 'swap' or 'none' (default: the recipe's)"),
-    "recipe": ("", "Name of the recipe, as `hpcmod build --list` shows them"),
-    "settings": ({}, "Other values than the recipe's, as --set of `hpcmod build`"),
-    "wheel_dir": ("", "Directory of wheels, which pip is to take and nothing else"),
+    "recipe": ("", "Recipe name, see `hpcmod build --list`"),
+    "settings": ({}, "Values to override in the recipe, like --set of `hpcmod build`"),
+    "wheel_dir": ("", "Directory of wheels, the only source that pip may use"),
 }
 
 
 class ContainerBuild(ContainerModule):
-    """Build an image from a recipe, unless it has been built before, and install it as ContainerModule does."""
+    """Build an image from a recipe, unless it exists already, and install it like ContainerModule."""
 
     @staticmethod
     def extra_options(extra_vars=None):
-        """Easyconfig parameters specific to images that are built."""
+        """Return the easyconfig parameters specific to built images."""
         extra_vars = ContainerModule.extra_options(extra_vars)
         extra_vars.update({name: [default, text, CUSTOM] for name, (default, text) in BUILD_PARAMETERS.items()})
         return extra_vars
 
     @property
     def store(self):
-        """Where sources are looked for."""
+        """Store of the sources."""
         from hpcmod.building.ingredients import SourceStore, default_lock
 
         offline = self.cfg["offline_sources"]
@@ -64,12 +64,12 @@ class ContainerBuild(ContainerModule):
 
     @property
     def image_directory(self):
-        """Directory of the first source path that built images go to."""
+        """Directory for built images, in the first source path."""
         return Path(source_paths()[0], self.name.lower()[0], self.name)
 
     @cached_property
     def request(self):
-        """What the easyconfig asks of the recipe."""
+        """Build request of the easyconfig."""
         from hpcmod.model.recipes.building import BuildRequest
 
         directories = {"host_libs": self.cfg["host_libs"], "wheels": self.cfg["wheel_dir"]}
@@ -84,38 +84,38 @@ class ContainerBuild(ContainerModule):
         )
 
     def fetch_step(self, *args, **kwargs):
-        """Fetch the sources that the recipe's components are made from."""
+        """Fetch the sources of the recipe's components."""
         if self.cfg["sources"]:
-            raise EasyBuildError("ContainerBuild builds its image, and takes no sources; ContainerModule does")
+            raise EasyBuildError("ContainerBuild accepts no sources; use ContainerModule for an existing image")
         super().fetch_step(*args, **kwargs)
         if self.dry_run:
             return
         from hpcmod.building.image import prepare_build
-        from hpcmod.building.ingredients import gather, plan_recipe  # requests: 0.1 s that a module alone need not pay
+        from hpcmod.building.ingredients import gather, plan_recipe  # imports requests, 0.1 s
 
         recipe = self.cfg["recipe"]
         with boundary(), ProgressLine(recipe) as progress:
-            if build_option("stop") != FETCH_STEP:  # `eb --fetch` may run where nothing can be built
+            if build_option("stop") != FETCH_STEP:  # `eb --fetch` may run on a machine that cannot build
                 draft = plan_recipe(recipe, self.request, store=self.store)
                 self.build_options = prepare_build(draft, self.sif_of(draft), options=self.build_options)
             self.build_plan = gather(recipe, self.request, store=self.store, progress=progress)
 
     def build_step(self, *args, **kwargs):
-        """Build the image in the first source path, or find it there as an earlier build of the same left it."""
+        """Build the image in the first source path, or reuse an identical earlier build."""
         if self.dry_run:
             self.show_plan()
             return
         built = self.build_image()
-        self.tell(f"image {built.path}: {'built before' if built.reused else f'built by {built.engine}'}")
+        self.tell(f"image {built.path}: {'already built' if built.reused else f'built by {built.engine}'}")
         with boundary():
-            wanted = make_source(str(built.path), (), built.sha256)
-            image = find_source(wanted, (), policy=self.site.trust, environ=os.environ)
-        found = {"name": self.image, "path": str(built.path), "cmd": None, "finalpath": self.builddir}
-        self.src = [{**found, "checksum": None, "expected": built.sha256, "image": image}]
+            source = make_source(str(built.path), (), built.sha256)
+            image = find_source(source, (), policy=self.site.trust, environ=os.environ)
+        entry = {"name": self.image, "path": str(built.path), "cmd": None, "finalpath": self.builddir}
+        self.src = [{**entry, "checksum": None, "expected": built.sha256, "image": image}]
 
     @cached_property
     def build_options(self):
-        """How the image is built on this machine."""
+        """Build options for this machine."""
         from hpcmod.building.image import BuildOptions
         from hpcmod.image.settings import parse_compression
 
@@ -128,12 +128,12 @@ class ContainerBuild(ContainerModule):
         )
 
     def sif_of(self, plan):
-        """Where the image of a plan lies; its name tells what it was built from."""
+        """Return the path of a plan's image, which contains the fingerprint of its inputs."""
         mkdir(str(self.image_directory), parents=True)
         return self.image_directory / f"{Path(self.image).stem}-{plan.fingerprint[:12]}.sif"
 
     def build_image(self):
-        """Build what is planned."""
+        """Build the planned image."""
         from hpcmod.building.image import build_image
         from hpcmod.building.ingredients import read_used, record_first_use
 
@@ -145,7 +145,7 @@ class ContainerBuild(ContainerModule):
         return built
 
     def show_plan(self):
-        """Show what would be built."""
+        """Print the build plan."""
         from hpcmod.building.ingredients import plan_recipe
         from hpcmod.render.recipe import render_build_plan
 

@@ -80,7 +80,7 @@ def test_eb_builds_the_image_with_that_engine_and_leaves_nothing_else(built: Bui
 
 def test_what_is_built_already_is_not_built_again(built: BuiltModule) -> None:
     again = built.install("--rebuild").stdout
-    assert "built before" in again and "== step " not in again
+    assert "already built" in again and "== step " not in again
 
 
 def test_the_image_says_what_is_inside(built: BuiltModule) -> None:

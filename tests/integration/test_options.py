@@ -170,7 +170,9 @@ def test_ignoring_checksums_installs_and_says_which_one_it_is(
     eb: EasyBuild, toy: Path, tiny_sif: Path, tmp_path: Path, lmod: ModuleTool
 ) -> None:
     done = installed(eb, write_easyconfig(tmp_path, checksums=["0" * 64]), "--ignore-checksums")
-    assert re.search(f"Ignoring that the checksum of .*{TOY_IMAGE} is {sha256_of(tiny_sif)}", done.stdout)
+    assert re.search(
+        f"Ignoring the checksum mismatch: the sha256 of .*{TOY_IMAGE} is {sha256_of(tiny_sif)}", done.stdout
+    )
     assert_runs(lmod, eb)
 
 
