@@ -1,4 +1,4 @@
-"""Render what a SIF contains besides OCI layers: the scripts, labels and metadata that a runtime starts it with.
+"""Render the scripts, labels and metadata that a SIF contains in addition to the OCI layers.
 
 The scripts are hpcmod's own, and behave like those of Apptainer's conversion for images whose values are literal:
 nothing in the values is expanded by a shell.

@@ -1,15 +1,15 @@
-"""Notices: the file that a modulefile reads when it loads, in lines that Lua and Tcl take apart without a parser.
+"""Render notice files, which modulefiles read when they are loaded: lines that Lua and Tcl can split without a parser.
 
-A line is a word, a blank, and the rest. What a module does not understand, it does not show:
+A line is a word, a blank, and the rest. Modules do not show notices with a word that they do not know:
 
     hpcmod-notices 1
-    notice 3f2a9c01b7de              a notice begins; the name by which a shell knows that it was shown
-    module PyTorch/2.7.1             only for the module of this name
-    until 1772323200                 not from this second on (since 1970)
-    host >=1.22,<2 /opt/x/{version}  only where the newest such path is of such a version; `any`: where there is one
-    variable NAME PATTERN            only where it is set, to what fits the pattern
-    no-variable NAME                 only where it is not set
-    say TEXT                         what is shown, a line each
+    notice 3f2a9c01b7de              start of a notice; shells remember this name when it has been shown
+    module PyTorch/2.7.1             only for this module
+    until 1772323200                 only before this time, in seconds since 1970
+    host >=1.22,<2 /opt/x/{version}  only if the newest such path has such a version; `any`: if one exists
+    variable NAME PATTERN            only if the variable is set and matches the pattern
+    no-variable NAME                 only if the variable is not set
+    say TEXT                         one line of the text to show
 """
 
 from __future__ import annotations

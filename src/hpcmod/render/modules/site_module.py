@@ -1,4 +1,4 @@
-"""The module of hpcmod itself, and the scripts that it puts on PATH: what a site sets up once."""
+"""Render the hpcmod module itself, and the scripts that it puts on PATH."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MEMORY = "_HPCMOD_SETUP"
 
 @dataclass(frozen=True)
 class PathList:
-    """Elements that the module adds to a list, whose other elements stay as they are."""
+    """Elements that the module adds to a list without changing the others."""
 
     name: str
     before: tuple[str, ...] = ()
-    """They come before what is there."""
+    """Elements to prepend."""
     after: tuple[str, ...] = ()
     separator: str = ":"
     ending: bool = False
@@ -27,27 +27,27 @@ class PathList:
 
 @dataclass(frozen=True)
 class SiteModule:
-    """What the module of hpcmod sets; all paths are absolute."""
+    """Settings of the hpcmod module; all paths are absolute."""
 
     version: str
     bin: str
     """Directory of the scripts."""
     python: str
-    """The Python that hpcmod is installed in; `eb` runs with it, and so finds hpcmod with what that needs."""
+    """The Python that hpcmod is installed in; `eb` runs with it to find hpcmod and its dependencies."""
     easyconfigs: tuple[str, ...]
-    """Robot paths, the first is looked at first."""
+    """Robot paths, in search order."""
     images: tuple[str, ...] = ()
-    """Directories of images, looked at after the easyconfigs."""
+    """Directories of images, searched after the easyconfigs."""
     easyblocks: str = ""
-    """Pattern of the easyblocks' files; empty: `eb` finds them without."""
+    """Pattern that matches the easyblocks' files; empty: `eb` finds them by itself."""
     catalogues: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     """Directories for MODULEPATH."""
     site: str = ""
-    """Name or file of the site profile; empty: hpcmod chooses."""
+    """Name or file of the site profile; empty: detected."""
 
     def __post_init__(self) -> None:
-        """Refuse what would end a value of the environment, or an element of a list."""
+        """Check that no value can end a variable or a list element."""
         for path in (self.bin, self.python, *self.easyconfigs, *self.images, *self.catalogues, *self.modules):
             check_plain(path, "a path in the module")
         check_plain(self.site, "the site profile")
@@ -64,7 +64,7 @@ class SiteModule:
 
 
 def render_site_module(wanted: SiteModule, syntax: str, templates: Templates) -> str:
-    """Render the modulefile, in one of SYNTAXES; what it sets is undone at unload, to the byte."""
+    """Render the modulefile, in one of SYNTAXES; unloading restores the environment exactly."""
     defaults = [("EB_PYTHON", wanted.python), *([("HPCMOD_SITE", wanted.site)] if wanted.site else [])]
     values = {
         "help": _help(wanted),
@@ -90,5 +90,5 @@ def _help(wanted: SiteModule) -> str:
 
 
 def render_launcher(program: str) -> str:
-    """Render a script that becomes a program, which is not on PATH itself, nor what lies beside it."""
+    """Render a script that runs a program without putting the program's directory on PATH."""
     return f'#!/bin/sh\n# Written by `hpcmod site setup`.\nexec {sh(program)} "$@"\n'
