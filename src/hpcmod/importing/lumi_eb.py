@@ -12,6 +12,7 @@ from typing import Any
 
 from hpcmod.check.easyconfigs.rules import binds_of
 from hpcmod.errors import BadInputError
+from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.outcome import (
     ImportedEasyconfig,
     Outcome,
@@ -180,3 +181,10 @@ def _count(value: Any) -> str:
 def _text(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
     return value if isinstance(value, str) else ""
+
+
+FORMAT = ImportFormat(
+    "Convert easyconfigs in LUMI's style (MakeCp and shell scripts), without running them.",
+    lambda paths, _: import_lumi_eb(paths),
+    examples=("LUMI-EasyBuild-containers/easybuild/easyconfigs --output ours", "old.eb --dry-run"),
+)

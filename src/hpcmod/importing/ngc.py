@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.outcome import (
     UNPINNED,
     ImportedEasyconfig,
@@ -126,3 +127,10 @@ def _string(double: str | None, single: str | None) -> str:
 
 def _unescaped(code: str) -> str:
     return chr(int(code)) if code.isdecimal() else _LETTERS.get(code, code)
+
+
+FORMAT = ImportFormat(
+    "Convert NVIDIA's container modules (NAME/VERSION.lua), without running them.",
+    lambda paths, _: import_ngc(paths),
+    examples=("ngc-container-environment-modules --output ours", "modules/pytorch --dry-run"),
+)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.outcome import (
     UNPINNED,
     ImportedEasyconfig,
@@ -152,3 +153,10 @@ def _left_out(recipe: ContainerYaml, tag: str) -> Iterator[str]:
         yield f"programs of the recipe: {', '.join(recipe.scripts)}"
     if recipe.unknown:
         yield f"unknown keys: {', '.join(recipe.unknown)[:100]}"
+
+
+FORMAT = ImportFormat(
+    "Convert recipes of singularity-hpc (container.yaml) to one easyconfig per tag, pinned to its digest.",
+    lambda paths, _: import_shpc(paths),
+    examples=("~/shpc-registry/quay.io --output ours", "container.yaml --dry-run --json"),
+)

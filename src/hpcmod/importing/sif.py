@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,8 @@ from pathlib import Path
 from hpcmod.check.easyconfigs.files import find_recipes
 from hpcmod.errors import BadInputError, HpcmodError, explain_os_error
 from hpcmod.image.inspect.contents import read_facts
-from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.image.integrity import file_sha256
+from hpcmod.importing.formats import ImportFormat, Watch
 from hpcmod.importing.outcome import (
     ImportedEasyconfig,
     Outcome,
@@ -31,9 +31,6 @@ _PACKAGES = {"pytorch": "torch", "tensorflow-rocm": "tensorflow"}
 """Packages whose names differ from the usual name of the software."""
 
 _TOLD = ("torch", "tensorflow", "jax", "vllm")
-
-Watch = Callable[[str], AbstractContextManager[Progress]]
-"""Starts the progress display of a long task, by its label."""
 
 
 def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
@@ -131,3 +128,10 @@ def _contents(name: str, version: str, facts: ImageFacts) -> str:
     python = [f"Python {facts.python.version}"] if facts.python else []
     told = [f"{one} {_version_of(one, facts)}" for one in _TOLD if _version_of(one, facts)]
     return f"{name} {version}" + (f", with {', '.join([*told, *python])}" if told or python else "")
+
+
+FORMAT = ImportFormat(
+    "Make an easyconfig for each SIF, from its name, contents and checksum.",
+    import_sif,
+    examples=("/shared/images --output ours", "pytorch_2.7.1.sif --dry-run"),
+)

@@ -4,50 +4,69 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import click
 
-from hpcmod.cli.output import print_json, print_message, print_text
-from hpcmod.errors import NotFoundError
-from hpcmod.importing.lumi_eb import import_lumi_eb
-from hpcmod.importing.ngc import import_ngc
+from hpcmod.cli.output import print_json, print_message, print_table, print_text, tell
+from hpcmod.errors import LackingError, NotFoundError
+from hpcmod.importing.formats import ImportFormat, ListedFormat, find_format, list_formats
 from hpcmod.importing.outcome import Outcome
-from hpcmod.importing.shpc import import_shpc
-from hpcmod.importing.sif import import_sif
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 from hpcmod.progress import ProgressLine
 
-_Verb = Callable[..., Any]
+
+class _Formats(click.Group):
+    """A subcommand for each format, of hpcmod and of other distributions, which is imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [listed.name for listed, _ in _load_all()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        listed = find_format(cmd_name)
+        if listed is None:
+            return None
+        try:
+            return _make_command(listed, listed.load())
+        except LackingError as err:
+            return _make_failing_command(cmd_name, err)
 
 
-def _options(verb: _Verb) -> _Verb:
-    """Add the arguments and options of all subcommands of import."""
-    for option in (
-        click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path)),
-        click.option(
-            "--output",
-            default="easyconfigs",
-            metavar="DIR",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
-        ),
-        click.option("--force", is_flag=True, help="Replace existing easyconfigs."),
-        click.option("--dry-run", is_flag=True, help="Print the result for each recipe; write nothing."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    ):
-        verb = option(verb)
-    return verb
+def _load_all() -> list[tuple[ListedFormat, ImportFormat]]:
+    """Return all formats that can be loaded; for each other one print a warning."""
+    found = []
+    for listed in list_formats():
+        try:
+            found.append((listed, listed.load()))
+        except LackingError as err:
+            tell(f"{err.message}. {err.cure}")
+    return found
 
 
-@click.group("import")
+def _list_formats(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        rows = [(listed.name, listed.distribution, loaded.summary) for listed, loaded in _load_all()]
+        print_table(("FORMAT", "FROM", "CONVERTS"), rows)
+        ctx.exit()
+
+
+@click.group("import", cls=_Formats)
+@click.option(
+    "--list-formats",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_formats,
+    help="List the formats, and the Python package that each comes from.",
+)
 def importing() -> None:
     """Make easyconfigs from recipes of LUMI, shpc or NGC, or a SIF.
 
-    The recipes are read, never run. Exit code 1: a recipe was refused, or a different easyconfig already exists.
+    The recipes are read, never run. Other Python packages can add formats. Exit code 1: a recipe was refused, or a
+    different easyconfig already exists.
 
     \b
     Examples:
@@ -55,59 +74,47 @@ def importing() -> None:
       hpcmod import shpc ~/shpc-registry --dry-run
       hpcmod import ngc ngc-container-environment-modules
       hpcmod import sif /shared/images
+      hpcmod import --list-formats
     """
 
 
-@importing.command("lumi-eb")
-@_options
-def lumi_eb(paths: Sequence[Path], **options: Any) -> None:
-    """Convert easyconfigs in LUMI's style (MakeCp and shell scripts), without running them.
+def _make_failing_command(name: str, err: LackingError) -> click.Command:
+    """Return the subcommand of a format that cannot be loaded: it raises the error, whatever its arguments."""
 
-    \b
-    Examples:
-      hpcmod import lumi-eb LUMI-EasyBuild-containers/easybuild/easyconfigs --output ours
-      hpcmod import lumi-eb old.eb --dry-run
-    """
-    _import("lumi-eb", import_lumi_eb(_check_exist(paths)), **options)
+    def fail() -> NoReturn:
+        raise err
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, callback=fail, context_settings=settings, add_help_option=False)
 
 
-@importing.command("shpc")
-@_options
-def shpc(paths: Sequence[Path], **options: Any) -> None:
-    """Convert recipes of singularity-hpc (container.yaml) to one easyconfig per tag, pinned to its digest.
+def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
+    """Return the subcommand of a format."""
 
-    \b
-    Examples:
-      hpcmod import shpc ~/shpc-registry/quay.io --output ours
-      hpcmod import shpc container.yaml --dry-run --json
-    """
-    _import("shpc", import_shpc(_check_exist(paths)), **options)
+    @click.command(listed.name, help=_help(listed.name, loaded))
+    @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+    @click.option(
+        "--output",
+        default="easyconfigs",
+        metavar="DIR",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
+    )
+    @click.option("--force", is_flag=True, help="Replace existing easyconfigs.")
+    @click.option("--dry-run", is_flag=True, help="Print the result for each recipe; write nothing.")
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    def convert(paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool) -> None:
+        outcomes = listed.run(loaded, _check_exist(paths), ProgressLine)
+        _import(listed.name, outcomes, output=output, force=force, dry_run=dry_run, as_json=as_json)
 
-
-@importing.command("ngc")
-@_options
-def ngc(paths: Sequence[Path], **options: Any) -> None:
-    """Convert NVIDIA's container modules (NAME/VERSION.lua), without running them.
-
-    \b
-    Examples:
-      hpcmod import ngc ngc-container-environment-modules --output ours
-      hpcmod import ngc modules/pytorch --dry-run
-    """
-    _import("ngc", import_ngc(_check_exist(paths)), **options)
+    return convert
 
 
-@importing.command("sif")
-@_options
-def sif(paths: Sequence[Path], **options: Any) -> None:
-    """Make an easyconfig for each SIF, from its name, contents and checksum.
-
-    \b
-    Examples:
-      hpcmod import sif /shared/images --output ours
-      hpcmod import sif pytorch_2.7.1.sif --dry-run
-    """
-    _import("sif", import_sif(_check_exist(paths), ProgressLine), **options)
+def _help(name: str, loaded: ImportFormat) -> str:
+    if not loaded.examples:
+        return loaded.summary
+    lines = "\n".join(f"  hpcmod import {name} {example}" for example in loaded.examples)
+    return f"{loaded.summary}\n\n\b\nExamples:\n{lines}"
 
 
 def _check_exist(paths: Sequence[Path]) -> Sequence[Path]:

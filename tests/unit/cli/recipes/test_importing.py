@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod.cli.main import main
+from hpcmod.importing.formats import BUILT_IN
 from tests.foreign_recipes import LUMI, LUMI_NAME, NGC, write_lumi, write_ngc, write_shpc, write_tree
+from tests.importers import add_distribution
 
 
 def run(*args: str | Path) -> Result:
@@ -73,3 +76,38 @@ def test_an_empty_directory_holds_no_recipe(tmp_path: Path) -> None:
 def test_lumis_file_by_itself(tmp_path: Path) -> None:
     write_tree(tmp_path, {f"{LUMI_NAME}.eb": LUMI})
     assert run("lumi-eb", tmp_path / f"{LUMI_NAME}.eb", "--output", tmp_path / "out").exit_code == 0
+
+
+@pytest.fixture
+def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "site_lists", raising=False)
+
+
+def test_a_format_of_another_distribution_is_a_subcommand(tmp_path: Path, own_path: None) -> None:
+    add_distribution(tmp_path, "site-lists", "site_lists", {"ourlist": "site_lists:FORMAT"})
+    listed = run("--list-formats")
+    assert listed.exit_code == 0
+    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    assert [row[:2] for row in rows] == [[name, "hpcmod"] for name in BUILT_IN] + [["ourlist", "site-lists"]]
+    assert rows[-1][2] == "Convert the list of a site's containers."
+    assert "hpcmod import ourlist ours.list" in run("ourlist", "--help").stdout
+    (tmp_path / "a.list").write_text("samtools 1.10 docker://quay.io/biocontainers/samtools:1.10\n")
+    done = run("ourlist", tmp_path / "a.list", "--output", tmp_path / "out")
+    assert (done.exit_code, done.stdout) == (0, "converted samtools/1.10\n")
+    assert "made by hpcmod import ourlist" in (tmp_path / "out/s/samtools/samtools-1.10.eb").read_text()
+
+
+def test_a_broken_format_is_one_warning_and_the_others_work(tmp_path: Path, own_path: None) -> None:
+    add_distribution(tmp_path, "site-lists", "site_lists", {"ourlist": "site_lists.broken:FORMAT"})
+    listed = run("--list-formats")
+    assert (listed.exit_code, len(listed.stdout.splitlines())) == (0, len(BUILT_IN))
+    assert listed.stderr.splitlines() == [
+        "hpcmod: the import format ourlist of site-lists does not work: ZeroDivisionError: division by zero. "
+        "Update or uninstall site-lists."
+    ]
+    called = run("ourlist", tmp_path)
+    assert called.exit_code == 7
+    assert "Traceback" not in called.stderr and "site-lists does not work" in called.stderr
+    write_tree(tmp_path / "in", {"pytorch/1.lua": NGC})
+    assert run("ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
