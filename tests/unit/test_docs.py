@@ -65,7 +65,7 @@ def code_of(text: str) -> list[str]:
 def faults_of(line: str) -> list[str]:
     """What is wrong with the calls of hpcmod in a line of code."""
     faults = []
-    for call in re.findall(r"(?:^|\$\(|[|;&] *|^\$ |\b[A-Z_]+=\S+ )hpcmod\b([^|;&)#]*)", line):
+    for call in re.findall(r"(?:^|\$\(|[|;&] *|^\$ |\b[A-Z_]+=\S+ )hpcmod\b(?!\.)([^|;&)#]*)", line):
         command: click.Command = main
         for word in re.sub(r""""[^"]*"|'[^']*'""", "'...'", call.partition(" -- ")[0]).split():
             if command.context_settings.get("ignore_unknown_options"):
