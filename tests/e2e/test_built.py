@@ -78,7 +78,7 @@ def test_eb_builds_the_image_with_that_engine_and_leaves_nothing_else(built: Bui
     assert kept == {".sif", ".json"}
 
 
-def test_what_is_built_already_is_not_built_again(built: BuiltModule) -> None:
+def test_an_existing_build_is_reused(built: BuiltModule) -> None:
     again = built.install("--rebuild").stdout
     assert "already built" in again and "== step " not in again
 

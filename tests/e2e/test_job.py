@@ -91,7 +91,7 @@ def test_a_script_runs_in_a_shell_that_knows_nothing_and_again_by_file_and_by_nu
     assert (tiny_jobs.directory / "copy.sh").read_text() == script
 
 
-def test_what_a_job_would_miss_is_refused_before_the_queue(tiny_jobs: Jobs) -> None:
+def test_refuses_a_job_with_missing_files_before_the_queue(tiny_jobs: Jobs) -> None:
     program(tiny_jobs, MEET)
     hpcmod = tiny_jobs.machine.stack.python.parent / "hpcmod"
     asked = ("-t", "5", *SHARED, "--submit")

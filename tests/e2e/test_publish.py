@@ -51,7 +51,7 @@ def test_checks_run_on_this_machine_and_as_a_job_step(login: LoginNode, tiny_sif
     assert here.read_text() == "x\nx0\n" * 2
 
 
-def test_what_fails_on_a_node_is_not_published(login: LoginNode, tiny_sif: Path) -> None:
+def test_a_failed_check_on_a_node_prevents_publishing(login: LoginNode, tiny_sif: Path) -> None:
     words = ("publish", tiny_sif, "--name", "Toy", "--version", "1.0")
     done = login(*words, "--job-check", "echo no GPU here; exit 3")
     assert done.returncode == 1
@@ -60,7 +60,7 @@ def test_what_fails_on_a_node_is_not_published(login: LoginNode, tiny_sif: Path)
     assert not (login.site.modules / "Toy").exists()
 
 
-def test_a_check_for_nodes_without_slurm_is_refused_before_anything_is_seen(
+def test_a_check_for_nodes_without_slurm_is_refused_before_anything_is_visible(
     lmod: ModuleTool, tiny_sif: Path, tmp_path: Path
 ) -> None:
     site = Site(lmod, tmp_path)

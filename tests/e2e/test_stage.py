@@ -55,7 +55,7 @@ def hanging(jobs: Jobs, *words: str) -> str:
     return number
 
 
-def test_every_node_runs_its_own_copy_and_none_is_left(tiny_jobs: Jobs) -> None:
+def test_every_node_runs_its_private_copy_and_none_is_left(tiny_jobs: Jobs) -> None:
     (tiny_jobs.directory / "set").mkdir()
     (tiny_jobs.directory / "set" / "a file").write_text("of the set")
     must(tiny_jobs("tar", "-C", "set", "-czf", "set.tar.gz", "."))
@@ -106,7 +106,7 @@ def find_batch_shells(number: str) -> list[int]:
     return [int(pid) for pid in found.stdout.split() if "slurmstepd" not in Path(f"/proc/{pid}/comm").read_text()]
 
 
-def test_a_broken_copy_is_noticed_and_the_job_goes_on_without(tiny_jobs: Jobs) -> None:
+def test_a_broken_copy_is_detected_and_the_job_continues_without_it(tiny_jobs: Jobs) -> None:
     # stands for sbcast: one byte of what it copies is another
     stand_in = tiny_jobs.directory / "bin" / "sbcast"
     stand_in.parent.mkdir()

@@ -36,7 +36,7 @@ def copy(layout: Path, target: str, *options: str) -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_what_skopeo_wrote_is_the_same_image(layout: Path, tmp_path: Path, transport: str) -> None:
+def test_a_layout_written_by_skopeo_is_the_same_image(layout: Path, tmp_path: Path, transport: str) -> None:
     copy(layout, f"{transport}:{tmp_path}/copy:test/name:v1")
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
         config = image.config
@@ -52,7 +52,7 @@ def test_what_skopeo_wrote_is_the_same_image(layout: Path, tmp_path: Path, trans
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_what_skopeo_wrote_becomes_a_sif(layout: Path, tmp_path: Path, transport: str) -> None:
+def test_a_layout_written_by_skopeo_becomes_a_sif(layout: Path, tmp_path: Path, transport: str) -> None:
     copy(layout, f"{transport}:{tmp_path}/copy:test/name:v1")
     options = ObtainOptions("amd64", "test", environ={"HOME": str(tmp_path)})
     got = obtain(ImageReference.parse(f"{transport}:{tmp_path}/copy"), tmp_path / "x.sif", options=options)
@@ -63,7 +63,7 @@ def test_what_skopeo_wrote_becomes_a_sif(layout: Path, tmp_path: Path, transport
         assert b"SPACE" in root.read_bytes("/.singularity.d/env/10-docker2singularity.sh", 1 << 16)
 
 
-def test_of_several_images_in_one_archive_each_can_be_named(layout: Path, tmp_path: Path) -> None:
+def test_each_of_several_images_in_an_archive_can_be_named(layout: Path, tmp_path: Path) -> None:
     copy(layout, f"docker-archive:{tmp_path}/a.tar:first:1", "--additional-tag", "docker.io/library/second:2")
     for name in ("first:1", "second:2", "docker.io/library/second:2"):
         with read_layout(

@@ -172,7 +172,7 @@ def test_a_wrapper_names_what_is_required_and_not_on_its_node(loader: Loader) ->
 
 
 @pytest.mark.usefixtures("binds_module")
-def test_what_the_user_adds_after_loading_stays_although_the_binds_had_to_be_searched_for(loader: Loader) -> None:
+def test_binds_added_by_the_user_remain_although_binds_were_searched(loader: Loader) -> None:
     seen = loader(
         f"{MATRIX}\nstate all; module load $MODULE; state missing\n"
         'export SINGULARITY_BINDPATH="$SINGULARITY_BINDPATH,/mine:/m"; module unload $MODULE\n'

@@ -96,7 +96,7 @@ def test_each_engine_makes_an_image_of_the_same_scripts(
     assert not [name for name in names_in("/tmp", "/var/tmp") - before if name.endswith(".left")]
 
 
-def test_what_was_built_from_the_same_is_taken_as_it_is(small_base: Path, tmp_path: Path) -> None:
+def test_an_image_with_the_same_fingerprint_is_reused(small_base: Path, tmp_path: Path) -> None:
     plan, out = make_plan(small_base, FIRST), tmp_path / "trial.sif"
     first = build(plan, out)
     again = build(plan, out, environ={"PATH": ""})  # no engine could be started
@@ -156,9 +156,7 @@ def test_after_a_kill_nothing_is_there_and_the_next_build_clears_up(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_build_that_is_told_to_end_leaves_nothing_behind(
-    small_base: Path, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_terminated_build_leaves_nothing_behind(small_base: Path, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "state").mkdir()
     context = tmp_path / "state" / "context"
     context.mkdir()
@@ -184,7 +182,7 @@ def test_a_build_that_is_told_to_end_leaves_nothing_behind(
     assert wait_until(lambda: not [name for name in names_in(*places) - before if name.startswith("hpcmod-")])
 
 
-def test_a_base_that_is_not_there_is_told_before_anything_is_begun(tmp_path: Path) -> None:
+def test_reports_a_missing_base_before_starting(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="/nowhere not found"):
         build(make_plan("oci:/nowhere", FIRST), tmp_path / "trial.sif")
     missing = make_plan("docker://127.0.0.1:9/nobody/nothing:1", FIRST)
@@ -194,9 +192,7 @@ def test_a_base_that_is_not_there_is_told_before_anything_is_begun(tmp_path: Pat
     assert left_behind(tmp_path) == []
 
 
-def test_what_is_put_into_the_context_is_there_while_it_is_built_wherever_that_is(
-    stack: Stack, small_base: Path, tmp_path: Path
-) -> None:
+def test_files_of_the_context_are_available_during_the_build(stack: Stack, small_base: Path, tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     (tmp_path / "wheel of elsewhere").write_text("a wheel")

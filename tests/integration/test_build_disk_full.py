@@ -41,7 +41,7 @@ def names_on(disk: SmallDisk) -> set[str]:
     return set(listed.stdout.split()) - {"in-use"}
 
 
-def test_what_will_not_fit_is_refused_before_anything_is_begun(stack: Stack, small_base: Path, disk: SmallDisk) -> None:
+def test_missing_space_is_reported_before_starting(stack: Stack, small_base: Path, disk: SmallDisk) -> None:
     disk.resize(8 * MIB)
     done = build_there(disk, stack, small_base, "true")
     assert done.returncode == 5, done.stdout + done.stderr
@@ -49,7 +49,7 @@ def test_what_will_not_fit_is_refused_before_anything_is_begun(stack: Stack, sma
     assert names_on(disk) == set()
 
 
-def test_a_disk_that_is_full_in_the_middle_is_told_and_cleared(stack: Stack, small_base: Path, disk: SmallDisk) -> None:
+def test_a_disk_that_fills_up_is_reported_and_cleaned(stack: Stack, small_base: Path, disk: SmallDisk) -> None:
     done = build_there(disk, stack, small_base, "head -c 2G /dev/zero >/fills-the-disk")
     assert done.returncode == 5
     assert "the component first failed" in done.stdout and "No space left on device" in done.stdout, done.stdout

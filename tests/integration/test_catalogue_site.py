@@ -256,7 +256,7 @@ def test_the_packages_of_a_page_can_be_narrowed(listing: Browser) -> None:
     assert [" ".join(one.split()) for one in left] == ["flash-attn 2.7.4"]
 
 
-def test_a_deprecated_container_leads_to_its_successor_and_tells_its_problem(listing: Browser) -> None:
+def test_a_deprecated_container_shows_its_successor_and_its_problem(listing: Browser) -> None:
     page = open_page(listing, OLD)
     text = page.find_element(By.TAG_NAME, "main").text
     for part in (

@@ -28,7 +28,7 @@ def start(eb: EasyBuild, number: int, *args: str | Path) -> subprocess.Popen[str
     return subprocess.Popen(argv, env=env, cwd=eb.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def test_of_eight_at_once_one_installs_and_all_end_well(
+def test_one_of_eight_concurrent_runs_installs_and_all_succeed(
     eb: EasyBuild, toy: Path, large_image: Path, lmod: ModuleTool
 ) -> None:
     use_image(eb, large_image)
@@ -44,7 +44,7 @@ def test_of_eight_at_once_one_installs_and_all_end_well(
     assert leftovers(eb) == set()
 
 
-def test_of_several_rebuilds_at_once_each_ends_well(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+def test_concurrent_rebuilds_all_succeed(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
     assert eb(toy).returncode == 0
     started = [start(eb, number, toy, "--rebuild") for number in range(3)]
     said = [process.communicate()[0] for process in started]

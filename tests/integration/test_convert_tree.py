@@ -163,7 +163,7 @@ def test_a_tree_is_the_one_that_apptainer_makes(name: str, stack: Stack, tmp_pat
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ACCEPTED])
-def test_what_is_refused_by_us_is_refused_by_apptainer(name: str, stack: Stack, tmp_path: Path) -> None:
+def test_apptainer_refuses_what_we_refuse(name: str, stack: Stack, tmp_path: Path) -> None:
     layout = write_case(tmp_path / "layout", CASES[name])
     with pytest.raises(BadInputError):
         ours(layout, tmp_path / "ours.sif")

@@ -142,7 +142,7 @@ def test_a_first_installation_that_does_not_fit_leaves_nothing_to_load(
     assert trial.generation() == "one"
 
 
-def test_a_disk_too_full_for_easybuilds_own_files_leaves_nothing_half(trial: Trial, images: list[Path]) -> None:
+def test_a_disk_too_full_for_easybuilds_files_leaves_no_partial_files(trial: Trial, images: list[Path]) -> None:
     trial.disk.leave_free(round_to_page(images[0].stat().st_size) + 112 * KIB)
     done = trial.install()
     assert done.returncode != 0

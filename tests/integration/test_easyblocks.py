@@ -93,7 +93,7 @@ def test_eb_explains_the_parameters(eb: EasyBuild, easyblock: str) -> None:
         assert re.search(rf"^{parameter}\*  +\w+.*\[default: ", explained, re.MULTILINE), explained
 
 
-def test_that_there_is_no_such_engine_is_told_before_a_source_is_downloaded(eb: EasyBuild, tmp_path: Path) -> None:
+def test_reports_an_unknown_engine_before_downloading_sources(eb: EasyBuild, tmp_path: Path) -> None:
     path = tmp_path / "foo-1.3.2.eb"
     text = BARE.format(easyblock="ContainerBuild").replace("sources = []", "recipe = 'pytorch-ngc-ofi'")
     path.write_text(f"{text}engine = 'bulidah'\n")

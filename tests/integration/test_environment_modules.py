@@ -55,7 +55,7 @@ def machine(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFacto
     yield made
 
 
-def test_what_is_published_loads(machine: Machine) -> None:
+def test_published_modules_load(machine: Machine) -> None:
     done = machine.does(f"module use {machine.catalogue}/modules/all && module load Toy && python -c 'print(6 * 7)'")
     assert done.stdout.splitlines()[-1] == "42"
 

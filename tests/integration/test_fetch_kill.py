@@ -48,7 +48,7 @@ def whole(stack: Stack, reference: str, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.parametrize("point", range(POINTS))
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_fetch_that_was_ended_is_completed_by_the_next(
+def test_a_terminated_fetch_is_completed_by_the_next(
     *, stack: Stack, reference: str, whole: tuple[str, float], tmp_path: Path, point: int, how: signal.Signals
 ) -> None:
     process = start(stack, tmp_path, reference)

@@ -77,7 +77,7 @@ def test_a_recipe_with_310_aliases_becomes_a_module_that_loads(
     assert len(said.stdout.splitlines()) == 2, said.stderr
 
 
-def test_a_bare_sif_becomes_a_module(eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
+def test_makes_a_module_of_a_bare_sif(eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     shutil.copy(tiny_sif, tmp_path / "images" / "tool_1.2.sif")
     done = hpcmod(eb, "import", "sif", tmp_path / "images", "--output", tmp_path / "out")

@@ -222,7 +222,7 @@ def test_an_image_is_found_where_easybuild_looks_for_sources(
     installed(eb, write_easyconfig(tmp_path), "--fetch")
 
 
-def test_an_image_beside_the_easyconfig_is_found(eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> None:
+def test_an_image_next_to_the_easyconfig_is_found(eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> None:
     (tmp_path / TOY_IMAGE).symlink_to(tiny_sif)
     installed(eb, write_easyconfig(tmp_path), "--fetch")
 
@@ -257,9 +257,7 @@ def test_an_image_is_downloaded_verified_and_installed(
     assert len(server.asked) == 1
 
 
-def test_a_download_that_breaks_off_is_gone_on_with(
-    eb: EasyBuild, server: Server, tiny_sif: Path, tmp_path: Path
-) -> None:
+def test_an_interrupted_download_is_resumed(eb: EasyBuild, server: Server, tiny_sif: Path, tmp_path: Path) -> None:
     server.answers = [Answer(cut_at=10_000_000), Answer(cut_at=5_000_000)]
     installed(eb, from_server(server, tmp_path, checksums=[sha256_of(tiny_sif)]), "--fetch")
     assert sha256_of(eb.prefix / f"sources/t/Toy/{TOY_IMAGE}") == sha256_of(tiny_sif)
@@ -344,7 +342,7 @@ def test_a_central_image_is_used_in_place(
     assert (record["method"], record["bytes_written"]) == ("central", 0)
 
 
-def test_a_rebuild_can_give_up_the_own_copy_and_take_one_again(
+def test_a_rebuild_can_drop_and_restore_the_private_copy(
     eb: EasyBuild, site_image: Path, tmp_path: Path, lmod: ModuleTool
 ) -> None:
     install_from_site(eb, tmp_path, mode="copy")

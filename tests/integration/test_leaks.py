@@ -76,7 +76,7 @@ def test_without_the_module_the_host_is_seen(loader: Loader, poison: dict[str, s
     assert "the host came first" in done.stderr
 
 
-def test_what_the_user_asks_for_goes_in(loader: Loader, poison: dict[str, str]) -> None:
+def test_requested_variables_are_passed(loader: Loader, poison: dict[str, str]) -> None:
     asked = {**poison, "HPCMOD_KEEP_ENV": "PYTHONPATH"}
     assert of_the_host(told(loaded(loader, f"PYTHONPATH=/x {PLAIN} -c {shlex.quote(TELL)}", **asked)), asked) == set()
     shown = loaded(loader, "singularity exec $SIF bash -c 'echo $PYTHONPATH,$CONDA_EXE'", **asked)

@@ -110,7 +110,7 @@ def test_load_and_unload_leaves_every_combination_of_bind_variables_as_it_was(lo
     assert (done.stdout, done.stderr) == ("81 combinations\n", "")
 
 
-def test_a_tunable_that_the_user_has_set_is_left_alone(loader: Loader) -> None:
+def test_a_tunable_that_the_user_has_set_is_left_unchanged(loader: Loader) -> None:
     seen = loader.variables(f"module load {PYTORCH}", NCCL_SOCKET_IFNAME="eth7", NCCL_NET_GDR_LEVEL="")
     assert (seen["NCCL_SOCKET_IFNAME"], seen["NCCL_NET_GDR_LEVEL"]) == ("eth7", "")
     assert seen["SINGULARITYENV_VIRTUAL_ENV"] == "/user-software/venv/pytorch"
@@ -158,7 +158,7 @@ def test_the_container_sees_the_binds_of_module_and_user_without_a_complaint(
     assert {line.rpartition("/")[0] for line in done.stdout.split()} == {"/optional", "/runscripts", *wanted}
 
 
-def test_a_required_bind_that_is_not_on_the_node_is_named_and_left_out(loader: Loader) -> None:
+def test_a_required_bind_missing_on_the_node_is_reported_and_skipped(loader: Loader) -> None:
     binds = loader.eb.top / "binds"
     done = loader(f"module load {TOY}; echo $SINGULARITY_BINDPATH")
     assert f"not bound, missing on this node: {binds}/not-on-this-node" in " ".join(done.stderr.split())
@@ -176,7 +176,7 @@ def test_a_required_bind_that_is_not_on_the_node_is_named_and_left_out(loader: L
     ],
 )
 @pytest.mark.parametrize("name", ["SINGULARITY_BINDPATH", "APPTAINER_BINDPATH"])
-def test_what_the_user_adds_to_the_binds_after_loading_stays_after_unloading(
+def test_binds_added_by_the_user_after_loading_remain_after_unloading(
     loader: Loader, name: str, before: str | None, change: str, after: str
 ) -> None:
     given = {} if before is None else {name: before}
@@ -206,7 +206,7 @@ def test_without_the_own_image_the_sites_is_used(loader: Loader) -> None:
     assert done.stdout == f"{sites} {sites}\n1\n"
 
 
-def test_an_own_image_that_is_a_link_to_nowhere_counts_as_none(loader: Loader) -> None:
+def test_a_private_image_that_is_a_broken_link_counts_as_missing(loader: Loader) -> None:
     own, sites = loader.root(TOY) / "toy.sif", loader.eb.top / "site-images/toy.sif"
     with away(own):
         own.symlink_to("nowhere.sif")
@@ -242,7 +242,7 @@ def test_without_any_image_the_load_fails_and_names_the_cure(loader: Loader) -> 
         assert part in done.stderr
 
 
-def test_a_module_whose_image_went_away_unloads_without_a_trace(loader: Loader) -> None:
+def test_a_module_without_its_image_unloads_without_a_trace(loader: Loader) -> None:
     with only_the_own_image(loader) as own:
         try:
             done = loader(

@@ -48,7 +48,7 @@ USERS = [
     "load_both", ["module load $FIRST && module load $SECOND", "module load $FIRST $SECOND"], ids=["in turn", "at once"]
 )
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_of_two_container_modules_one_is_there_whole(
+def test_only_one_of_two_container_modules_is_loaded(
     loader: Loader, first: str, second: str, load_both: str, variables: dict[str, str]
 ) -> None:
     # where it may not swap, Lmod loads none of two modules of one command

@@ -201,7 +201,7 @@ def test_libraries_are_found_as_the_loader_finds_them(build: Path, name: str, li
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\x7fELF"], ids=["empty", "text", "cut off"])
-def test_a_capture_ends_where_the_loader_does(build: Path, tmp_path: Path, content: bytes) -> None:
+def test_a_capture_stops_where_the_loader_stops(build: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "libleaf.so").write_bytes(content)
     env = {"LD_LIBRARY_PATH": f"{tmp_path}:{build}/a"}
     said = subprocess.run([build / "missing"], env=env, capture_output=True, text=True, check=False)
@@ -226,7 +226,7 @@ def test_a_capture_holds_one_of_each_name_of_a_chain(build: Path, tmp_path: Path
     assert (directory / "libfar.so.1").readlink() == Path("libfar.so.1.2.3")
 
 
-def test_a_capture_that_is_killed_leaves_no_directory_that_is_not_whole(tmp_path: Path) -> None:
+def test_a_killed_capture_leaves_no_incomplete_directory(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", "from hpcmod.cli.main import main; main()", "netstack", "capture", "libmpi.so.40"]
     whole = {one.file: one.size for one in plan_capture(["libmpi.so.40"], {}).libraries}
     delay, status = 0.05, -signal.SIGKILL

@@ -86,7 +86,7 @@ def modules(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Mod
     return Modules(ModuleTool(stack, tmp_path, tool), tmp_path)
 
 
-def test_a_notice_is_told_once_in_a_shell_and_again_in_the_next(modules: Modules) -> None:
+def test_a_notice_is_reported_once_in_a_shell_and_again_in_the_next(modules: Modules) -> None:
     (modules.notices / SHA256).write_text(render_notices([render_advisory_notice(ADVISORY)]))
     again = f"module load {MODULE}; module unload {MODULE}; module load {MODULE}; module purge; module load {MODULE}"
     for _ in range(2):
@@ -119,11 +119,11 @@ def test_a_notice_that_changed_is_told_again_and_the_other_is_not(modules: Modul
     assert (done.stderr.count(HANGS), done.stderr.count("Another thing")) == (1, 2)
 
 
-def test_who_wants_to_be_told_nothing_is_told_nothing(modules: Modules) -> None:
+def test_a_user_can_suppress_all_notices(modules: Modules) -> None:
     assert modules.said(render_advisory_notice(ADVISORY), HPCMOD_NOTICED="all") == ""
 
 
-def test_what_is_for_every_image_is_told_too(modules: Modules) -> None:
+def test_advisories_for_every_image_are_reported_too(modules: Modules) -> None:
     (modules.notices / "all").write_text(render_notices([render_advisory_notice(ADVISORY)]))
     assert HANGS in modules.loaded()
 
@@ -199,7 +199,9 @@ STATES = [
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize(("record", "told"), STATES)
-def test_the_state_of_a_container_is_told(modules: Modules, record: CatalogueRecord, told: str, named: bool) -> None:
+def test_the_state_of_a_container_is_reported(
+    modules: Modules, record: CatalogueRecord, told: str, named: bool
+) -> None:
     assert told in modules.said(render_state_notice(record, named=named))
 
 
@@ -262,7 +264,7 @@ FILES = [
 
 
 @pytest.mark.parametrize("make", FILES)
-def test_a_file_of_notices_that_is_none_is_passed_over(modules: Modules, make: Callable[[Path], object]) -> None:
+def test_an_invalid_notice_file_is_skipped(modules: Modules, make: Callable[[Path], object]) -> None:
     make(modules.notices / SHA256)
     assert modules.loaded() == ""
 

@@ -104,9 +104,7 @@ def test_installing_again_keeps_the_users_packages_and_the_unchanged_image(
     assert runs.stdout == "42\n", runs.stderr
 
 
-def test_a_rebuild_takes_away_the_files_it_no_longer_owns_and_no_others(
-    eb: EasyBuild, toy: Path, tmp_path: Path
-) -> None:
+def test_a_rebuild_removes_the_files_it_no_longer_owns_and_no_others(eb: EasyBuild, toy: Path, tmp_path: Path) -> None:
     installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python", "pip"]))
     (root_of(eb) / "bin/mine").write_text("of the user")
     installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python"]), "--rebuild")
@@ -277,7 +275,7 @@ before=$(variables); module load Toy; module unload Toy
         ({"wrapped_commands": {"module": ["x"]}}, "'module' would hide"),
     ],
 )
-def test_what_an_easyconfig_must_not_set_or_wrap_is_refused(
+def test_refuses_variables_and_wrappers_that_an_easyconfig_must_not_have(
     eb: EasyBuild, toy: Path, tmp_path: Path, parameters: dict[str, object], words: str
 ) -> None:
     done = eb(write_easyconfig(tmp_path, **parameters))

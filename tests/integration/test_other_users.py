@@ -87,7 +87,7 @@ def test_a_fetch_into_a_shared_directory_writes_nothing_elsewhere(users: Users, 
     assert_untouched(home)
 
 
-def test_what_is_on_its_way_cannot_be_read_or_written_by_the_group(users: Users, home: Path) -> None:
+def test_the_group_cannot_read_or_write_temporary_files(users: Users, home: Path) -> None:
     shared = users.shared_directory("shared")
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom hpcmod.fs.replacing import replacing\n"
@@ -113,7 +113,7 @@ while :; do printf XXXXXXXX | dd of="partial/$2" bs=1 seek=1000 conv=notrunc; do
 
 
 @pytest.mark.parametrize("mode", [0o2770, 0o770, 0o777])
-def test_what_comes_through_a_shared_cache_is_what_its_digest_says(users: Users, registry: Registry, mode: int) -> None:
+def test_content_from_a_shared_cache_matches_its_digest(users: Users, registry: Registry, mode: int) -> None:
     """M2."""
     layer = os.urandom(2 << 20)
     sum_of_layer = hashlib.sha256(layer).hexdigest()
@@ -157,7 +157,7 @@ def test_gc_removes_nothing_behind_the_link_of_another_member(users: Users, home
 
 
 @pytest.mark.parametrize("name", ["records/Toy/1.0.json", "catalogue.json", "index.jsonl", "advisories/x.toml"])
-def test_a_fifo_of_another_member_hangs_nobody(users: Users, home: Path, name: str) -> None:
+def test_a_fifo_of_another_member_blocks_no_one(users: Users, home: Path, name: str) -> None:
     """M1."""
     shop = make_shop(users.shared_directory("shared") / "shop", "Toy/1.0")
     users.sh("root", f"chgrp -R 20 '{shop.directory}'; chmod -R g+w '{shop.directory}'")

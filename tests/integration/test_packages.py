@@ -86,13 +86,13 @@ def workshop(stack: Stack, tiny_sif: Path, tmp_path: Path) -> Workshop:
 INSTALL = "-m pip install -q --no-index --no-compile --disable-pip-version-check --find-links /mnt"
 
 
-def test_of_the_torch_image_which_is_laid_out_as_conda_does(stack: Stack, torch_sif: Path, tmp_path: Path) -> None:
+def test_the_torch_image_with_the_layout_of_conda(stack: Stack, torch_sif: Path, tmp_path: Path) -> None:
     found = read_list(stack, torch_sif, tmp_path)
     assert found == pip_list(stack, torch_sif, tmp_path)
     assert {"torch", "numpy", "pip"} <= set(found)
 
 
-def test_of_a_virtual_environment_with_vendored_packages(workshop: Workshop) -> None:
+def test_a_virtual_environment_with_vendored_packages(workshop: Workshop) -> None:
     workshop.in_root(f"python3 -m venv /opt/venv && /opt/venv/bin/python {INSTALL} setuptools jinja2 filelock")
     workshop.env.write_text("export PATH=/opt/venv/bin:$PATH\n")
     site = next(workshop.root.glob("opt/venv/lib/python3*/site-packages"))
@@ -104,7 +104,7 @@ def test_of_a_virtual_environment_with_vendored_packages(workshop: Workshop) -> 
     assert set(found) == {"pip", "setuptools", "jinja2", "markupsafe", "filelock"}
 
 
-def test_of_a_virtual_environment_on_top_of_the_packages_of_another_python(workshop: Workshop) -> None:
+def test_a_virtual_environment_on_top_of_another_pythons_packages(workshop: Workshop) -> None:
     workshop.in_root("python3 -m venv --system-site-packages --without-pip /opt/venv")
     site = next(workshop.root.glob("opt/venv/lib/python3*/site-packages"))
     write_dist(site, "click", "99.0")  # hides the one below
@@ -126,7 +126,7 @@ def write_dist(site: Path, name: str, version: str, *, kind: str = "dist-info", 
     (place / ("METADATA" if kind == "dist-info" else "PKG-INFO")).write_text(text)
 
 
-def test_of_debians_python_with_packages_of_all_ages(workshop: Workshop) -> None:
+def test_debians_python_with_packages_of_all_ages(workshop: Workshop) -> None:
     system = Path("/usr/bin/python3").resolve()
     if not Path(f"/usr/lib/{system.name}/EXTERNALLY-MANAGED").exists():
         pytest.skip("the Python of this machine is not Debian's")

@@ -121,7 +121,7 @@ def test_loads_are_counted_only_where_the_site_wants_it(
     loads.chmod(0o755)
 
 
-def test_nobody_sees_what_is_tried_and_a_failed_check_publishes_nothing(site: Site, images: list[Path]) -> None:
+def test_no_one_sees_what_is_tried_and_a_failed_check_publishes_nothing(site: Site, images: list[Path]) -> None:
     before = site.files()
     places = " ".join(str(site.catalogue / place) for place in ("modules", "records", "easyconfigs", "index.jsonl"))
     spy = f"find {places} -name '*Toy*' >{site.top}/seen"
@@ -146,7 +146,7 @@ def test_a_dry_run_tells_all_of_it_and_does_nothing(site: Site, images: list[Pat
     assert site.files() == before
 
 
-def test_the_same_image_twice_is_no_change_and_another_one_is_refused(site: Site, images: list[Path]) -> None:
+def test_the_same_image_twice_is_not_a_change_and_another_one_is_refused(site: Site, images: list[Path]) -> None:
     site.published(images[0], "1.0")
     before = site.files()
     site.published(images[0], "1.0")
@@ -159,7 +159,7 @@ def test_the_same_image_twice_is_no_change_and_another_one_is_refused(site: Site
     assert site.loaded("Toy") == "one"
 
 
-def test_what_is_damaged_is_found_and_publishing_again_mends_it(site: Site, images: list[Path]) -> None:
+def test_damage_is_found_and_publishing_again_fixes_it(site: Site, images: list[Path]) -> None:
     site.published(images[0], "1.0", "--check", PRINTS)
     assert site.does("verify", "--checks", "Toy/1.0").stdout.count("ok ") >= 6
     corpus.flip_byte(site.catalogue / "images/Toy-1.0.sif")
@@ -195,9 +195,7 @@ def test_an_easyconfig_is_published_as_it_is(site: Site, images: list[Path], tmp
     assert "toy.sif belongs to Toy/3.0-gpu" in done.stderr
 
 
-def test_the_record_says_what_is_in_the_image_and_everybody_may_read_all_of_it_whatever_the_umask(
-    site: Site, tiny_sif: Path
-) -> None:
+def test_the_record_is_readable_for_everyone_regardless_of_the_umask(site: Site, tiny_sif: Path) -> None:
     site.published(tiny_sif, "1.0")
     record = site.record("1.0")
     listed = site.user("module load Toy && python -m pip list --format=json")
@@ -305,7 +303,9 @@ def busy_site(stack: Stack, tmp_path_factory: pytest.TempPathFactory, images: li
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_what_breaks_the_peer_does_not_break_us(busy_site: Site, images: list[Path], tmp_path: Path, row: Row) -> None:
+def test_faults_that_break_other_tools_do_not_break_us(
+    busy_site: Site, images: list[Path], tmp_path: Path, row: Row
+) -> None:
     row(busy_site, images[0], tmp_path)
     assert busy_site.loaded("Toy/1.0") == "one"
     assert busy_site.does("verify", "Toy/1.0")

@@ -202,7 +202,7 @@ def test_two_admins_publish_the_same_and_one_of_them_does_it(site: Site, images:
     site.does("verify", "Toy/2.0")
 
 
-def test_a_full_disk_publishes_nothing_and_takes_nothing_away(
+def test_a_full_disk_publishes_nothing_and_removes_nothing(
     lmod: ModuleTool,
     tmp_path: Path,
     images: list[Path],

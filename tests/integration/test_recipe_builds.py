@@ -238,7 +238,7 @@ def hpcmod(tmp_path: Path, *arguments: str, **environ: str) -> subprocess.Comple
     )
 
 
-def test_a_dockerfile_of_ones_own_becomes_a_sif_and_is_not_built_twice(stack: Stack, tmp_path: Path) -> None:
+def test_a_users_dockerfile_becomes_a_sif_and_is_not_built_twice(stack: Stack, tmp_path: Path) -> None:
     pin = f"source libfabric 2.2.0 {'a' * 64} https://example.org/libfabric.tar.bz2"
     (tmp_path / "mine" / "docker").mkdir(parents=True)
     (tmp_path / "mine" / "used").write_text(f"distribution python3 3.11 - -\n{pin}\n{pin}\n")
@@ -258,7 +258,7 @@ def test_a_dockerfile_of_ones_own_becomes_a_sif_and_is_not_built_twice(stack: St
     assert changed.returncode == 2 and "was built from something else" in changed.stderr
 
 
-def test_a_base_is_held_to_the_digest_that_its_tag_had_at_first_use(registry: Registry, tmp_path: Path) -> None:
+def test_a_base_is_checked_against_the_digest_that_its_tag_had_at_first_use(registry: Registry, tmp_path: Path) -> None:
     digest = registry.push_image("recipes/base", [b"one"])["digest"]
     said: list[str] = []
     store = replace(larder_in(tmp_path), offline=False, tell=said.append)

@@ -109,7 +109,7 @@ def test_opening_an_image_fetches_no_layer(proxy: Proxy, cache: Cache) -> None:
     assert len(proxy.blobs()) == 1  # the configuration
 
 
-def test_what_is_in_the_cache_is_not_fetched_again(proxy: Proxy, cache: Cache, pushed: dict[str, Any]) -> None:
+def test_cached_blobs_are_not_fetched_again(proxy: Proxy, cache: Cache, pushed: dict[str, Any]) -> None:
     fetch(proxy, cache)
     first = len(proxy.blobs())
     assert fetch(proxy, cache) == LAYERS
@@ -168,7 +168,7 @@ def test_a_blob_that_is_cut_again_and_again_is_resumed_each_time(proxy: Proxy, e
     assert proxy.sent_twice() < 7 * client._CHUNK
 
 
-def test_a_connection_that_stalls_is_given_up_and_resumed(
+def test_a_stalled_connection_is_closed_and_resumed(
     proxy: Proxy, either: Cache | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "_TIMEOUT", (5.0, 1.0))
@@ -196,7 +196,7 @@ def test_a_failure_that_does_not_pass_is_one_error(proxy: Proxy, either: Cache |
     assert caught.value.cure
 
 
-def test_what_the_server_asks_to_wait_is_waited_and_said(proxy: Proxy, cache: Cache) -> None:
+def test_waits_as_long_as_the_server_asks_and_says_so(proxy: Proxy, cache: Cache) -> None:
     proxy.faults = [Fault(FIRST, status=429, headers={"Retry-After": "3"})]
     told: list[str] = []
     began = time.monotonic()
@@ -246,7 +246,7 @@ def test_a_refusal_is_one_error_at_once(
         ),
     ],
 )
-def test_wrong_bytes_are_never_taken_for_right_ones(
+def test_wrong_bytes_are_never_mistaken_for_right_ones(
     proxy: Proxy, either: Cache | None, cache: Cache, fault: Fault, says: str
 ) -> None:
     proxy.faults = [fault]
@@ -258,7 +258,7 @@ def test_wrong_bytes_are_never_taken_for_right_ones(
     assert fetch(proxy, either) == LAYERS
 
 
-def test_wrong_bytes_are_found_out_before_the_last_one_is_handed_out(proxy: Proxy, either: Cache | None) -> None:
+def test_wrong_bytes_are_detected_before_the_last_one_is_handed_out(proxy: Proxy, either: Cache | None) -> None:
     proxy.faults = [Fault(FIRST, flip=10)]
     with (
         open_registry_image(reference(proxy), architecture="amd64", cache=either) as image,
@@ -269,7 +269,7 @@ def test_wrong_bytes_are_found_out_before_the_last_one_is_handed_out(proxy: Prox
 
 
 @pytest.mark.parametrize("flip", [0, 100])
-def test_a_manifest_that_is_not_its_digests_is_refused(
+def test_a_manifest_with_the_wrong_digest_is_refused(
     proxy: Proxy, cache: Cache, pushed: dict[str, Any], flip: int
 ) -> None:
     for name in ("group/image:1", f"group/image@{pushed['one']}"):
@@ -283,7 +283,7 @@ def test_a_manifest_that_is_cut_is_read_again(proxy: Proxy, cache: Cache) -> Non
     assert fetch(proxy, cache) == LAYERS
 
 
-def test_a_damaged_blob_of_the_cache_is_found_out_removed_and_fetched_anew(proxy: Proxy, cache: Cache) -> None:
+def test_a_damaged_blob_of_the_cache_is_detected_removed_and_fetched_again(proxy: Proxy, cache: Cache) -> None:
     fetch(proxy, cache)
     damaged = bytearray(LAYERS[0])
     damaged[5] ^= 1
@@ -294,7 +294,7 @@ def test_a_damaged_blob_of_the_cache_is_found_out_removed_and_fetched_anew(proxy
     assert fetch(proxy, cache) == LAYERS
 
 
-def test_what_another_of_the_group_changes_while_it_arrives_is_found_out(proxy: Proxy, cache: Cache) -> None:
+def test_changes_by_a_group_member_during_a_download_are_detected(proxy: Proxy, cache: Cache) -> None:
     cache.directory.mkdir()
     cache.directory.chmod(0o2770)
     proxy.faults = [Fault(FIRST, stall_at=600_000)]
@@ -313,7 +313,7 @@ def test_what_another_of_the_group_changes_while_it_arrives_is_found_out(proxy: 
                 pass
 
 
-def test_a_left_over_that_proves_wrong_is_fetched_anew(proxy: Proxy, cache: Cache) -> None:
+def test_a_wrong_leftover_is_fetched_again(proxy: Proxy, cache: Cache) -> None:
     cache.prepare()
     cache.partial(FIRST).write_bytes(b"something else")
     with open_registry_image(reference(proxy), architecture="amd64", cache=cache) as image:
@@ -325,20 +325,20 @@ def test_a_left_over_that_proves_wrong_is_fetched_anew(proxy: Proxy, cache: Cach
     assert fetch(proxy, cache) == LAYERS
 
 
-def test_a_left_over_longer_than_the_blob_is_not_used(proxy: Proxy, cache: Cache) -> None:
+def test_a_leftover_longer_than_the_blob_is_not_used(proxy: Proxy, cache: Cache) -> None:
     cache.prepare()
     cache.partial(FIRST).write_bytes(bytes(len(LAYERS[0]) + 1))
     assert fetch(proxy, cache) == LAYERS
 
 
-def test_a_left_over_that_is_whole_is_only_verified(proxy: Proxy, cache: Cache) -> None:
+def test_a_complete_leftover_is_only_verified(proxy: Proxy, cache: Cache) -> None:
     cache.prepare()
     cache.partial(FIRST).write_bytes(LAYERS[0])
     assert fetch(proxy, cache) == LAYERS
     assert not [asked for asked in proxy.blobs() if FIRST in asked.path]
 
 
-def test_what_an_error_leaves_is_used_by_the_next_run(proxy: Proxy, cache: Cache) -> None:
+def test_the_next_run_uses_what_a_failed_run_downloaded(proxy: Proxy, cache: Cache) -> None:
     proxy.faults = [Fault(FIRST, cut_at=500_000), Fault(FIRST, status=403, times=100)]
     with pytest.raises(RemoteError, match="403"):
         fetch(proxy, cache)
@@ -349,7 +349,7 @@ def test_what_an_error_leaves_is_used_by_the_next_run(proxy: Proxy, cache: Cache
     assert [asked.start for asked in proxy.blobs() if FIRST in asked.path][-1] == left
 
 
-def test_what_goes_wrong_with_one_blob_is_said_while_another_is_read(proxy: Proxy, cache: Cache) -> None:
+def test_an_error_of_one_blob_is_raised_while_another_is_read(proxy: Proxy, cache: Cache) -> None:
     top = hashlib.sha256(LAYERS[3]).hexdigest()
     proxy.faults = [Fault(FIRST, status=403, times=9), Fault(top, stall_at=200_000)]
     with (
@@ -404,7 +404,7 @@ def test_several_blobs_come_at_once_and_no_more_than_four(registry: Registry, pr
     assert len(proxy.faults) == 0
 
 
-def test_a_blob_that_stands_twice_in_an_image_is_fetched_once(registry: Registry, proxy: Proxy, cache: Cache) -> None:
+def test_a_blob_that_occurs_twice_in_an_image_is_fetched_once(registry: Registry, proxy: Proxy, cache: Cache) -> None:
     registry.push_image("group/twice", [LAYERS[1], LAYERS[2], LAYERS[1]])
     assert fetch(proxy, cache, "group/twice:1") == [LAYERS[1], LAYERS[2], LAYERS[1]]
     assert len(proxy.blobs()) == 3
@@ -445,7 +445,7 @@ def test_an_artifact_that_breaks_off_is_resumed_by_the_next_run(proxy: Proxy, tm
     assert 0 < [asked.start for asked in proxy.blobs() if digits in asked.path][-1] <= 300_000
 
 
-def test_an_artifact_is_no_image_and_an_image_no_artifact(proxy: Proxy, cache: Cache, tmp_path: Path) -> None:
+def test_an_artifact_is_not_an_image_nor_the_reverse(proxy: Proxy, cache: Cache, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="Write oras://"):
         fetch(proxy, cache, "group/sif:1")
     with pytest.raises(BadInputError, match="artifact with 4 files"):
@@ -460,7 +460,9 @@ def test_a_path_is_in_no_registry(cache: Cache) -> None:
         pass
 
 
-def test_plain_http_is_for_this_machine_only_or_where_it_is_said(monkeypatch: pytest.MonkeyPatch, cache: Cache) -> None:
+def test_plain_http_is_for_this_machine_only_or_where_it_is_reported(
+    monkeypatch: pytest.MonkeyPatch, cache: Cache
+) -> None:
     monkeypatch.setattr(client, "FIRST_WAIT", 0.0)
     asked: list[str] = []
 

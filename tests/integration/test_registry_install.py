@@ -167,7 +167,7 @@ def test_the_image_may_be_a_parameter_or_stand_in_source_urls(
     assert fetched.name == (image.file_name if form == "image" else "mine.sif")
 
 
-def test_a_tag_alone_is_no_checksum(eb: EasyBuild, image: Image, tmp_path: Path) -> None:
+def test_a_tag_alone_is_not_a_checksum(eb: EasyBuild, image: Image, tmp_path: Path) -> None:
     tagged = image.reference.partition("@")[0] + ":1"
     easyconfig = written_easyconfig(tmp_path, sources=[tagged])
     done = eb(easyconfig, "--fetch", "--enforce-checksums")
@@ -223,7 +223,7 @@ def test_the_sites_policy_holds_for_eb(
     assert provenance["verified"] == [f"signature: {key.public_file}"]
 
 
-def test_what_is_installed_is_the_very_file_whose_signature_was_checked(
+def test_the_installed_file_is_the_one_whose_signature_was_checked(
     stack: Stack, eb: EasyBuild, image: Image, tmp_path: Path
 ) -> None:
     succeeded(eb(written_easyconfig(tmp_path, sources=[image.reference]), "--fetch"))

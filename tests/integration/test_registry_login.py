@@ -185,7 +185,7 @@ def test_a_token_that_never_opens_is_one_error(proxy: Proxy, tokens: TokenServer
 
 
 @pytest.mark.parametrize("token", ["", "two words", "line\nend", "\u00e4", 5, None, ["x"]])
-def test_a_token_that_is_none_is_one_error(proxy: Proxy, tokens: TokenServer, token: str) -> None:
+def test_an_invalid_token_is_one_error(proxy: Proxy, tokens: TokenServer, token: str) -> None:
     tokens.give = lambda *_: token  # type: ignore[method-assign]
     with pytest.raises(RemoteError):
         fetch(proxy.host, None, NOBODY)

@@ -60,7 +60,7 @@ def locks(cache: Path) -> list[str]:
     return [path.name for path in held if (holder := read_holder(path)) and not holder.is_dead()]
 
 
-def test_of_eight_processes_at_once_each_blob_is_fetched_by_one(proxy: Proxy, tmp_path: Path) -> None:
+def test_eight_concurrent_processes_fetch_each_blob_once(proxy: Proxy, tmp_path: Path) -> None:
     proxy.rate = RATE
     processes = [start(proxy, tmp_path / "cache") for _ in range(8)]
     done = [process.communicate(timeout=120) for process in processes]
@@ -82,9 +82,7 @@ def moments(whole: float) -> Iterator[float]:
     return ((part + chance.random()) * whole / POINTS for part in range(POINTS))
 
 
-def test_a_fetch_killed_anywhere_goes_on_and_no_byte_comes_twice_but_of_the_last_chunk(
-    proxy: Proxy, tmp_path: Path
-) -> None:
+def test_a_fetch_killed_anywhere_resumes_and_repeats_at_most_the_last_chunk(proxy: Proxy, tmp_path: Path) -> None:
     proxy.rate = RATE
     began = time.monotonic()
     assert run(proxy, tmp_path / "first").stdout.split() == SUMS
@@ -118,7 +116,7 @@ def test_a_fetch_killed_anywhere_goes_on_and_no_byte_comes_twice_but_of_the_last
     assert resumed
 
 
-def test_ctrl_c_leaves_what_is_there_and_the_next_run_goes_on(proxy: Proxy, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_existing_files_and_the_next_run_continues(proxy: Proxy, tmp_path: Path) -> None:
     proxy.rate = 2_000_000
     process = start(proxy, tmp_path / "cache")
     until = time.monotonic() + 30
@@ -134,7 +132,7 @@ def test_ctrl_c_leaves_what_is_there_and_the_next_run_goes_on(proxy: Proxy, tmp_
     assert proxy.sent_twice() <= ON_THE_WAY
 
 
-def test_who_waits_sees_how_far_the_other_is_and_takes_over_when_it_dies(proxy: Proxy, tmp_path: Path) -> None:
+def test_a_waiting_process_sees_progress_and_takes_over_from_a_dead_one(proxy: Proxy, tmp_path: Path) -> None:
     proxy.faults = [Fault(SUMS[4], stall_at=500_000)]
     first = start(proxy, tmp_path / "cache")
     until = time.monotonic() + 30
@@ -152,7 +150,7 @@ def test_who_waits_sees_how_far_the_other_is_and_takes_over_when_it_dies(proxy: 
     assert [asked.start for asked in proxy.blobs() if SUMS[4] in asked.path][1] > 0
 
 
-def test_what_will_not_fit_is_refused_before_any_blob_is_fetched(
+def test_missing_space_is_reported_before_any_blob_is_fetched(
     proxy: Proxy,
     disk: SmallDisk,  # noqa: F811
 ) -> None:
@@ -167,7 +165,7 @@ def test_what_will_not_fit_is_refused_before_any_blob_is_fetched(
     assert disk(*command(proxy, disk.place / "cache")).stdout.split() == SUMS
 
 
-def test_a_disk_that_fills_up_on_the_way_is_one_error_and_room_is_all_it_takes(
+def test_a_disk_that_fills_up_is_one_error_and_space_is_enough_to_continue(
     proxy: Proxy,
     disk: SmallDisk,  # noqa: F811
 ) -> None:
@@ -190,7 +188,7 @@ def test_a_disk_that_fills_up_on_the_way_is_one_error_and_room_is_all_it_takes(
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o022])
-def test_a_directory_of_a_group_is_shared_whatever_the_umask(proxy: Proxy, tmp_path: Path, umask: int) -> None:
+def test_a_directory_of_a_group_is_shared_regardless_of_the_umask(proxy: Proxy, tmp_path: Path, umask: int) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o2770)

@@ -114,7 +114,7 @@ def test_unloading_gives_back_what_the_user_had(
     assert values["HPCMOD_SITE"] == own.get("HPCMOD_SITE", "generic-amd")
 
 
-def test_what_is_loaded_after_it_keeps_its_elements_when_it_goes(module_env: ModuleTool, catalogue: Catalogue) -> None:
+def test_a_module_loaded_later_keeps_its_elements_after_unloading(module_env: ModuleTool, catalogue: Catalogue) -> None:
     modules = setup(module_env, "--catalogue", catalogue.directory)
     change = 'module load hpcmod; export EASYBUILD_ROBOT_PATHS="/late:$EASYBUILD_ROBOT_PATHS"; module unload hpcmod\n'
     done = in_shell(module_env, modules, change + 'echo "$EASYBUILD_ROBOT_PATHS"', EASYBUILD_ROBOT_PATHS="/early")

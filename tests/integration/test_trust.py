@@ -136,7 +136,7 @@ def test_a_sif_has_the_outcome_of_its_state_where_the_policy_wants_a_signature(
     assert out.exists() == (expected == 0)
 
 
-def test_a_file_that_is_exchanged_after_its_signature_was_checked_is_not_taken(
+def test_a_file_exchanged_after_its_signature_was_checked_is_not_used(
     signed: dict[str, Path], options: ObtainOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = replace(options, policy=policies(signed["pem"])["signature"])
@@ -173,7 +173,7 @@ def test_an_easyconfigs_file_is_checked_again_as_the_copy_it_becomes(
 
 @pytest.mark.parametrize("change", ["header", "group", "own group", "no group"])
 @pytest.mark.parametrize("form", ["pem", "pgp"])
-def test_a_changed_head_and_an_added_object_are_tampering_too(
+def test_a_changed_header_and_an_added_object_are_tampering(
     signed: dict[str, Path], options: ObtainOptions, form: str, change: str
 ) -> None:
     options = replace(options, policy=policies(signed[form])["signature"])
@@ -181,7 +181,7 @@ def test_a_changed_head_and_an_added_object_are_tampering_too(
     assert code_of(lambda: verify_image(reference, options=options)) == TAMPERED
 
 
-def test_a_key_on_the_command_line_counts_whatever_the_policy_says(
+def test_a_key_on_the_command_line_counts_regardless_of_the_policy(
     signed: dict[str, Path], options: ObtainOptions
 ) -> None:
     for state, code in STATES.items():
@@ -196,7 +196,7 @@ def test_any_of_several_keys_will_do(signed: dict[str, Path], options: ObtainOpt
         assert found.verified == (f"signature: {signed[form]}",)
 
 
-def test_without_a_runtime_a_signature_cannot_be_checked_and_that_is_said(
+def test_without_a_runtime_a_signature_cannot_be_checked_and_that_is_reported(
     signed: dict[str, Path], options: ObtainOptions, tmp_path: Path
 ) -> None:
     options = replace(options, environ={"PATH": str(tmp_path)})
@@ -213,7 +213,7 @@ def test_a_policy_that_wants_a_signature_and_names_no_key_is_a_fault_of_the_poli
         verify_image(ImageReference.parse(str(signed[f"pem {state}"])), options=options)
 
 
-def test_a_key_that_cannot_be_read_is_no_unknown_key(signed: dict[str, Path], options: ObtainOptions) -> None:
+def test_a_key_that_cannot_be_read_is_not_an_unknown_key(signed: dict[str, Path], options: ObtainOptions) -> None:
     for key in (signed["pem"].with_name("nowhere.pub"), signed["pem good"]):
         with pytest.raises(BadInputError):
             verify_image(ImageReference.parse(str(signed["pem good"])), options=options, keys=(str(key),))
@@ -275,7 +275,7 @@ def test_keys_for_sifs_among_the_policys_do_not_matter_to_an_image(
         verify_image(reference, options=options, keys=(str(signed["pgp"]),))
 
 
-def test_a_signed_text_that_was_changed_is_by_nobody(
+def test_a_changed_signed_text_is_by_no_known_key(
     registry: Registry, keys: tuple[KeyPair, KeyPair], options: ObtainOptions
 ) -> None:
     digest = push(registry, "trust/text")
@@ -286,7 +286,7 @@ def test_a_signed_text_that_was_changed_is_by_nobody(
     assert code_of(lambda: verify_image(reference, options=options, keys=names)) == UNKNOWN
 
 
-def test_a_signature_for_another_name_does_not_count(
+def test_a_signature_for_another_name_is_not_accepted(
     registry: Registry, keys: tuple[KeyPair, KeyPair], options: ObtainOptions
 ) -> None:
     digest = push(registry, "trust/team/tool")
@@ -311,7 +311,7 @@ def test_a_signature_of_the_index_covers_the_image_chosen_from_it(
     assert verify_image(reference, options=options, keys=(str(keys[0].public_file),)).digest == index["digest"]
 
 
-def test_a_signature_that_is_no_base64_or_no_json_is_an_error_of_ours(
+def test_a_signature_that_is_not_a_base64_or_no_json_is_an_error_of_ours(
     registry: Registry, keys: tuple[KeyPair, KeyPair], options: ObtainOptions
 ) -> None:
     digest = push(registry, "trust/odd")

@@ -88,7 +88,7 @@ def places(user: User) -> dict[str, tuple[str, str, bool]]:
     return {one["module"]: (one["place"], one["state"], one["yours"]) for one in listed}  # type: ignore[attr-defined]
 
 
-def test_what_is_installed_by_name_is_ready_and_the_users(user: User) -> None:
+def test_a_container_installed_by_name_is_ready_and_the_users_own(user: User) -> None:
     assert places(user) == {"Toy/0.9": ("available", "published", False), MODULE: ("ready", "published", True)}
     assert user.must("ls", "--ready").split()[:2] == [MODULE, "ready"]
 
@@ -152,7 +152,7 @@ def test_another_loaded_container_is_refused(user: User) -> None:
     assert "module unload Other/1" in done.stderr
 
 
-def test_what_is_only_available_is_not_run_but_the_way_is_told(user: User) -> None:
+def test_an_available_container_is_not_run_but_the_command_to_install_it_is_shown(user: User) -> None:
     done = user("exec", "Toy/0.9", "true")
     assert (done.returncode, done.stdout) == (3, "")
     assert "hpcmod install Toy/0.9" in done.stderr
@@ -170,7 +170,7 @@ def state_of(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def test_an_update_writes_scripts_and_module_anew_and_leaves_the_image(user: User) -> None:
+def test_an_update_writes_scripts_and_module_again_and_leaves_the_image(user: User) -> None:
     image, script, module = user.root / TOY_IMAGE, user.root / "in-environment", user.eb.modules / f"{MODULE}.lua"
     before, text = state_of(image), script.read_text()
     script.write_text("damaged")
@@ -205,7 +205,7 @@ def changed(user: User, record: CatalogueRecord) -> Iterator[CatalogueRecord]:
     put(user.catalogue, record)
 
 
-def test_what_is_outdated_is_listed_with_what_helps(user: User, changed: CatalogueRecord) -> None:
+def test_lists_outdated_installations_with_a_cure(user: User, changed: CatalogueRecord) -> None:
     assert user.data("outdated")["outdated"] == []
     put(user.catalogue, replace(changed, state="deprecated", until="2027-01-01", successor="Toy/0.9", sha256="0" * 64))
     found = {one["kind"]: one["cure"] for one in user.data("outdated")["outdated"]}  # type: ignore[attr-defined]
@@ -213,7 +213,7 @@ def test_what_is_outdated_is_listed_with_what_helps(user: User, changed: Catalog
     assert places(user)[MODULE] == ("ready", "deprecated", True)
 
 
-def test_what_is_retired_is_not_installed_and_names_its_successor(user: User, changed: CatalogueRecord) -> None:
+def test_a_retired_container_is_not_installed_and_names_its_successor(user: User, changed: CatalogueRecord) -> None:
     put(user.catalogue, replace(changed, state="retired", successor="Toy/2", reason="too old"))
     done = user("install", MODULE)
     assert done.returncode == 3
@@ -234,7 +234,7 @@ def test_a_tampered_image_fails_verification_by_name_and_by_path(user: User) -> 
     assert user("verify", str(image)).returncode == 0
 
 
-def test_what_was_deleted_of_an_installation_is_seen_and_an_update_brings_it_back(user: User) -> None:
+def test_detects_deleted_files_and_an_update_restores_them(user: User) -> None:
     (user.root / "bin/python").unlink()
     (user.root / "runscripts/get-master").unlink()
     found = {one["kind"]: one for one in user.data("outdated")["outdated"]}  # type: ignore[attr-defined]

@@ -70,13 +70,15 @@ def student(
     return Student(site, top / "home", done.stdout)
 
 
-def test_installing_a_published_container_makes_an_own_copy_and_prints_the_line_that_loads_it(student: Student) -> None:
+def test_installing_a_published_container_makes_a_private_copy_and_prints_the_line_that_loads_it(
+    student: Student,
+) -> None:
     line = student.said.splitlines()[-1]
     assert line == f"module use {student.own}; module load {TOY}"
     assert student.root_of(f"{line} >&2; echo $CONTAINERROOT", student.site.modules) == "own"
 
 
-def test_by_its_name_alone_the_own_copy_loads_where_its_directory_comes_first(student: Student) -> None:
+def test_by_its_name_alone_the_private_copy_loads_where_its_directory_comes_first(student: Student) -> None:
     trees = (student.own, student.site.modules)
     assert student.root_of("module load Toy >&2; echo $CONTAINERROOT", *trees) == "own"
     assert student.root_of(f"module load {TOY} >&2; echo $CONTAINERROOT", *trees) == "own"
@@ -111,7 +113,7 @@ def test_with_two_copies_it_is_said_which_one_is_used_and_how_to_use_the_other(s
     assert "copy: the site's, in " in rows and f"to use it: module use {student.own}; module load {TOY}" in rows
 
 
-def test_an_own_copy_that_nothing_marks_is_loaded_by_the_line_that_info_prints(student: Student) -> None:
+def test_a_private_copy_that_nothing_marks_is_loaded_by_the_line_that_info_prints(student: Student) -> None:
     mark = student.own / "Toy/.modulerc.lua"
     text = mark.read_text()
     mark.unlink()
@@ -165,7 +167,7 @@ def commands_of(page: str, **words: object) -> str:
     return script
 
 
-def test_the_page_on_own_copies_works_as_written(student: Student, tmp_path: Path) -> None:
+def test_the_page_on_private_copies_works_as_written(student: Student, tmp_path: Path) -> None:
     wheel = tmp_path / "mine-1.0-py3-none-any.whl"
     make_wheel(wheel)
     script = commands_of(

@@ -127,7 +127,7 @@ def test_without_a_runtime_a_wrapper_says_so(loader: Loader) -> None:
     assert "neither singularity nor apptainer is on PATH" in done.stderr
 
 
-def test_a_wrapper_works_though_the_bind_variables_were_set_anew(loader: Loader) -> None:
+def test_a_wrapper_works_though_the_bind_variables_were_set_again(loader: Loader) -> None:
     done = loaded(loader, "export SINGULARITY_BINDPATH=/etc APPTAINER_BINDPATH=/etc; python -c 'print(1)'")
     assert done.stdout == "1\n", done.stderr
 

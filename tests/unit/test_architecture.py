@@ -330,7 +330,7 @@ def test_no_two_files_say_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", ["easyconfigs", "easyblocks", "runscripts"])
-def test_folders_that_land_beside_easybuilds_own_have_no_init_file(name: str) -> None:
+def test_folders_that_land_next_to_easybuilds_own_have_no_init_file(name: str) -> None:
     assert (CHECKOUT / name).is_dir()
     assert list((CHECKOUT / name).rglob("__init__.py")) == []
 

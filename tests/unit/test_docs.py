@@ -228,7 +228,7 @@ def test_the_first_two_commands_of_the_readme_are_demo_and_test() -> None:
     assert commands[0].splitlines() == ["./dev/demo", "./dev/test"]
 
 
-def test_the_index_leads_to_every_page() -> None:
+def test_the_index_points_to_every_page() -> None:
     linked = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)", page("docs/index.md"))}
     assert [
         path.name for path in PAGES if DOCS in path.parents and path not in linked and path.name != "index.md"

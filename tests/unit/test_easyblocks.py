@@ -84,7 +84,7 @@ def test_super_is_called_without_arguments(path: Path) -> None:
 
 
 @each
-def test_what_it_overrides_keeps_the_signature_that_the_base_calls(path: Path) -> None:
+def test_overridden_methods_keep_the_signature_of_the_base(path: Path) -> None:
     for method in methods(path):
         if method.name in STEPS_WITH_ARGUMENTS:
             assert ast.unparse(method.args) == "self, *args, **kwargs", method.name

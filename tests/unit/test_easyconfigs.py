@@ -154,7 +154,7 @@ def test_own_variables_are_marked_as_local(path: Path) -> None:
 
 
 @each
-def test_its_file_is_plain_text_that_nobody_can_execute(path: Path) -> None:
+def test_its_file_is_plain_text_that_no_one_can_execute(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) & 0o111 == 0
     data = path.read_bytes()
     assert data.endswith(b"\n")

@@ -50,7 +50,7 @@ def test_no_two_kinds_share_an_exit_code_but_bad_input_and_the_base() -> None:
         pytest.param(errno.EIO, HpcmodError, id="anything else"),
     ],
 )
-def test_what_the_system_says_becomes_an_error_with_the_file_and_its_words(code: int, kind: type[HpcmodError]) -> None:
+def test_system_errors_are_reported_with_file_and_reason(code: int, kind: type[HpcmodError]) -> None:
     err = explain_os_error(OSError(code, os.strerror(code), "/some/file"))
     assert type(err) is kind
     assert err.message == f"/some/file: {os.strerror(code)}"
@@ -59,5 +59,5 @@ def test_what_the_system_says_becomes_an_error_with_the_file_and_its_words(code:
     assert ("--prefix" in explain_os_error(OSError(code, "", "/x"), ELSEWHERE).cure) == bool(err.cure)
 
 
-def test_what_the_system_says_without_a_file_is_told_without_one() -> None:
+def test_system_errors_without_a_file_are_reported_without_one() -> None:
     assert explain_os_error(OSError("odd")).message == "odd"

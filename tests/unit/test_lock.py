@@ -89,7 +89,7 @@ def never() -> None:
     raise AssertionError("nothing was stale")
 
 
-def test_a_free_lock_is_had_at_once_and_names_its_holder(path: Path) -> None:
+def test_a_free_lock_is_acquired_at_once_and_names_its_holder(path: Path) -> None:
     with hold(path, limit=0.0, tell=pytest.fail, on_stale=never) as waited:
         assert not waited
         holder = read_holder(path)
@@ -98,7 +98,7 @@ def test_a_free_lock_is_had_at_once_and_names_its_holder(path: Path) -> None:
         assert not holder.is_dead()
 
 
-def test_a_lock_is_given_back_at_the_end_and_after_a_fault(path: Path) -> None:
+def test_a_lock_is_released_at_the_end_and_after_an_error(path: Path) -> None:
     with pytest.raises(ValueError, match="bad"), hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
         raise ValueError("bad")
     assert read_holder(path) is None
@@ -136,7 +136,7 @@ def test_a_later_process_of_the_same_number_is_not_the_holder(path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_live_holder_is_waited_for_and_told_once(path: Path, start: Start) -> None:
+def test_waits_for_a_live_holder_and_reports_it_once(path: Path, start: Start) -> None:
     process = start(0.5)
     told: list[str] = []
     began = time.monotonic()
@@ -147,7 +147,7 @@ def test_a_live_holder_is_waited_for_and_told_once(path: Path, start: Start) -> 
     assert re.fullmatch(rf"waiting for process {process.pid} of \S+ on \S+, since .+", told[0])
 
 
-def test_who_waits_can_look_around_and_give_up(path: Path, start: Start) -> None:
+def test_a_waiting_process_can_check_and_give_up(path: Path, start: Start) -> None:
     start()
     looks: list[None] = []
 
@@ -164,7 +164,7 @@ def test_who_waits_can_look_around_and_give_up(path: Path, start: Start) -> None
     assert len(looks) == 3
 
 
-def test_a_lock_can_be_read_by_others_whatever_the_umask(path: Path) -> None:
+def test_a_lock_can_be_read_by_others_regardless_of_the_umask(path: Path) -> None:
     before = os.umask(0o077)
     try:
         with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
@@ -196,7 +196,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("changes", ELSEWHERE)
 @pytest.mark.parametrize("clock", [-86_400, 0, 86_400])
-def test_a_holder_elsewhere_is_never_taken_for_dead(
+def test_a_holder_elsewhere_is_never_considered_dead(
     path: Path, changes: dict[str, str], clock: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "SILENCE", 0.1)
@@ -213,7 +213,7 @@ def test_a_holder_elsewhere_is_never_taken_for_dead(
 
 @pytest.mark.parametrize("clock", [-86_400, 86_400])
 @pytest.mark.slow
-def test_a_holder_elsewhere_is_heard_whatever_its_clock_says(
+def test_a_holder_elsewhere_is_alive_regardless_of_its_clock(
     path: Path, clock: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "SILENCE", 0.3)
@@ -258,7 +258,7 @@ def test_a_stopped_holder_keeps_its_lock(path: Path, start: Start, monkeypatch: 
     process.send_signal(signal.SIGCONT)
 
 
-def test_a_lock_that_was_removed_by_hand_and_taken_by_another_stays_the_others(path: Path, start: Start) -> None:
+def test_a_lock_removed_manually_and_taken_by_another_process_is_kept(path: Path, start: Start) -> None:
     with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
         path.unlink()
         other = start()
@@ -267,7 +267,7 @@ def test_a_lock_that_was_removed_by_hand_and_taken_by_another_stays_the_others(p
     assert holder.pid == other.pid
 
 
-def test_a_dead_lock_that_is_replaced_between_look_and_removal_is_not_removed(path: Path, start: Start) -> None:
+def test_a_dead_lock_replaced_between_check_and_removal_is_not_removed(path: Path, start: Start) -> None:
     plant(path, pid=4_000_000)
     seen = lock._look(path)
     assert seen is not None
@@ -277,7 +277,7 @@ def test_a_dead_lock_that_is_replaced_between_look_and_removal_is_not_removed(pa
     assert path.exists()
 
 
-def test_a_held_lock_is_touched_so_that_other_hosts_hear_of_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_lock_is_touched_as_a_heartbeat(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "HEARTBEAT", 0.02)
     with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
         os.utime(path, (0, 0))
@@ -303,7 +303,7 @@ def test_a_held_lock_is_touched_so_that_other_hosts_hear_of_it(path: Path, monke
         pytest.param(json.dumps({**asdict(Holder.me()), "pid": 0}), id="a process group"),
     ],
 )
-def test_a_file_that_is_no_lock_of_ours_is_left_alone_and_named(path: Path, text: str) -> None:
+def test_a_foreign_file_in_place_of_a_lock_is_kept_and_reported(path: Path, text: str) -> None:
     path.parent.mkdir()
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     with (
@@ -316,7 +316,7 @@ def test_a_file_that_is_no_lock_of_ours_is_left_alone_and_named(path: Path, text
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link to a device", "huge"])
-def test_what_somebody_planted_as_a_lock_is_an_error_at_once(path: Path, kind: str) -> None:
+def test_a_planted_lock_is_an_immediate_error(path: Path, kind: str) -> None:
     path.parent.mkdir()
     if kind == "fifo":
         os.mkfifo(path)
@@ -330,7 +330,7 @@ def test_what_somebody_planted_as_a_lock_is_an_error_at_once(path: Path, kind: s
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link"])
-def test_what_somebody_planted_as_a_guard_is_not_opened(path: Path, tmp_path: Path, kind: str) -> None:
+def test_what_another_user_planted_as_a_guard_is_not_opened(path: Path, tmp_path: Path, kind: str) -> None:
     path.parent.mkdir()
     guard = path.with_name("a.lock.guard")
     os.mkfifo(guard) if kind == "fifo" else guard.symlink_to(tmp_path / "new")
@@ -349,7 +349,7 @@ def test_no_lock_is_written_through_a_planted_link(path: Path, tmp_path: Path) -
         assert thesis.read_text() == "text"
 
 
-def test_a_lock_that_was_removed_and_taken_by_another_stays_the_others(path: Path) -> None:
+def test_a_lock_removed_and_taken_by_another_process_is_kept(path: Path) -> None:
     with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
         path.unlink()
         other = plant(path)
@@ -358,7 +358,7 @@ def test_a_lock_that_was_removed_and_taken_by_another_stays_the_others(path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hosts", [1, 2])
-def test_of_six_processes_never_two_are_inside_even_when_some_die_there(path: Path, tmp_path: Path, hosts: int) -> None:
+def test_never_two_of_six_processes_hold_the_lock_even_if_some_die(path: Path, tmp_path: Path, hosts: int) -> None:
     """On one machine, whatever its host name: `unshare --uts` gives half of them another one, as containers have."""
     inside = tmp_path / "inside"
     ways = ["dies" if number % 3 == 0 else "lives" for number in range(6)]
@@ -386,7 +386,7 @@ def test_of_six_processes_never_two_are_inside_even_when_some_die_there(path: Pa
         assert not inside.exists()
 
 
-def test_nothing_stays_beside_the_lock(path: Path) -> None:
+def test_nothing_stays_next_to_the_lock(path: Path) -> None:
     plant(path, pid=4_000_000)
     with hold(path, limit=0.0, tell=lambda line: None, on_stale=lambda: None):
         assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
@@ -402,7 +402,7 @@ def make_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [make_fifo, make_link, Path.mkdir])
-def test_what_is_not_a_file_at_the_name_of_a_lock_is_named_at_once(path: Path, make: Callable[[Path], None]) -> None:
+def test_reports_at_once_if_a_lock_is_not_a_file(path: Path, make: Callable[[Path], None]) -> None:
     path.parent.mkdir()
     make(path)
     with pytest.raises(BusyError, match=f"{path} is not an hpcmod lock file"):
@@ -412,7 +412,7 @@ def test_what_is_not_a_file_at_the_name_of_a_lock_is_named_at_once(path: Path, m
     assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
 
 
-def test_a_planted_temporary_file_is_not_what_becomes_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_temporary_file_does_not_become_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another user replaces our temporary file between writing and linking it."""
     path.parent.mkdir()
     planted = path.with_name("planted")

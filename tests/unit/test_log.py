@@ -101,13 +101,13 @@ def test_an_unknown_level_is_refused() -> None:
         "APPTAINER_DOCKER_PASSWORD='hunter2 hunter2'",
     ],
 )
-def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
+def test_text_that_looks_like_a_secret_is_hidden(text: str) -> None:
     assert "hunter2" not in scrub(text)
     assert "***" in scrub(text)
 
 
 @pytest.mark.parametrize("text", ["GET https://example.org/v2/: 200", "asking https://x.io/token for a token"])
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_that_is_not_secret_is_kept(text: str) -> None:
     assert scrub(text) == text
 
 

@@ -29,7 +29,7 @@ def write(tmp_path: Path) -> Write:
     return write_profile
 
 
-def test_a_machine_nobody_knows_is_generic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_machine_is_generic(monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = {name: text for name, text in machine.site_profiles().items() if not name.startswith("generic-")}
     monkeypatch.setattr(machine, "site_profiles", lambda: shipped)
     assert load_site(None, {}).name == "generic"
@@ -56,7 +56,7 @@ def test_an_empty_variable_asks_for_nothing() -> None:
     assert load_site("lumi", {"HPCMOD_SITE": ""}).name == "lumi"
 
 
-def test_what_is_asked_for_goes_before_the_users_file_and_that_before_the_sites(write: Write, tmp_path: Path) -> None:
+def test_a_request_overrides_the_users_profile_and_that_the_sites(write: Write, tmp_path: Path) -> None:
     write("etc/site.toml", "sites")
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     assert load_site(None, environ).name == "sites"
@@ -94,12 +94,12 @@ def test_an_unknown_profile_is_not_found_and_the_shipped_ones_are_named() -> Non
     assert "HPCMOD_SITE" in caught.value.cure
 
 
-def test_a_directory_is_no_profile(tmp_path: Path) -> None:
+def test_a_directory_is_not_a_profile(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         load_site(str(tmp_path), {})
 
 
-def test_what_extends_a_profile_that_is_not_there_is_named(write: Write, tmp_path: Path) -> None:
+def test_a_profile_that_extends_a_missing_one_is_reported(write: Write, tmp_path: Path) -> None:
     write("a.toml", "a", 'extends = "generic_nvidia"\n')
     with pytest.raises(NotFoundError) as caught:
         load_site(str(tmp_path / "a.toml"), {})
@@ -113,7 +113,7 @@ def test_a_profile_that_extends_itself_is_refused(write: Write, tmp_path: Path) 
         load_site(str(tmp_path / "a.toml"), {})
 
 
-def test_a_profile_that_is_no_text_is_a_fault_with_its_file(tmp_path: Path) -> None:
+def test_a_profile_that_is_not_a_text_is_a_fault_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_bytes(b'name = "\xff"\n')
     with pytest.raises(HpcmodError, match=r"own\.toml"):
@@ -125,7 +125,7 @@ def test_every_shipped_profile_is_valid(name: str) -> None:
     assert load_site(name, {}).description
 
 
-def test_a_flag_goes_before_the_variable_and_that_before_the_easyconfig(write: Write) -> None:
+def test_a_flag_overrides_the_variable_and_that_the_easyconfig(write: Write) -> None:
     own = str(write("own.toml", "own"))
     environ = {"HPCMOD_SITE": "lumi"}
     assert find_machine("frontier", environ, flag=own).choice == Choice(own, "--site")
@@ -137,7 +137,7 @@ def test_a_shipped_profile_is_recognised_by_a_variable() -> None:
     assert load_site(None, {"LMOD_SYSTEM_NAME": "frontier"}).name == "frontier"
 
 
-def test_of_two_that_fit_the_one_that_knows_more_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_more_specific_of_two_matches_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here = f'[detect]\npaths = ["{tmp_path}"]\n'
     shipped = {
         "a-vendor": f'name = "a-vendor"\nextends = "generic"\n{here}',
@@ -248,7 +248,7 @@ def test_a_system_profile_that_cannot_be_read_stops_every_other(write: Write) ->
         load_site("generic", {})
 
 
-def test_a_file_that_is_extended_is_looked_for_beside_the_profile(
+def test_an_extended_profile_is_searched_next_to_the_profile(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("etc/site.toml", "sites", 'extends = "base.toml"\n')
@@ -258,7 +258,7 @@ def test_a_file_that_is_extended_is_looked_for_beside_the_profile(
     assert load_site(None, {}).trust.needs == ("digest",)
 
 
-def test_a_file_of_the_working_directory_is_no_profile_by_its_bare_name(
+def test_a_file_of_the_working_directory_is_not_a_profile_by_its_bare_name(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("cwd/ours", "planted")
@@ -270,7 +270,7 @@ def test_a_file_of_the_working_directory_is_no_profile_by_its_bare_name(
     assert load_site("./ours", {}).name == "planted"
 
 
-def test_a_file_that_an_easyconfig_names_is_looked_for_beside_the_easyconfig(
+def test_a_file_in_an_easyconfig_is_searched_next_to_it(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("here/ours.toml", "ours")

@@ -29,7 +29,7 @@ def test_arguments_reach_the_program_as_they_are() -> None:
     assert done.stdout == f"{odd!r}\n"
 
 
-def test_output_that_is_no_text_is_shown_with_marks() -> None:
+def test_output_that_is_not_a_text_is_shown_with_marks() -> None:
     done = run(python("import sys; sys.stdout.buffer.write(b'a\\xffb')"))
     assert done.stdout == "a\ufffdb"
 
@@ -54,7 +54,7 @@ def test_a_missing_program_is_named_with_a_cure(door: object) -> None:
     assert "PATH" in caught.value.cure
 
 
-def test_a_program_that_hangs_is_ended_and_the_limit_is_told() -> None:
+def test_a_program_that_hangs_is_ended_and_the_limit_is_reported() -> None:
     with pytest.raises(LackingError, match=r"did not end within 0\.2 s"):
         run(python("import time; time.sleep(60)"), timeout=0.2)
 
@@ -71,7 +71,7 @@ def test_call_gives_the_program_the_environment(tmp_path: Path) -> None:
     assert seen.read_text() == "this"
 
 
-def test_what_a_long_program_says_is_told_and_logged_line_by_line(tmp_path: Path) -> None:
+def test_output_of_a_long_program_is_reported_and_logged_by_line(tmp_path: Path) -> None:
     told: list[str] = []
     code = "import sys; print('one', flush=True); print('two', file=sys.stderr); sys.exit(3)"
     status = follow(python(code), log=tmp_path / "log", env=os.environ, cwd=tmp_path, on_line=told.append)
@@ -114,7 +114,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_a_long_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_long_program_is_named(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="no-such-program cannot be started"):
         follow(["no-such-program"], log=tmp_path / "log", env=os.environ, cwd=tmp_path)
 

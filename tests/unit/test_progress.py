@@ -44,7 +44,7 @@ def test_says_how_far_how_fast_and_how_long(done: int, total: int, seconds: floa
     assert render_progress(done, total, seconds) == text
 
 
-def test_draws_one_line_on_a_terminal_over_and_over_and_takes_it_away(clock: Clock) -> None:
+def test_redraws_one_line_on_a_terminal_and_clears_it(clock: Clock) -> None:
     stream = Terminal()
     with ProgressLine("copying a.sif", stream) as line:
         clock.now += 1
@@ -78,7 +78,7 @@ def test_a_log_gets_a_plain_line_every_ten_seconds_and_none_of_short_work(clock:
     ]
 
 
-def test_a_fault_takes_the_line_away_too_and_passes_on() -> None:
+def test_an_error_also_clears_the_line_and_is_raised() -> None:
     stream = Terminal()
     with pytest.raises(ValueError, match="bad"), ProgressLine("copying", stream) as line:
         line(1, 2)
@@ -126,7 +126,7 @@ def test_work_that_comes_after_other_work_says_nothing_of_its_first_bytes_in_a_l
     assert stream.getvalue() == "building: 1.0 of 4.0 GB, 25 %, 90.9 MB/s, 33 s left\n"
 
 
-def test_a_line_that_is_complete_leaves_room_for_what_is_said_next(clock: Clock) -> None:
+def test_a_complete_line_is_cleared_for_the_next_message(clock: Clock) -> None:
     stream = Terminal()
     with ProgressLine("copying", stream) as line:
         clock.now += 1

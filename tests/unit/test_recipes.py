@@ -199,7 +199,7 @@ def test_pip_installs_nothing_that_the_lock_knows_otherwise(build: Path) -> None
     assert [one for one in importlib.metadata.distributions() if one.name == "no-such-thing"] == []
 
 
-def test_what_takes_the_place_of_a_directory_is_found_there(build: Path) -> None:
+def test_take_place_of_replaces_a_directory_by_a_link(build: Path) -> None:
     old, prefix = build / "base" / "ompi", build / "prefix"
     for place in (old, prefix):
         place.mkdir(parents=True)
@@ -239,7 +239,7 @@ def test_a_pip_that_is_too_old_gives_way_to_one_that_the_lock_knows(build: Path,
 PAGE = CHECKOUT / "docs" / "reference" / "recipes.md"
 
 
-def test_a_python_that_cannot_tell_its_packages_leaves_a_list_without_them(build: Path) -> None:
+def test_the_sbom_lacks_packages_of_a_python_that_cannot_list_them(build: Path) -> None:
     programs, here = build / "programs", build / "build"  # the list is written beside the scripts' directory
     programs.mkdir()
     here.mkdir()

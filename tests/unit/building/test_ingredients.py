@@ -63,9 +63,7 @@ def test_a_source_is_found_by_the_name_that_it_has_upstream_too(store: SourceSto
     )
 
 
-def test_what_is_used_for_the_first_time_is_said_and_gets_its_line_before_anything_is_built(
-    store: SourceStore, said: list[str]
-) -> None:
+def test_first_uses_are_reported_and_pinned_before_the_build(store: SourceStore, said: list[str]) -> None:
     made = gather(RECIPE, REQUEST, store=store)
     (line,) = said
     assert line.startswith(f"first use of aws-ofi-nccl 1.20.0: sha256 {digest('aws-ofi-nccl')}, noted in {store.lock}")
@@ -111,7 +109,7 @@ def test_a_lock_that_others_wrote_into_meanwhile_keeps_their_lines(store: Source
 
 
 @pytest.mark.parametrize("option", ["wheels", "host_libs"])
-def test_a_directory_that_is_not_there_or_empty_is_told(store: SourceStore, tmp_path: Path, option: str) -> None:
+def test_a_missing_or_empty_directory_is_reported(store: SourceStore, tmp_path: Path, option: str) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("none", "empty"):
         request = replace(REQUEST, **{option: str(tmp_path / name)})  # type: ignore[arg-type]
@@ -141,14 +139,14 @@ def test_a_wheel_counts_by_what_is_in_it_not_by_its_compression(store: SourceSto
     assert fingerprint("a" * 99, zipfile.ZIP_STORED) != fingerprint("b" * 99, zipfile.ZIP_STORED)
 
 
-def test_what_is_no_wheel_is_told(store: SourceStore, tmp_path: Path) -> None:
+def test_reports_files_that_are_not_wheels(store: SourceStore, tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels" / "x-1.0-py3-none-any.whl").write_text("cut off")
     with pytest.raises(BadInputError, match="not a wheel"):
         plan_recipe(RECIPE, BuildRequest("amd64", wheels=str(tmp_path / "wheels")), store=store)
 
 
-def test_a_dockerfile_of_ones_own_is_found_in_its_context_or_where_it_is_named(tmp_path: Path) -> None:
+def test_a_users_dockerfile_is_found_in_its_context_or_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "singularity").mkdir()
     (tmp_path / "singularity" / "Dockerfile").write_text("FROM nvcr.io/nvidia/pytorch:24.03-py3\n")
     for name in (Path("singularity/Dockerfile"), tmp_path / "singularity" / "Dockerfile"):
@@ -159,7 +157,7 @@ def test_a_dockerfile_of_ones_own_is_found_in_its_context_or_where_it_is_named(t
         plan_own(tmp_path / "nowhere", Path("Dockerfile"), "amd64")
 
 
-def test_what_builds_leave_in_a_context_makes_no_other_image_and_what_is_copied_does(tmp_path: Path) -> None:
+def test_only_copied_files_of_a_context_change_the_image(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY . /\n")
     (tmp_path / ".git").mkdir()
 

@@ -10,11 +10,11 @@ from tests.corpus import HAS_MKSQUASHFS, make_image
 pytestmark = pytest.mark.skipif(not HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
 
 
-def test_the_versions_of_what_is_known_are_told(tmp_path: Path) -> None:
+def test_the_versions_of_what_is_known_are_reported(tmp_path: Path) -> None:
     labels = measure_labels(make_image(tmp_path / "x.sif"))
     assert "python=3.12" in labels["org.hpcmod.versions"].split()
     assert "torch=2.7.1" in labels["org.hpcmod.versions"]
 
 
-def test_what_is_not_known_has_no_label(tmp_path: Path) -> None:
+def test_unknown_facts_have_no_label(tmp_path: Path) -> None:
     assert measure_labels(make_image(tmp_path / "x.sif", {"/etc/hosts": ""})) == {}

@@ -42,7 +42,7 @@ def test_a_change_is_one_line_of_the_journal_with_who_when_and_why(shop: Catalog
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", last.when)
 
 
-def test_a_change_that_is_finished_for_the_killed_is_in_the_journal_once(
+def test_a_change_completed_after_a_kill_is_in_the_journal_once(
     shop: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pending, real = shop.directory / "pending.json", change.append_change
@@ -56,7 +56,7 @@ def test_a_change_that_is_finished_for_the_killed_is_in_the_journal_once(
     assert ((state(shop), read_journal(shop.directory)), pending.exists()) == (after, False)
 
 
-def test_half_a_line_of_the_journal_counts_for_nothing_and_is_cut_off(shop: Catalogue) -> None:
+def test_a_partial_line_of_the_journal_is_ignored_and_removed(shop: Catalogue) -> None:
     with (shop.directory / "journal.jsonl").open("a") as file:
         file.write('{"half": "' + "x" * 5000)
     assert [one.id for one in read_journal(shop.directory)] == [1, 2, 3]
@@ -65,7 +65,7 @@ def test_half_a_line_of_the_journal_counts_for_nothing_and_is_cut_off(shop: Cata
     assert b"xxx" not in (shop.directory / "journal.jsonl").read_bytes()
 
 
-def test_a_broken_advisory_is_told_to_whoever_changes_something(shop: Catalogue) -> None:
+def test_a_broken_advisory_is_told_to_anyone_who_changes_something(shop: Catalogue) -> None:
     (shop.advisories / "a.toml").write_text("nonsense = 1")
     told: list[str] = []
     move = rules.move_alias
@@ -75,7 +75,7 @@ def test_a_broken_advisory_is_told_to_whoever_changes_something(shop: Catalogue)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_who_may_not_change_a_catalogue_is_told_who_may(shop: Catalogue) -> None:
+def test_a_user_without_write_access_is_told_who_has_it(shop: Catalogue) -> None:
     for place in (shop.locks, shop.directory):
         place.chmod(0o555)
     with pytest.raises(LackingError, match="you may not change the catalogue"):
@@ -84,7 +84,7 @@ def test_who_may_not_change_a_catalogue_is_told_who_may(shop: Catalogue) -> None
 
 
 @pytest.mark.parametrize("fails", ["update_visible", "write_index", "write_notices", "append_change"])
-def test_a_change_that_fails_is_taken_back(shop: Catalogue, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+def test_a_change_that_fails_is_reverted(shop: Catalogue, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
     before, journal = state(shop), read_journal(shop.directory)
     real: Callable[..., None] = getattr(change, fails)
     failures = [OSError(28, "No space left on device")]
@@ -101,7 +101,7 @@ def test_a_change_that_fails_is_taken_back(shop: Catalogue, monkeypatch: pytest.
     assert not (shop.directory / "pending.json").exists()
 
 
-def test_a_change_that_the_journal_has_is_not_taken_back(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_the_journal_has_is_not_reverted(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     real = change.append_change
 
     def append_and_be_stopped(*args: object, **more: object) -> None:
@@ -208,7 +208,7 @@ def test_two_admins_at_once_lose_no_change(shop: Catalogue) -> None:
     assert shop.read(*ONE).aliases == ("stable",)
 
 
-def test_what_others_put_among_the_modules_stays(shop: Catalogue) -> None:
+def test_foreign_files_among_the_modules_are_kept(shop: Catalogue) -> None:
     mine = [shop.modules / "Toy/9.9.lua", shop.modules / "Toy/old/1.lua", shop.easyconfigs / "t/Toy/Toy-9.9.eb"]
     for path in mine:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -218,7 +218,7 @@ def test_what_others_put_among_the_modules_stays(shop: Catalogue) -> None:
     assert [path.read_text() for path in mine] == ["mine"] * 3
 
 
-def test_a_damaged_record_of_another_name_stops_nobody(shop: Catalogue) -> None:
+def test_a_damaged_record_of_another_container_does_not_matter(shop: Catalogue) -> None:
     path = shop.record_path("Other", "1.0")
     path.parent.mkdir()
     path.write_text("{")

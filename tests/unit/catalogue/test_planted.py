@@ -77,13 +77,13 @@ def test_an_index_that_is_not_one_counts_for_nothing(shop: Catalogue, home: Path
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
-def test_an_advisory_that_is_not_one_is_an_error_beside_the_others(shop: Catalogue, home: Path, kind: str) -> None:
+def test_an_invalid_advisory_is_an_error_among_the_others(shop: Catalogue, home: Path, kind: str) -> None:
     plant(shop.advisories / "x.toml", kind, home)
     assert [isinstance(one, BadInputError) for one in read_advisories([shop])] == [True]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
-def test_a_change_is_not_written_through_what_was_planted(shop: Catalogue, home: Path, kind: str) -> None:
+def test_a_change_is_not_written_through_planted_links(shop: Catalogue, home: Path, kind: str) -> None:
     plant(shop.directory / "journal.jsonl", kind, home)
     change = Change(1, "2026-11-22T00:00:00Z", "ada", "note", "", ())
     for act in (lambda: append_change(shop.directory, change, mode=0o644), lambda: last_change(shop.directory)):
@@ -93,7 +93,7 @@ def test_a_change_is_not_written_through_what_was_planted(shop: Catalogue, home:
 
 
 @pytest.mark.parametrize("place", ["software/Old", "software", "images", "kept/Old", "modules/.code"])
-def test_gc_removes_nothing_behind_a_link(shop: Catalogue, home: Path, place: str) -> None:
+def test_gc_follows_no_link(shop: Catalogue, home: Path, place: str) -> None:
     path = shop.directory / place
     if path.is_dir():
         path.rename(home.parent / "moved")
@@ -107,7 +107,7 @@ def test_gc_removes_nothing_behind_a_link(shop: Catalogue, home: Path, place: st
 
 
 @pytest.mark.parametrize("place", ["records/Toy", "modules", "easyconfigs"])
-def test_a_change_writes_nothing_behind_a_link(shop: Catalogue, home: Path, place: str) -> None:
+def test_a_change_follows_no_link(shop: Catalogue, home: Path, place: str) -> None:
     with changing(shop, ADA):
         refresh_index(shop, ADA)
     path = shop.directory / place
@@ -160,7 +160,7 @@ def test_nothing_is_replaced_behind_a_link(shop: Catalogue, home: Path, place: s
         (0o755, 0o700, 0o600, True),
     ],
 )
-def test_what_is_published_is_open_to_all_who_may_read_the_catalogue(
+def test_published_files_are_readable_by_all_readers_of_the_catalogue(
     shop: Catalogue, root: int, directory: int, file: int, is_read: bool
 ) -> None:
     """Where others may write, they can rename a private file or directory to the place."""

@@ -25,7 +25,7 @@ def faults(shop: Catalogue, record: CatalogueRecord | None = None) -> list[str]:
     return [f"{one.subject}: {one.found}" for one in found if one.level != "ok"]
 
 
-def test_a_container_as_it_was_published_has_no_fault(shop: Catalogue) -> None:
+def test_an_unchanged_published_container_has_no_faults(shop: Catalogue) -> None:
     assert faults(shop) == []
 
 
@@ -46,13 +46,13 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(("damage", "said"), DAMAGES.values(), ids=DAMAGES)
-def test_whatever_is_damaged_is_found(shop: Catalogue, damage: Callable[[Path], object], said: str) -> None:
+def test_any_damage_is_found(shop: Catalogue, damage: Callable[[Path], object], said: str) -> None:
     damage(shop.directory)
     (fault,) = faults(shop)
     assert said in fault
 
 
-def test_what_gc_took_of_a_retired_container_is_no_fault(shop: Catalogue) -> None:
+def test_files_of_a_retired_container_removed_by_gc_are_no_fault(shop: Catalogue) -> None:
     (shop.images / "Toy-1.0.sif").unlink()
     shutil.rmtree(shop.software / "Toy")
     found = list(verify_container(shop, replace(shop.read("Toy", "1.0"), state="retired")))
@@ -60,13 +60,13 @@ def test_what_gc_took_of_a_retired_container_is_no_fault(shop: Catalogue) -> Non
     assert [one.found for one in found if one.level == "fail" and one.subject != "visible"] == []
 
 
-def test_an_own_copy_of_the_image_is_looked_at_as_well(shop: Catalogue) -> None:
+def test_a_private_copy_of_the_image_is_looked_at_as_well(shop: Catalogue) -> None:
     (shop.software / "Toy/1.0/Toy-1.0.sif").write_bytes(b"image of Toy/1.1")
     (fault,) = faults(shop)
     assert "software/Toy/1.0/Toy-1.0.sif has sha256" in fault
 
 
-def test_checks_that_passed_on_another_image_are_told(shop: Catalogue) -> None:
+def test_checks_that_passed_on_another_image_are_reported(shop: Catalogue) -> None:
     record = shop.read("Toy", "1.0")
     stale = replace(record, checks=(replace(record.checks[0], sha256="00" * 32),))
     assert faults(shop, stale) == ["checks: not with this image: ['true']"]

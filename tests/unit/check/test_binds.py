@@ -32,7 +32,7 @@ def test_each_candidate_is_kept_or_dropped_with_the_reason(tmp_path: Path) -> No
     assert [one.missing for one in found] == [False, True, True, True]
 
 
-def test_of_a_group_the_first_that_is_there_is_kept(tmp_path: Path) -> None:
+def test_keeps_the_first_existing_path_of_a_group(tmp_path: Path) -> None:
     make(tmp_path, "b", "c")
     group = tuple(Bind(f"{tmp_path}/{name}", "/to", origin=f"x.toml:{name}") for name in "abc")
     found = explain_binds((group,), {})
@@ -44,7 +44,7 @@ def test_of_a_group_the_first_that_is_there_is_kept(tmp_path: Path) -> None:
     assert [one.bind.origin for one in found] == ["x.toml:a", "x.toml:b", "x.toml:c"]
 
 
-def test_of_a_pattern_the_newest_is_kept_and_named_beside_what_was_asked_for(tmp_path: Path) -> None:
+def test_keeps_the_newest_match_of_a_pattern_and_the_pattern(tmp_path: Path) -> None:
     make(tmp_path, "fabric/1.9/lib", "fabric/1.10/lib", "fabric/2.0")
     pattern = f"{tmp_path}/fabric/*/lib"
     (one,) = explain_binds(((Bind(pattern, "/host/lib", pattern=True),),), {})
@@ -54,7 +54,7 @@ def test_of_a_pattern_the_newest_is_kept_and_named_beside_what_was_asked_for(tmp
     assert (none.why, none.missing) == ("nothing here matches the pattern", True)
 
 
-def test_of_captured_libraries_the_newest_whose_original_this_node_has_is_kept(tmp_path: Path) -> None:
+def test_keeps_the_newest_capture_whose_original_is_on_this_node(tmp_path: Path) -> None:
     make(tmp_path, "stack/1", "stack/2", "stack/3", "here")
     for name, target in (("1", "here"), ("2", "here"), ("3", "updated")):
         (tmp_path / "stack" / name / ON_HOST).symlink_to(tmp_path / target)
@@ -79,7 +79,7 @@ def test_the_users_own_binds_win_and_come_last(tmp_path: Path) -> None:
     assert found[2].why == "does not exist here: the runtime would not start, so wrappers omit it"
 
 
-def test_what_a_loaded_module_has_bound_is_not_taken_for_the_users(tmp_path: Path) -> None:
+def test_binds_of_a_loaded_module_are_not_mistaken_for_the_users(tmp_path: Path) -> None:
     make(tmp_path, "fabric/1.9", "plain")
     groups = ((Bind(f"{tmp_path}/fabric/*", "/lib", pattern=True),), (Bind(f"{tmp_path}/plain"),))
     loaded = {
@@ -90,7 +90,7 @@ def test_what_a_loaded_module_has_bound_is_not_taken_for_the_users(tmp_path: Pat
     assert [one.why for one in explain_binds(groups, loaded)][1:] == ["exists", "of the loaded module"]
 
 
-def test_the_tree_that_a_loaded_module_has_bound_for_a_link_is_not_taken_for_the_users(tmp_path: Path) -> None:
+def test_the_tree_that_a_loaded_module_has_bound_for_a_link_is_not_mistaken_for_the_users(tmp_path: Path) -> None:
     make(tmp_path, "pfs/one")
     (tmp_path / "scratch").symlink_to("pfs/one")
     groups = ((Bind(f"{tmp_path}/scratch"),),)

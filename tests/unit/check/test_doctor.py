@@ -48,7 +48,7 @@ def test_without_a_runtime_or_a_module_tool_or_eb_that_fails_with_a_cure(sound: 
         assert found(sound, subject).cure
 
 
-def test_a_python_of_eb_that_does_not_know_the_easyblock_is_told(sound: dict[str, str], tmp_path: Path) -> None:
+def test_a_python_of_eb_that_does_not_know_the_easyblock_is_reported(sound: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
     finding = found(sound, "easyblock")
     assert (finding.level, "python3" in finding.found) == (FAIL, True)
@@ -69,7 +69,7 @@ def test_the_python_that_eb_is_told_to_use_is_the_one_that_counts(sound: dict[st
         pytest.param("", False, id="empty"),
     ],
 )
-def test_a_robot_path_that_hides_our_easyconfigs_is_told(sound: dict[str, str], paths: str, hidden: bool) -> None:
+def test_a_robot_path_that_hides_our_easyconfigs_is_reported(sound: dict[str, str], paths: str, hidden: bool) -> None:
     assert (subjects({**sound, "EASYBUILD_ROBOT_PATHS": paths}) == ["robot paths"]) is hidden
 
 
@@ -91,7 +91,7 @@ def test_a_module_that_is_loaded_is_told_because_eb_does_not_install_over_it(sou
         pytest.param(None, "/b", False, id="only the current one"),
     ],
 )
-def test_a_pair_of_bind_variables_that_differ_is_told(
+def test_a_pair_of_bind_variables_that_differ_is_reported(
     sound: dict[str, str], name: str, legacy: str | None, current: str | None, told: bool
 ) -> None:
     pair = {f"SINGULARITY_{name}": legacy, f"APPTAINER_{name}": current}

@@ -65,7 +65,7 @@ def test_an_installation_is_refused_with_the_reason_the_cure_and_a_way_round(tmp
     assert "--skip-sanity-check" in caught.value.cure
 
 
-def test_what_may_disappoint_is_a_warning_for_an_installation(tmp_path: Path) -> None:
+def test_possible_problems_are_warnings_for_an_installation(tmp_path: Path) -> None:
     image, _ = images(tmp_path)
     said: list[str] = []
     spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb")
@@ -90,7 +90,7 @@ def test_doctor_looks_at_the_images_named_or_at_those_installed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("module", "expected"), [("Torch/10", "FABRIC_1.8"), ("Torch/9", ""), ("None/1", "")])
-def test_a_job_is_told_what_speaks_against_the_image_of_its_module(tmp_path: Path, module: str, expected: str) -> None:
+def test_a_job_reports_compatibility_problems_of_its_image(tmp_path: Path, module: str, expected: str) -> None:
     good, bad = images(tmp_path)
     install(tmp_path, "Torch/9", good)
     install(tmp_path, "Torch/10", bad)

@@ -97,7 +97,7 @@ def test_a_deleted_modulefile_is_known_from_the_record(installed: Installed, tmp
 
 
 @pytest.mark.parametrize("damage", ["remove", "not executable"])
-def test_a_wrapper_that_is_gone_is_found(installed: Installed, damage: str) -> None:
+def test_a_deleted_wrapper_is_found(installed: Installed, damage: str) -> None:
     wrapper = installed.root / "bin" / "python"
     if damage == "remove":
         wrapper.unlink()
@@ -107,7 +107,7 @@ def test_a_wrapper_that_is_gone_is_found(installed: Installed, damage: str) -> N
     assert len(findings(installed)) == 1
 
 
-def test_an_image_that_is_gone_is_found_unless_the_site_has_it(installed: Installed, tmp_path: Path) -> None:
+def test_a_deleted_image_is_found_unless_the_site_has_it(installed: Installed, tmp_path: Path) -> None:
     (installed.root / "toy.sif").unlink()
     assert "the image is missing" in find_damage(installed)
     (tmp_path / "site").mkdir()
@@ -139,6 +139,6 @@ def test_an_image_is_read_if_it_was_modified(installed: Installed) -> None:
     assert verdicts(installed, read_image=False)["image"] == "fail"
 
 
-def test_a_file_beside_an_installation_is_none_of_its_record(installed: Installed) -> None:
+def test_a_file_next_to_an_installation_is_not_in_its_record(installed: Installed) -> None:
     check_recorded(installed.root / "other.sif", "0" * 64)
     check_recorded(installed.root / "toy.sif", installed.of_image("sha256"))

@@ -53,7 +53,7 @@ def test_the_same_bytes_elsewhere_are_not_stale(directory: Path, host: Path) -> 
     assert verdicts(directory) == {"copies": OK, "host": OK}
 
 
-def test_a_library_that_the_host_needs_in_addition_is_told(directory: Path, host: Path) -> None:
+def test_a_library_that_the_host_needs_in_addition_is_reported(directory: Path, host: Path) -> None:
     plant(host / "cxi", "libnl-3.so.200")
     plant(host / "cxi", "libcxi.so.1", release=".5.0", needed=["libnl-3.so.200"], defines=["LIBCXI_1.5"])
     assert verdicts(directory) == {"copies": OK, "libcxi.so.1": FAIL, "libnl-3.so.200": FAIL}
@@ -75,7 +75,7 @@ def test_one_that_is_needed_and_gone_fails(directory: Path, host: Path) -> None:
     assert verdicts(directory) == {"copies": OK, "libcxi.so.1": FAIL}
 
 
-def test_what_was_left_out_by_choice_is_not_missed(host: Path, tmp_path: Path) -> None:
+def test_libraries_left_out_on_request_are_not_missing(host: Path, tmp_path: Path) -> None:
     directory, _ = written(planned(host, leave_out=("libcxi.so.*",)), tmp_path / "out")
     assert verdicts(directory) == {"copies": OK, "host": OK}
 
@@ -93,7 +93,7 @@ def test_a_damaged_copy_fails(directory: Path) -> None:
     assert verdicts(directory) == {"libcxi.so.1.5.0": FAIL, "libfabric.so.1.25.0": FAIL, "host": OK}
 
 
-def test_a_link_that_is_gone_or_leads_elsewhere_fails(directory: Path) -> None:
+def test_a_missing_or_wrong_link_fails(directory: Path) -> None:
     (directory / "libcxi.so.1").unlink()
     (directory / "libfabric.so.1").unlink()
     (directory / "libfabric.so.1").symlink_to("libcxi.so.1.5.0")

@@ -32,7 +32,7 @@ def own(shop: Path) -> dict[str, str]:
     return {subject: what for subject, what in found(shop).items() if not subject.startswith("/")}
 
 
-def test_a_directory_as_catalogues_are_made_has_no_findings(shop: Path) -> None:
+def test_a_new_catalogue_directory_has_no_findings(shop: Path) -> None:
     assert own(shop) == {}
     first = next(iter(check_directory(shop)))
     assert first.level == "ok"
@@ -128,7 +128,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, **
     return {f"{one.level} {one.subject}": one.found for one in check_policy(environ)}
 
 
-def test_the_policy_of_the_machine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_of_the_machine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "every image is trusted" in policy(tmp_path, monkeypatch, None)["warn trust policy"]
     strict = 'name = "x"\n[trust]\nneeds = ["digest"]\n'
     told = policy(tmp_path, monkeypatch, strict)

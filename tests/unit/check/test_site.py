@@ -30,7 +30,7 @@ def findings(node: Path, text: str, **environ: str) -> dict[str, Finding]:
     return {one.subject: one for one in check_site(find_machine(None, {}, flag=str(profile)), environ)}
 
 
-def test_what_is_there_is_ok(node: Path) -> None:
+def test_an_existing_file_is_ok(node: Path) -> None:
     found = findings(
         node,
         """
@@ -69,7 +69,7 @@ def test_what_is_there_is_ok(node: Path) -> None:
         ('[caches]\nnode_local = "{node}/no"', "caches", WARN, "exist only on compute nodes"),
     ],
 )
-def test_what_is_not_there_is_said_with_what_it_means(
+def test_a_missing_file_is_reported_with_what_it_means(
     node: Path, text: str, subject: str, verdict: str, words: str
 ) -> None:
     one = findings(node, text)[subject.format(node=node)]
@@ -77,7 +77,7 @@ def test_what_is_not_there_is_said_with_what_it_means(
     assert words in one.cure
 
 
-def test_captured_libraries_that_are_stale_are_told(node: Path) -> None:
+def test_captured_libraries_that_are_stale_are_reported(node: Path) -> None:
     text = '[netstack]\ndirectory = ["{node}/netstack/*"]\n'
     assert "netstack" not in findings(node, text)
     host = make_host(node)

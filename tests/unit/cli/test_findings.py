@@ -22,7 +22,7 @@ def test_text_from_outside_reaches_the_terminal_without_its_control_characters(
     assert said == "fail an image?[2J: label ?]0;owned?\n     remove ? it\n"
 
 
-def test_a_program_gets_the_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_gets_the_text_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         show_findings([HOSTILE], as_json=True)
     assert json.loads(capsys.readouterr().out)["findings"][0]["found"] == HOSTILE.found

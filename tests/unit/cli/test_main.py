@@ -67,7 +67,7 @@ HEAVY = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal",
 
 
 @pytest.mark.parametrize("line", ["--help", "--version", "completion bash"])
-def test_what_lists_things_imports_nothing_heavy(line: str) -> None:
+def test_listing_commands_import_nothing_heavy(line: str) -> None:
     program = f"""
 import sys
 from hpcmod.cli.main import asks_for_json, main
@@ -105,13 +105,13 @@ def test_a_fault_is_a_message_with_its_cure_on_stderr_and_the_kinds_exit_code(
     assert cure
 
 
-def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["info", str(tmp_path / "a.sif")])
     assert (result.exit_code, result.stdout) == (3, "")
     assert str(tmp_path / "a.sif") in result.stderr
 
 
-def test_what_the_system_refuses_is_a_message_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_system_become_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Path) -> None:
         raise PermissionError(13, "Permission denied", "a.sif")
 
@@ -151,7 +151,7 @@ def test_the_completion_script_is_bash(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_stops_reading_is_no_fault_to_speak_of() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     program = "from hpcmod.cli.main import asks_for_json, main; main()"
@@ -161,7 +161,7 @@ def test_a_reader_that_stops_reading_is_no_fault_to_speak_of() -> None:
     assert (done.stderr, done.returncode) == ("", 1)
 
 
-def test_what_comes_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> None:
+def test_untrusted_text_cannot_control_the_terminal(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["info", f"{tmp_path}/\x1b]0;mine\x07\x9b31m.sif"])
     assert result.exit_code == 3
     assert "?]0;mine??31m.sif" in result.stderr
@@ -169,7 +169,7 @@ def test_what_comes_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("typed", "hint"), [("buidl", " Did you mean build?"), ("xyzzy", "")])
-def test_a_verb_that_there_is_not_is_told_with_the_nearest(typed: str, hint: str) -> None:
+def test_an_unknown_command_is_reported_with_the_nearest(typed: str, hint: str) -> None:
     result = CliRunner().invoke(main, [typed])
     assert result.exit_code == 2
     assert result.stderr.endswith(f"Error: No such command '{typed}'.{hint}\n")

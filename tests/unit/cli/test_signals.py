@@ -22,7 +22,7 @@ def test_a_signal_ends_the_block_and_a_second_does_not_end_the_tidying_up(number
     assert signal.getsignal(number) is signal.SIG_DFL
 
 
-def test_what_nohup_has_ignored_stays_so() -> None:
+def test_signals_ignored_by_nohup_stay_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with terminate_cleanly():

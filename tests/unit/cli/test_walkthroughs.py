@@ -49,7 +49,7 @@ def test_there_is_no_golden_file_without_its_command() -> None:
 
 
 @pytest.mark.parametrize("page", SITES)
-def test_what_a_page_shows_is_in_a_script_of_its_commands(page: str) -> None:
+def test_lines_shown_on_a_page_are_in_the_scripts_of_its_commands(page: str) -> None:
     written = {line for command in COMMANDS if command.page == page for line in command.golden.read_text().splitlines()}
     written.add('eval "$staged"')
     shown = [line for block in blocks(page, "bash") for line in block.splitlines()]

@@ -36,7 +36,7 @@ def make(stack: Path, content: str) -> Done:
 
 
 @pytest.mark.parametrize("fault", ["fails", "breaks"])
-def test_what_was_there_stays_whole_until_the_new_one_is(tmp_path: Path, fault: str) -> None:
+def test_the_old_file_works_until_the_new_one_is_complete(tmp_path: Path, fault: str) -> None:
     library = tmp_path / "fabric" / "usr" / "lib" / "libfabric"
     assert make(tmp_path, "old").returncode == 0
     assert make(tmp_path, fault).returncode != 0

@@ -64,13 +64,13 @@ def test_a_link_at_any_place_is_refused(root: int, tmp_path: Path, link: str) ->
 
 
 @pytest.mark.parametrize("path", ["../outside/file", "a/../../outside/file", "/etc/passwd"])
-def test_a_path_that_leads_out_is_refused(root: int, path: str) -> None:
+def test_a_path_that_points_out_is_refused(root: int, path: str) -> None:
     with pytest.raises(OSError, match="leads out") as caught:
         read(root, path)
     assert caught.value.errno == errno.EXDEV
 
 
-def test_what_is_missing_is_not_found(root: int) -> None:
+def test_a_missing_entry_is_not_found(root: int) -> None:
     for path in ("x", "x/y", "a/x/y"):
         with pytest.raises(FileNotFoundError):
             read(root, path)

@@ -42,7 +42,7 @@ def test_the_way_behind_a_link_is_the_one_that_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_a_private_directory_is_private_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+def test_a_private_directory_is_private_regardless_of_the_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         make_private_directory(tmp_path / "a/b/c")

@@ -10,7 +10,7 @@ import pytest
 from hpcmod.fs.reading import UnusableFileError, open_regular, read_file, read_text
 
 
-def test_a_file_is_read_whole_up_to_its_limit(tmp_path: Path) -> None:
+def test_a_file_is_read_completely_up_to_its_limit(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     assert read_file(tmp_path / "a", 5) == b"12345"
     assert read_text(tmp_path / "a", 5) == "12345"

@@ -26,7 +26,7 @@ def test_files_directories_and_what_is_missing_are_gone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
+def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
     kept = precious(tmp_path)
     (tmp_path / "d").mkdir()
     for link in (tmp_path / "link", tmp_path / "d/link"):

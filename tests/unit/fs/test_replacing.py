@@ -41,14 +41,14 @@ def write_pages(directory: Path, text: str) -> None:
             (partial / name).write_text(text)
 
 
-def test_a_directory_is_replaced_whole(tmp_path: Path, way: str) -> None:
+def test_a_directory_is_replaced_completely(tmp_path: Path, way: str) -> None:
     for text in ("first", "second"):
         write_pages(tmp_path / "site", text)
         assert [path.read_text() for path in (tmp_path / "site").iterdir()] == [text, text]
         assert names(tmp_path) == ["site"]
 
 
-def test_a_directory_that_is_not_finished_leaves_the_old_one(tmp_path: Path, way: str) -> None:
+def test_an_unfinished_directory_leaves_the_old_one(tmp_path: Path, way: str) -> None:
     write_pages(tmp_path / "site", "first")
     with pytest.raises(KeyboardInterrupt), replacing_directory(tmp_path / "site") as partial:
         (partial / "a").write_text("half")
@@ -68,7 +68,7 @@ def test_a_directory_that_nothing_has_checked_is_not_replaced(tmp_path: Path, wa
     assert names(tmp_path) == ["site"]
 
 
-def test_who_looks_while_directories_are_exchanged_always_finds_one(tmp_path: Path) -> None:
+def test_a_reader_always_finds_a_directory_during_an_exchange(tmp_path: Path) -> None:
     write_pages(tmp_path / "site", "0")
     stop = threading.Event()
     misses: list[int] = []
@@ -86,7 +86,7 @@ def test_who_looks_while_directories_are_exchanged_always_finds_one(tmp_path: Pa
     assert misses == []
 
 
-def test_what_is_made_in_private_gets_its_name_at_the_end(tmp_path: Path) -> None:
+def test_a_private_temporary_file_gets_its_name_at_the_end(tmp_path: Path) -> None:
     with replacing(tmp_path / "a") as partial:
         assert partial.name == "a"
         partial.write_text("new")
@@ -134,7 +134,7 @@ def test_errors_name_the_final_path(tmp_path: Path) -> None:
     assert str(wrong.value) == f"{tmp_path}/a: damaged\nRemove {tmp_path}/a."
 
 
-def test_what_is_resumable_stays_where_the_block_raises_and_comes_back(tmp_path: Path) -> None:
+def test_resumable_files_are_kept_after_an_error_and_reused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), scratch(tmp_path / "a", resumable=True) as made:
         made.path.write_text("half")
         raise KeyboardInterrupt
@@ -152,7 +152,7 @@ def test_an_empty_resumable_directory_does_not_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("planted", ["link", "fifo", "file"])
-def test_what_others_could_have_put_there_is_not_resumed(tmp_path: Path, planted: str) -> None:
+def test_leftovers_that_others_could_have_written_are_not_resumed(tmp_path: Path, planted: str) -> None:
     name = tmp_path / f".a.hpcmod-part+{os.getuid()}"
     (tmp_path / "home").mkdir()
     (tmp_path / "home/a").write_text("thesis")
@@ -164,7 +164,7 @@ def test_what_others_could_have_put_there_is_not_resumed(tmp_path: Path, planted
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o2770, 0o1777])
-def test_a_directory_that_somebody_gave_the_name_is_not_used_and_keeps_its_files(tmp_path: Path, mode: int) -> None:
+def test_a_directory_that_another_user_renamed_is_not_used_and_keeps_its_files(tmp_path: Path, mode: int) -> None:
     """A member of the group may rename a directory in which they can change nothing."""
     renamed = tmp_path / f".a.hpcmod-part+{os.getuid()}"
     renamed.mkdir()

@@ -32,7 +32,7 @@ def test_names_are_hidden_random_and_short_enough() -> None:
     assert resumable_name("a" * 254 + "b") != resumable_name("a" * 254 + "c")
 
 
-def test_what_dead_processes_left_goes_and_what_living_ones_use_stays(tmp_path: Path) -> None:
+def test_removes_leftovers_of_dead_processes_and_keeps_files_in_use(tmp_path: Path) -> None:
     mine = temporary_name("x.sif")
     for name in (mine, dead_name(), resumable_name("x.sif"), "x.sif", ".x.sif.mine"):
         (tmp_path / name).touch()
@@ -53,7 +53,7 @@ def test_directories_go_with_what_is_in_them_and_links_are_not_followed(tmp_path
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o2770, 0o1777])
 @pytest.mark.parametrize("alone", [False, True])
-def test_a_directory_that_somebody_gave_such_a_name_stays(tmp_path: Path, mode: int, alone: bool) -> None:
+def test_a_directory_that_another_user_renamed_to_such_a_name_is_kept(tmp_path: Path, mode: int, alone: bool) -> None:
     renamed = tmp_path / dead_name()
     (renamed / "thesis").mkdir(parents=True)
     renamed.chmod(mode)
@@ -77,7 +77,7 @@ def test_the_holder_of_the_lock_clears_what_other_machines_left(tmp_path: Path) 
     assert names(tmp_path) == [resumable_name("x")]
 
 
-def test_what_another_user_owns_stays_for_his_process_may_be_hidden(
+def test_keeps_files_of_another_user_whose_process_may_be_hidden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / dead_name()).touch()
@@ -95,5 +95,5 @@ def test_a_process_of_the_same_number_that_started_later_is_another_one(
     assert names(tmp_path) == []
 
 
-def test_a_directory_that_is_not_there_has_no_leftovers(tmp_path: Path) -> None:
+def test_a_missing_directory_has_no_leftovers(tmp_path: Path) -> None:
     clear_leftovers(tmp_path / "missing")

@@ -35,7 +35,7 @@ def test_paths_may_be_relative_or_whole(tree: Tree) -> None:
         assert file.read() == b"inside"
 
 
-def test_all_that_leads_to_a_file_is_checked_before_it_is_read(tree: Tree) -> None:
+def test_all_that_points_to_a_file_is_checked_before_it_is_read(tree: Tree) -> None:
     seen: list[os.stat_result] = []
     with tree.open_checked("d/file", seen.append) as file:
         assert file.read() == b"inside"
@@ -52,7 +52,7 @@ def test_all_that_leads_to_a_file_is_checked_before_it_is_read(tree: Tree) -> No
         tree.open_checked("link/file", seen.append)
 
 
-def test_a_file_is_written_whole_with_its_mode_whatever_the_umask(tree: Tree) -> None:
+def test_a_file_is_written_completely_with_its_mode_regardless_of_the_umask(tree: Tree) -> None:
     before = os.umask(0o077)
     try:
         tree.write("d/new", "text", mode=0o664)
@@ -63,7 +63,7 @@ def test_a_file_is_written_whole_with_its_mode_whatever_the_umask(tree: Tree) ->
     assert ((tree.root / "d/file").read_bytes(), mode(tree.root / "d/file")) == (b"bytes", 0o644)
 
 
-def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -142,7 +142,7 @@ def test_directories_are_listed_sorted_with_what_links_are(tree: Tree) -> None:
     assert tree.names("missing") == tree.names("d/file") == []
 
 
-def test_directories_are_made_with_their_mode_whatever_the_umask(tree: Tree) -> None:
+def test_directories_are_made_with_their_mode_regardless_of_the_umask(tree: Tree) -> None:
     tree.make_directory("a/b", 0o2775)
     tree.make_directory("a/b/c")
     tree.make_directory("a/b", 0o700)
@@ -150,7 +150,7 @@ def test_directories_are_made_with_their_mode_whatever_the_umask(tree: Tree) -> 
     assert (tree.root / "a/b/c").is_dir()
 
 
-def test_what_is_removed_or_renamed_is_gone_and_links_are_not_followed(tree: Tree, tmp_path: Path) -> None:
+def test_removes_and_renames_without_following_links(tree: Tree, tmp_path: Path) -> None:
     (tree.root / "link").symlink_to(tmp_path / "home")
     tree.rename("d/file", "moved")
     for path in ("link", "d", "missing", "missing/too"):

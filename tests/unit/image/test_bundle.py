@@ -32,7 +32,7 @@ def bundle(tmp_path: Path, files: list[Path]) -> Path:
     return tmp_path / "b.tar"
 
 
-def test_what_goes_in_comes_out(tmp_path: Path, files: list[Path], bundle: Path) -> None:
+def test_round_trip(tmp_path: Path, files: list[Path], bundle: Path) -> None:
     found = read_bundle(bundle, tmp_path / "to")
     assert found.easyconfigs == (tmp_path / "to" / "X-1.eb",)
     assert found.images == (tmp_path / "to" / "x.sif",)
@@ -48,9 +48,7 @@ def test_tar_and_sha256sum_are_enough_to_unpack_and_check_one(tmp_path: Path, bu
 
 
 @pytest.mark.slow
-def test_a_bundle_that_is_cut_off_or_changed_gives_no_wrong_file(
-    tmp_path: Path, files: list[Path], bundle: Path
-) -> None:
+def test_a_truncated_or_changed_bundle_yields_no_wrong_file(tmp_path: Path, files: list[Path], bundle: Path) -> None:
     whole = bundle.read_bytes()
     right = {path.name: path.read_bytes() for path in files}
     used = len(whole) - 10240
@@ -66,7 +64,7 @@ def test_a_bundle_that_is_cut_off_or_changed_gives_no_wrong_file(
                 assert path.read_bytes() == right[path.name]
 
 
-def test_a_bundle_that_is_cut_off_fails_verification_and_says_to_copy_it_again(tmp_path: Path, bundle: Path) -> None:
+def test_a_truncated_bundle_fails_verification_and_says_to_copy_it_again(tmp_path: Path, bundle: Path) -> None:
     whole = bundle.read_bytes()
     for size in (1700, 20_000, 40_000):
         (tmp_path / "cut.tar").write_bytes(whole[:size])
@@ -132,7 +130,7 @@ def test_a_bundle_cannot_write_more_than_it_has(tmp_path: Path) -> None:
         assert not (tmp_path / "to" / "x.sif").exists()
 
 
-def test_what_is_there_is_replaced_only_where_that_is_asked_for(tmp_path: Path, bundle: Path) -> None:
+def test_existing_files_are_replaced_only_on_request(tmp_path: Path, bundle: Path) -> None:
     place = tmp_path / "to"
     read_bundle(bundle, place)
     read_bundle(bundle, place)
@@ -193,9 +191,7 @@ def test_an_export_that_is_interrupted_leaves_what_was_there(tmp_path: Path, fil
 
 
 @pytest.mark.usefixtures("each_tick")
-def test_an_import_that_is_interrupted_leaves_whole_files_and_the_next_goes_on_from_them(
-    tmp_path: Path, bundle: Path
-) -> None:
+def test_an_interrupted_import_leaves_complete_files_and_the_next_continues(tmp_path: Path, bundle: Path) -> None:
     place = tmp_path / "to"
     with pytest.raises(KeyboardInterrupt):
         read_bundle(bundle, place, progress=interrupt)
@@ -206,7 +202,7 @@ def test_an_import_that_is_interrupted_leaves_whole_files_and_the_next_goes_on_f
     assert (place / "X-1.eb").stat().st_ino == before
 
 
-def test_an_import_finds_room_for_no_more_than_is_missing(
+def test_an_import_needs_space_only_for_missing_files(
     tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -218,7 +214,7 @@ def test_an_import_finds_room_for_no_more_than_is_missing(
     assert asked[0] - asked[1] == sum(path.stat().st_size for path in (tmp_path / "to").glob("x.*"))
 
 
-def test_a_link_of_somebody_else_is_not_taken_for_a_file_of_the_bundle(tmp_path: Path, bundle: Path) -> None:
+def test_a_link_of_another_user_is_not_mistaken_for_a_file_of_the_bundle(tmp_path: Path, bundle: Path) -> None:
     (tmp_path / "to").mkdir()
     (tmp_path / "to" / "X-1.eb").symlink_to(tmp_path / "from" / "X-1.eb")
     with pytest.raises(BadInputError, match="already exists"):
@@ -240,7 +236,7 @@ read_bundle(one, other, progress=die) if verb == "import" else write_bundle([one
 
 
 @pytest.mark.parametrize("verb", ["import", "export"])
-def test_what_a_killed_run_leaves_goes_with_the_next(tmp_path: Path, verb: str) -> None:
+def test_the_next_run_removes_leftovers_of_a_killed_one(tmp_path: Path, verb: str) -> None:
     image = make_random(tmp_path / "a.sif", size=1 << 20)
     write_bundle([image], tmp_path / "a.tar")
     (tmp_path / "out").mkdir()
@@ -252,7 +248,7 @@ def test_what_a_killed_run_leaves_goes_with_the_next(tmp_path: Path, verb: str) 
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.sif" if verb == "import" else "b.tar"]
 
 
-def test_a_fifo_is_no_bundle(tmp_path: Path) -> None:
+def test_a_fifo_is_not_a_bundle(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.tar")
     with pytest.raises(BadInputError, match="is a FIFO"):
         read_bundle(tmp_path / "a.tar", tmp_path / "out")

@@ -43,7 +43,7 @@ def fill(cache: Cache, number: int, size: int, used: float) -> None:
     os.utime(cache.path(digest(number)), (used, used))
 
 
-def test_what_was_stored_is_found_and_loaded(cache: Cache) -> None:
+def test_stored_blobs_are_found_and_loaded(cache: Cache) -> None:
     assert cache.find(DIGEST, len(CONTENT)) is None
     cache.store(DIGEST, CONTENT)
     assert cache.find(DIGEST, len(CONTENT)) == cache.path(DIGEST)
@@ -82,12 +82,12 @@ def test_using_a_blob_is_noted(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x", "sha256:", "sha256:../../etc", f"sha512:{'0' * 64}", f"sha256:{'A' * 64}"])
-def test_what_is_no_digest_names_no_file(cache: Cache, name: str) -> None:
+def test_an_invalid_digest_names_no_file(cache: Cache, name: str) -> None:
     with pytest.raises(BadInputError, match="is not a valid digest"):
         cache.path(name)
 
 
-def test_a_lock_keeps_others_out_and_lets_them_watch(cache: Cache) -> None:
+def test_a_lock_excludes_others_but_can_be_read(cache: Cache) -> None:
     watched = threading.Event()
     told: list[str] = []
 
@@ -142,7 +142,7 @@ def test_a_whole_blob_can_go_though_a_lock_of_it_was_left_on_another_host(cache:
     assert cache.remove(digest(1)) == 10
 
 
-def test_what_is_being_fetched_is_not_removed(cache: Cache) -> None:
+def test_a_blob_being_fetched_is_not_removed(cache: Cache) -> None:
     cache.prepare()
     cache.partial(digest(1)).write_bytes(b"abc")
     with cache.lock(digest(1)):
@@ -203,14 +203,14 @@ def test_choosing_keeps_what_is_busy_and_gets_below_the_limit(
         assert all(entry.busy or 1e10 - entry.used <= oldest for entry in left)
 
 
-def test_a_reader_goes_on_with_a_blob_that_is_removed(cache: Cache) -> None:
+def test_a_reader_continues_with_a_removed_blob(cache: Cache) -> None:
     cache.store(DIGEST, CONTENT)
     with cache.path(DIGEST).open("rb") as file:
         cache.remove(DIGEST)
         assert file.read() == CONTENT
 
 
-def test_a_full_disk_is_said_with_what_helps(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_with_a_cure(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -221,7 +221,7 @@ def test_a_full_disk_is_said_with_what_helps(cache: Cache, monkeypatch: pytest.M
     assert "hpcmod cache gc" in caught.value.cure
 
 
-def test_a_place_that_cannot_be_a_cache_is_said(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_a_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LackingError, match="file"):
         Cache(tmp_path / "file" / "cache").store(DIGEST, CONTENT)
@@ -248,7 +248,7 @@ def test_a_lock_that_cannot_be_read_counts_as_busy_and_is_an_error_with_a_cure(c
         max_size=6,
     )
 )
-def test_whatever_lies_in_a_cache_nothing_but_our_error_comes(tmp_path_factory: pytest.TempPathFactory, files) -> None:  # type: ignore[no-untyped-def]
+def test_any_cache_content_gives_our_error_only(tmp_path_factory: pytest.TempPathFactory, files) -> None:  # type: ignore[no-untyped-def]
     cache = Cache(tmp_path_factory.mktemp("cache"))
     for directory, name, content in files:
         place = cache.directory / directory / name
@@ -294,9 +294,7 @@ KINDS = ["link", "hard link", "fifo", "directory", "closed directory"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", ["partial", "path"])
-def test_what_is_planted_at_the_name_of_a_blob_is_put_aside(
-    cache: Cache, tmp_path: Path, kind: str, place: str
-) -> None:
+def test_a_file_planted_in_place_of_a_blob_is_moved_away(cache: Cache, tmp_path: Path, kind: str, place: str) -> None:
     cache.prepare()
     plant(getattr(cache, place)(DIGEST), kind, tmp_path / "home")
     mode = (tmp_path / "home/thesis").stat().st_mode

@@ -28,13 +28,13 @@ OLD, NEWER, NEW = entry(10, 100.0), entry(20, 200.0), entry(30, 300.0)
         pytest.param(None, 0, [OLD, NEWER, NEW], id="all"),
     ],
 )
-def test_what_is_to_go_is_chosen_by_age_and_by_size(
+def test_chooses_blobs_to_remove_by_age_and_size(
     oldest: float | None, most: int | None, chosen: list[CacheEntry]
 ) -> None:
     assert choose([OLD, NEWER, NEW], now=300.0, oldest=oldest, most=most) == chosen
 
 
-def test_what_is_being_fetched_stays_and_others_go_for_it() -> None:
+def test_a_blob_being_fetched_is_kept_and_others_are_removed() -> None:
     busy = entry(10, 100.0, busy=True)
     assert choose([busy, NEWER, NEW], now=1e9, oldest=1.0, most=None) == [NEWER, NEW]
     assert choose([busy, NEWER, NEW], now=300.0, oldest=None, most=40) == [NEWER]

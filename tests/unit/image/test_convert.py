@@ -102,7 +102,7 @@ def test_other_options_give_another_identity(layout: Path, tmp_path: Path) -> No
     assert read_sif(tmp_path / "a.sif").id != read_sif(tmp_path / "b.sif").id
 
 
-def test_what_stands_there_is_replaced_and_can_be_started_by_all(layout: Path, tmp_path: Path) -> None:
+def test_replaces_an_existing_program_and_makes_it_executable_for_all(layout: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.sif"
     out.write_text("old")
     before = os.umask(0o077)
@@ -132,7 +132,7 @@ def damage(layout: Path, *, largest: bool = True) -> None:
     blob.write_bytes(data)
 
 
-def test_a_damaged_layer_is_found_out(layout: Path, tmp_path: Path) -> None:
+def test_a_damaged_layer_is_detected(layout: Path, tmp_path: Path) -> None:
     damage(layout)
     with pytest.raises(VerificationError):
         made(layout, tmp_path / "out.sif")
@@ -151,7 +151,7 @@ def test_an_image_beyond_a_limit_is_refused(layout: Path, tmp_path: Path, limits
 @pytest.mark.parametrize(
     "member", [link("a", "t" * 4000), f("a", pax=((b"SCHILY.xattr.user.a", b"v" * 4000),))], ids=["link", "attribute"]
 )
-def test_what_links_lead_to_and_attributes_count_as_memory(tmp_path: Path, member: Member) -> None:
+def test_link_targets_and_attributes_count_as_memory(tmp_path: Path, member: Member) -> None:
     layout = write_layout(tmp_path / "layout", [tar_bytes([member])])
     with pytest.raises(BadInputError, match="memory"):
         made(layout, tmp_path / "out.sif", most_memory=4000)
@@ -197,7 +197,7 @@ def named_directory(number: int) -> TarEntry:
 
 
 @pytest.mark.slow
-def test_a_layer_that_is_another_when_it_is_opened_again_is_found_out(tmp_path: Path) -> None:
+def test_a_layer_that_changed_when_opened_again_is_detected(tmp_path: Path) -> None:
     low = [f("a", "GOOD"), hard("b", "a"), f("pad", "p" * 12_000_000)]
     good, other = (
         tar_bytes(low),
@@ -227,7 +227,9 @@ def test_holes_count_as_what_they_unpack_to(tmp_path: Path) -> None:
     assert read(tmp_path / "out.sif", "/a")[0][-1:] == b"\0"
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing(
+    layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(file: BinaryIO) -> str:
         raise OSError(errno.ENOSPC, "No space left on device", "out.sif")
 
@@ -237,7 +239,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(layout: Path, tmp_path: Path, mo
     assert [each.name for each in tmp_path.iterdir()] == ["layout"]
 
 
-def test_a_directory_that_is_not_there_is_told(layout: Path, tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported(layout: Path, tmp_path: Path) -> None:
     with pytest.raises(HpcmodError, match="nowhere"):
         made(layout, tmp_path / "nowhere" / "out.sif")
 

@@ -128,7 +128,7 @@ def test_a_wrong_checksum_leaves_nothing(source: Path, partial: Path, checksum: 
     assert source.exists()
 
 
-def test_a_checksum_that_is_none_is_refused_before_anything_is_touched(source: Path, partial: Path) -> None:
+def test_an_invalid_checksum_is_refused_before_anything_is_touched(source: Path, partial: Path) -> None:
     partial.write_text("here before")
     with pytest.raises(BadInputError):
         copy_image(source, partial, checksum="abc")
@@ -140,7 +140,7 @@ def test_an_unknown_method_is_refused(source: Path, partial: Path) -> None:
         copy_image(source, partial, method="move")
 
 
-def test_what_stood_at_the_temporary_name_is_replaced(source: Path, partial: Path, tmp_path: Path) -> None:
+def test_a_file_at_the_temporary_name_is_replaced(source: Path, partial: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("keep me")
     partial.symlink_to(precious)
@@ -150,7 +150,7 @@ def test_what_stood_at_the_temporary_name_is_replaced(source: Path, partial: Pat
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_the_copy_may_be_read_by_all_whatever_the_umask(source: Path, partial: Path, umask: int) -> None:
+def test_the_copy_may_be_read_by_all_regardless_of_the_umask(source: Path, partial: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         copy_image(source, partial)
@@ -170,7 +170,7 @@ def test_says_at_once_when_it_cannot_fit(source: Path, partial: Path, monkeypatc
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("call", ["copy_file_range", "pwrite", "fsync"])
-def test_a_disk_that_fills_up_on_the_way_leaves_nothing(
+def test_a_disk_that_fills_up_leaves_no_files(
     source: Path, partial: Path, code: int, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fcntl, "ioctl", refuse(errno.EOPNOTSUPP))
@@ -231,7 +231,7 @@ def test_a_missing_source_is_not_found(tmp_path: Path, partial: Path, method: st
         copy_image(tmp_path / "none.sif", partial, method=method)
 
 
-def test_a_target_directory_that_is_not_there_is_said(source: Path, tmp_path: Path) -> None:
+def test_a_missing_target_directory_is_reported(source: Path, tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="No such file"):
         copy_image(source, tmp_path / "none" / "x")
 
@@ -248,7 +248,7 @@ def test_an_empty_file_is_copied(tmp_path: Path, partial: Path) -> None:
     assert partial.stat().st_size == 0
 
 
-def test_the_sum_is_of_what_arrived_where_a_source_shows_other_bytes_meanwhile(
+def test_the_checksum_is_of_the_copied_bytes_if_the_source_changes(
     tmp_path: Path, partial: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever may write the source changes it for the copy, then restores bytes and time before it is hashed."""
@@ -273,7 +273,7 @@ def test_the_sum_is_of_what_arrived_where_a_source_shows_other_bytes_meanwhile(
     assert not partial.exists()
 
 
-def test_a_new_name_of_the_source_is_not_taken_for_a_change(
+def test_a_new_name_of_the_source_is_not_mistaken_for_a_change(
     tmp_path: Path, partial: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "a.sif"
@@ -289,7 +289,7 @@ def test_a_new_name_of_the_source_is_not_taken_for_a_change(
     assert copy_image(source, partial).bytes_written == 4000
 
 
-def test_what_others_may_write_is_copied_where_ours_would_be_a_link(tmp_path: Path, partial: Path) -> None:
+def test_files_writable_by_others_are_copied_instead_of_linked(tmp_path: Path, partial: Path) -> None:
     source = tmp_path / "a.sif"
     source.write_bytes(b"good" * 1000)
     source.chmod(0o664)
@@ -298,7 +298,7 @@ def test_what_others_may_write_is_copied_where_ours_would_be_a_link(tmp_path: Pa
     assert copy_image(source, partial, method="share").method == "hardlink"
 
 
-def test_a_fifo_is_no_image_and_nothing_waits_for_it(tmp_path: Path, partial: Path) -> None:
+def test_a_fifo_is_not_an_image_and_nothing_waits_for_it(tmp_path: Path, partial: Path) -> None:
     os.mkfifo(tmp_path / "a.sif")
     for method in ("copy", "link", "share"):
         with pytest.raises(BadInputError, match="is a FIFO"):

@@ -30,12 +30,12 @@ def check(*needs: Need, quotas: Any = lambda _: ()) -> None:
     check_room(needs, quotas=quotas)
 
 
-def test_what_fits_to_the_last_byte_and_file_is_let_through(tmp_path: Path) -> None:
+def test_accepts_what_fits_exactly(tmp_path: Path) -> None:
     check(need(tmp_path, 100 * MB, 50))
     check()
 
 
-def test_what_does_not_fit_is_refused_with_numbers_and_the_setting_that_helps(tmp_path: Path) -> None:
+def test_refuses_work_without_space_with_numbers_and_a_setting(tmp_path: Path) -> None:
     with pytest.raises(NoSpaceError) as caught:
         check(need(tmp_path, 100 * MB + 1))
     assert caught.value.message == (
@@ -55,7 +55,7 @@ def test_files_that_are_not_counted_have_no_limit(tmp_path: Path, disk: SimpleNa
     check(need(tmp_path, 1, 10**9))
 
 
-def test_what_goes_to_one_file_system_is_added_up(tmp_path: Path) -> None:
+def test_needs_on_one_file_system_are_added(tmp_path: Path) -> None:
     cache, target = tmp_path / "cache", tmp_path / "target"
     with pytest.raises(NoSpaceError, match=r"120000000 bytes \(0.1 GB\) needed") as caught:
         check(need(cache, 60 * MB), need(target, 60 * MB, what="the SIF"))
@@ -63,13 +63,13 @@ def test_what_goes_to_one_file_system_is_added_up(tmp_path: Path) -> None:
     assert "for the layers: X=DIRECTORY; or choose another place for the SIF" in caught.value.cure
 
 
-def test_what_goes_to_two_file_systems_is_not(tmp_path: Path) -> None:
+def test_needs_on_two_file_systems_are_not_added(tmp_path: Path) -> None:
     other = Path("/dev/shm")
     assert other.stat().st_dev != tmp_path.stat().st_dev
     check(need(tmp_path, 60 * MB), need(other, 60 * MB))
 
 
-def test_a_directory_that_is_not_there_yet_is_judged_by_the_one_it_will_be_in(tmp_path: Path) -> None:
+def test_a_missing_directory_is_judged_by_its_nearest_parent(tmp_path: Path) -> None:
     check(need(tmp_path / "not" / "yet", 100 * MB))
     with pytest.raises(NoSpaceError, match="not/yet: no space"):
         check(need(tmp_path / "not" / "yet", 101 * MB))

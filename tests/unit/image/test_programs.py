@@ -60,7 +60,7 @@ def test_settings_for_running_containers_do_not_reach_a_build(tmp_path: Path, en
     assert kept == {"APPTAINER_CACHEDIR": "/c", "HOME": "/h"}
 
 
-def test_a_program_that_fails_is_named_with_how_to_try_it_by_hand(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_a_program_that_fails_is_named_with_how_to_try_it_manually(tmp_path: Path, environ: dict[str, str]) -> None:
     stand_in(tmp_path, "singularity", status=255)
     with pytest.raises(HpcmodError, match="singularity build failed with status 255") as failed:
         build_sif(ImageReference.parse("docker://h.io/x:1"), tmp_path / "x", environ)

@@ -23,7 +23,7 @@ LINE = "/scratch 1048576  2097152 3145728       -     100       0     200       
         ((200, 0, 100, 60, 0, 50), (0, 0)),
     ],
 )
-def test_what_is_left_is_up_to_the_hard_limit_and_never_negative(
+def test_the_remaining_quota_is_up_to_the_hard_limit_and_never_negative(
     numbers: tuple[int, int, int, int, int, int], left: tuple[int | None, int | None]
 ) -> None:
     assert make_quota("user", numbers) == Quota("user", *left)

@@ -67,7 +67,7 @@ def test_without_a_cache_nothing_touches_the_disk(
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_how_far_it_is_is_told_of_the_whole_and_of_each_layer(registry: Registry, cache: Cache) -> None:
+def test_reports_the_progress_of_the_image_and_of_each_layer(registry: Registry, cache: Cache) -> None:
     registry.push_image("registry/talk", LAYERS)
     seen: list[tuple[int, int]] = []
     said: list[str] = []
@@ -92,7 +92,7 @@ def test_a_reference_to_no_registry_says_how_to_write_one() -> None:
         assert "docker://HOST/NAME:TAG" in fault.cure
 
 
-def test_a_name_that_is_not_there_is_not_found(registry: Registry) -> None:
+def test_a_missing_name_is_not_found(registry: Registry) -> None:
     fault = refusal(docker(registry, "none:1"))
     assert (type(fault), fault.exit_code) == (NotFoundError, 3)
     assert "has no such image" in fault.message
@@ -126,7 +126,7 @@ def test_a_tag_and_an_index_are_resolved_to_the_digest_of_what_they_name(registr
     assert [f"sha256:{path.name}" for path in cache.directory.rglob("*") if len(path.name) == 64] == [index["digest"]]
 
 
-def test_what_does_not_fit_into_the_cache_is_refused_before_any_layer_comes(
+def test_refuses_an_image_too_large_for_the_cache_before_downloading(
     registry: Registry, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.push_image("registry/big", LAYERS)
@@ -138,7 +138,7 @@ def test_what_does_not_fit_into_the_cache_is_refused_before_any_layer_comes(
     assert not any(entry.size == len(LAYERS[1]) for entry in cache.entries())
 
 
-def test_an_artifact_is_no_image_and_says_how_it_is_fetched(registry: Registry) -> None:
+def test_an_artifact_is_not_an_image_and_says_how_it_is_fetched(registry: Registry) -> None:
     push_artifact(registry, "artifact", [(SIF, SIF_LAYER)])
     fault = refusal(docker(registry, "artifact:1"))
     assert (type(fault), "oras://" in fault.cure) == (BadInputError, True)
@@ -176,9 +176,7 @@ def test_an_artifact_of_other_than_one_sif_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_another_has_put_into_the_cache_under_a_digest_is_not_taken_for_it(
-    registry: Registry, cache: Cache
-) -> None:
+def test_a_file_with_the_wrong_content_in_the_cache_is_not_used(registry: Registry, cache: Cache) -> None:
     pushed = registry.push_image("registry/wrong", LAYERS)
     cache.store(pushed["digest"], b"{}")
     assert read(docker(registry, f"wrong@{pushed['digest']}"), cache) == LAYERS

@@ -36,7 +36,7 @@ def test_without_any_place_the_error_names_the_variable() -> None:
         open_cache(SITE, {})
 
 
-def test_a_cache_for_a_group_is_made_so_and_recognized_as_shared(tmp_path: Path) -> None:
+def test_a_cache_for_a_group_is_created_and_recognized_as_shared(tmp_path: Path) -> None:
     group = grp.getgrgid(os.getgid()).gr_name
     cache = open_cache(Site("x", cache=f"{tmp_path}/c", cache_group=group), {})
     assert stat.S_IMODE(cache.directory.stat().st_mode) == 0o2770
@@ -44,7 +44,7 @@ def test_a_cache_for_a_group_is_made_so_and_recognized_as_shared(tmp_path: Path)
     assert open_cache(Site("x", cache=f"{tmp_path}/c", cache_group=group), {}).shared
 
 
-def test_a_group_that_there_is_not_is_a_fault_of_the_profile(tmp_path: Path) -> None:
+def test_an_unknown_group_is_an_error_in_the_profile(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="unknown group 'no such group'"):
         open_cache(Site("x", cache=f"{tmp_path}/c", cache_group="no such group"), {})
     assert not (tmp_path / "c").exists()
@@ -60,12 +60,12 @@ def test_a_compressor_may_have_a_level(text: str, name: str, level: int | None) 
 
 
 @pytest.mark.parametrize("text", ["zip", "gzip:", "gzip:-1", "gzip:999", "zstd:x", ":3"])
-def test_a_compressor_that_there_is_not_is_refused(text: str) -> None:
+def test_an_unknown_compressor_is_refused(text: str) -> None:
     with pytest.raises(HpcmodError):
         parse_compression(text)
 
 
-def test_what_the_user_says_overrules_the_profile(tmp_path: Path) -> None:
+def test_the_users_options_override_the_profile(tmp_path: Path) -> None:
     policy = TrustPolicy(("digest",))
     site = Site("x", compression="gzip:1", trust=policy)
     plain = make_options(site, {"HOME": str(tmp_path)}, tool="t")
@@ -74,9 +74,7 @@ def test_what_the_user_says_overrules_the_profile(tmp_path: Path) -> None:
     assert (asked.conversion.compression, asked.cache, asked.access.allow_http) == ("zstd", None, True)
 
 
-def test_a_cache_that_cannot_be_made_its_groups_is_not_left_half_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_get_its_group_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 

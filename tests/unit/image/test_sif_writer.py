@@ -81,7 +81,7 @@ def test_the_same_input_gives_the_same_bytes_and_their_sum(tmp_path: Path) -> No
     assert len(sums) == 1
 
 
-def test_a_file_whose_partition_was_not_finished_is_no_sif(tmp_path: Path) -> None:
+def test_an_unfinished_partition_is_not_a_sif(tmp_path: Path) -> None:
     def fail(file: BinaryIO) -> int:
         file.write(bytes(100_000))
         raise KeyboardInterrupt
@@ -109,7 +109,7 @@ def test_as_many_objects_as_there_are_descriptors_are_written(tmp_path: Path) ->
         pytest.param((SifObject("json", "\u00e9" * 64, b""),), "amd64", UUID, "named", id="name"),
     ],
 )
-def test_what_a_sif_cannot_hold_is_refused(
+def test_refuses_objects_that_a_sif_cannot_contain(
     objects: tuple[SifObject, ...], architecture: str, uuid: bytes, words: str
 ) -> None:
     with pytest.raises(BadInputError, match=words):

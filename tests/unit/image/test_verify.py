@@ -59,14 +59,14 @@ def test_a_sif_of_which_nothing_is_known_has_a_sum_and_nothing_more(sif: Path, o
     assert verify(sif, options) == Verified(str(sif), sum_of(sif), "", "", ())
 
 
-def test_where_a_sif_came_from_is_told(sif: Path, options: ObtainOptions) -> None:
+def test_where_a_sif_came_from_is_reported(sif: Path, options: ObtainOptions) -> None:
     digest = "sha256:" + "a" * 64
     write_provenance(sif, Provenance("docker://h.io/x:1", digest, sum_of(sif), sif.stat().st_size, "now", "t"))
     found = verify(sif, options)
     assert (found.digest, found.source) == (digest, "docker://h.io/x:1")
 
 
-def test_what_meets_the_policy_is_told(sif: Path, options: ObtainOptions) -> None:
+def test_reports_how_the_policy_was_met(sif: Path, options: ObtainOptions) -> None:
     found = verify(sif, replace(options, policy=STRICT, checksum=sum_of(sif)))
     assert found.verified == tuple(f"{need}: sha256:{sum_of(sif)}" for need in ("digest", "checksum"))
 
@@ -79,7 +79,7 @@ def test_a_sum_other_than_the_one_given_or_noted_is_tampering(sif: Path, options
     assert (type(noted), f"expected {'1' * 64}" in noted.message) == (VerificationError, True)
 
 
-def test_a_sif_that_is_cut_off_is_tampering_and_what_is_none_is_bad_input(
+def test_a_sif_that_is_truncated_is_tampering_and_what_is_none_is_bad_input(
     sif: Path, tmp_path: Path, options: ObtainOptions
 ) -> None:
     os.truncate(sif, 38_000)
@@ -95,7 +95,7 @@ def test_where_the_policy_wants_more_than_there_is_it_says_what_to_give(sif: Pat
     assert "--checksum" in fault.cure
 
 
-def test_a_key_wants_a_signature_whatever_the_policy_says(
+def test_a_key_wants_a_signature_regardless_of_the_policy(
     sif: Path, options: ObtainOptions, keys: tuple[KeyPair, KeyPair]
 ) -> None:
     lenient = TrustPolicy(rules=(TrustRule("*"),))

@@ -31,7 +31,7 @@ def test_the_easyconfig_names_the_same_image_and_the_same_module() -> None:
     assert one.image in one.download_instructions
 
 
-def test_what_is_lost_is_said_and_what_ours_sets_itself_is_not() -> None:
+def test_reports_lost_variables_except_those_that_our_module_sets() -> None:
     lost = convert_easyconfig(LUMI, PATH).left_out
     assert lost == (
         "the long help text, because the module generates its own",
@@ -67,23 +67,23 @@ def test_lua_that_ours_does_not_stand_for_is_named() -> None:
     assert "Lua of the module: load('other'); os.execute('touch owned')" in convert_easyconfig(text, PATH).left_out
 
 
-def test_of_two_files_that_make_one_module_the_one_called_like_it_is_taken(outcomes: tuple[Outcome, ...]) -> None:
+def test_uses_the_file_with_the_modules_name_if_two_make_it(outcomes: tuple[Outcome, ...]) -> None:
     assert [one.origin.rpartition("/")[2] for one in outcomes if isinstance(one, ImportedEasyconfig)] == [PATH.name]
     assert "would make PyTorch/2.7.1" in reason(outcomes, "exampleVenv-20250827.eb")
 
 
-def test_a_file_that_is_called_otherwise_is_noted() -> None:
+def test_a_file_with_another_name_is_noted() -> None:
     assert "makes PyTorch/2.7.1" in convert_easyconfig(LUMI, Path("other.eb")).notes[0]
 
 
-def test_what_cannot_be_read_is_refused_with_the_reason(outcomes: tuple[Outcome, ...]) -> None:
+def test_refuses_unreadable_files_with_the_reason(outcomes: tuple[Outcome, ...]) -> None:
     assert "version cannot be determined without running it: line 10" in reason(outcomes, "computed.eb")
     assert "must be a single SIF, found: x.tar.gz" in reason(outcomes, "source.eb")
     assert "already an hpcmod easyconfig" in reason(outcomes, "ours.eb")
     assert "not a valid easyconfig" in reason(outcomes, "broken.eb")
 
 
-def test_what_only_running_it_would_tell_is_named() -> None:
+def test_names_facts_that_only_running_would_show() -> None:
     text = LUMI.replace("modextravars = {", "modextravars = {**nowhere,")
     assert "parameters that only running it would determine: modextravars" in convert_easyconfig(text, PATH).left_out
 
@@ -113,7 +113,7 @@ def test_a_recipe_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_two_images_none_is_chosen() -> None:
+def test_chooses_none_of_two_images() -> None:
     text = "easyblock = 'MakeCp'\nname = 'x'\nversion = '1'\nsources = ['a.sif', 'b.sif']\n"
     with pytest.raises(BadInputError, match=r"must be a single SIF, found: a\.sif, b\.sif"):
         convert_easyconfig(text, Path("x-1.eb"))

@@ -21,7 +21,7 @@ def test_a_module_becomes_an_easyconfig_called_like_it() -> None:
     assert one.homepage == "https://example.org/pytorch"
 
 
-def test_what_is_lost_is_said() -> None:
+def test_reports_what_is_not_carried_over() -> None:
     one = convert_module(NGC, PATH)
     assert one.left_out == (
         "the command module, which would hide the host's command",
@@ -76,6 +76,6 @@ def test_others_are_refused_with_the_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["docker://", "library://a/b", "/etc/passwd", "docker://x.io/UPPER:1"])
-def test_what_is_no_image_in_a_registry_is_refused(uri: str) -> None:
+def test_refuses_a_reference_outside_of_registries(uri: str) -> None:
     with pytest.raises(BadInputError):
         convert_module(NGC.replace("docker://nvcr.io/nvidia/pytorch:21.06-py3", uri), PATH)

@@ -104,7 +104,7 @@ def test_tools_of_the_same_name_are_told_apart(outcomes: tuple[Outcome, ...]) ->
     assert "samtools/1.10" not in modules
 
 
-def test_what_is_no_recipe_is_refused_with_its_reason(outcomes: tuple[Outcome, ...]) -> None:
+def test_refuses_an_invalid_recipe_with_the_reason(outcomes: tuple[Outcome, ...]) -> None:
     assert "no image source" in reason(outcomes, "/empty/")
     assert "invalid YAML" in reason(outcomes, "/broken/")
     assert "several image sources" in reason(outcomes, "/several/")

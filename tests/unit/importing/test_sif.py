@@ -50,7 +50,7 @@ def test_without_a_version_in_its_name_that_of_the_package_is_taken_before_that_
     assert "label" in one.notes[0]
 
 
-def test_what_it_says_of_itself_is_data() -> None:
+def test_the_images_own_description_is_only_data() -> None:
     one = describe_sif(TORCH, Path("/images/pytorch_2.sif")).easyconfig
     assert one.description == 'a "torch" $(touch owned)'
     assert (one.homepage, one.moduleclass, one.image) == ("https://example.org", "ai", "/images/pytorch_2.sif")
@@ -71,7 +71,7 @@ def test_names_that_tell_no_version_or_cannot_be_a_modules_are_refused(file: str
         describe_sif(BARE, Path("/images") / file)
 
 
-def test_what_is_no_sif_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_refuses_a_file_that_is_not_a_sif_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "x_1.sif").write_text("<html>not found</html>")
     (tmp_path / "y_1.sif").mkdir()
     (tmp_path / "z.txt").write_text("")
@@ -97,6 +97,6 @@ def test_each_is_hashed_as_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.M
     assert len(one.easyconfig.checksum) == 64
 
 
-def test_a_colon_in_a_directory_is_refused_for_the_runtime_would_end_the_path_there() -> None:
+def test_refuses_a_colon_in_a_directory_because_the_runtime_would_split_the_path() -> None:
     with pytest.raises(BadInputError, match="colon"):
         describe_sif(BARE, Path("/images:old/x_1.sif"))

@@ -45,7 +45,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"description": "a\0b"}, {"image": "docker://short"}], ids=str)
-def test_what_cannot_be_written_is_refused(change: dict[str, str], tmp_path: Path) -> None:
+def test_refuses_values_that_cannot_be_written(change: dict[str, str], tmp_path: Path) -> None:
     bad = replace(ONE, easyconfig=replace(ONE.easyconfig, **change))
     (row,) = write_easyconfigs([bad], tmp_path, verb="x")
     assert row.status == "refused"

@@ -40,7 +40,7 @@ def test_eb_logs_where_hpcmod_logs(tmp_path: Path) -> None:
     assert "HPCMOD_LOG" not in isolated({"PATH": "/bin"})
 
 
-def test_eb_runs_in_a_directory_where_nobody_plants_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eb_runs_in_a_directory_where_no_one_plants_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / "eb"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\npwd; echo "$PYTHONSAFEPATH" "$@"\n')

@@ -92,7 +92,7 @@ def test_a_directory_without_a_record_is_not_removed(tmp_path: Path) -> None:
     assert modulefile.exists()
 
 
-def test_what_installing_did_not_put_there_stays(tmp_path: Path) -> None:
+def test_keeps_files_that_the_installation_did_not_create(tmp_path: Path) -> None:
     install(tmp_path, "PyTorch/1")
     root = tmp_path / "software/PyTorch/1"
     foreign = [root / "notes.txt", root / "bin/mine", root / "data/record.json"]
@@ -114,7 +114,7 @@ def test_what_installing_did_not_put_there_stays(tmp_path: Path) -> None:
     assert not (root / "record.json").exists() and not (root / "bin/python").exists()
 
 
-def test_what_belongs_to_somebody_else_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_users_installation_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "PyTorch/1")
     (found,) = find_installed([tmp_path / "modules/all"])
     another = os.geteuid() + 1

@@ -61,6 +61,6 @@ def test_files_and_a_prefix_of_another_name_stay(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "mine").rglob("*")) == ["build", "log"]
 
 
-def test_installations_are_beside_their_modules(tmp_path: Path) -> None:
+def test_installations_are_next_to_their_modules(tmp_path: Path) -> None:
     trees = [tmp_path / "a/modules/all", tmp_path / "elsewhere", tmp_path / "a/modules/all"]
     assert software_directories(trees) == [tmp_path / "a/software"]

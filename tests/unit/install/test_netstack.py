@@ -61,7 +61,7 @@ def test_the_record_says_what_came_from_where_and_what_a_container_must_have(hos
     assert [one.sha256 != "" for one in read.libraries] == [True, True]
 
 
-def test_what_is_left_out_by_choice_is_not_copied(host: Path, tmp_path: Path) -> None:
+def test_libraries_left_out_on_request_are_not_copied(host: Path, tmp_path: Path) -> None:
     plan = planned(host, leave_out=("libcxi.so.*",))
     assert [one.file for one in plan.libraries] == ["libfabric.so.1.25.0"]
     assert "libcxi.so.1" in plan.left_out
@@ -73,7 +73,7 @@ def test_a_pattern_is_the_newest_that_fits(host: Path) -> None:
     assert planned(host, f"{host}/*/libmpi.so.12").roots[0].path == f"{host}/1.10.0/libmpi.so.12"
 
 
-def test_what_is_not_here_is_named_with_a_cure(host: Path) -> None:
+def test_reports_missing_libraries_with_a_cure(host: Path) -> None:
     for asked in ("libnowhere.so.1", f"{host}/*/libnowhere.so.1"):
         with pytest.raises(NotFoundError) as caught:
             planned(host, asked)
@@ -81,14 +81,14 @@ def test_what_is_not_here_is_named_with_a_cure(host: Path) -> None:
         assert "LD_LIBRARY_PATH" in caught.value.cure
 
 
-def test_what_is_no_library_is_refused(host: Path) -> None:
+def test_refuses_a_file_that_is_not_a_library(host: Path) -> None:
     (host / "text.so").write_text("INPUT(libfabric.so.1)")
     with pytest.raises(BadInputError, match=r"text\.so: neither a shared library"):
         planned(host, f"{host}/text.so")
 
 
 @pytest.mark.parametrize("content", [b"text", b"", elf("libcxi.so.1", machine=MACHINE)[:200]])
-def test_a_damaged_library_ends_it_as_it_ends_the_loader(host: Path, content: bytes) -> None:
+def test_a_damaged_library_is_an_error_as_for_the_loader(host: Path, content: bytes) -> None:
     (host / "lib64/libcxi.so.1").write_bytes(content)
     assert [one.file for one in planned(host).libraries] == ["libfabric.so.1.25.0", "libcxi.so.1.5.0"], "comes later"
     (host / "cxi/libcxi.so.1.5.0").write_bytes(content)
@@ -96,7 +96,7 @@ def test_a_damaged_library_ends_it_as_it_ends_the_loader(host: Path, content: by
         planned(host)
 
 
-def test_what_may_not_be_read_is_passed_over_unless_it_is_named(host: Path, tmp_path: Path) -> None:
+def test_unreadable_libraries_are_skipped_unless_requested(host: Path, tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may read anything")
     (host / "cxi/libfabric.so.1").symlink_to(tmp_path / "shut/libfabric.so.1")
@@ -122,7 +122,7 @@ def test_only_stars_and_question_marks_are_special_in_a_path(host: Path) -> None
 
 
 @pytest.mark.parametrize("soname", ["../../escaped", "/escaped", ".", "..", "a/../libevil.so"])
-def test_no_name_leads_out_of_the_directory(host: Path, tmp_path: Path, soname: str) -> None:
+def test_no_name_points_out_of_the_directory(host: Path, tmp_path: Path, soname: str) -> None:
     (host / "libevil.so").write_bytes(elf(soname, machine=MACHINE))
     directory, _ = written(planned(host, f"{host}/libevil.so"), tmp_path / "out")
     assert {path.name for path in directory.iterdir()} <= {"libevil.so", "escaped", RECORD, ON_HOST}
@@ -144,7 +144,7 @@ def test_a_library_has_all_names_by_which_others_need_it(host: Path, tmp_path: P
     assert {path.name for path in directory.glob("lib[ab]*")} == {"liba.so", "libb.so", "liba.so.0"}
 
 
-def test_a_name_that_is_no_text_is_refused_before_anything_is_written(host: Path, tmp_path: Path) -> None:
+def test_a_name_that_is_not_a_text_is_refused_before_anything_is_written(host: Path, tmp_path: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(host) + b"/lib\xff.so"))
     odd.write_bytes(elf("libodd.so", machine=MACHINE))
     with pytest.raises(BadInputError, match="expected a string that can"):
@@ -161,13 +161,13 @@ def test_the_glibc_that_is_needed_is_a_release(host: Path, versions: list[str], 
     assert planned(host, "libmpi.so.12").glibc_needed == expected
 
 
-def test_a_library_that_is_needed_and_not_found_is_told(host: Path) -> None:
+def test_a_library_that_is_needed_and_not_found_is_reported(host: Path) -> None:
     plant(host / "lib64", "libmpi.so.12", needed=["libpals.so.0"])
     plan = planned(host, "libmpi.so.12")
     assert plan.missing == (("libpals.so.0", f"{host}/lib64/libmpi.so.12"),)
 
 
-def test_what_keeps_the_loader_from_the_directory_is_warned_of(host: Path) -> None:
+def test_warns_about_settings_that_hide_the_directory_from_the_loader(host: Path) -> None:
     plant(host / "lib64", "libmpi.so.40", rpath="/opt/mpi/lib", needed=[f"{host}/cxi/libcxi.so.1"])
     said = "\n".join(planned(host, "libmpi.so.40").warnings)
     assert "has an RPATH (/opt/mpi/lib)" in said
@@ -186,7 +186,7 @@ def test_the_same_bytes_are_captured_once(host: Path, tmp_path: Path) -> None:
     assert written(planned(host), out, "3") == (out / "3", True), "modules take the newest, after a way back as well"
 
 
-def test_a_copy_that_somebody_damaged_is_not_taken_for_the_same(host: Path, tmp_path: Path) -> None:
+def test_a_damaged_copy_is_not_mistaken_for_the_same_file(host: Path, tmp_path: Path) -> None:
     first, _ = written(planned(host), tmp_path / "out")
     (first / "libcxi.so.1.5.0").write_bytes(b"")
     assert written(planned(host), tmp_path / "out", "2") == (tmp_path / "out/2", True)
@@ -201,7 +201,7 @@ def test_an_existing_directory_is_never_written_into(host: Path, tmp_path: Path)
     assert written(planned(host), tmp_path / "out")[0] == tmp_path / "out/1-2"
 
 
-def test_what_a_killed_capture_left_is_cleared(host: Path, tmp_path: Path) -> None:
+def test_removes_leftovers_of_a_killed_capture(host: Path, tmp_path: Path) -> None:
     left = tmp_path / "out/.1.hpcmod-part-99999"
     left.mkdir(parents=True)
     left.chmod(PRIVATE)
@@ -250,7 +250,7 @@ def test_two_libraries_of_one_name_are_refused(host: Path) -> None:
         planned(host, str(one), str(two))
 
 
-def test_a_directory_that_no_capture_made_is_told_from_one(tmp_path: Path) -> None:
+def test_distinguishes_a_captured_directory_from_others(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="was not made by"):
         read_capture(tmp_path)
     (tmp_path / RECORD).write_text("{}")
@@ -266,7 +266,7 @@ def test_a_record_names_no_file_outside_of_its_directory(tmp_path: Path, name: s
         read_capture(tmp_path)
 
 
-def test_what_may_not_be_written_is_told(host: Path, tmp_path: Path) -> None:
+def test_unwritable_directories_are_reported(host: Path, tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may write anywhere")
     out = tmp_path / "out"

@@ -22,7 +22,7 @@ def test_the_mark_names_the_version_and_moves_to_the_last_one_marked(tmp_path: P
     assert "1.0" not in mark.read_text() and "Toy/2.0" in mark.read_text()
 
 
-def test_removing_takes_away_the_mark_of_that_version_only(tmp_path: Path) -> None:
+def test_removing_removes_the_mark_of_that_version_only(tmp_path: Path) -> None:
     mark_default(copy_of(tmp_path, "Toy/2.0"))
     unmark_default(copy_of(tmp_path, "Toy/1.0"))
     assert (tmp_path / "Toy/.modulerc.lua").exists()
@@ -31,7 +31,7 @@ def test_removing_takes_away_the_mark_of_that_version_only(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["", 'module_version("Toy/9", "default")\n', "-- mine\n-- of two lines\n"])
-def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_a_file_of_another_user_is_left_unchanged(tmp_path: Path, text: str) -> None:
     copy = copy_of(tmp_path, "Toy/1.0")
     (tmp_path / "Toy/.modulerc.lua").write_text(text)
     mark_default(copy)

@@ -17,7 +17,7 @@ def site_with(*places: object) -> Site:
     return Site("here", image_places=tuple(map(str, places)))
 
 
-def test_own_copies_go_to_the_first_place_that_can_be_written_to(tmp_path: Path) -> None:
+def test_private_copies_go_to_the_first_place_that_can_be_written_to(tmp_path: Path) -> None:
     site = site_with("/nonexistent", tmp_path)
     assert choose_prefix(site, ALICE) == tmp_path / "alice" / "easybuild"
 
@@ -28,7 +28,7 @@ def test_a_place_of_the_users_own_gets_no_second_directory_of_the_user(tmp_path:
     assert choose_prefix(site, ALICE) == tmp_path / "alice" / "easybuild"
 
 
-def test_a_place_with_an_unset_variable_is_passed_over(tmp_path: Path) -> None:
+def test_a_place_with_an_unset_variable_is_skipped(tmp_path: Path) -> None:
     assert choose_prefix(site_with("/project/$PROJECT"), ALICE) is None
 
 
@@ -54,7 +54,7 @@ def test_with_several_projects_the_user_is_asked(projects: Path) -> None:
     assert f"--prefix {projects}/project_1/alice/easybuild" in caught.value.cure
 
 
-def test_of_several_projects_the_one_already_used_is_taken(projects: Path) -> None:
+def test_chooses_the_project_that_is_already_used(projects: Path) -> None:
     used = projects / "project_2" / "alice" / "easybuild"
     (used / "modules" / "all").mkdir(parents=True)
     site = site_with(projects)
@@ -64,7 +64,7 @@ def test_of_several_projects_the_one_already_used_is_taken(projects: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "EASYBUILD_INSTALLPATH_SOFTWARE"])
-def test_what_the_user_has_told_easybuild_wins(tmp_path: Path, name: str) -> None:
+def test_the_users_easybuild_settings_win(tmp_path: Path, name: str) -> None:
     assert choose_prefix(site_with(tmp_path), {**ALICE, name: "/mine"}) is None
 
 

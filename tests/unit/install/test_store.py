@@ -73,7 +73,7 @@ def other_image(tmp_path: Path) -> Path:
     return corpus.make_sif(tmp_path / "new" / "torch.sif", b"hsqs" + bytes(8192))
 
 
-def test_a_first_image_is_copied_and_its_digest_told(plan: InstallPlan, root: Path, image: Path) -> None:
+def test_a_first_image_is_copied_and_its_digest_reported(plan: InstallPlan, root: Path, image: Path) -> None:
     done = install_image(plan, source(image), prove=no_proof)
     assert (done.path, done.sha256, done.source) == (str(root / "torch.sif"), sha256(image), str(image))
     assert (root / "torch.sif").read_bytes() == image.read_bytes()
@@ -87,7 +87,7 @@ def test_a_hard_link_writes_nothing(plan: InstallPlan, root: Path, image: Path) 
     assert (root / "torch.sif").samefile(image)
 
 
-def test_a_central_image_is_used_in_place_and_the_own_copy_stays_until_the_module_is_there(
+def test_a_central_image_is_used_in_place_and_the_private_copy_stays_until_the_module_is_there(
     plan: InstallPlan, root: Path, image: Path
 ) -> None:
     (root / "torch.sif").write_text("former")
@@ -101,12 +101,12 @@ def test_a_central_image_is_used_in_place_and_the_own_copy_stays_until_the_modul
     assert names(root) == []
 
 
-def test_removing_an_own_copy_that_is_not_there_is_no_fault(plan: InstallPlan, root: Path) -> None:
+def test_removing_a_missing_private_copy_is_not_a_fault(plan: InstallPlan, root: Path) -> None:
     store.remove_own_copy(plan)
     assert names(root) == []
 
 
-def test_an_image_that_the_module_would_not_find_is_not_used_in_place_and_the_own_copy_stays(
+def test_an_image_that_the_module_would_not_find_is_not_used_in_place(
     plan: InstallPlan, root: Path, tmp_path: Path
 ) -> None:
     (root / "torch.sif").write_text("former")
@@ -125,7 +125,7 @@ def test_a_site_that_uses_images_in_place_has_one_from_elsewhere_copied(
     assert (root / "torch.sif").read_bytes() == image.read_bytes()
 
 
-def test_a_central_image_with_another_checksum_is_refused_and_the_own_copy_stays(
+def test_a_central_image_with_another_checksum_is_refused_and_the_private_copy_stays(
     plan: InstallPlan, root: Path, image: Path
 ) -> None:
     (root / "torch.sif").write_text("former")
@@ -134,7 +134,7 @@ def test_a_central_image_with_another_checksum_is_refused_and_the_own_copy_stays
     assert (root / "torch.sif").read_text() == "former"
 
 
-def test_the_very_file_that_will_be_used_is_verified_before_it_has_its_name(
+def test_the_same_file_that_will_be_used_is_verified_before_it_has_its_name(
     plan: InstallPlan, root: Path, image: Path
 ) -> None:
     seen: list[Path] = []
@@ -156,7 +156,7 @@ def test_the_very_file_that_will_be_used_is_verified_before_it_has_its_name(
 
 
 @pytest.mark.parametrize("checksum", [True, False], ids=["with a checksum", "without"])
-def test_an_unchanged_image_is_kept_as_the_very_file(
+def test_an_unchanged_image_is_kept_as_the_same_file(
     plan: InstallPlan, root: Path, image: Path, checksum: bool
 ) -> None:
     install_image(plan, source(image), prove=no_proof)
@@ -297,7 +297,7 @@ def test_the_modulefile_is_added_to_the_record_of_a_read_only_installation(plan:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "\xff"])
-def test_a_damaged_record_is_no_record(root: Path, text: str) -> None:
+def test_a_damaged_record_is_not_a_record(root: Path, text: str) -> None:
     (root / "record.json").write_bytes(text.encode("latin-1"))
     assert store.read_record(root) == {}
 
@@ -306,9 +306,7 @@ def test_where_nothing_was_installed_there_is_no_record(root: Path) -> None:
     assert store.read_record(root) == {}
 
 
-def test_an_installation_clears_what_killed_ones_left_and_records_what_it_did(
-    plan: InstallPlan, root: Path, image: Path
-) -> None:
+def test_an_installation_removes_leftovers_and_records_itself(plan: InstallPlan, root: Path, image: Path) -> None:
     for directory in ("", "bin", "runscripts"):
         (root / directory).mkdir(exist_ok=True)
         (root / directory / ".x.hpcmod-part-99999").touch()

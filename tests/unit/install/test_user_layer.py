@@ -78,25 +78,25 @@ def test_its_pip_is_a_program_of_the_container(layer: UserLayer, venv: Path, nam
 
 
 @pytest.mark.parametrize("name", ["python", "python3", f"python{VERSION}"])
-def test_every_name_of_python_leads_to_the_images_own(layer: UserLayer, venv: Path, name: str) -> None:
+def test_every_name_of_python_points_to_the_images_own(layer: UserLayer, venv: Path, name: str) -> None:
     user_layer.make(layer)
     assert os.path.realpath(venv / "bin" / name) == layer.python.executable
 
 
-def test_what_the_user_has_is_left_as_it_is(layer: UserLayer, venv: Path) -> None:
+def test_settings_of_the_user_are_kept(layer: UserLayer, venv: Path) -> None:
     venv.mkdir(parents=True)
     (venv / "mine").write_text("keep")
     user_layer.make(layer)
     assert [path.name for path in venv.iterdir()] == ["mine"]
 
 
-def test_none_is_made_beside_a_packed_one(layer: UserLayer) -> None:
+def test_none_is_made_next_to_a_packed_one(layer: UserLayer) -> None:
     Path(layer.squashfs).touch()
     user_layer.make(layer)
     assert not Path(layer.directory).exists()
 
 
-def test_what_a_killed_installation_left_is_cleared(
+def test_removes_leftovers_of_a_killed_installation(
     layer: UserLayer, venv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = os.fork()
@@ -111,7 +111,7 @@ def test_what_a_killed_installation_left_is_cleared(
     assert python(venv, "print('works')") == "works\n"
 
 
-def test_a_fault_half_way_leaves_no_virtual_environment(
+def test_an_error_leaves_no_partial_virtual_environment(
     layer: UserLayer, venv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

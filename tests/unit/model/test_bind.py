@@ -68,7 +68,7 @@ parts = st.text(st.characters(blacklist_characters=":,*?{\\", blacklist_categori
 
 
 @given(parts, parts, parts)
-def test_what_is_printed_parses_to_the_same_bind(source: str, destination: str, options: str) -> None:
+def test_a_printed_bind_parses_to_the_same_bind(source: str, destination: str, options: str) -> None:
     bind = Bind(f"/{source}", f"/{destination}", options)
     assert Bind.parse(str(bind)) == bind
 

@@ -26,7 +26,7 @@ def test_parses_what_it_prints(text: str, condition: Condition) -> None:
 @pytest.mark.parametrize(
     "text", ["", "sometimes", "rcom>6", "rocm", "rocm~6", "rocm>=six", "always, rocm>6", "rocm>6,"]
 )
-def test_refuses_what_is_no_condition_and_says_how_one_looks(text: str) -> None:
+def test_refuses_what_is_not_a_condition_and_says_how_one_looks(text: str) -> None:
     with pytest.raises(ValueError, match=r"rocm>=6\.2"):
         Condition.parse(text)
 

@@ -13,7 +13,7 @@ def test_tags_are_texts_and_each_comes_once_with_its_digest() -> None:
     assert parse_container_yaml(SAMTOOLS, "x").tags == (("1.10", A), ("1.9--h91753b0_8", B), ("latest", C))
 
 
-def test_whatever_stands_for_nothing_is_no_digest() -> None:
+def test_text_without_a_digest_is_not_a_digest() -> None:
     assert parse_container_yaml(UNPINNED, "x").tags == (("3.18", ""), ("3.19", ""), ("3.20", ""), ("latest", ""))
 
 
@@ -32,7 +32,7 @@ def test_texts_come_as_they_were_written() -> None:
     assert read.features == (("gpu", "true"), ("home", "/home/x"), ("x11", "false"))
 
 
-def test_what_no_recipe_has_is_named() -> None:
+def test_names_options_that_no_recipe_has() -> None:
     read = parse_container_yaml(ODD_ALIASES, "x")
     assert (read.unknown, read.scripts, read.overrides) == (("colour",), ("singularity_scripts",), ("v1",))
 
@@ -56,7 +56,7 @@ def test_what_no_recipe_has_is_named() -> None:
     ids=range(12),
 )
 @pytest.mark.slow
-def test_what_is_no_recipe_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_refuses_an_invalid_recipe_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(BadInputError, match=why):
         parse_container_yaml(text, "x")
 

@@ -28,7 +28,7 @@ CONTAINER = {
 }
 
 
-def test_every_variable_of_either_side_is_told_once_and_no_note_of_ours() -> None:
+def test_every_variable_of_either_side_is_reported_once_and_no_note_of_ours() -> None:
     names = [one.name for one in compare_environments(HOST, CONTAINER, image=())]
     assert names == sorted({*CONTAINER, "LD_LIBRARY_PATH"})
 
@@ -51,7 +51,7 @@ def test_says_who_set_it(name: str, who: str) -> None:
     assert found[name] == Difference(name, HOST.get(name), CONTAINER.get(name), who)
 
 
-def test_a_library_path_that_the_runtime_put_together_is_of_who_gave_its_beginning() -> None:
+def test_a_library_path_combined_by_the_runtime_is_attributed_to_its_first_part() -> None:
     host = {"_HPCMOD_CONTAINER": "f X/1", "_HPCMOD_X": "APPTAINERENV_LD_LIBRARY_PATH=ours"}
     value = {"APPTAINERENV_LD_LIBRARY_PATH": "/host/lib:${LD_LIBRARY_PATH:-/host/lib}"}
     inside = {"LD_LIBRARY_PATH": "/host/lib:/opt/lib:/.singularity.d/libs"}
@@ -59,7 +59,7 @@ def test_a_library_path_that_the_runtime_put_together_is_of_who_gave_its_beginni
     assert found.set_by == "the module X/1, by APPTAINERENV_LD_LIBRARY_PATH"
 
 
-def test_of_two_names_that_differ_apptainers_counts() -> None:
+def test_apptainers_variable_wins_if_two_differ() -> None:
     host = {"APPTAINERENV_A": "1", "SINGULARITYENV_A": "2"}
     (found,) = compare_environments(host, {"A": "1"}, image=("A",))
     assert found.set_by == "you, by APPTAINERENV_A"

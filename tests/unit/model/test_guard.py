@@ -17,12 +17,12 @@ def test_all_that_changes_another_python_is_emptied_and_the_home_is_kept_out() -
     assert make_guard(None) == (*((name, "") for name in HOST_PYTHON), ("PYTHONNOUSERSITE", "1"))
 
 
-def test_what_the_image_may_assign_is_its_own() -> None:
+def test_variables_that_the_image_may_assign_are_left_to_it() -> None:
     guard = dict(make_guard(replace(FACTS, assigned=("PYTHONPATH", "WITH_CONDA", "PYTHONNOUSERSITE"))))
     assert set(guard) == set(HOST_PYTHON) - {"PYTHONPATH"}
 
 
-def test_what_the_module_sets_itself_is_not_emptied() -> None:
+def test_variables_set_by_the_module_are_not_emptied() -> None:
     settings = settings_of("lumi")
     assert "APPTAINERENV_VIRTUAL_ENV" in settings.container_variables
     assert "VIRTUAL_ENV" not in dict(settings.guard) and "PYTHONPATH" in dict(settings.guard)

@@ -131,7 +131,7 @@ def test_a_conda_environment_on_the_path_is_said_to_be_active() -> None:
     assert plan.runscripts.python_bin == "/opt/env/bin"
 
 
-def test_a_python_that_is_not_condas_is_not_said_to_be() -> None:
+def test_a_python_outside_conda_is_not_reported_as_condas() -> None:
     assert not any("SINGULARITYENV_CONDA_PREFIX" in names for names, _ in make_plan(FACTS, SITE, SPEC).defaults)
 
 

@@ -32,7 +32,7 @@ def test_a_setting_is_explained(
     assert (one.verdict, one.because, one.why) == (verdict, because, "good")
 
 
-def test_of_several_cases_the_first_that_holds_is_set() -> None:
+def test_sets_the_first_case_that_is_true() -> None:
     cases = [Tunable("A", value, Condition.parse(when)) for value, when in (("1", "rocm<7"), ("2", "always"))]
     told = [(one.value, one.verdict) for one in explain_settings(cases, versions={"rocm": "6.2"})]
     assert told == [("1", SET), ("2", NOT_SET)]

@@ -28,7 +28,7 @@ def test_no_commands_are_no_fault() -> None:
         pytest.param("python\n", id="newline at the end"),
     ],
 )
-def test_refuses_what_is_no_file_name_in_bin(name: str) -> None:
+def test_refuses_what_is_not_a_file_name_in_bin(name: str) -> None:
     with pytest.raises(BadInputError) as caught:
         parse_commands(["python", name])
     assert repr(name) in caught.value.message
@@ -62,7 +62,7 @@ def test_no_wrapper_hides_a_command_of_the_host_or_has_an_odd_name(name: str) ->
         parse_commands({"good": ["x"], name: ["x"]})
 
 
-def test_a_list_of_names_is_held_to_the_same() -> None:
+def test_a_list_of_names_is_checked_against_the_same() -> None:
     with pytest.raises(BadInputError, match="'module' would hide"):
         parse_commands(["python", "module"])
 
@@ -70,7 +70,7 @@ def test_a_list_of_names_is_held_to_the_same() -> None:
 @pytest.mark.parametrize(
     "words", [[], "x y", None, [""], ["-c"], ["a b"], ["bin/x"], ["../x"], ["x", 3], ["x", "\0"], {}]
 )
-def test_what_a_wrapper_cannot_run_is_refused(words: list[str]) -> None:
+def test_refuses_commands_that_a_wrapper_cannot_run(words: list[str]) -> None:
     with pytest.raises(BadInputError, match="'good'"):
         parse_commands({"good": words})
 
@@ -108,7 +108,7 @@ def test_variables_of_the_container_keep_their_values() -> None:
         *("RUNSCRIPTS", "SINGULARITY_BIND", "APPTAINERENV_X", "_HPCMOD_TOY", "VIRTUAL_ENV", "PYTHONPATH", "WITH_VENV"),
     ],
 )
-def test_a_name_that_is_no_variables_or_the_modules_own_is_refused(name: str) -> None:
+def test_a_name_that_is_not_a_variables_or_the_modules_own_is_refused(name: str) -> None:
     with pytest.raises(BadInputError, match="environment") as caught:
         parse_environment({"GOOD": "1", name: "x"})
     assert "GOOD" not in caught.value.message

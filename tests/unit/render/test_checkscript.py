@@ -24,7 +24,7 @@ def test_a_command_is_run_only_with_its_module_loaded(tmp_path: Path, lmod: str,
     assert (done.stdout, done.returncode) == (said, code)
 
 
-def test_without_a_module_tool_that_is_said() -> None:
+def test_without_a_module_tool_that_is_reported() -> None:
     script = render_check("true", module="Toy/1.0", modulepath="/m")
     done = subprocess.run(["bash", "--norc", "-c", script], env={}, capture_output=True, text=True)
     assert (done.returncode, "neither LMOD_CMD nor MODULES_CMD" in done.stderr) == (127, True)

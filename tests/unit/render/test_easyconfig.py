@@ -92,7 +92,7 @@ def test_it_says_by_its_name_where_it_is_to_lie() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_text_comes_out_as_it_went_in(text: str) -> None:
+def test_hostile_text_is_unchanged(text: str) -> None:
     wanted = replace(PLAIN, description=text, homepage=text, wrapped_commands=(text, text))
     values = read(render_easyconfig(wanted))
     assert untemplated(values["description"]) == (text or PLAIN.module)
@@ -102,7 +102,7 @@ def test_a_hostile_text_comes_out_as_it_went_in(text: str) -> None:
 
 @settings(IN_MEMORY)
 @given(ANY_TEXT)
-def test_any_text_comes_out_as_it_went_in(text: str) -> None:
+def test_any_text_is_unchanged(text: str) -> None:
     out = render_easyconfig(replace(PLAIN, description=text, comments=(text,)))
     assert untemplated(read(out)["description"]) == (text or PLAIN.module)
     assert max(map(len, out.split("\n"))) <= 120
@@ -192,13 +192,13 @@ def test_our_own_reader_reads_it() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_name_a_file_is_refused(change: dict[str, str]) -> None:
+def test_refuses_invalid_file_names(change: dict[str, str]) -> None:
     with pytest.raises(BadInputError):
         replace(PLAIN, **change)
 
 
 @pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
-def test_what_no_text_file_can_hold_is_refused(text: str) -> None:
+def test_refuses_bytes_that_are_not_text(text: str) -> None:
     with pytest.raises(BadInputError):
         render_easyconfig(replace(PLAIN, description=text))
 

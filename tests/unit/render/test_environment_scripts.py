@@ -89,7 +89,7 @@ def test_sourcing_twice_is_sourcing_once(tmp_path: Path) -> None:
     assert once["APPTAINER_BINDPATH"].endswith("/etc:/etc2")
 
 
-def test_what_is_kept_out_is_let_in_where_the_user_says_so(tmp_path: Path) -> None:
+def test_excluded_variables_are_passed_if_the_user_asks(tmp_path: Path) -> None:
     root = write_scripts(PLANS["lumi"], tmp_path / "root")
     assert read_environment("bash", f". {root}/environment.sh")["APPTAINERENV_PYTHONPATH"] == ""
     seen = read_environment("bash", f". {root}/environment.sh", HPCMOD_KEEP_ENV="PYTHONPATH")

@@ -112,7 +112,7 @@ def test_a_variable_that_is_set_wins_but_for_the_path() -> None:
     assert done.stdout == b"host image /image\n"
 
 
-def test_variables_that_no_shell_can_set_are_left_out_and_named() -> None:
+def test_variables_that_no_shell_can_set_are_omitted_and_named() -> None:
     env = (("good", "1"), ("a-b", "2"), ("", "3"), ("x;id", "4"), ("1x", "5"), ("x\n", "6"), ("ü", "7"))
     assert oci.left_out(config(env=env)) == ("a-b", "", "x;id", "1x", "x\n", "ü")
     assert texts(env=env)["env/10-docker2singularity.sh"] == "#!/bin/sh\n[ -n \"${good:-}\" ] || export good='1'\n"

@@ -103,7 +103,7 @@ def test_nothing_is_loaded_from_elsewhere_and_nothing_runs_within_a_page() -> No
             assert "default-src 'none'" in html
 
 
-def test_every_link_between_pages_leads_to_a_page() -> None:
+def test_every_link_between_pages_points_to_a_page() -> None:
     pages = [ContainerPage(make_record(f"A/{version}", aliases=("x",))) for version in ("1+cu12", "2~rc1", "3")]
     files = dict(render_html(documentation(*pages), TEMPLATES))
     found = {link.replace("%2B", "+").replace("%7E", "~") for link in Skeleton(files["index.html"]).links}

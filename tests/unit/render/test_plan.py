@@ -24,7 +24,7 @@ def test_without_an_image_nothing_is_said_of_a_user_layer() -> None:
     assert not any("user" in line.split(":")[0] for line in render_plan(make_example("generic", facts=None)))
 
 
-def test_variables_of_the_container_are_told() -> None:
+def test_variables_of_the_container_are_reported() -> None:
     plan = make_example("generic")
     lines = list(render_plan(replace(plan, spec=replace(plan.spec, environment=ENVIRONMENT))))
     assert "set in the container unless already set: OMP_NUM_THREADS=4" in lines

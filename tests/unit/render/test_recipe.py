@@ -125,7 +125,7 @@ def test_a_definition_removes_nothing_that_post_shares_with_the_host(name: str) 
 
 @pytest.mark.slow
 @each_plan
-def test_what_is_copied_is_in_the_build_context(name: str) -> None:
+def test_copied_files_are_in_the_build_context(name: str) -> None:
     made = PLANS[name]
     there = {*render_context(made), *(inside for _, inside in made.inputs)}
     copied = re.findall(
@@ -176,7 +176,7 @@ def test_a_sif_is_a_base_of_a_definition_file_only() -> None:
         render_dockerfile(made, templates=TEMPLATES)
 
 
-def test_a_dockerfile_of_ones_own_stays_as_it_is_and_has_no_definition() -> None:
+def test_a_users_dockerfile_is_unchanged_and_has_no_definition() -> None:
     own = make_own_plan("/here", "FROM x\nRUN <<END\ntrue\nEND\n", architecture="amd64", contents="")
     assert render_dockerfile(own, templates=TEMPLATES) == own.own_dockerfile
     assert render_context(own) == {}

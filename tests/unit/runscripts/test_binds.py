@@ -59,7 +59,7 @@ def make(path: Path, *names: str) -> None:
         (path / name).mkdir(parents=True)
 
 
-def test_what_exists_is_bound_by_both_names_in_order_and_the_rest_is_not(run: Run, here: Path) -> None:
+def test_existing_sources_are_bound_for_both_runtimes_in_order(run: Run, here: Path) -> None:
     make(here, "a", "b")
     (here / "dangling").symlink_to("nowhere")
     groups = [(Bind(f"{here}/{name}"),) for name in ("b", "missing", "dangling", "a")]
@@ -105,7 +105,7 @@ def test_a_literal_source_with_characters_of_a_pattern_is_taken_as_it_is(run: Ru
     assert elements(ran) == [as_bound(here / name) for name in ("a*", "a[b]", "{uname_r}")]
 
 
-def test_what_the_module_bound_on_another_node_is_resolved_again(run: Run, here: Path) -> None:
+def test_binds_from_another_node_are_resolved_again(run: Run, here: Path) -> None:
     make(here, "fabric/1.20", "plain", "mine")
     fabric, plain, layer = f"{here}/fabric/*", f"{here}/plain", Bind(f"{here}/packed", "/layer", "image-src=/")
     old = [f"{here}/fabric/1.15:/lib", f"{here}/gone", plain, f"{here}/mine:/m", f"{here}/packed:/layer:image-src=/"]
@@ -122,7 +122,7 @@ def test_what_the_module_bound_on_another_node_is_resolved_again(run: Run, here:
     assert ran.stderr == ""
 
 
-def test_what_the_user_binds_wins_over_what_the_module_binds_there(run: Run, here: Path) -> None:
+def test_a_users_bind_wins_over_the_modules(run: Run, here: Path) -> None:
     make(here, "a", "b", "mine")
     groups = [(Bind(f"{here}/a", "/to"),), (Bind(f"{here}/b", "/other"),)]
     mine = f"{here}/mine".replace(",", "\\,").replace(":", "\\:")
@@ -131,7 +131,7 @@ def test_what_the_user_binds_wins_over_what_the_module_binds_there(run: Run, her
 
 
 @pytest.mark.parametrize("name", [*OLD_NAMES, *NAMES])
-def test_a_bind_of_the_users_whose_source_is_gone_is_named_and_left_out(run: Run, here: Path, name: str) -> None:
+def test_a_user_bind_with_a_missing_source_is_reported_and_skipped(run: Run, here: Path, name: str) -> None:
     ran = run(**{name: "/usr:/u,/no/such/place:/x"})
     assert elements(ran, NAMES if name in NAMES else OLD_NAMES) == ["/usr:/u"]
     assert ran.stderr == "python: bound by you, but missing on this node: /no/such/place\n"
@@ -166,7 +166,7 @@ def test_a_required_source_that_is_missing_is_named_once_a_node(run: Run) -> Non
     assert run(*groups, SLURM_JOB_ID="1", SLURM_LOCALID="3").stderr == ""
 
 
-def test_what_loading_the_module_has_said_is_said_again_in_a_job_only(run: Run) -> None:
+def test_notices_are_repeated_only_in_a_job(run: Run) -> None:
     groups = [(Bind("/no/such/place", required=True),)]
     told = {"_HPCMOD_PYTORCH_MISSING": "/another,/no/such/place"}
     assert run(*groups, **told).stderr == ""
@@ -174,7 +174,7 @@ def test_what_loading_the_module_has_said_is_said_again_in_a_job_only(run: Run) 
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\\,b", "a\\"])
-def test_a_name_that_no_bind_can_hold_is_left_out_with_a_word(run: Run, here: Path, name: str) -> None:
+def test_a_name_that_cannot_be_bound_is_skipped_with_a_message(run: Run, here: Path, name: str) -> None:
     make(here, name, "b")
     ran = run((Bind(f"{here}/{name}"),), (Bind(f"{here}/b"),))
     assert elements(ran) == [as_bound(here / "b")]
@@ -182,7 +182,7 @@ def test_a_name_that_no_bind_can_hold_is_left_out_with_a_word(run: Run, here: Pa
     assert ran.stderr.count("\n") == 1
 
 
-def test_the_tree_that_a_link_leads_to_is_bound_as_well(run: Run, tmp_path: Path) -> None:
+def test_the_tree_that_a_link_points_to_is_bound_as_well(run: Run, tmp_path: Path) -> None:
     make(tmp_path, "pfs/one/data", "pfs/two")
     (tmp_path / "scratch").symlink_to("pfs/one")
     (tmp_path / "flash").symlink_to(tmp_path / "pfs" / "two")

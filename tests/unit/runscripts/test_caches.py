@@ -64,7 +64,7 @@ def test_a_job_is_one_of_any_scheduler(rank: Rank, env: dict[str, str], job: str
     assert path == f"{tmp_path}/caches/alice-hpcmod-{job}-0/triton"
 
 
-def test_a_job_whose_name_is_no_name_of_a_file_gets_a_number(rank: Rank) -> None:
+def test_a_job_whose_name_is_not_a_file_name_gets_a_number(rank: Rank) -> None:
     paths = [rank.sees({"FLUX_JOB_ID": name}, "TRITON_CACHE_DIR")[0] for name in ("\u01922SEXr", "\u01922SEXs", "../x")]
     assert len(set(paths)) == 3 and all(re.fullmatch(r".*-hpcmod-\d+-0/triton", path or "") for path in paths)
 
@@ -89,7 +89,7 @@ def stolen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_name_that_somebody_took_is_not_used(rank: Rank, stolen: Path, tmp_path: Path) -> None:
+def test_a_name_that_another_user_took_is_not_used(rank: Rank, stolen: Path, tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     ran = rank(task(0, TMPDIR=str(tmp_path / "tmp")))
     path = Path(ran.environment["TRITON_CACHE_DIR"])
@@ -122,7 +122,7 @@ def directory_of_another_user(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_directory_of_another_user_is_not_ours(directory_of_another_user: Path) -> None:
+def test_a_directory_of_another_user_is_not_used(directory_of_another_user: Path) -> None:
     part = runscript_templates()["_cache-place.bash.j2"]
     assert subprocess.run(["bash", "-c", f'{part}\nis_private "$1"', "bash", directory_of_another_user]).returncode == 1
 
@@ -158,13 +158,13 @@ def test_where_the_place_for_caches_is_full_another_one_is_taken(rank: Rank, ful
     assert ran.environment["TRITON_CACHE_DIR"].startswith(f"{tmp_path}/tmp/")
 
 
-def test_where_every_place_for_caches_is_full_that_is_said(rank: Rank, full: Path, tmp_path: Path) -> None:
+def test_where_every_place_for_caches_is_full_that_is_reported(rank: Rank, full: Path, tmp_path: Path) -> None:
     ran = rank(task(0, TMPDIR=str(tmp_path / "nowhere")))
     assert (ran.status, ran.stdout) == (7, "")
     assert f"{full} is full, and {tmp_path}/nowhere/" in ran.stderr and "Set HPCMOD_CACHE_ROOT" in ran.stderr
 
 
-def test_no_place_for_caches_at_all_is_said(rank: Rank, stolen: Path, tmp_path: Path) -> None:
+def test_no_place_for_caches_at_all_is_reported(rank: Rank, stolen: Path, tmp_path: Path) -> None:
     ran = rank(task(0, TMPDIR=str(tmp_path / "nowhere")))
     assert ran.status == 7 and "Set HPCMOD_CACHE_ROOT" in ran.stderr
 

@@ -43,7 +43,7 @@ def test_a_value_of_the_user_wins(rank: Rank, name: str) -> None:
     assert rank.sees(task(2, **own), name) == (own[name],)
 
 
-def test_an_empty_value_is_no_value(rank: Rank) -> None:
+def test_an_empty_value_is_not_a_value(rank: Rank) -> None:
     assert rank.sees(task(3, MASTER_ADDR="", RANK="", NCCL_SOCKET_IFNAME=""), "MASTER_ADDR", "RANK") == ("nid001", "3")
 
 
@@ -141,7 +141,7 @@ def test_explain_tells_each_value_and_its_source_and_runs_nothing(rank: Rank, tm
     assert not (tmp_path / "caches").exists()
 
 
-def test_what_explain_prints_is_what_python_sees(rank: Rank) -> None:
+def test_explain_prints_what_python_sees(rank: Rank) -> None:
     env = task(1, (2,), ROCR_VISIBLE_DEVICES="4,6", CUDA_VISIBLE_DEVICES="4,6")
     told = rank(env, "--hpcmod-explain").stdout
     names = [line.split("=")[0] for line in told.splitlines() if line[0] != "#"]

@@ -64,7 +64,7 @@ def test_other_ranks_keep_the_cpus_they_have(bare: Rank, env: dict[str, str]) ->
     assert bound_to(bare, env) == all_of_ours()
 
 
-def test_a_rank_that_was_bound_is_left_alone(bare: Rank, settings: RunscriptSettings) -> None:
+def test_a_rank_that_was_bound_is_left_unchanged(bare: Rank, settings: RunscriptSettings) -> None:
     bare.scripts.write(replace(settings, nodes=(replace(GPU_NODE, gpu_cores=((OURS[0],), (OURS[-1] + 1,))),)))
     assert bound_to(bare, task(0, (2,))) == all_of_ours(), "a core of the node is not open to it"
 
@@ -76,7 +76,7 @@ def test_without_taskset_nothing_is_bound(bare: Rank, tmp_path: Path) -> None:
     assert bound_to(bare, task(0, (2,))) == all_of_ours()
 
 
-def test_a_word_that_is_none_is_refused(bare: Rank) -> None:
+def test_an_invalid_word_is_refused(bare: Rank) -> None:
     ran = bare(task(0, (2,), HPCMOD_CPUS="some"), "x.py")
     assert ran.status == 2 and "HPCMOD_CPUS is 'some', expected near or all" in ran.stderr
 

@@ -50,7 +50,7 @@ def table() -> dict[str, list[str]]:
 @pytest.mark.parametrize("shown", [1, 3], ids=["Slurm sets one variable", "Slurm sets all"])
 @pytest.mark.parametrize("vendor", ["amd", "nvidia"])
 @pytest.mark.slow
-def test_each_way_to_choose_a_gpu_does_what_the_page_says(
+def test_each_way_to_choose_a_gpu_works_as_the_page_says(
     tmp_path: Path, settings: RunscriptSettings, python_path: str, vendor: str, shown: int
 ) -> None:
     names = VARIABLES[vendor]

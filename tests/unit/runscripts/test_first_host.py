@@ -195,7 +195,7 @@ def test_a_file_of_pbs_names_the_first_host(scripts: Scripts, tmp_path: Path) ->
         pytest.param({"PBS_NODEFILE": "/nowhere"}, id="no file"),
     ],
 )
-def test_where_nobody_names_a_host_none_is_guessed(scripts: Scripts, env: dict[str, str]) -> None:
+def test_where_no_one_names_a_host_none_is_guessed(scripts: Scripts, env: dict[str, str]) -> None:
     ran = scripts("get-master", env=env)
     assert (ran.status, ran.stdout) == (2, "")
 

@@ -59,7 +59,7 @@ def test_local_rank_counts_among_the_gpus_that_a_rank_sees(
         pytest.param({AMD[0]: "6", AMD[1]: "6", AMD[2]: "4,5,6,7"}, ("6", "0", "0"), id="both"),
     ],
 )
-def test_what_hip_counts_within_rocr_is_never_an_empty_set(
+def test_hip_never_selects_an_empty_set_within_rocr(
     rank: Rank, mode: str, more: dict[str, str], seen: tuple[str | None, ...]
 ) -> None:
     ran = rank(task(0, (2,), HPCMOD_GPUS_VISIBLE=mode, **more), "x.py")
@@ -122,7 +122,7 @@ def test_a_bound_rank_takes_the_gpu_near_its_cores(
     assert rank.sees(task(1, layout, **{AMD[0]: devices}), AMD[0]) == (seen,)
 
 
-def test_a_bound_rank_that_no_variable_shows_its_gpus_takes_the_near_one(
+def test_a_bound_rank_without_gpu_variables_uses_the_nearest_gpu(
     bound: tuple[int, int], rank: Rank, settings: RunscriptSettings
 ) -> None:
     first, last = bound
@@ -202,7 +202,7 @@ def test_where_only_the_number_of_gpus_is_known_each_rank_gets_that_of_its_own(
 
 
 @pytest.mark.parametrize(("partition", "seen"), [("gpu", "3"), ("other", "3"), ("cpu", None)])
-def test_a_node_type_whose_partitions_nobody_knows_is_taken_where_no_other_fits(
+def test_a_node_type_whose_partitions_no_one_knows_is_taken_where_no_other_fits(
     rank: Rank, settings: RunscriptSettings, partition: str, seen: str | None
 ) -> None:
     types = (NodeType("cpu", partitions=("cpu",)), NodeType("gpu", gpus=8))
@@ -211,5 +211,5 @@ def test_a_node_type_whose_partitions_nobody_knows_is_taken_where_no_other_fits(
     assert rank.sees(env, AMD[0]) == (seen,)
 
 
-def test_what_flux_sets_is_taken_on_amd_too(rank: Rank) -> None:
+def test_the_gpu_variables_of_flux_work_on_amd_too(rank: Rank) -> None:
     assert rank.sees({**flux(1, 1, 2), "CUDA_VISIBLE_DEVICES": "4,6"}, "CUDA_VISIBLE_DEVICES", AMD[0]) == ("6", None)

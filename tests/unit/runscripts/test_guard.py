@@ -36,7 +36,7 @@ def in_container(seen: dict[str, str], name: str) -> tuple[str | None, ...]:
 
 
 @pytest.mark.parametrize("call", [("python", "x.py"), ("start-shell",), ("apptainer", "exec", "a.sif", "python")])
-def test_what_the_host_has_is_emptied_for_the_container(
+def test_variables_of_the_host_are_emptied_for_the_container(
     scripts: Scripts, outside: dict[str, str], call: tuple[str, ...]
 ) -> None:
     seen = scripts(*call, env={**outside, **POISON}).environment
@@ -44,7 +44,7 @@ def test_what_the_host_has_is_emptied_for_the_container(
     assert in_container(seen, "PYTHONNOUSERSITE") == ("1", "1")
 
 
-def test_what_the_host_has_not_is_not_set(scripts: Scripts, outside: dict[str, str]) -> None:
+def test_variables_that_the_host_lacks_are_not_set(scripts: Scripts, outside: dict[str, str]) -> None:
     seen = scripts("python", env=outside).environment
     assert {name for name in seen if name.startswith(BOTH)} == {f"{prefix}PYTHONNOUSERSITE" for prefix in BOTH}
 
@@ -57,7 +57,9 @@ def test_a_value_of_the_user_for_the_container_wins(scripts: Scripts, outside: d
     assert [in_container(seen, name).count(None) for name in ("PYTHONPATH", "PYTHONNOUSERSITE")] == [1, 1]
 
 
-def test_what_is_asked_for_goes_in_though_the_module_has_emptied_it(scripts: Scripts, outside: dict[str, str]) -> None:
+def test_a_requested_variable_is_passed_although_the_module_empties_it(
+    scripts: Scripts, outside: dict[str, str]
+) -> None:
     module = {f"{prefix}{name}": value for prefix in BOTH for name, value in make_guard(None)}
     asked = {"HPCMOD_KEEP_ENV": "PYTHONPATH PYTHONNOUSERSITE"}
     seen = scripts("python", env={**outside, **POISON, **module, **asked}).environment
@@ -65,7 +67,7 @@ def test_what_is_asked_for_goes_in_though_the_module_has_emptied_it(scripts: Scr
     assert in_container(seen, "LD_PRELOAD") == ("", "") and seen["PYTHONPATH"] == "/host/PYTHONPATH"
 
 
-def test_what_the_image_sets_itself_is_left_alone() -> None:
+def test_variables_set_by_the_image_are_not_changed() -> None:
     facts = ImageFacts(architecture="amd64", size=1, assigned=("CONDA_PREFIX", "PYTHONPATH"))
     assert {name for name, _ in make_guard(None)} - {name for name, _ in make_guard(facts)} == set(facts.assigned)
 
@@ -105,7 +107,7 @@ def test_an_image_is_built_without_what_the_module_sets(
 
 
 @pytest.mark.parametrize("words", [("pull", "x.sif", "docker://x"), ("--version",), (), ("-d",), ("sif", "list", "a")])
-def test_anything_else_is_the_runtimes_own_affair(
+def test_everything_else_is_passed_to_the_runtime(
     scripts: Scripts, outside: dict[str, str], words: tuple[str, ...]
 ) -> None:
     ran = scripts("apptainer", *words, env={**outside, **MODULE})

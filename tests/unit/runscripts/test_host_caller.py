@@ -53,7 +53,7 @@ def test_a_known_program_of_the_host_gets_the_hosts_python(ask: Ask, tmp_path: P
     assert ask(name) == HOST
 
 
-def test_a_program_beside_the_hosts_python_gets_it(ask: Ask, tmp_path: Path) -> None:
+def test_a_program_next_to_the_hosts_python_gets_it(ask: Ask, tmp_path: Path) -> None:
     make_program(tmp_path / "host" / "tool", CALLS)
     make_program(tmp_path / "host" / "tool.py", "#!/usr/bin/env python\n")
     assert [ask("tool"), ask("tool.py"), ask("bash", "host/tool")] == [HOST] * 3
@@ -74,7 +74,7 @@ def test_a_command_that_a_tool_in_a_venv_runs_for_its_user_is_the_containers(ask
     assert ask("eb") == HOST
 
 
-def test_what_the_user_has_such_a_program_run_is_the_containers(ask: Ask, tmp_path: Path) -> None:
+def test_a_command_that_the_user_passes_to_a_host_program_is_the_containers(ask: Ask, tmp_path: Path) -> None:
     make_program(tmp_path / "host" / "xvfb-run", '#!/bin/bash\n"$@"\n')
     assert ask("xvfb-run", "python", "train.py") == CONTAINER
 

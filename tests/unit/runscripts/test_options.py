@@ -75,7 +75,7 @@ def test_ranks_of_torchrun_share_the_cores_as_threads(rank: Rank, more: dict[str
     )
 
 
-def test_a_launcher_is_deaf_to_the_signals_that_are_for_the_ranks(rank: Rank, tmp_path: Path) -> None:
+def test_a_launcher_ignores_signals_for_the_ranks(rank: Rank, tmp_path: Path) -> None:
     make_program(tmp_path / "python-bin" / "python", "#!/bin/bash\nkill -USR1 $$\nkill -USR2 $$\necho alive\n")
     assert rank(TWO, "--launcher=torchrun", "x.py").stdout == "alive\n"
 
@@ -194,7 +194,7 @@ def test_a_wrong_option_is_refused_once_for_all_ranks(
 
 
 @pytest.mark.parametrize("options", [option.values[0] for option in FAULTS])
-def test_a_rank_that_is_alone_in_refusing_speaks(rank: Rank, options: list[str]) -> None:
+def test_a_rank_that_alone_refuses_prints_the_reason(rank: Rank, options: list[str]) -> None:
     assert rank(task(1, (3, 1)), *options, "x.py").stderr.startswith(f"{DISTRIBUTED}: rank 1: ")
 
 
@@ -211,7 +211,7 @@ def test_options_after_the_program_are_the_programs(rank: Rank) -> None:
 
 
 @pytest.mark.parametrize("words", [["--", "x.py"], ["-h"], ["--version"], ["--debugger"], ["--launchers=a"]])
-def test_what_is_no_option_of_ours_is_handed_on_as_it_is(rank: Rank, words: list[str]) -> None:
+def test_unknown_options_are_passed_on_unchanged(rank: Rank, words: list[str]) -> None:
     assert rank(task(0), *words).arguments == words
 
 

@@ -69,11 +69,11 @@ def test_on_one_node_the_list_of_tasks_may_be_missing(rank: Rank) -> None:
         pytest.param({**BATCH, "SLURM_STEP_ID": "4294967293"}, id="pending step"),
     ],
 )
-def test_what_srun_did_not_start_is_the_only_rank(rank: Rank, env: dict[str, str]) -> None:
+def test_a_process_not_started_by_srun_is_the_only_rank(rank: Rank, env: dict[str, str]) -> None:
     assert rank.sees(env, *RANKS[:1], *RANKS[2:]) == ("127.0.0.1", "0", "0", "1", "1", "0")
 
 
-def test_a_batch_script_that_forgot_srun_is_told_so(rank: Rank) -> None:
+def test_a_batch_script_without_srun_gets_a_message(rank: Rank) -> None:
     assert (
         rank(BATCH).stderr
         == f"{DISTRIBUTED}: this job has 4 tasks, but this process was not started by srun: running as the only rank\n"
@@ -95,7 +95,7 @@ def test_the_node_of_a_rank_that_the_user_started_is_not_made_up(rank: Rank) -> 
     )
 
 
-def test_an_empty_value_is_no_value(rank: Rank) -> None:
+def test_an_empty_value_is_not_a_value(rank: Rank) -> None:
     assert rank.sees(task(3, MASTER_ADDR="", RANK=""), "MASTER_ADDR", "RANK") == ("nid001", "3")
 
 
@@ -195,7 +195,7 @@ def test_one_rank_speaks_for_all(rank: Rank, more: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_a_rank_that_refuses_alone_says_so(rank: Rank, number: int) -> None:
+def test_a_single_refusing_rank_prints_the_reason(rank: Rank, number: int) -> None:
     ran = rank(task(number, SLURM_STEP_NODELIST="nid[1"))
     assert (ran.status, ran.stdout) == (2, "")
     assert ran.stderr.startswith(f"{DISTRIBUTED}: rank {number}: no host list in SLURM_STEP_NODELIST")
@@ -207,7 +207,7 @@ def test_another_step_or_job_is_told_again(rank: Rank, later: dict[str, str]) ->
     assert said[0] and not said[1] and said[2] == said[0]
 
 
-def test_a_mark_that_somebody_else_left_does_not_silence_a_rank(rank: Rank, tmp_path: Path) -> None:
+def test_a_mark_that_another_user_left_does_not_silence_a_rank(rank: Rank, tmp_path: Path) -> None:
     mark = tmp_path / "caches" / f"{os.getuid()}-hpcmod-refused-4711-0-0"
     mark.parent.mkdir()
     mark.symlink_to(tmp_path / "mine")

@@ -66,7 +66,7 @@ def test_a_script_that_uses_no_caches_does_not_keep_them(scripts: Scripts, cache
     assert not caches.exists()
 
 
-def test_a_directory_that_is_not_yours_is_left_alone(scripts: Scripts, caches: Path, tmp_path: Path) -> None:
+def test_a_directory_that_is_not_yours_is_left_unchanged(scripts: Scripts, caches: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     caches.rename(other)
     caches.symlink_to(other)

@@ -78,7 +78,7 @@ def test_the_other_ranks_save_nothing(rank: Rank, tmp_path: Path, number: int) -
     assert not (tmp_path / "to").exists()
 
 
-def test_what_was_saved_is_there_for_every_rank(rank: Rank, saved: Path, tmp_path: Path) -> None:
+def test_saved_caches_are_available_to_every_rank(rank: Rank, saved: Path, tmp_path: Path) -> None:
     make_program(tmp_path / "python-bin" / "python", SHOWS)
     ran = [rank(task(number), "--restore-caches", str(saved), "x.py") for number in range(4)]
     assert [(each.stdout, each.stderr) for each in ran] == [("compiled once\n", "")] * 4

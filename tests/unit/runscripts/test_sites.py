@@ -18,7 +18,9 @@ SHOWN = {"amd": {"ROCR_VISIBLE_DEVICES": EIGHT}, "nvidia": {"CUDA_VISIBLE_DEVICE
 
 
 @pytest.mark.parametrize("site", sorted(site_profiles()))
-def test_what_the_last_rank_of_a_site_is_told(tmp_path: Path, site: str, golden: Callable[[Path, str], None]) -> None:
+def test_explains_the_settings_of_a_sites_last_rank(
+    tmp_path: Path, site: str, golden: Callable[[Path, str], None]
+) -> None:
     profile = load_site(site, {})
     scripts = Scripts(tmp_path).write(make_plan(FACTS, profile, SPEC).runscripts)
     ranks = profile.node_type.gpus or 2

@@ -118,7 +118,7 @@ def test_nothing_is_left_when_the_job_ends(stage: Stage) -> None:
     ],
 )
 @pytest.mark.slow
-def test_a_wrong_copy_is_said_and_the_image_stays_what_it_was(stage: Stage, env: dict[str, str], said: str) -> None:
+def test_a_wrong_copy_is_reported_and_the_image_is_unchanged(stage: Stage, env: dict[str, str], said: str) -> None:
     done = stage("stage-image", stage.place, **env)
     assert (done.status, done.stdout) == (0, "")
     assert said in done.stderr
@@ -127,7 +127,7 @@ def test_a_wrong_copy_is_said_and_the_image_stays_what_it_was(stage: Stage, env:
     assert stage.keepers() == []
 
 
-def test_a_place_that_is_not_there_or_full_is_said(stage: Stage) -> None:
+def test_a_missing_or_full_directory_is_reported(stage: Stage) -> None:
     assert "is not a directory that you may write to" in stage("stage-image", stage.top / "nowhere").stderr
     make_program(
         stage.top / "bin" / "df", "#!/bin/bash\n# Stands for df of a full disk.\nprintf 'a\\nx 9 9 3 9 /\\n'\n"
@@ -170,7 +170,7 @@ def test_outside_a_job_it_stops_and_says_so(stage: Stage, name: str) -> None:
         pytest.param(["stage-image", "--help"], 0, id="help"),
     ],
 )
-def test_what_it_cannot_use_it_refuses(stage: Stage, words: list[str], status: int) -> None:
+def test_refuses_unusable_input(stage: Stage, words: list[str], status: int) -> None:
     assert stage(*words).status == status
 
 
@@ -192,7 +192,7 @@ def test_an_archive_is_unpacked_and_bound_by_its_name(stage: Stage, suffix: str)
     assert (Path(source) / "in" / "a file").read_text() == "of the set"
 
 
-def test_an_archive_that_is_none_stops_the_job(stage: Stage) -> None:
+def test_an_invalid_archive_stops_the_job(stage: Stage) -> None:
     (stage.top / "set.tar").write_bytes(os.urandom(3000))
     done = stage("stage-data", stage.place, stage.top / "set.tar")
     assert (done.status, done.stdout) == (5, "")

@@ -147,9 +147,7 @@ def test_nothing_is_taken_from_where_the_user_stands(
     assert scripts("python", env={**outside, "PATH": f"{directory}:{outside['PATH']}"}, cwd=cwd).status == 0
 
 
-def test_directories_and_plain_files_on_path_are_passed_over(
-    scripts: Scripts, python_path: str, tmp_path: Path
-) -> None:
+def test_directories_and_plain_files_on_path_are_skipped(scripts: Scripts, python_path: str, tmp_path: Path) -> None:
     (tmp_path / "odd" / "python").mkdir(parents=True)
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "python").touch()
@@ -157,7 +155,7 @@ def test_directories_and_plain_files_on_path_are_passed_over(
     assert scripts("python", env={"APPTAINER_CONTAINER": "/x"}, path=path).status == 0
 
 
-def test_a_binary_program_is_no_wrapper(scripts: Scripts, tmp_path: Path) -> None:
+def test_a_binary_program_is_not_a_wrapper(scripts: Scripts, tmp_path: Path) -> None:
     (tmp_path / "binary").mkdir()
     (tmp_path / "binary" / "pip").symlink_to("/usr/bin/printf")
     ran = scripts("pip", "%s", "a b", env={"APPTAINER_CONTAINER": "/x"}, path=f"{tmp_path}/binary")

@@ -25,7 +25,7 @@ def test_every_row_is_accounted_for_once(path: Path) -> None:
     assert numbers == list(range(1, size + 1))
 
 
-def test_a_text_that_is_missing_or_a_test_that_is_not_there_is_noticed() -> None:
+def test_a_text_that_is_missing_or_a_missing_test_is_noticed() -> None:
     for wrong in (
         Row(1, "a text", "binds lumi", has=("/no/such/place",)),
         Row(2, "a text too many", "binds lumi", lacks=("/opt/cray",)),

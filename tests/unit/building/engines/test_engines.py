@@ -77,7 +77,7 @@ def test_buildah_gets_the_base_first_and_builds_upon_its_id(workspace: Workspace
     assert settings(workspace)["XDG_RUNTIME_DIR"] == "/run/mine"  # where logins are
 
 
-def test_a_dockerfile_of_ones_own_says_itself_what_it_begins_with(workspace: Workspace) -> None:
+def test_a_users_dockerfile_gives_its_own_base_image(workspace: Workspace) -> None:
     (workspace.context / "file").write_text("FROM h.example/x:1\n")
     Buildah("vfs").build(workspace, source(workspace))
     assert (
@@ -138,7 +138,7 @@ def test_apptainer_writes_only_to_the_workspace_and_hides_host_tmp(workspace: Wo
         ("nothing of note", HpcmodError, "build failed with status 3:\n  | Running post scriptlet\n  | nothing of"),
     ],
 )
-def test_what_a_failed_build_said_last_is_in_the_error(
+def test_the_error_of_a_build_contains_its_last_output(
     workspace: Workspace, tmp_path: Path, said: str, fault: type[HpcmodError], text: str
 ) -> None:
     stand_in(tmp_path, "apptainer", f"printf '%s\\n' 'Running post scriptlet' '{said}'; exit 3")

@@ -34,7 +34,7 @@ def test_nothing_on_path_is_told_of_each(trial: EngineTrial) -> None:
     assert all(f"  {name}: " in caught.value.message for name in ENGINES) and "HPCMOD_BUILD_DIR" in caught.value.cure
 
 
-def test_what_an_engine_says_is_wrong_is_the_finding(trial: EngineTrial) -> None:
+def test_the_error_of_an_engine_becomes_the_finding(trial: EngineTrial) -> None:
     stand_in(trial, "docker", "echo 'ERROR: Cannot connect to the Docker daemon' >&2; echo 'See docs' >&2; exit 1")
     found = {one.name: one for one in probe_engines(trial.environ, at=trial.at)}
     assert not found["docker"].works and found["docker"].why == "ERROR: Cannot connect to the Docker daemon"
@@ -55,7 +55,7 @@ def test_a_singularity_that_is_apptainer_has_no_proot(trial: EngineTrial) -> Non
     assert found["singularity-proot"] == "the singularity on PATH is not SingularityCE"
 
 
-def test_an_engine_that_there_is_not_is_told_with_those_there_are(trial: EngineTrial) -> None:
+def test_an_unknown_engine_is_reported_with_those_there_are(trial: EngineTrial) -> None:
     with pytest.raises(BadInputError, match="unknown engine 'bulidah'") as caught:
         choose_engine("bulidah", trial, forms=FORMS)
     assert "buildah, podman, docker, apptainer-fakeroot" in caught.value.cure

@@ -16,7 +16,7 @@ from hpcmod.fs.temporary import PRIVATE
 ENVIRON = {"PATH": os.environ["PATH"]}
 
 
-def test_a_place_goes_with_all_that_is_in_it_also_after_a_fault(tmp_path: Path) -> None:
+def test_a_workspace_is_removed_with_its_content_even_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(KeyError), open_workspace(tmp_path, "x.sif", ENVIRON) as workspace:
         (workspace.temporary / "read-only").mkdir()
         (workspace.temporary / "read-only" / "file").touch()
@@ -48,7 +48,7 @@ def test_other_directory_at_the_workspace_path_is_kept(tmp_path: Path, mode: int
     assert (renamed / "thesis").is_dir()
 
 
-def test_another_images_place_is_left_alone(tmp_path: Path) -> None:
+def test_another_images_place_is_left_unchanged(tmp_path: Path) -> None:
     with open_workspace(tmp_path, "x.sif", ENVIRON) as mine, open_workspace(tmp_path, "y.sif", ENVIRON) as other:
         assert mine.directory != other.directory and mine.runroot != other.runroot
 
@@ -61,7 +61,7 @@ def test_the_directory_for_sockets_has_a_short_name_of_its_own(tmp_path: Path, r
         assert workspace.runroot.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_link_that_stands_for_the_directory_of_sockets_is_removed_and_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_socket_directory_is_removed_not_followed(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "file").touch()
     with open_workspace(tmp_path, "x.sif", ENVIRON) as workspace:
@@ -72,7 +72,7 @@ def test_a_link_that_stands_for_the_directory_of_sockets_is_removed_and_not_foll
     assert (tmp_path / "target" / "file").exists()
 
 
-def test_each_component_is_told_once_when_it_begins(tmp_path: Path) -> None:
+def test_each_component_is_reported_once_when_it_begins(tmp_path: Path) -> None:
     told: list[str] = []
     lines = (
         "STEP 4/9: RUN env A=b bash /opt/hpcmod/build/01-mpich.sh",
@@ -96,7 +96,7 @@ with open_workspace(Path(sys.argv[1]), "x.sif", os.environ) as workspace:
 
 
 @pytest.mark.slow
-def test_what_outlives_a_killed_build_is_ended_by_the_next(tmp_path: Path) -> None:
+def test_the_next_build_ends_processes_of_a_killed_one(tmp_path: Path) -> None:
     note = build_directory(tmp_path, "x.sif") / "pid"
     with subprocess.Popen([sys.executable, "-c", SLOW, str(tmp_path)]) as started:
         session = build_directory(tmp_path, "x.sif") / "session"
@@ -120,7 +120,7 @@ def runs(pid: int) -> bool:
     return state != "Z"
 
 
-def test_a_process_that_has_only_the_number_of_an_earlier_build_is_left_alone(tmp_path: Path) -> None:
+def test_a_process_that_has_only_the_number_of_an_earlier_build_is_left_unchanged(tmp_path: Path) -> None:
     directory = build_directory(tmp_path, "x.sif")
     directory.mkdir(mode=PRIVATE)
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as other:
@@ -130,7 +130,7 @@ def test_a_process_that_has_only_the_number_of_an_earlier_build_is_left_alone(tm
         other.kill()
 
 
-def test_a_process_of_another_machine_that_sees_the_same_disk_is_left_alone(tmp_path: Path) -> None:
+def test_a_process_of_another_machine_that_sees_the_same_disk_is_left_unchanged(tmp_path: Path) -> None:
     directory = build_directory(tmp_path, "x.sif")
     directory.mkdir(mode=PRIVATE)
     argv = ["bash", "-c", "sleep 300 >/dev/null & echo $$ $!"]  # the leader of the session is gone: no start tells it

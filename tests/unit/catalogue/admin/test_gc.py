@@ -44,13 +44,13 @@ def files(shop: Catalogue) -> set[str]:
     return {str(path.relative_to(shop.directory)) for path in shop.directory.rglob("*") if path.is_file()}
 
 
-def test_what_is_published_is_never_removed(shop: Catalogue) -> None:
+def test_published_containers_are_never_removed(shop: Catalogue) -> None:
     before = files(shop)
     remove_unused(shop, days=0, now=NOW, actor=ADA)
     assert files(shop) == before
 
 
-def test_what_nobody_loads_is_only_said(shop: Catalogue) -> None:
+def test_unused_containers_are_only_reported(shop: Catalogue) -> None:
     load(shop, "Toy/2.0", NOW)
     found = list(find_unused(shop, days=30, now=NOW))
     assert [(one.what, one.why, one.remove) for one in found] == [
@@ -61,11 +61,11 @@ def test_what_nobody_loads_is_only_said(shop: Catalogue) -> None:
     assert found_again.why.startswith("loaded 1 time, last on ")
 
 
-def test_a_catalogue_that_does_not_count_says_nothing_of_use(tmp_path: Path) -> None:
+def test_a_catalogue_without_counting_reports_no_usage(tmp_path: Path) -> None:
     assert list(find_unused(make_shop(tmp_path / "quiet", "Toy/1.0"), days=0, now=NOW)) == []
 
 
-def test_what_an_undone_or_killed_publishing_left_goes_when_it_is_old(shop: Catalogue) -> None:
+def test_old_leftovers_of_undone_or_killed_publishing_are_removed(shop: Catalogue) -> None:
     lifecycle.undo(shop, 2, actor=ADA)
     (shop.staging / "Toy-3.0").mkdir()
     assert removable(shop, days=50) == set()
@@ -86,7 +86,7 @@ def test_what_an_undone_or_killed_publishing_left_goes_when_it_is_old(shop: Cata
     assert (last.verb, last.why.partition(",")[0]) == ("gc", "because: removed images/Toy-2.0.sif")
 
 
-def test_what_is_being_published_stays(shop: Catalogue) -> None:
+def test_files_being_published_are_kept(shop: Catalogue) -> None:
     place(shop, make_record("Toy/4.0"), b"image")
     with hold(shop.locks / "Toy@4.0.lock", limit=None, tell=print, on_stale=lambda: None):
         assert removable(shop) == {"images/Toy-4.0.sif"}
@@ -109,7 +109,7 @@ def test_a_retired_container_stays_until_its_day_and_while_it_is_loaded(shop: Ca
     assert removable(shop) == set()
 
 
-def test_a_retired_container_stays_for_as_many_days_although_nobody_counts(tmp_path: Path) -> None:
+def test_a_retired_container_stays_for_as_many_days_although_no_one_counts(tmp_path: Path) -> None:
     quiet = make_shop(tmp_path / "quiet", "Toy/1.0")
     retire(quiet, "1.0", until=time.strftime("%Y-%m-%d", time.gmtime(NOW - 5 * 86400)))
     assert removable(quiet, days=7) == set()

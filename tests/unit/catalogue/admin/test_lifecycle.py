@@ -23,7 +23,7 @@ def shop(tmp_path: Path) -> Catalogue:
     return make_toys(tmp_path / "shop")
 
 
-def test_what_changes_nothing_writes_nothing(shop: Catalogue) -> None:
+def test_writes_nothing_if_nothing_changes(shop: Catalogue) -> None:
     before = state(shop), read_journal(shop.directory)
     lifecycle.change_name(shop, "Toy", lambda all_: rules.move_alias(all_, ONE, "stable"), verb="alias", actor=ADA)
     assert (state(shop), read_journal(shop.directory)) == before
@@ -57,7 +57,7 @@ def test_undoing_what_was_published_takes_it_from_sight_and_undoing_that_brings_
     assert state(shop) == before
 
 
-def test_what_was_changed_since_is_not_undone(shop: Catalogue) -> None:
+def test_does_not_undo_a_later_change(shop: Catalogue) -> None:
     with pytest.raises(BadInputError, match="was changed again since"):
         lifecycle.undo(shop, 1, actor=ADA)
     with pytest.raises(NotFoundError, match="change 99 not found"):
@@ -82,7 +82,7 @@ def test_undoing_gives_an_alias_neither_two_versions_nor_a_retired_one(shop: Cat
         lifecycle.undo(shop, removed, actor=ADA)
 
 
-def test_what_was_removed_from_the_disk_is_not_brought_back(shop: Catalogue) -> None:
+def test_files_removed_from_the_disk_are_not_restored(shop: Catalogue) -> None:
     retire_one(shop)
     (shop.images / "Toy-1.0.sif").unlink()
     for dry_run in (True, False):

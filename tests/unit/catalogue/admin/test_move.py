@@ -134,7 +134,7 @@ def test_an_image_on_another_file_system_is_copied(
     assert copy.stat().st_mtime_ns == image.stat().st_mtime_ns
 
 
-def test_nobody_else_can_read_a_copy_while_it_is_made(
+def test_no_other_user_can_read_a_copy_while_it_is_made(
     shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A private file that somebody renamed into the catalogue stays private."""

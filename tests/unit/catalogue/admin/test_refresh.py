@@ -37,7 +37,7 @@ def renew(shop: Catalogue, site: Site, *, dry_run: bool = False) -> Refreshed:
     return refresh_containers(shop, tuple(shop.records()), wanted, actor=ADA, dry_run=dry_run)
 
 
-def test_what_is_up_to_date_stays(shop: Catalogue) -> None:
+def test_up_to_date_installations_are_kept(shop: Catalogue) -> None:
     before = sorted(shop.directory.rglob("*"))
     assert renew(shop, GENERIC) == Refreshed((), ())
     assert sorted(shop.directory.rglob("*")) == before
@@ -68,7 +68,7 @@ def test_a_new_profile_reaches_users_and_undo_brings_back_every_byte(
     assert "/scratch2" in visible(shop)["software/Toy/1.0/bin/python"]
 
 
-def test_a_command_that_is_gone_takes_its_wrapper_along(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wrapper_of_a_deleted_command_is_removed(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering, "read_facts", lambda _: replace(FACTS, commands=("python",)))
     renew(shop, GENERIC)
     assert not (shop.software / "Toy/1.0/bin/torchrun").exists()

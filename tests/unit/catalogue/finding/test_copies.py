@@ -31,19 +31,19 @@ def test_without_a_module_tool_the_first_directory_has_priority(trees: list[Path
         assert [one.modulefile.parents[1] for one in copies.others] == [order[1]]
 
 
-def test_a_directory_named_twice_is_no_second_copy(trees: list[Path]) -> None:
+def test_a_directory_named_twice_is_not_a_second_copy(trees: list[Path]) -> None:
     copies = find_copies(TOY, [trees[0], trees[0]], {})
     assert copies is not None and copies.others == ()
 
 
 @pytest.mark.parametrize("gone", [0, 1])
-def test_a_copy_whose_installation_is_gone_is_still_listed(trees: list[Path], gone: int) -> None:
+def test_a_copy_without_its_installation_is_still_listed(trees: list[Path], gone: int) -> None:
     (trees[gone].parent / "software").rmdir()
     copies = find_copies(TOY, trees, {})
     assert copies is not None and len(copies.others) == 1
 
 
-def test_what_is_not_installed_has_no_copies(trees: list[Path]) -> None:
+def test_a_container_that_is_not_installed_has_no_copies(trees: list[Path]) -> None:
     assert find_copies("Toy/2.0", trees, {}) is None
     assert find_loaded_by("Toy", {}) is None
 

@@ -75,7 +75,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "cure"), WRONG.items(), ids=WRONG)
-def test_what_is_not_there_or_not_clear_is_answered_with_the_nearest(
+def test_a_missing_file_or_not_clear_is_answered_with_the_nearest(
     catalogues: tuple[Catalogue, ...], text: str, cure: str
 ) -> None:
     with pytest.raises(NotFoundError) as caught:
@@ -89,7 +89,7 @@ def test_names_that_differ_in_case_alone_are_all_offered(catalogues: tuple[Catal
     assert "Did you mean JAX or jaX?" in caught.value.cure
 
 
-def test_what_is_not_found_among_damaged_records_may_be_one_of_them(catalogues: tuple[Catalogue, ...]) -> None:
+def test_a_missing_container_may_be_in_a_damaged_record(catalogues: tuple[Catalogue, ...]) -> None:
     catalogues[1].record_path("lost", "1").parent.mkdir()
     catalogues[1].record_path("lost", "1").write_text("{")
     with pytest.raises(NotFoundError, match="among those that can be read") as caught:

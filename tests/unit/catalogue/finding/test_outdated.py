@@ -16,7 +16,7 @@ def installed(module: str, *, sha256: str, by: str = "2", path: Path = IMAGE) ->
     return Installed(module, IMAGE, Path("/r"), {"hpcmod": by, "image": image})
 
 
-def test_each_reason_is_told_with_its_cure(tmp_path: Path) -> None:
+def test_each_reason_is_reported_with_its_cure(tmp_path: Path) -> None:
     same = make_record("same/1")
     site = make_catalogue(
         tmp_path / "site",

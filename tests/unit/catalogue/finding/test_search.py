@@ -76,7 +76,7 @@ def test_abbreviations(one: str, other: str, same: bool) -> None:
     assert is_abbreviated(one, other) is same
 
 
-def test_what_is_installed_and_in_no_catalogue_is_found_last(indexes: list[Index]) -> None:
+def test_installed_containers_outside_of_catalogues_are_found_last(indexes: list[Index]) -> None:
     def own(module: str, version: str) -> Installed:
         record = {"packages": [{"name": "Flash_Attn", "version": version}, "damaged"]}
         return Installed(module, Path("/m"), Path("/r"), record)

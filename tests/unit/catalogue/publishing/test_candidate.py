@@ -63,7 +63,7 @@ def test_an_easyconfig_that_names_its_image_by_a_path_is_refused(easyconfig: Pat
 
 
 @pytest.mark.parametrize("kind", ["fifo", "noise", "huge"])
-def test_what_is_not_the_text_of_an_easyconfig_is_refused_at_once(easyconfig: Path, kind: str) -> None:
+def test_refuses_files_that_are_not_easyconfigs_at_once(easyconfig: Path, kind: str) -> None:
     easyconfig.unlink()
     if kind == "fifo":
         os.mkfifo(easyconfig)
@@ -79,7 +79,7 @@ def test_an_easyconfig_that_makes_something_else_is_refused(easyconfig: Path) ->
         choose_candidate(Request(str(easyconfig), version="2.0"))
 
 
-def test_the_labels_of_an_image_name_it_where_nobody_does(tmp_path: Path) -> None:
+def test_the_labels_of_an_image_name_it_where_no_one_does(tmp_path: Path) -> None:
     labels = '{"org.opencontainers.image.title": "toy", "org.opencontainers.image.version": "1.0"}'
     tree = {**corpus.CONDA_TREE, ".singularity.d/labels.json": labels}
     image = corpus.make_image(tmp_path / "x.sif", tree)
@@ -91,7 +91,7 @@ def test_the_labels_of_an_image_name_it_where_nobody_does(tmp_path: Path) -> Non
     ("name", "version"),
     [("", "1"), ("Toy", ""), ("../x", "1"), ("Toy", "1/2"), ("Toy", "<html>401</html>"), ("-v", "1"), ("T", ".1")],
 )
-def test_what_cannot_be_the_name_of_a_module_is_refused(name: str, version: str) -> None:
+def test_refuses_invalid_module_names(name: str, version: str) -> None:
     with pytest.raises(BadInputError, match=r"is not valid in a module name|no name or version given"):
         choose_candidate(Request("docker://localhost:5000/x:1", name=name, version=version))
 

@@ -135,6 +135,6 @@ def test_a_private_directory_that_stays_in_a_script_is_refused(made: PrivateInst
     assert "XDG_STATE_HOME" in raised.value.cure
 
 
-def test_what_is_no_container_is_refused(made: PrivateInstallation) -> None:
+def test_what_is_not_a_container_is_refused(made: PrivateInstallation) -> None:
     with pytest.raises(CheckFailedError, match="installed no container"):
         place(replace(made, target=made.target.with_name("2")))

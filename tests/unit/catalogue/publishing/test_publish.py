@@ -58,7 +58,7 @@ def files(shop: Catalogue) -> set[str]:
     return {str(path.relative_to(shop.directory)) for path in shop.directory.rglob("*") if ".locks" not in path.parts}
 
 
-def test_what_does_not_fit_this_machine_is_refused_and_nothing_stays(
+def test_refuses_an_incompatible_image_and_leaves_nothing(
     shop: Catalogue, context: PublishContext, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = Verdict((Finding("fail", "glibc", "2.17 is too old for the host's libmpi", "Take a newer base."),))
@@ -96,7 +96,7 @@ def test_an_installation_that_cannot_begin_leaves_nothing(
         pytest.param({"version": "2.0", "name": "a/b"}, "is not valid in a module name", id="name with a slash"),
     ],
 )
-def test_what_cannot_be_published_is_refused_by_the_dry_run_as_well(
+def test_the_dry_run_also_refuses_what_cannot_be_published(
     shop: Catalogue, context: PublishContext, image: Path, request_: dict[str, object], said: str
 ) -> None:
     asked = Request(**{"what": str(image), "name": "Toy", **request_})  # type: ignore[arg-type]
@@ -107,14 +107,14 @@ def test_what_cannot_be_published_is_refused_by_the_dry_run_as_well(
     assert files(shop) == before
 
 
-def test_an_image_that_is_not_there_is_told_by_the_dry_run_as_well(shop: Catalogue, context: PublishContext) -> None:
+def test_a_missing_image_is_told_by_the_dry_run_as_well(shop: Catalogue, context: PublishContext) -> None:
     for verb in (publish, plan_publish):
         with pytest.raises(NotFoundError, match="no such file"):
             verb(shop, Request("/nowhere.sif", "Toy", "2.0"), context)
 
 
 @pytest.mark.parametrize("damage", ["no SIF", "truncated", "no squashfs", "another machine's"])
-def test_what_is_wrong_with_a_file_is_told_by_the_name_that_was_given(
+def test_errors_use_the_file_name_that_the_user_gave(
     shop: Catalogue, context: PublishContext, image: Path, damage: str
 ) -> None:
     whole = image.read_bytes()

@@ -81,7 +81,7 @@ def test_eb_reads_and_works_where_only_the_publisher_can_write(stage: Stage, mon
     assert not stage.directory.parent.stat().st_mode & 0o022
 
 
-def test_the_stage_is_closed_whatever_the_umask_and_whatever_was_there(stage: Stage) -> None:
+def test_the_stage_is_closed_regardless_of_the_umask_and_whatever_was_there(stage: Stage) -> None:
     stage.directory.mkdir(parents=True)
     (stage.directory / "planted.eb").touch()
     before = os.umask(0)
@@ -93,7 +93,7 @@ def test_the_stage_is_closed_whatever_the_umask_and_whatever_was_there(stage: St
     assert stat.S_IMODE(stage.directory.stat().st_mode) == 0o700
 
 
-def test_what_is_kept_replaces_what_was_kept_whole(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_kept_rendering_replaces_the_old_one_completely(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     install(stage, FakeEb(), monkeypatch)
     stage.kept.mkdir(parents=True)
     (stage.kept / "old").touch()
@@ -120,7 +120,7 @@ def test_stages_of_catalogues_of_the_same_name_are_apart(stage: Stage, tmp_path:
     assert other.title == stage.title
 
 
-def test_what_eb_said_is_told_where_it_fails(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shows_the_output_of_eb_if_it_fails(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CheckFailedError, match="no luck"):
         install(stage, FakeEb(1), monkeypatch)
     stage.remove()

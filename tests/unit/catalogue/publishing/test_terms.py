@@ -22,7 +22,7 @@ def test_only_the_owner_and_the_group_may_read_a_restricted_image(tmp_path: Path
     assert (found.readers, image.stat().st_mode & 0o777, image.stat().st_gid) == (group, 0o640, os.getegid())
 
 
-def test_a_private_file_in_place_of_the_image_is_opened_to_nobody(tmp_path: Path) -> None:
+def test_a_private_file_in_place_of_the_image_is_opened_to_no_one(tmp_path: Path) -> None:
     """Another member of the group may have renamed it to the name of the image."""
     catalogue, record = make_catalogue(tmp_path / "shop"), make_record("Toy/1")
     catalogue.images.mkdir()
@@ -47,7 +47,7 @@ def test_an_image_that_is_restricted_may_be_restricted_to_another_group(tmp_path
     assert set_terms(catalogue, record, readers=group, licence="").readers == group
 
 
-def test_a_group_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_group_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="group nosuchgroup not found"):
         set_terms(make_catalogue(tmp_path), make_record("Toy/1"), readers="nosuchgroup", licence="")
 
@@ -64,7 +64,7 @@ def test_the_text_of_a_licence_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "error"), [(b"\xff", BadInputError), (None, NotFoundError)])
-def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes | None, error: type[Exception]) -> None:
+def test_refuses_binary_data(tmp_path: Path, content: bytes | None, error: type[Exception]) -> None:
     if content is not None:
         (tmp_path / "terms").write_bytes(content)
     with pytest.raises(error):

@@ -17,7 +17,7 @@ def trial(tmp_path: Path) -> CheckRun:
     return CheckRun("Toy/1.0", tmp_path, "0" * 64, {"LMOD_CMD": str(tool), "PATH": "/usr/bin:/bin"}, use_slurm=False)
 
 
-def test_a_command_that_is_missing_is_named_with_what_helps(trial: CheckRun) -> None:
+def test_a_missing_command_is_reported_with_a_cure(trial: CheckRun) -> None:
     with pytest.raises(CheckFailedError) as caught:
         list(run_checks(trial, ["mytool --version"]))
     assert "command not found: mytool (with the module loaded)" in caught.value.message
@@ -25,7 +25,7 @@ def test_a_command_that_is_missing_is_named_with_what_helps(trial: CheckRun) -> 
     assert "--command mytool" in caught.value.cure
 
 
-def test_what_a_check_said_is_shown_without_the_script_around_it(trial: CheckRun) -> None:
+def test_shows_the_output_of_a_check_without_its_script(trial: CheckRun) -> None:
     with pytest.raises(CheckFailedError, match=r"\(exit code 3\): nosuch; exit 3\n  nosuch: command not found"):
         list(run_checks(trial, ["nosuch; exit 3"]))
 

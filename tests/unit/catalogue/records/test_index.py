@@ -65,7 +65,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_changed_after_the_index_was_made_is_seen(catalogue: Catalogue, change: object) -> None:
+def test_sees_changes_made_after_the_index(catalogue: Catalogue, change: object) -> None:
     write_index(catalogue)
     before = look(catalogue)
     change(catalogue)  # type: ignore[operator]
@@ -78,7 +78,7 @@ def test_what_changed_after_the_index_was_made_is_seen(catalogue: Catalogue, cha
 @pytest.mark.parametrize("at", [0, 1, 40, 400, -400, -40, -1])
 @pytest.mark.parametrize("how", ["cut", "changed"])
 @pytest.mark.slow
-def test_a_broken_index_is_not_believed(catalogue: Catalogue, at: int, how: str) -> None:
+def test_a_broken_index_is_ignored(catalogue: Catalogue, at: int, how: str) -> None:
     write_index(catalogue)
     wanted = look(catalogue)
     path = catalogue.directory / INDEX
@@ -92,7 +92,7 @@ def test_a_broken_index_is_not_believed(catalogue: Catalogue, at: int, how: str)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"index": 2}', "null\n[]\n[]\n", "\x00" * 99])
-def test_what_is_no_index_is_not_believed(catalogue: Catalogue, text: str) -> None:
+def test_an_invalid_index_is_ignored(catalogue: Catalogue, text: str) -> None:
     wanted = look(catalogue)
     (catalogue.directory / INDEX).write_text(text)
     assert look(catalogue) == wanted
@@ -155,7 +155,7 @@ def test_nothing_is_taken_over_from_a_broken_index(catalogue: Catalogue, at: int
     assert path.read_bytes() == whole
 
 
-def test_an_index_made_anew_believes_no_directory(catalogue: Catalogue) -> None:
+def test_an_index_made_again_believes_no_directory(catalogue: Catalogue) -> None:
     write_index(catalogue)
     path = catalogue.record_path("vLLM", "0.9")
     path.write_text(path.read_text().replace("vLLM as a container", "in place"))
@@ -184,7 +184,7 @@ def test_a_change_right_after_the_index_gets_another_time(catalogue: Catalogue) 
 @pytest.mark.parametrize(
     "text", ["{", '{"record": 1}', '{"record": 99}'], ids=["no JSON", "no fields", "another version"]
 )
-def test_a_damaged_record_is_told_and_hides_no_other(catalogue: Catalogue, text: str) -> None:
+def test_a_damaged_record_is_reported_and_hides_no_other(catalogue: Catalogue, text: str) -> None:
     catalogue.record_path("vLLM", "0.9").write_text(text)
     write_index(catalogue)
     index = read_index(catalogue)
@@ -194,7 +194,7 @@ def test_a_damaged_record_is_told_and_hides_no_other(catalogue: Catalogue, text:
 
 
 @pytest.mark.parametrize("place", ["vLLM/0.9.json", "vLLM", "."])
-def test_what_may_not_be_read_is_told_and_hides_no_other(catalogue: Catalogue, place: str) -> None:
+def test_unreadable_records_are_reported_and_hide_no_others(catalogue: Catalogue, place: str) -> None:
     path = catalogue.records_directory / place
     path.chmod(0)
     try:

@@ -33,13 +33,13 @@ def umask(request: pytest.FixtureRequest) -> object:
 
 
 @pytest.mark.usefixtures("umask")
-def test_everybody_may_read_and_only_the_owner_write_whatever_the_umask(tmp_path: Path) -> None:
+def test_everybody_may_read_and_only_the_owner_write_regardless_of_the_umask(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "shop", "Toy/1.0")
     assert modes(shop.directory) == {"drwxr-xr-x", "-rw-r--r--"}
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_group_may_change_all_of_it_whatever_the_umask(tmp_path: Path) -> None:
+def test_a_group_can_change_everything_regardless_of_the_umask(tmp_path: Path) -> None:
     shop = Catalogue(tmp_path / "shop")
     mine = os.getgroups()[-1] if os.getgroups() else os.getgid()
     make_catalogue(shop, group=grp.getgrgid(mine).gr_name)
@@ -56,14 +56,14 @@ def test_the_umask_is_given_back(tmp_path: Path) -> None:
     assert os.umask(before) == 0o077
 
 
-def test_a_catalogue_that_is_there_is_changed_only_in_what_is_said(tmp_path: Path) -> None:
+def test_an_existing_catalogue_is_changed_only_as_reported(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "shop", "Toy/1.0")
     make_catalogue(replace(shop, counts_use=True))
     assert open_catalogue(shop.directory).counts_use
     assert shop.read("Toy", "1.0").version == "1.0"
 
 
-def test_a_directory_of_other_things_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(BadInputError, match="this directory is not empty"):
         make_catalogue(Catalogue(tmp_path))
@@ -77,13 +77,13 @@ def test_an_interrupted_init_is_finished_by_the_next(tmp_path: Path) -> None:
     assert open_catalogue(tmp_path).records_directory.is_dir()
 
 
-def test_a_directory_with_a_file_in_a_place_of_ours_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_with_a_file_under_one_of_our_names_is_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "thesis.tex").touch()
     with pytest.raises(BadInputError, match="this directory is not empty"):
         make_catalogue(Catalogue(tmp_path))
 
 
-def test_a_group_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_group_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="group 'nobody-has-this' not found"):
         make_catalogue(Catalogue(tmp_path / "shop"), group="nobody-has-this")

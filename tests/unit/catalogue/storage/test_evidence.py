@@ -28,7 +28,7 @@ def is_ours(shop: Catalogue, name: str) -> bool:
     "name",
     ["images/Toy-1.0.sif", "records/Toy/1.0.json", "journal.jsonl", "index.jsonl", "catalogue.json", "modules/all/Toy"],
 )
-def test_what_the_catalogue_wrote_is_its_own(shop: Catalogue, name: str) -> None:
+def test_files_of_the_catalogue_are_recognized(shop: Catalogue, name: str) -> None:
     path = shop.directory / name
     path.chmod(0o755 if path.is_dir() else 0o600)
     assert is_ours(shop, name)
@@ -50,7 +50,7 @@ def test_a_directory_that_no_record_names_is_not(shop: Catalogue) -> None:
     assert not is_ours(shop, "software/Toy/1.0/log")
 
 
-def test_what_gets_the_name_between_two_looks_is_not(shop: Catalogue) -> None:
+def test_evidence_does_not_apply_to_a_file_exchanged_since(shop: Catalogue) -> None:
     path = shop.images / "Toy-1.0.sif"
     before, content = path.lstat(), path.read_bytes()
     path.rename(path.with_name("former"))

@@ -40,7 +40,7 @@ def names(shop: Catalogue) -> list[str]:
     return [str(one.path.relative_to(shop.directory)) for one in find_wrong_modes(shop)]
 
 
-def test_a_catalogue_as_it_is_made_has_no_wrong_modes(shop: Catalogue) -> None:
+def test_a_new_catalogue_has_correct_modes(shop: Catalogue) -> None:
     assert names(shop) == []
 
 
@@ -108,7 +108,7 @@ def test_an_image_for_a_group_stays_closed_to_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may set every mode")
-def test_what_belongs_to_another_is_named_with_the_reason(tmp_path: Path) -> None:
+def test_files_of_another_owner_are_reported_with_the_reason(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "shop", "Toy/1.0")
     shop.images.chmod(0o700)
     (wrong,) = find_wrong_modes(shop, [shop.images])

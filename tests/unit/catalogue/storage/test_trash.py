@@ -27,7 +27,7 @@ def test_files_go_and_come_back_however_often_it_is_done(shop: Catalogue) -> Non
         assert (shop.images / "a.sif").read_text() == "a"
 
 
-def test_what_was_deleted_does_not_come_back(shop: Catalogue) -> None:
+def test_deleted_files_do_not_come_back(shop: Catalogue) -> None:
     move_to_trash(shop, moves_out(7, ["images/a.sif"]))
     assert delete_trash(shop, older_than=0) == []
     assert [path.name for path in trash_of(shop)] == ["7"]
@@ -43,5 +43,5 @@ def test_a_place_that_is_taken_again_is_not_overwritten(shop: Catalogue) -> None
         moves_back(shop, 7, ["images/a.sif"])
 
 
-def test_what_this_user_may_remove_passes(shop: Catalogue) -> None:
+def test_accepts_files_that_this_user_can_remove(shop: Catalogue) -> None:
     check_removable(shop, ["images/a.sif", "images"])

@@ -72,7 +72,7 @@ def test_adding_up_that_is_killed_loses_no_load_and_counts_none_twice(tmp_path: 
     assert step > 10
 
 
-def test_what_loading_does_not_make_counts_for_nothing(shop: Catalogue) -> None:
+def test_files_that_loading_does_not_create_are_ignored(shop: Catalogue) -> None:
     before = rows(shop)
     digits = "0" * 32
     (shop.loads / f"Toy@1.0@{digits}").symlink_to("/etc/passwd")
@@ -85,7 +85,7 @@ def test_what_loading_does_not_make_counts_for_nothing(shop: Catalogue) -> None:
     assert sum(row[-1] for row in rows(shop)) == sum(row[-1] for row in before) - 1  # that has two names now
 
 
-def test_what_any_user_may_forge_counts_for_nothing(shop: Catalogue) -> None:
+def test_files_that_any_user_can_forge_are_ignored(shop: Catalogue) -> None:
     before = rows(shop)
     for name in ("a\nb@1", "None@1.0", "Toy@9", "Toy\x1b[2J@1.0"):
         load(shop, name.replace("@", "/"), MAY)
@@ -106,7 +106,7 @@ def test_totals_behind_a_link_are_not_read(shop: Catalogue, tmp_path: Path) -> N
         read_counts(shop)
 
 
-def test_what_an_older_hpcmod_counted_is_kept(shop: Catalogue) -> None:
+def test_keeps_the_counts_of_older_versions(shop: Catalogue) -> None:
     former = shop.usage / "Toy@0.9"
     former.write_text("." * 7)
     os.utime(former, (MAY, MAY))
@@ -116,7 +116,7 @@ def test_what_an_older_hpcmod_counted_is_kept(shop: Catalogue) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
-def test_who_may_not_list_loads_is_told_whom_to_ask(shop: Catalogue) -> None:
+def test_a_user_who_cannot_list_loads_is_told_whom_to_ask(shop: Catalogue) -> None:
     shop.loads.chmod(0o1333)
     with pytest.raises(LackingError, match="you cannot list"):
         read_counts(shop)

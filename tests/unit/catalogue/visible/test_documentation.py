@@ -41,7 +41,7 @@ def test_pages_come_by_name_and_the_newest_version_first(tmp_path: Path) -> None
     assert [one.record.module for one in found.pages] == ["A/1", "b/1.10", "b/1.9"]
 
 
-def test_of_two_catalogues_the_first_wins(tmp_path: Path) -> None:
+def test_the_first_of_two_catalogues_wins(tmp_path: Path) -> None:
     mine = make_catalogue(tmp_path / "mine", make_record("A/1", description="mine"))
     sites = make_catalogue(tmp_path / "site", make_record("A/1", description="the site's"), make_record("B/1"))
     assert [one.record.description for one in document(mine, sites).pages] == ["mine", "B as a container"]
@@ -180,7 +180,7 @@ def test_a_successor_with_a_page_is_linked_and_another_is_not(tmp_path: Path) ->
     assert page(found, "B/1").successor == ""
 
 
-def test_a_broken_advisory_is_told_and_is_on_no_page(tmp_path: Path) -> None:
+def test_a_broken_advisory_is_reported_and_is_on_no_page(tmp_path: Path) -> None:
     catalogue = make_catalogue(tmp_path, make_record("A/1"))
     catalogue.advisories.mkdir()
     (catalogue.advisories / "broken.toml").write_text("titel = 'x'")
@@ -191,7 +191,7 @@ def test_a_broken_advisory_is_told_and_is_on_no_page(tmp_path: Path) -> None:
     assert "did you mean title?" in told[0]
 
 
-def test_a_site_profile_that_is_broken_is_no_reason_to_show_the_examples_of_another(tmp_path: Path) -> None:
+def test_a_broken_site_profile_does_not_show_the_examples_of_another(tmp_path: Path) -> None:
     (tmp_path / "broken.toml").write_text("nonsense = 1")
     with pytest.raises(BadInputError, match="nonsense"):
         document(make_catalogue(tmp_path / "c", make_record("A/1", site=str(tmp_path / "broken.toml"))))
@@ -212,7 +212,7 @@ def test_pages_that_are_not_made_any_more_go(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "site" / "markdown").iterdir()} == {"README.md", "A", "C"}
 
 
-def test_a_directory_of_other_things_is_never_replaced(tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").touch()
     with pytest.raises(BadInputError, match="directory is not empty"):
@@ -244,7 +244,7 @@ write_documentation(Documentation("T", (), "2026-11-21"), Path(sys.argv[1]))
 """
 
 
-def test_what_a_run_leaves_that_is_killed_between_two_renames_goes_with_the_next(tmp_path: Path) -> None:
+def test_the_next_run_removes_leftovers_of_a_kill_between_two_renames(tmp_path: Path) -> None:
     catalogue = make_catalogue(tmp_path / "c", make_record("A/1"))
     top = tmp_path / "www"
     write(catalogue, top / "site")

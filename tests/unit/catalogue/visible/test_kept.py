@@ -52,7 +52,7 @@ def test_a_copied_catalogue_is_noticed_and_repaired_by_a_rebuild(shop: Catalogue
     assert visible(shop) == before
 
 
-def test_scripts_that_were_not_kept_are_left_alone(tmp_path: Path) -> None:
+def test_scripts_that_were_not_kept_are_left_unchanged(tmp_path: Path) -> None:
     shop = make_rendered(tmp_path / "shop", with_files=False)
     record = shop.read("Toy", "1.0")
     assert read_files(shop, record) == {}

@@ -56,20 +56,20 @@ def test_only_what_is_deprecated_or_retired_has_a_notice(catalogue: Catalogue) -
     assert "Use PyTorch/2.7 instead" in said[OLD.sha256]
 
 
-def test_a_notice_goes_when_the_container_is_restored(catalogue: Catalogue) -> None:
+def test_a_notice_is_removed_when_the_container_is_restored(catalogue: Catalogue) -> None:
     notices(catalogue)
     put(catalogue, replace(OLD, state="published"))
     assert write_notices(catalogue, tell=print) == (OLD.sha256,)
     assert notices(catalogue) == {}
 
 
-def test_a_catalogue_without_anything_to_say_has_not_even_the_directory(tmp_path: Path) -> None:
+def test_a_catalogue_without_notices_has_no_notices_directory(tmp_path: Path) -> None:
     catalogue = make_catalogue(tmp_path / "c", NEW)
     assert notices(catalogue) == {}
     assert not catalogue.notices.exists()
 
 
-def test_files_that_are_right_already_are_left_alone(catalogue: Catalogue) -> None:
+def test_files_that_are_right_already_are_left_unchanged(catalogue: Catalogue) -> None:
     assert write_notices(catalogue, tell=print) == (OLD.sha256,)
     before = (catalogue.notices / OLD.sha256).stat()
     assert write_notices(catalogue, tell=print) == ()
@@ -93,7 +93,7 @@ def test_everybody_who_may_read_the_catalogue_may_read_its_notices(catalogue: Ca
     assert (catalogue.notices / OLD.sha256).stat().st_mode & 0o777 == 0o644
 
 
-def test_of_two_containers_with_one_image_only_the_one_that_is_meant_is_told(catalogue: Catalogue) -> None:
+def test_reports_only_the_requested_one_of_two_containers_with_one_image(catalogue: Catalogue) -> None:
     put(catalogue, replace(make_record("Torch/2.6"), sha256=OLD.sha256))
     write_notices(catalogue, tell=print)
     assert f"module {OLD.module}\n" in (catalogue.notices / OLD.sha256).read_text()
@@ -135,7 +135,7 @@ def test_an_advisory_that_no_module_tells_is_known(catalogue: Catalogue, text: s
     assert list(find_silent(catalogue, read, now=1_800_000_000.0)) == why
 
 
-def test_a_broken_advisory_and_a_damaged_record_keep_nobody_from_the_others(catalogue: Catalogue) -> None:
+def test_a_broken_advisory_and_a_damaged_record_do_not_hide_others(catalogue: Catalogue) -> None:
     advise(catalogue, "nonsense = 1", name="a")
     advise(catalogue, name="b")
     catalogue.record_path("PyTorch", "2.4").write_text("{")
@@ -145,7 +145,7 @@ def test_a_broken_advisory_and_a_damaged_record_keep_nobody_from_the_others(cata
     assert ["a.toml" in line and "nonsense: unknown key" in line for line in told] == [True]
 
 
-def test_what_a_module_has_no_room_for_is_told_by_name_to_whoever_changes_the_catalogue(catalogue: Catalogue) -> None:
+def test_notices_over_the_size_limit_are_reported_to_admins(catalogue: Catalogue) -> None:
     about = f'[match]\nmodules = ["{OLD.module}"]\n'
     for number in range(17):
         text = ADVISORY.replace("on two nodes", str(number) + "é" * 1990)
@@ -160,7 +160,7 @@ def test_what_a_module_has_no_room_for_is_told_by_name_to_whoever_changes_the_ca
     assert len(left_out) == line.count("the advisory")
 
 
-def test_a_broken_advisory_gives_its_error_in_the_place_of_its_value(catalogue: Catalogue) -> None:
+def test_a_broken_advisory_gives_its_error_instead_of_its_value(catalogue: Catalogue) -> None:
     advise(catalogue, "nonsense = 1", name="a")
     advise(catalogue, name="b")
     (catalogue.advisories / "c.toml").write_bytes(b"\xff")
@@ -231,6 +231,6 @@ def test_doctor_says_nothing_of_advisories_where_there_is_no_catalogue(tmp_path:
     assert list(check_advisories({"HPCMOD_SITE": "generic", "HOME": str(tmp_path)})) == []
 
 
-def test_doctor_survives_a_catalogue_that_is_not_there() -> None:
+def test_doctor_survives_a_missing_catalogue() -> None:
     (found,) = check_advisories({"HPCMOD_SITE": "generic", "HPCMOD_CATALOGUE": "/nowhere"})
     assert found.level == "warn"

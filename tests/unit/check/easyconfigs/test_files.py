@@ -9,7 +9,7 @@ from hpcmod.check.easyconfigs.files import read_recipe
 from hpcmod.errors import HpcmodError
 
 
-def test_what_is_no_text_or_too_large_or_absent_is_refused(tmp_path: Path) -> None:
+def test_refuses_binary_too_large_or_missing_files(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     (tmp_path / "large").write_bytes(b" " * (5 << 20))
     os.mkfifo(tmp_path / "pipe")

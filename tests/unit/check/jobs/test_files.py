@@ -24,7 +24,7 @@ def test_carriage_returns_stay(tmp_path: Path) -> None:
     ],
     ids=["latin1", "binary", "20 MB", "long line"],
 )
-def test_what_is_not_a_script_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
+def test_refuses_a_file_that_is_not_a_script(tmp_path: Path, data: bytes, says: str) -> None:
     (tmp_path / "a.sh").write_bytes(data)
     with pytest.raises(BadInputError, match=says):
         read_batch_file(tmp_path / "a.sh")
@@ -37,7 +37,7 @@ def test_pipes_devices_and_directories_are_refused_without_waiting(tmp_path: Pat
             read_batch_file(path)
 
 
-def test_a_link_to_itself_or_to_nothing_is_not_there(tmp_path: Path) -> None:
+def test_a_link_to_itself_or_to_nothing_counts_as_missing(tmp_path: Path) -> None:
     (tmp_path / "a.sh").symlink_to(tmp_path / "a.sh")
     (tmp_path / "b.sh").symlink_to(tmp_path / "nothing")
     for name in ("a.sh", "b.sh", "c.sh"):
@@ -45,7 +45,7 @@ def test_a_link_to_itself_or_to_nothing_is_not_there(tmp_path: Path) -> None:
             read_batch_file(tmp_path / name)
 
 
-def test_a_huge_sparse_file_is_not_read_whole(tmp_path: Path) -> None:
+def test_a_huge_sparse_file_is_not_read_completely(tmp_path: Path) -> None:
     with (tmp_path / "a.sh").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(BadInputError, match="expected at most"):

@@ -302,7 +302,7 @@ def test_only_some_releases_of_slurm_forget_the_cpus_of_a_task(release: str, fou
 
 
 @pytest.mark.parametrize("line", ["module load -s X", "module --force purge; ml X", "ml -t +X", "module restore"])
-def test_what_loads_a_module_is_seen(line: str) -> None:
+def test_recognizes_lines_that_load_a_module(line: str) -> None:
     script = HEAD.replace("module load X", line) + "srun singularity exec $SIF ls\n"
     assert lint_job(script, site("lumi")) == ()
 
@@ -310,7 +310,7 @@ def test_what_loads_a_module_is_seen(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["module --force purge", "module list", "ml", "ml avail X", "ml -X", "module -t use X"]
 )
-def test_what_loads_no_module_is_seen(line: str) -> None:
+def test_recognizes_lines_that_load_no_module(line: str) -> None:
     script = HEAD.replace("module load X", line) + "srun singularity exec $SIF ls\n"
     assert [fault.rule for fault in lint_job(script, site("lumi"))] == ["no-module"]
 
@@ -320,7 +320,7 @@ def test_no_amd_gpu_is_hidden_for_want_of_a_flag() -> None:
     assert lint_job(HEAD + "srun singularity exec $SIF ls\n", amd) == ()
 
 
-def test_what_a_machine_asks_for_is_missing_there_only() -> None:
+def test_a_key_required_by_one_machine_is_missing_only_there() -> None:
     script = HEAD.replace("-A p ", "")
     assert "missing-option" in [fault.rule for fault in lint_job(script, site("marenostrum5"))]
     assert "missing-option" not in [fault.rule for fault in lint_job(script, Site("ours"))]

@@ -61,7 +61,7 @@ def test_the_file_that_python_runs_is_found_among_its_options(program: tuple[str
     assert find_script(program) == script
 
 
-def test_what_is_there_is_no_fault(here: Path) -> None:
+def test_existing_files_are_no_fault(here: Path) -> None:
     request = JobRequest(("train.py",), stage_data=("data.tar", "$SCRATCH/x.tar"))
     assert find_missing(request, None) == ()
 
@@ -93,7 +93,7 @@ def test_a_program_is_looked_for_from_where_the_job_starts(here: Path) -> None:
     assert [found for found, _ in find_missing(request, None)] == ["program train.py not found"]
 
 
-def test_of_a_module_that_is_not_known_no_command_is_missed() -> None:
+def test_an_unknown_module_misses_no_command() -> None:
     assert find_missing(JobRequest(("nccl-tests",)), None) == ()
 
 
@@ -120,7 +120,7 @@ def test_a_profiler_that_the_image_lacks_is_named(installed: Installed) -> None:
 
 
 @needs_mksquashfs
-def test_a_profiler_is_added_to_a_copy_of_ones_own(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profiler_is_added_to_a_copy_of_the_user(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = JobRequest(("train.py",), script_options=("--profile-rank", "0", "--profiler", "scalene"))
     monkeypatch.setattr("os.access", lambda path, mode: path != installed.root)  # the site's copy
     ((_, cure),) = find_missing(asked, installed)

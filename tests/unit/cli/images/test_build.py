@@ -99,7 +99,7 @@ def test_every_command_that_a_page_shows_can_be_planned(line: str) -> None:
         (("pytorch-rocm-ofi", "--arch", "arm64", "--dry-run"), 2, "has no base for arm64"),
     ],
 )
-def test_bad_input_is_told_with_its_cure_and_leaves_nothing(
+def test_bad_input_is_reported_with_its_cure_and_leaves_nothing(
     arguments: tuple[str, ...], code: int, told: str, tmp_path: Path
 ) -> None:
     done = build(*arguments)
@@ -128,7 +128,7 @@ def test_sources_that_are_missing_are_listed_before_anything_is_built(
         ((), 7, "no build engine works in "),
     ],
 )
-def test_that_no_engine_builds_it_is_told_before_a_source_is_downloaded(
+def test_reports_that_no_engine_works_before_downloading_sources(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: tuple[str, ...], code: int, told: str
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")

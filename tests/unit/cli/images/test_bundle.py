@@ -89,20 +89,20 @@ def test_a_container_that_is_not_published_is_named(tmp_path: Path) -> None:
     assert "Nope" in done.stderr
 
 
-def test_a_bundle_of_an_image_that_is_nowhere_is_refused(tmp_path: Path) -> None:
+def test_a_bundle_of_a_missing_image_is_refused(tmp_path: Path) -> None:
     (tmp_path / "X-1.eb").write_text("name = 'X'\nsources = ['nowhere.sif']\n")
     assert hpcmod("bundle", "export", "b.tar", "X-1.eb").exit_code == 3
     assert hpcmod("bundle", "import", "X-1.eb").exit_code == 2
 
 
-def test_a_bundle_takes_no_image_that_is_not_the_one_its_easyconfig_names(tmp_path: Path) -> None:
+def test_a_bundle_refuses_an_image_other_than_the_easyconfigs(tmp_path: Path) -> None:
     make_sif(tmp_path / "x.sif")
     (tmp_path / "X-1.eb").write_text(f"name = 'X'\nsources = ['x.sif']\nchecksums = ['{'0' * 64}']\n")
     done = hpcmod("bundle", "export", "b.tar", "X-1.eb")
     assert (done.exit_code, (tmp_path / "b.tar").exists()) == (4, False), done.output
 
 
-def test_an_easyconfig_that_is_no_text_is_bad_input(tmp_path: Path) -> None:
+def test_an_easyconfig_that_is_not_a_text_is_bad_input(tmp_path: Path) -> None:
     (tmp_path / "X-1.eb").write_bytes(b"name = 'X'\nsources = ['\xe9.sif']\n")
     done = hpcmod("bundle", "export", "b.tar", "X-1.eb")
     assert done.exit_code == 2, done.output
@@ -121,7 +121,7 @@ def test_an_import_replaces_only_by_force(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["export", "import"])
-def test_a_bundle_shows_on_a_terminal_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+def test_a_bundle_shows_its_progress_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     make_sif(tmp_path / "x.sif")
     assert hpcmod("bundle", "export", "b.tar", "x.sif").stderr == ""
     terminal = Terminal()
@@ -130,7 +130,7 @@ def test_a_bundle_shows_on_a_terminal_how_far_it_is(tmp_path: Path, monkeypatch:
     assert re.search(r"[bc]\.tar: .* 100 %.*\r\x1b\[K$", terminal.getvalue())
 
 
-def test_a_bundle_that_is_interrupted_leaves_nothing_half_made(
+def test_an_interrupted_bundle_leaves_no_partial_files(
     layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -143,7 +143,7 @@ def test_a_bundle_that_is_interrupted_leaves_nothing_half_made(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_bundle_is_not_written_over_something_else_unless_forced(tmp_path: Path) -> None:
+def test_a_bundle_does_not_overwrite_other_files_without_force(tmp_path: Path) -> None:
     make_sif(tmp_path / "x.sif")
     (tmp_path / "b.tar").write_text("mine")
     for out in ("x.sif", "b.tar"):

@@ -57,7 +57,7 @@ def test_the_verb_speaks_json_with_the_source_of_every_finding(tmp_path: Path) -
     assert answer["facts"]["fabrics"][0]["release"] == "1.17.0"
 
 
-def test_what_an_image_says_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+def test_text_of_an_image_cannot_control_the_terminal(tmp_path: Path) -> None:
     image = make_stack(
         tmp_path / "evil.sif", {**glibc(), **plugin("FABRIC_1.3", "lib\x1b[31mevil.so"), **fabric("20.0")}
     )

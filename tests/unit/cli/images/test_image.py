@@ -64,7 +64,7 @@ def test_convert_prints_nothing_but_the_path_on_stdout(layout: Path, tmp_path: P
     assert read_sif(tmp_path / "x.sif").architecture == "amd64"
 
 
-def test_convert_takes_a_compressor_and_refuses_one_that_there_is_not(layout: Path, tmp_path: Path) -> None:
+def test_convert_accepts_a_compressor_and_refuses_an_unknown_one(layout: Path, tmp_path: Path) -> None:
     assert hpcmod("convert", layout, "none.sif", "--compression", "none").exit_code == 0
     assert hpcmod("convert", layout, "gzip.sif", "--compression", "gzip:9").exit_code == 0
     assert (tmp_path / "none.sif").read_bytes() != (tmp_path / "gzip.sif").read_bytes()
@@ -128,7 +128,7 @@ def test_on_a_terminal_fetch_shows_how_far_each_blob_is(
     assert re.search(r"x\.sif: .* \(\d of \d complete", terminal.getvalue())
 
 
-def test_what_is_there_is_replaced_only_by_force(layout: Path, tmp_path: Path) -> None:
+def test_existing_files_are_replaced_only_with_force(layout: Path, tmp_path: Path) -> None:
     (tmp_path / "x.sif").write_text("mine")
     assert hpcmod("fetch", f"oci:{layout}", "-o", "x.sif").exit_code == 2
     assert hpcmod("fetch", f"oci:{layout}", "-o", "x.sif", "--force").exit_code == 0
@@ -191,12 +191,12 @@ def test_sizes_are_numbers_with_units(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "G", "-1", "1X", "1e9"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_refuses_an_invalid_size(text: str) -> None:
     with pytest.raises(BadInputError):
         parse_size(text)
 
 
-def test_a_blob_that_is_named_twice_is_removed_once(cache: Cache) -> None:
+def test_a_blob_listed_twice_is_removed_once(cache: Cache) -> None:
     digits = cache.entries()[0].digest
     result = hpcmod("cache", "rm", digits, digits)
     assert result.exit_code == 0, result.output
@@ -213,7 +213,7 @@ def test_a_blob_that_is_named_twice_is_removed_once(cache: Cache) -> None:
         (("convert", "quay.io/org/tool:1", "x.sif"), "docker://quay.io/org/tool:1"),
     ],
 )
-def test_a_path_that_leads_nowhere_is_not_found(words: tuple[str, ...], says: str) -> None:
+def test_a_missing_path_is_not_found(words: tuple[str, ...], says: str) -> None:
     done = CliRunner().invoke(main, list(words))
     assert done.exit_code == 3
     assert says in done.stderr

@@ -54,7 +54,7 @@ def test_on_a_terminal_it_is_shown_and_asked(
     assert len(markers(tmp_path)) == count
 
 
-def test_it_is_accepted_once_and_anew_if_the_text_changes(shop: Catalogue, tmp_path: Path) -> None:
+def test_it_is_accepted_once_and_again_if_the_text_changes(shop: Catalogue, tmp_path: Path) -> None:
     assert accept("Solver", "--yes").exit_code == 0
     assert "already accepted" in accept("Solver").stderr
     assert json.loads(accept("Solver", "--json").stdout)["accepted"] is True

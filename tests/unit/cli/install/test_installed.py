@@ -45,16 +45,16 @@ def test_the_whole_name_removes_one_installation(top: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["PyTorch", "PyTorch/", "PyTorch/2", "PyTorch/2.", "pytorch/2.6", "", "/", ".."])
-def test_what_names_more_or_less_than_one_installation_removes_none(top: Path, name: str) -> None:
+def test_removes_nothing_unless_exactly_one_installation_matches(top: Path, name: str) -> None:
     refused(top, name)
 
 
-def test_what_a_catalogue_has_published_is_not_removed(top: Path) -> None:
+def test_does_not_remove_published_containers(top: Path) -> None:
     (top / "catalogue.json").write_text("{}")
     assert "is published" in refused(top, "PyTorch/2.6").stderr
 
 
-def test_what_this_shell_has_loaded_is_not_removed(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loaded_module_is_not_removed(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_HPCMOD_CONTAINER", "PyTorch/2.6")
     assert "module unload PyTorch/2.6" in refused(top, "PyTorch/2.6").stderr
 

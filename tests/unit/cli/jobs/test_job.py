@@ -76,13 +76,13 @@ def test_the_script_goes_to_stdout_and_nothing_is_written(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_written_and_only_that(tmp_path: Path) -> None:
+def test_writes_only_the_file(tmp_path: Path) -> None:
     done = hpcmod("job", "PyTorch", *LUMI, "-o", "my.sh", "--", "train.py")
     assert (done.exit_code, done.stdout) == (0, "")
     assert [path.name for path in tmp_path.iterdir()] == ["my.sh"]
 
 
-def test_a_file_that_somebody_else_wrote_is_not_touched() -> None:
+def test_a_file_that_another_user_wrote_is_not_touched() -> None:
     Path("my.sh").write_text("precious\n")
     done = hpcmod("job", "PyTorch", *LUMI, "-o", "my.sh", "--", "train.py")
     assert done.exit_code == 2
@@ -131,7 +131,7 @@ def test_variables_of_sbatch_count_as_given() -> None:
         pytest.param(["launch", "--", "t.py"], "not inside a Slurm allocation", id="launch outside an allocation"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_with_its_reason(arguments: list[str], said: str) -> None:
+def test_refuses_invalid_requests_with_the_reason(arguments: list[str], said: str) -> None:
     done = hpcmod(*arguments)
     assert done.exit_code in (2, 3, 7)
     assert said in done.stderr
@@ -247,7 +247,7 @@ def test_the_quality_of_service_tells_the_kind_of_node() -> None:
 
 
 @pytest.mark.parametrize("option", [("--env", "A=1"), ("--then", "b.py"), ("--before", "b.py")])
-def test_what_only_a_script_can_do_is_refused_for_an_allocation(option: tuple[str, str]) -> None:
+def test_refuses_script_only_options_for_an_allocation(option: tuple[str, str]) -> None:
     done = hpcmod(*SLURM, "--salloc", *option)
     assert (done.exit_code, done.stdout) == (2, "") and "hpcmod launch" in done.stderr
 
@@ -275,7 +275,7 @@ def test_an_allocation_needs_no_module() -> None:
         ),
     ],
 )
-def test_what_is_odd_is_said_before_the_queue(arguments: tuple[str, ...], said: str) -> None:
+def test_reports_unusual_requests_before_the_queue(arguments: tuple[str, ...], said: str) -> None:
     done = hpcmod(*SLURM, *arguments)
     assert done.exit_code == 0, done.output
     assert said in done.stderr
@@ -290,7 +290,7 @@ def test_what_is_odd_is_said_before_the_queue(arguments: tuple[str, ...], said: 
         pytest.param(("-n", "1", "--", "bash", "-c", "python t.py"), id="a single task"),
     ],
 )
-def test_what_is_not_odd_is_not_said(arguments: tuple[str, ...]) -> None:
+def test_an_unremarkable_job_prints_nothing(arguments: tuple[str, ...]) -> None:
     assert hpcmod(*SLURM, *arguments).stderr == ""
 
 
@@ -303,14 +303,14 @@ def test_what_is_not_odd_is_not_said(arguments: tuple[str, ...]) -> None:
         ("/opt/conda/bin/torchrun", "t.py"),
     ],
 )
-def test_a_launcher_in_the_place_of_the_program_is_refused(program: tuple[str, ...]) -> None:
+def test_a_launcher_instead_of_the_program_is_refused(program: tuple[str, ...]) -> None:
     done = hpcmod(*SLURM, "--", *program)
     assert done.exit_code == 2
     assert "--launcher" in done.stderr
     assert hpcmod(*SLURM, "--", "t.py", "-m", "torch.distributed.run").exit_code == 0
 
 
-def test_a_machine_of_unknown_gpus_is_not_taken_for_one_without() -> None:
+def test_a_machine_of_unknown_gpus_is_not_mistaken_for_one_without() -> None:
     unknown = hpcmod("job", "P", "--site", "generic-nvidia", "--", "t.py")
     assert unknown.exit_code == 2 and "--gpus 4" in unknown.stderr
     assert (
@@ -326,7 +326,7 @@ def test_submitting_keeps_the_script_and_prints_the_number(sbatch: Path) -> None
     assert "train.py" in Path("train.sh").read_text()
 
 
-def test_what_slurm_would_not_run_is_not_submitted(sbatch: Path) -> None:
+def test_a_script_that_slurm_would_refuse_is_not_submitted(sbatch: Path) -> None:
     done = hpcmod("job", "PyTorch", *LUMI, "--sbatch=--comment=broke", "--submit", "--", "train.py")
     assert done.exit_code == 1
     assert "Invalid account" in done.stderr
@@ -340,7 +340,7 @@ def test_what_slurm_would_not_run_is_not_submitted(sbatch: Path) -> None:
         "fetch_config: DNS SRV lookup failed\nsbatch: fatal: Could not establish a configuration source",
     ],
 )
-def test_a_slurm_that_does_not_answer_is_no_fault_of_the_job(sbatch: Path, said: str) -> None:
+def test_a_slurm_that_does_not_answer_is_not_a_fault_of_the_job(sbatch: Path, said: str) -> None:
     (sbatch.parent / "bin" / "sbatch").write_text(
         f"#!/bin/sh\n/bin/cat >&2 <<'END'\nsbatch: error: {said}\nEND\nexit 1\n"
     )
@@ -349,7 +349,7 @@ def test_a_slurm_that_does_not_answer_is_no_fault_of_the_job(sbatch: Path, said:
     assert "Slurm does not answer" in done.stderr and "nothing was submitted" in done.stderr
 
 
-def test_what_slurm_says_of_a_script_is_told(sbatch: Path) -> None:
+def test_slurms_opinion_of_a_script_is_reported(sbatch: Path) -> None:
     done = hpcmod("job", "PyTorch", "-A", "p", "--dry-run", "--", "train.py", HPCMOD_SITE="lumi")
     assert done.exit_code == 0
     assert "sbatch --test-only: Job 7 to start at" in done.stderr
@@ -366,13 +366,13 @@ def test_the_file_is_named_after_the_job_and_stays_where_one_is(sbatch: Path) ->
     assert Path(".._a_b.sh").exists()
 
 
-def test_an_option_behind_the_program_is_told_whose_it_is(tmp_path: Path) -> None:
+def test_an_option_after_the_program_is_explained(tmp_path: Path) -> None:
     assert "-t is taken as an option of hpcmod" in hpcmod("job", "PyTorch", *LUMI, "t.py", "-t", "3").stderr
     assert hpcmod("job", "PyTorch", *LUMI, "--", "t.py", "-t", "3").stderr == ""
     assert hpcmod("job", "PyTorch", *LUMI, "-t", "3", "t.py").stderr == ""
 
 
-def test_a_directory_for_output_that_is_not_there_is_told(sbatch: Path) -> None:
+def test_a_missing_output_directory_is_reported(sbatch: Path) -> None:
     asked = ["job", "PyTorch", "-A", "x", "--output", "logs/%j.out", "--dry-run", "--", "t.py"]
     assert "mkdir -p logs" in hpcmod(*asked).stderr
     Path("logs").mkdir()

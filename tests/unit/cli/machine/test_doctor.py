@@ -23,7 +23,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
 
 
-def test_doctor_ends_with_1_when_something_will_not_work_and_says_how_to_mend_it(tmp_path: Path) -> None:
+def test_doctor_exits_with_1_and_a_cure_if_something_will_not_work(tmp_path: Path) -> None:
     result = hpcmod("doctor", PATH=str(tmp_path))
     assert result.exit_code == 1
     lines = result.stdout.splitlines()

@@ -46,7 +46,7 @@ def test_env_is_for_a_shell_to_read_and_leaves_the_sites_python_alone() -> None:
     assert "EB_PYTHON" not in found
 
 
-def test_env_leads_to_our_easyblocks_easyconfigs_and_package() -> None:
+def test_env_points_to_our_easyblocks_easyconfigs_and_package() -> None:
     found = exports()
     easyblocks = Path(found["EASYBUILD_INCLUDE_EASYBLOCKS"])
     assert "containermodule.py" in [path.name for path in easyblocks.parent.glob(easyblocks.name)]
@@ -62,7 +62,7 @@ def test_env_leads_to_our_easyblocks_easyconfigs_and_package() -> None:
         pytest.param("/x:", ["/x", ""], id="set, with the default"),
     ],
 )
-def test_env_keeps_the_robot_path_and_does_not_take_the_default_away(had: str | None, rest: list[str]) -> None:
+def test_env_keeps_the_robot_path_and_the_default(had: str | None, rest: list[str]) -> None:
     ours, *others = exports(**({} if had is None else {"EASYBUILD_ROBOT_PATHS": had}))["EASYBUILD_ROBOT_PATHS"].split(
         ":"
     )
@@ -103,7 +103,7 @@ def test_diff_prints_what_changes_and_who_changed_it(env: dict[str, str]) -> Non
 
 
 @needs_mksquashfs
-def test_what_an_image_sets_stays_one_line_without_control_characters(env: dict[str, str], tmp_path: Path) -> None:
+def test_a_value_set_by_an_image_is_one_line_without_control_characters(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "bin" / "singularity").write_text("#!/bin/bash\nprintf 'EVIL=a\\nPATH: fine\\033]0;x\\007\\0'\n")
     result = hpcmod("--diff", **env)
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("EVIL:")]

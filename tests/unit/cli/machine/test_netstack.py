@@ -64,7 +64,7 @@ def test_json_of_a_capture_is_its_record(host: Path, site: Path) -> None:
     assert json.loads(call(host, site, "show", "--json").stdout) == values
 
 
-def test_what_the_profile_and_the_flag_leave_out_stays(host: Path, site: Path) -> None:
+def test_libraries_left_out_by_profile_and_option_are_not_captured(host: Path, site: Path) -> None:
     plant(host / "cxi", "libnl-3.so.200")
     plant(host / "cxi", "libcxi.so.1", release=".5.0", needed=["libnl-3.so.200"], defines=["LIBCXI_1.5"])
     both = json.loads(call(host, site, "capture", "--dry-run", "--json", "--leave-out", "libcxi*").stdout)
@@ -73,7 +73,7 @@ def test_what_the_profile_and_the_flag_leave_out_stays(host: Path, site: Path) -
     assert "libnl-3.so.200" in one["left_out"]
 
 
-def test_a_library_that_is_missing_ends_it_unless_allowed(host: Path, site: Path) -> None:
+def test_a_missing_library_is_an_error_unless_allowed(host: Path, site: Path) -> None:
     plant(host / "lib64", "libmpi.so.12", needed=["libpals.so.0"])
     done = call(host, site, "capture", "libmpi.so.12")
     assert done.exit_code == 1
@@ -81,7 +81,7 @@ def test_a_library_that_is_missing_ends_it_unless_allowed(host: Path, site: Path
     assert call(host, site, "capture", "libmpi.so.12", "--allow-missing").exit_code == 0
 
 
-def test_what_is_stale_is_exit_code_1(host: Path, site: Path) -> None:
+def test_stale_libraries_give_exit_code_1(host: Path, site: Path) -> None:
     call(host, site, "capture")
     plant(host / "cxi", "libcxi.so.1", release=".6.0", defines=["LIBCXI_1.5", "LIBCXI_1.9"])
     done = call(host, site, "check", "--json")
@@ -105,12 +105,12 @@ def test_what_is_stale_is_exit_code_1(host: Path, site: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_code(host: Path, args: tuple[str, ...], code: int, said: str) -> None:
+def test_a_mistake_is_reported_with_its_code(host: Path, args: tuple[str, ...], code: int, said: str) -> None:
     done = call(host, None, *args)
     assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
 
 
-def test_what_a_record_holds_cannot_move_the_cursor(host: Path, site: Path, tmp_path: Path) -> None:
+def test_text_of_a_record_cannot_move_the_cursor(host: Path, site: Path, tmp_path: Path) -> None:
     directory = Path(call(host, site, "capture").stdout.strip())
     record = directory / "record.json"
     for before, after in (("libc.so.6", "\\u001b[2J"), ('"os": "', '"os": "\\u001b[2J')):

@@ -26,7 +26,7 @@ def hpcmod(*arguments: str, **env: str) -> Result:
     return CliRunner(env=env).invoke(main, ["site", "settings", *arguments])
 
 
-def test_settings_are_told_with_condition_reason_and_line() -> None:
+def test_settings_are_reported_with_condition_reason_and_line() -> None:
     lines = hpcmod("frontier", "-N", "1").stdout.splitlines()
     at = lines.index("NCCL_NET=Socket")
     assert lines[at + 1].startswith("    set, on one node: there is no Slingshot network in jobs of one node (OLCF)  [")
@@ -55,5 +55,5 @@ def test_every_setting_of_the_shipped_slingshot_profiles_has_a_reason() -> None:
         assert [one["name"] for one in answer["settings"] if not one["why"]] == []
 
 
-def test_an_image_that_is_not_there_is_not_found() -> None:
+def test_a_missing_image_is_not_found() -> None:
     assert hpcmod("lumi", "--image", "/none.sif").exit_code == 3

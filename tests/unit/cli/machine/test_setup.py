@@ -74,7 +74,7 @@ def test_the_profile_is_checked_and_named_by_its_whole_path(
     assert run("--catalogue", catalogue.directory, "--site", "nowhere").exit_code == 3
 
 
-def test_eb_is_put_beside_it_only_if_asked_for_and_there(catalogue: Catalogue, python: Path) -> None:
+def test_eb_is_put_next_to_it_only_if_asked_for_and_there(catalogue: Catalogue, python: Path) -> None:
     assert run("--catalogue", catalogue.directory, "--eb").exit_code == 7
     python.with_name("eb").touch()
     assert run("--catalogue", catalogue.directory, "--eb").exit_code == 0
@@ -86,14 +86,14 @@ def test_eb_is_put_beside_it_only_if_asked_for_and_there(catalogue: Catalogue, p
     [((), 2, "--catalogue"), (("--catalogue", "nowhere"), 3, "catalogue init"), (("--output", "a:b"), 2, "colon")],
     ids=["nothing", "no catalogue", "colon"],
 )
-def test_what_cannot_be_is_refused_with_a_cure(args: tuple[str, ...], code: int, said: str) -> None:
+def test_refuses_invalid_requests_with_a_cure(args: tuple[str, ...], code: int, said: str) -> None:
     done = run(*args)
     assert done.exit_code == code
     assert said in done.stderr
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_all_may_read_it_whatever_the_umask_and_the_group_writes_where_it_may_above(
+def test_all_may_read_it_regardless_of_the_umask_and_the_group_writes_where_it_may_above(
     tmp_path: Path, shared: bool
 ) -> None:
     above = tmp_path / "appl"

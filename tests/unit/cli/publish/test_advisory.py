@@ -99,14 +99,14 @@ def test_one_is_shown_whole(call: Call) -> None:
     assert call("show", "nothing").exit_code == 3
 
 
-def test_who_asks_for_a_broken_one_is_told_what_is_wrong_with_it(call: Call, tmp_path: Path) -> None:
+def test_a_request_for_a_broken_advisory_reports_its_error(call: Call, tmp_path: Path) -> None:
     (tmp_path / "catalogue" / "advisories" / "broken.toml").write_text("titel = 'x'")
     done = call("show", "broken")
     assert done.exit_code == 3
     assert "did you mean title?" in done.stderr
 
 
-def test_what_helps_alters_the_environment_of_the_shell_that_runs_it(call: Call, tmp_path: Path) -> None:
+def test_the_cure_changes_the_environment_of_the_users_shell(call: Call, tmp_path: Path) -> None:
     done = call("--apply")
     assert "It hangs" in done.stderr
     shell = 'eval "$1"; printf "%s|%s" "${NCCL_NET_GDR_LEVEL-unset}" "$FI_MR_CACHE_MONITOR"'

@@ -32,7 +32,7 @@ def profile(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_refresh_tells_what_it_changed_and_how_to_take_it_back(shop: Catalogue, tmp_path: Path) -> None:
+def test_refresh_tells_what_it_changed_and_how_to_revert_it(shop: Catalogue, tmp_path: Path) -> None:
     site = profile(tmp_path)
     dry = call(shop.directory, "refresh", "--dry-run", site=site)
     assert "Toy/1.0: module (Lua), " in dry.stdout
@@ -79,9 +79,7 @@ def test_move_prints_the_new_place_and_what_is_left_to_do(shop: Catalogue, tmp_p
 
 
 @pytest.mark.parametrize("words", [("rebuild",), ("verify",), ("journal",)])
-def test_a_catalogue_that_is_gone_does_not_stop_work_on_another(
-    shop: Catalogue, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_deleted_catalogue_does_not_affect_another(shop: Catalogue, tmp_path: Path, words: tuple[str, ...]) -> None:
     done = call(f"{shop.directory}:{tmp_path / 'gone'}", *words)
     assert done.exit_code == (1 if words == ("verify",) else 0)
     assert f"skipped: {tmp_path / 'gone'} is not a catalogue" in done.stderr

@@ -35,7 +35,7 @@ def test_a_catalogue_and_a_title_can_be_named(catalogue: Path, tmp_path: Path) -
     assert "<h1>&lt;All&gt; of them</h1>" in (tmp_path / "site" / "index.html").read_text()
 
 
-def test_a_broken_advisory_is_told(catalogue: Path, tmp_path: Path) -> None:
+def test_a_broken_advisory_is_reported(catalogue: Path, tmp_path: Path) -> None:
     (catalogue / "advisories").mkdir()
     (catalogue / "advisories" / "x.toml").write_text("titel = 'x'")
     done = call(tmp_path / "site", "--catalogue", catalogue)
@@ -49,7 +49,7 @@ def test_a_dry_run_writes_nothing(catalogue: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "site").exists()
 
 
-def test_a_directory_of_other_things_is_refused(catalogue: Path, tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_refused(catalogue: Path, tmp_path: Path) -> None:
     done = call(tmp_path, "--catalogue", catalogue)
     assert done.exit_code == 2
     assert "directory is not empty" in done.stderr

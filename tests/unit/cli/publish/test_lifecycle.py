@@ -28,14 +28,14 @@ def lines(shop: Catalogue, *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_change_is_shown_field_by_field_and_how_to_take_it_back(shop: Catalogue) -> None:
+def test_a_change_is_shown_field_by_field_and_how_to_revert_it(shop: Catalogue) -> None:
     done = call(shop, "promote", "Toy/2.0")
     assert done.stdout == "Toy/2.0: aliases: none -> stable\n"
     assert done.stderr == "hpcmod: change 3; to revert it: hpcmod undo 3\n"
     assert lines(shop, "undo", "3") == ["Toy/2.0: aliases: stable -> none"]
 
 
-def test_what_is_so_already_is_said(shop: Catalogue) -> None:
+def test_reports_that_nothing_has_to_change(shop: Catalogue) -> None:
     assert call(shop, "restore", "Toy/1.0").stderr == "hpcmod: no change needed\n"
 
 
@@ -54,7 +54,7 @@ def test_deprecating_again_shows_what_changes_and_keeps_what_is_not_said(shop: C
     assert call(shop, "deprecate", "Toy/1.0").stderr == "hpcmod: no change needed\n"
 
 
-def test_a_day_that_is_over_is_told_and_a_reason_of_many_lines_is_shown_as_one(shop: Catalogue) -> None:
+def test_a_day_that_is_over_is_reported_and_a_reason_of_many_lines_is_shown_as_one(shop: Catalogue) -> None:
     done = call(shop, "deprecate", "Toy/1.0", "--until", "2020-01-01", "--reason", "old\nand 'slow'")
     assert "reason: none -> old and 'slow'" in done.stdout.splitlines()[0]
     assert "hpcmod: --until 2020-01-01: this date has passed\n" in done.stderr
@@ -62,7 +62,7 @@ def test_a_day_that_is_over_is_told_and_a_reason_of_many_lines_is_shown_as_one(s
 
 
 @pytest.mark.parametrize("day", ["2027-02-31", "tomorrow", "2027-13-01"])
-def test_a_day_that_no_calendar_has_is_refused_before_anything_else(shop: Catalogue, day: str) -> None:
+def test_an_impossible_date_is_refused_first(shop: Catalogue, day: str) -> None:
     done = call(shop, "deprecate", "Toy/1.0", "--until", day)
     assert done.exit_code == 2
     assert f"--until {day}: not a valid date" in done.stderr
@@ -95,14 +95,14 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
         pytest.param(("publish", "docker://localhost/x"), 2, "--name PyTorch --version", id="no name"),
     ],
 )
-def test_what_cannot_be_is_told_with_its_cure_and_its_code(
+def test_reports_invalid_requests_with_cure_and_exit_code(
     shop: Catalogue, words: tuple[str, ...], code: int, said: str
 ) -> None:
     done = call(shop, *words)
     assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
 
 
-def test_without_a_catalogue_its_ways_to_be_named_are_told(tmp_path: Path) -> None:
+def test_without_a_catalogue_its_ways_to_be_named_are_reported(tmp_path: Path) -> None:
     nowhere = {"HPCMOD_CATALOGUE": "", "HPCMOD_SITE": "generic", "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)}
     done = CliRunner(env=nowhere).invoke(main, ["undo"])
     assert done.exit_code == 3
@@ -121,7 +121,7 @@ def test_the_journal_says_who_did_what_when_and_why(shop: Catalogue) -> None:
     assert len(json.loads(call(shop, "catalogue", "journal", "Toy", "--json").stdout)["changes"]) == 4
 
 
-def test_rebuilding_makes_anew_what_users_see(shop: Catalogue) -> None:
+def test_rebuilding_makes_again_what_users_see(shop: Catalogue) -> None:
     module = shop.modules / "Toy/1.0.lua"
     text = module.read_text()
     module.unlink()
@@ -129,7 +129,7 @@ def test_rebuilding_makes_anew_what_users_see(shop: Catalogue) -> None:
     assert module.read_text() == text
 
 
-def test_making_a_catalogue_again_changes_only_what_is_said(shop: Catalogue) -> None:
+def test_making_a_catalogue_again_changes_only_what_is_reported(shop: Catalogue) -> None:
     lines(shop, "catalogue", "init", str(shop.directory), "--count-use")
     lines(shop, "catalogue", "init", str(shop.directory))
     assert json.loads((shop.directory / "catalogue.json").read_text()) == {
@@ -148,7 +148,7 @@ def test_undo_without_a_number_brings_back_what_gc_kept_last(shop: Catalogue) ->
     assert "state: retired -> published" in lines(shop, "undo")[0]
 
 
-def test_what_gc_would_remove_is_said_before_it_does(shop: Catalogue) -> None:
+def test_gc_reports_what_it_would_remove(shop: Catalogue) -> None:
     call(shop, "undo")
     assert lines(shop, "gc", "--dry-run", "--days", "0")[0].split()[:3] == ["would", "remove", "images/Toy-2.0.sif"]
     found = json.loads(call(shop, "gc", "--days", "0", "--json").stdout)

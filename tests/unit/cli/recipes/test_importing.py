@@ -35,7 +35,7 @@ def test_without_a_refusal_it_ends_well_and_a_second_time_as_well(tmp_path: Path
     assert (again.exit_code, again.stdout.split()[0]) == (0, "unchanged")
 
 
-def test_a_file_that_is_there_stays_unless_force_is_given(tmp_path: Path) -> None:
+def test_an_existing_file_is_kept_without_force(tmp_path: Path) -> None:
     write_tree(tmp_path, {"in/pytorch/1.lua": NGC, "out/p/pytorch/pytorch-1.eb": "mine"})
     done = run("ngc", tmp_path / "in", "--output", tmp_path / "out")
     assert done.exit_code == 1
@@ -60,7 +60,7 @@ def test_hostile_text_reaches_no_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lumi-eb", "shpc", "ngc", "sif"])
-def test_what_is_not_there_is_an_error(kind: str, tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(kind: str, tmp_path: Path) -> None:
     done = run(kind, tmp_path / "nowhere")
     assert done.exit_code == 3
     assert "no such file or directory" in done.stderr

@@ -14,7 +14,7 @@ def run(*args: str | Path) -> Result:
     return CliRunner().invoke(main, ["lint", *map(str, args)])
 
 
-def test_errors_are_told_with_file_line_and_cure_and_by_the_exit_code(tmp_path: Path) -> None:
+def test_errors_are_reported_with_file_line_and_cure_and_by_the_exit_code(tmp_path: Path) -> None:
     done = run(write_lumi(tmp_path))
     assert done.exit_code == 1
     assert f"{tmp_path / 'broken.eb'}:1: fail: does-not-load: not a valid easyconfig" in done.stdout
@@ -48,11 +48,11 @@ def test_bytes_that_are_no_text_and_hostile_names_reach_no_terminal(tmp_path: Pa
     assert len(done.stdout.splitlines()) == 2
 
 
-def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     assert run(tmp_path / "nowhere").exit_code == 3
 
 
-def test_a_file_that_cannot_be_read_is_an_error_and_no_end_of_the_others(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error_and_the_others_are_still_checked(tmp_path: Path) -> None:
     write_tree(tmp_path, {"a.eb": " " * (2 << 20), "b.eb": "name = 1\n"})
     os.mkfifo(tmp_path / "c.eb")
     done = run(tmp_path, tmp_path / "c.eb")

@@ -71,7 +71,7 @@ def test_ls_as_json_has_the_same(site: Catalogue) -> None:
     assert {one["module"]: one["aliases"] for one in answer["containers"]}["PyTorch/2.7.1"] == ["stable"]
 
 
-def test_a_damaged_record_is_told_and_hides_no_other(site: Catalogue) -> None:
+def test_a_damaged_record_is_reported_and_hides_no_other(site: Catalogue) -> None:
     (site.records_directory / "PyTorch/2.6.0.json").write_text("{")
     put(site, make_record("PyTorch/2.8"))
     result = run("ls", "PyTorch")
@@ -100,7 +100,7 @@ def test_info_says_all(site: Catalogue) -> None:
     assert (answer["container"]["state"], answer["root"]) == ("deprecated", None)
 
 
-def test_info_of_what_is_not_there_names_the_nearest(site: Catalogue) -> None:
+def test_info_of_a_missing_file_names_the_nearest(site: Catalogue) -> None:
     result = run("info", "PyTorsh")
     assert (result.exit_code, result.stdout) == (3, "")
     assert "Did you mean PyTorch?" in result.stderr
@@ -139,13 +139,13 @@ def installed(site: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (root / "record.json").write_text(json.dumps({**record, "packages": packages}))
 
 
-def test_what_is_only_installed_is_searched_too(installed: None) -> None:
+def test_unpublished_installations_are_searched_too(installed: None) -> None:
     assert lines("search", "torch==2.8") == ["Mine/2 torch 2.8.0"]
     assert lines("search", "mine/1") == ["Mine/1"]
     assert lines("search", "torch")[-1] == "Mine/2 torch 2.8.0"
 
 
-def test_what_is_only_installed_is_compared_by_its_image(installed: None) -> None:
+def test_unpublished_installations_are_compared_by_image(installed: None) -> None:
     assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "Mine/1", "Mine/2")
     assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "PyTorch/2.7.1", "Mine/2")
 
@@ -161,7 +161,7 @@ def test_packages_that_the_user_added_count(installed: None, tmp_path: Path) -> 
     assert added == [{"name": "einops", "version": "0.8.1"}]
 
 
-def test_of_what_is_installed_without_a_whole_record_the_cure_is_told(installed: None, tmp_path: Path) -> None:
+def test_an_incomplete_record_is_reported_with_a_cure(installed: None, tmp_path: Path) -> None:
     (tmp_path / "software/Mine/2/record.json").write_text("{")
     result = run("diff", "Mine/1", "Mine/2")
     assert (result.exit_code, result.stdout) == (3, "")
@@ -182,7 +182,9 @@ def test_without_a_catalogue_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch, s
     assert "catalogue" in result.stderr
 
 
-def test_a_catalogue_that_is_away_is_told_and_hides_no_other(site: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_catalogue_is_reported_and_hides_no_other(
+    site: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HPCMOD_CATALOGUE", f"/nowhere/at/all:{site.directory}")
     result = run("ls", "PyTorch/2.7")
     assert (result.exit_code, result.stdout.split()[0]) == (0, "PyTorch/2.7.1")
@@ -230,7 +232,7 @@ def test_search_shows_versions_of_packages_also_where_the_name_fits(tmp_path: Pa
     assert "torch-tools/1 torch 2.7.1" in lines("search", "torch")
 
 
-def test_a_catalogue_that_is_away_gives_users_no_advice_for_admins(
+def test_an_unavailable_catalogue_gives_users_no_advice_for_admins(
     site: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HPCMOD_CATALOGUE", f"{tmp_path / 'away'}:{site.directory}")

@@ -87,7 +87,7 @@ def test_fetches_what_comes_in_chunks_of_unsaid_length(fetch: Any, server: Serve
     assert partial.read_bytes() == BODY
 
 
-def test_a_wait_that_the_server_asks_for_is_said(fetch: Any, server: Server, waits: list[float]) -> None:
+def test_a_wait_requested_by_the_server_is_reported(fetch: Any, server: Server, waits: list[float]) -> None:
     said: list[str] = []
     server.answers = [Answer(429, {"Retry-After": "99999"})]
     fetch(tell=said.append)
@@ -113,7 +113,7 @@ def test_the_next_run_goes_on_where_the_last_was_interrupted(fetch: Any, server:
     assert not note_of(partial).exists()
 
 
-def test_a_file_that_changed_meanwhile_is_fetched_anew(fetch: Any, server: Server, partial: Path) -> None:
+def test_a_file_that_changed_meanwhile_is_fetched_again(fetch: Any, server: Server, partial: Path) -> None:
     break_off(fetch, server, partial)
     server.body, server.etag = BODY[::-1], '"v2"'
     assert fetch().resumed_from == 0
@@ -151,21 +151,21 @@ def test_a_file_without_a_name_for_its_version_is_resumed_only_against_a_checksu
     assert fetch(checksum=SUM).resumed_from == left
 
 
-def test_a_left_over_that_proves_wrong_is_fetched_anew(fetch: Any, server: Server, partial: Path) -> None:
+def test_a_wrong_leftover_is_fetched_again(fetch: Any, server: Server, partial: Path) -> None:
     break_off(fetch, server, partial)
     partial.write_bytes(bytes(partial.stat().st_size))
     assert fetch(checksum=SUM) == FetchResult(SUM, len(BODY), 0)
     assert partial.read_bytes() == BODY
 
 
-def test_a_left_over_that_is_whole_is_only_verified(fetch: Any, server: Server, partial: Path) -> None:
+def test_a_complete_leftover_is_only_verified(fetch: Any, server: Server, partial: Path) -> None:
     break_off(fetch, server, partial)
     partial.write_bytes(BODY)
     assert fetch(checksum=SUM) == FetchResult(SUM, len(BODY), len(BODY))
 
 
 @pytest.mark.parametrize("note", ["", "not json", "[]", '{"address": "of another file", "validator": "x"}'])
-def test_a_left_over_of_something_else_is_not_used(fetch: Any, server: Server, partial: Path, note: str) -> None:
+def test_a_leftover_of_another_blob_is_not_used(fetch: Any, server: Server, partial: Path, note: str) -> None:
     partial.write_bytes(BODY[::-1][:1000])
     note_of(partial).write_text(note)
     assert fetch(checksum=SUM).resumed_from == 0
@@ -185,7 +185,7 @@ def test_resuming_can_be_turned_off(fetch: Any, server: Server, partial: Path) -
         pytest.param({"length": 2_000_000, "ignore_range": True}, id="says more than it sends"),
     ],
 )
-def test_a_truncated_answer_is_never_taken_for_whole(
+def test_a_truncated_answer_is_never_mistaken_for_whole(
     fetch: Any, server: Server, partial: Path, waits: list[float], answer: dict[str, Any]
 ) -> None:
     server.answers = [Answer(**answer) for _ in range(20)]
@@ -253,9 +253,7 @@ def test_says_at_once_when_no_more_files_are_allowed(fetch: Any, monkeypatch: py
         fetch()
 
 
-def test_a_disk_that_fills_up_on_the_way_leaves_nothing(
-    fetch: Any, partial: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_up_leaves_no_files(fetch: Any, partial: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
@@ -266,7 +264,7 @@ def test_a_disk_that_fills_up_on_the_way_leaves_nothing(
     assert not note_of(partial).exists()
 
 
-def test_a_directory_that_is_not_there_is_said(server: Server, tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported(server: Server, tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="No such file"):
         fetch_file(server.url, tmp_path / "none" / "x")
 
@@ -299,7 +297,9 @@ def test_progress_ends_with_all_bytes(fetch: Any) -> None:
 
 
 @pytest.mark.parametrize("chunked", [True, False])
-def test_what_is_no_sif_is_refused_by_its_first_bytes(fetch: Any, server: Server, partial: Path, chunked: bool) -> None:
+def test_refuses_a_file_that_is_not_a_sif_by_its_first_bytes(
+    fetch: Any, server: Server, partial: Path, chunked: bool
+) -> None:
     def refuse(head: bytes) -> None:
         assert head == BODY[:4096]
         assert not partial.stat().st_size
@@ -311,7 +311,7 @@ def test_what_is_no_sif_is_refused_by_its_first_bytes(fetch: Any, server: Server
     assert not partial.exists()
 
 
-def test_a_body_without_a_length_is_not_taken_in_without_end(
+def test_a_body_without_a_length_is_limited(
     fetch: Any, server: Server, partial: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "LARGEST_OF_UNKNOWN_LENGTH", 500_000)

@@ -40,7 +40,7 @@ def test_an_image_of_a_registry_is_pinned_and_its_layers_counted(registry: Regis
     assert found.policy == "nothing required"
 
 
-def test_what_is_in_the_cache_is_not_counted_as_to_be_fetched(registry: Registry, options: ObtainOptions) -> None:
+def test_cached_blobs_do_not_count_as_downloads(registry: Registry, options: ObtainOptions) -> None:
     registry.push_image("plan_fetch/cached", LAYERS)
     assert options.cache is not None
     options.cache.store(registry.push_blob("plan_fetch/cached", LAYERS[0])["digest"], LAYERS[0])
@@ -65,12 +65,12 @@ def test_a_policy_that_would_refuse_refuses_now(registry: Registry, options: Obt
     assert seen(pinned, strict).policy == "digest, signature"
 
 
-def test_an_image_that_is_not_there_is_said(registry: Registry, options: ObtainOptions) -> None:
+def test_a_missing_image_is_reported(registry: Registry, options: ObtainOptions) -> None:
     with pytest.raises(NotFoundError):
         seen(f"docker://{registry.host}/plan_fetch/gone:1", options)
 
 
-def test_of_a_file_there_is_nothing_to_foresee_but_its_place(tmp_path: Path, options: ObtainOptions) -> None:
+def test_a_dry_run_of_a_file_prints_only_its_path(tmp_path: Path, options: ObtainOptions) -> None:
     sif = make_sif(tmp_path / "given.sif")
     found = seen(str(sif), options)
     assert (found.reference, found.pinned, found.layers, found.bytes) == (str(sif), "", None, None)

@@ -47,9 +47,7 @@ def test_a_layout_is_converted_under_its_temporary_name(tmp_path: Path, options:
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_copy_keeps_where_it_came_from_if_this_user_has_got_it(
-    tmp_path: Path, options: ObtainOptions, ours: bool
-) -> None:
+def test_a_copy_keeps_its_origin_if_this_user_fetched_it(tmp_path: Path, options: ObtainOptions, ours: bool) -> None:
     sif = make_sif(tmp_path / "given.sif")
     known = Provenance("docker://h.io/x", "sha256:" + "a" * 64, sha256(sif), sif.stat().st_size, "t", "t")
     write_provenance(sif, known)
@@ -61,13 +59,13 @@ def test_a_copy_keeps_where_it_came_from_if_this_user_has_got_it(
     assert wanted.staged.read_bytes() == sif.read_bytes()
 
 
-def test_a_copy_that_has_not_its_checksum_is_refused(tmp_path: Path, options: ObtainOptions) -> None:
+def test_a_copy_with_the_wrong_checksum_is_refused(tmp_path: Path, options: ObtainOptions) -> None:
     sif = make_sif(tmp_path / "given.sif")
     with pytest.raises(VerificationError):
         fetch_sif(task(str(sif), tmp_path, replace(options, checksum="0" * 64)))
 
 
-def test_a_file_of_a_web_server_is_fetched_and_its_sum_is_told(tmp_path: Path, options: ObtainOptions) -> None:
+def test_a_file_of_a_web_server_is_fetched_and_its_sum_is_reported(tmp_path: Path, options: ObtainOptions) -> None:
     said: list[str] = []
     body = make_sif(tmp_path / "given.sif").read_bytes()
     with serve(body) as server:
@@ -100,7 +98,7 @@ def test_a_signature_that_is_wanted_and_cannot_be_there_ends_it_before_anything_
     assert not wanted.staged.exists()
 
 
-def test_what_will_never_fit_is_refused_before_it_is_converted(
+def test_an_image_that_cannot_fit_is_refused_before_conversion(
     tmp_path: Path, options: ObtainOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = SimpleNamespace(f_bavail=0, f_frsize=4096, f_files=1000, f_favail=1000)
@@ -113,9 +111,7 @@ def test_what_will_never_fit_is_refused_before_it_is_converted(
 
 
 @pytest.mark.parametrize("text", ["library://e/c/n:t", "x.def", "docker-daemon:x:1"])
-def test_what_only_other_programs_can_do_says_which_are_missing(
-    tmp_path: Path, options: ObtainOptions, text: str
-) -> None:
+def test_tasks_for_external_programs_name_the_missing_ones(tmp_path: Path, options: ObtainOptions, text: str) -> None:
     with pytest.raises(LackingError, match="but none is on PATH"):
         fetch_sif(task(text, tmp_path, options))
     assert list(tmp_path.iterdir()) == []

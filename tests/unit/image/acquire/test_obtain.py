@@ -88,14 +88,14 @@ def test_a_path_is_copied_and_keeps_where_it_came_from(tmp_path: Path, options: 
     )
 
 
-def test_what_others_wrote_beside_a_file_is_not_taken_over(tmp_path: Path, options: ObtainOptions) -> None:
+def test_provenance_written_by_others_is_not_used(tmp_path: Path, options: ObtainOptions) -> None:
     layout = write_case(tmp_path / "layout", CASES["plain"])
     first = get(f"oci:{layout}", tmp_path / "x.sif", options)
     stranger = replace(options, environ={"HOME": str(tmp_path / "another")})
     assert get(str(first.path), tmp_path / "y.sif", stranger).provenance.reference == str(first.path)
 
 
-def test_a_file_that_differs_from_what_lies_beside_it_is_refused(tmp_path: Path, options: ObtainOptions) -> None:
+def test_a_file_that_differs_from_its_provenance_is_refused(tmp_path: Path, options: ObtainOptions) -> None:
     layout = write_case(tmp_path / "layout", CASES["plain"])
     first = get(f"oci:{layout}", tmp_path / "x.sif", options)
     with first.path.open("ab") as file:
@@ -121,7 +121,7 @@ def test_an_address_is_fetched_resumed_and_verified(tmp_path: Path, options: Obt
     assert leftovers(tmp_path) == []
 
 
-def test_a_checksum_that_is_not_known_is_told(tmp_path: Path, options: ObtainOptions, sif: Path) -> None:
+def test_an_unknown_checksum_is_reported(tmp_path: Path, options: ObtainOptions, sif: Path) -> None:
     said: list[str] = []
     with serve(sif.read_bytes()) as server:
         get(server.url, tmp_path / "x.sif", replace(options, tell=said.append))
@@ -139,15 +139,13 @@ def test_a_wrong_checksum_leaves_nothing(tmp_path: Path, options: ObtainOptions,
     assert leftovers(tmp_path) == []
 
 
-def test_what_is_no_sif_never_gets_the_name(tmp_path: Path, options: ObtainOptions) -> None:
+def test_a_file_that_is_not_a_sif_never_gets_the_final_name(tmp_path: Path, options: ObtainOptions) -> None:
     with serve(b"<html>not found</html>") as server, pytest.raises(BadInputError, match="web page"):
         get(server.url, tmp_path / "x.sif", options)
     assert not (tmp_path / "x.sif").exists()
 
 
-def test_a_file_that_is_there_is_replaced_only_if_that_is_asked_for(
-    tmp_path: Path, options: ObtainOptions, sif: Path
-) -> None:
+def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path, options: ObtainOptions, sif: Path) -> None:
     out = tmp_path / "x.sif"
     out.write_text("mine")
     with pytest.raises(BadInputError, match="already exists"):
@@ -158,9 +156,7 @@ def test_a_file_that_is_there_is_replaced_only_if_that_is_asked_for(
 
 
 @pytest.mark.parametrize("text", ["library://lolcow", "recipe.def", "docker-daemon:busybox:latest"])
-def test_what_another_program_must_do_names_it_where_it_is_missing(
-    tmp_path: Path, options: ObtainOptions, text: str
-) -> None:
+def test_a_missing_external_program_is_named(tmp_path: Path, options: ObtainOptions, text: str) -> None:
     with pytest.raises(LackingError, match=r"needs (apptainer|docker) or"):
         get(text, tmp_path / "x.sif", replace(options, environ={"PATH": str(tmp_path)}))
 
@@ -200,7 +196,7 @@ def test_a_definition_is_built_by_the_runtime_without_the_binds_of_a_module(
     assert (got.provenance.tool, got.provenance.reference) == ("apptainer", str(tmp_path / "r.def"))
 
 
-def test_a_program_that_fails_leaves_nothing_and_its_call_is_told(tmp_path: Path, options: ObtainOptions) -> None:
+def test_a_program_that_fails_leaves_nothing_and_its_call_is_reported(tmp_path: Path, options: ObtainOptions) -> None:
     (tmp_path / "r.def").write_text("Bootstrap: scratch\n")
     environ = fake(tmp_path / "b", "apptainer", 'echo half > "$3"; exit 3')
     with pytest.raises(HpcmodError, match="apptainer build failed with status 3") as caught:
@@ -245,7 +241,7 @@ def test_a_file_of_a_web_server_is_fetched_once_by_two_at_a_time_and_by_the_next
         assert get(server.url, out, replace(options, replace=True)).fetched
 
 
-def test_what_only_claims_to_be_the_image_is_not_taken_for_it(
+def test_a_file_that_only_claims_to_be_the_image_is_not_used(
     registry: Registry, tmp_path: Path, options: ObtainOptions, sif: Path
 ) -> None:
     text = f"docker://{registry.host}/obtain/claim@{push(registry, 'obtain/claim')}"
@@ -338,7 +334,7 @@ def test_several_at_once_do_the_work_once(registry: Registry, tmp_path: Path, op
     assert sorted(one.fetched for one in got) == [False, False, False, True]
 
 
-def test_what_a_killed_process_left_is_cleared_except_what_the_next_one_resumes(
+def test_removes_leftovers_of_a_killed_process_that_cannot_be_resumed(
     tmp_path: Path, options: ObtainOptions, sif: Path
 ) -> None:
     write_dead_lock(tmp_path / ".x.sif.lock")
@@ -378,9 +374,7 @@ def test_a_whole_download_that_proves_wrong_goes_and_the_message_names_the_users
 
 
 @pytest.mark.parametrize("need", ["digest", "checksum"])
-def test_what_the_policy_wants_pinned_is_refused_before_anything_is_fetched(
-    tmp_path: Path, options: ObtainOptions, need: str
-) -> None:
+def test_unpinned_images_are_refused_before_fetching(tmp_path: Path, options: ObtainOptions, need: str) -> None:
     options = replace(options, policy=TrustPolicy(rules=(TrustRule("https://*", (need,)),)))
     with serve(b"") as server:
         text = server.url.replace("http://", "https://")
@@ -415,7 +409,7 @@ def test_a_forged_provenance_does_not_help_a_file_past_the_policy(
     verify(sif, options)
 
 
-def test_what_will_not_fit_is_refused_before_any_layer_is_opened(
+def test_missing_space_is_reported_before_any_layer_is_opened(
     registry: Registry, tmp_path: Path, options: ObtainOptions
 ) -> None:
     kind = "application/vnd.oci.image.layer.v1.tar+gzip"

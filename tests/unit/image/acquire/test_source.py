@@ -75,9 +75,7 @@ def test_an_image_that_is_another_one_gets_no_name(tmp_path: Path, options: Obta
     assert list(place.iterdir()) == []
 
 
-def test_an_image_that_is_nowhere_is_said_with_every_address(
-    tmp_path: Path, options: ObtainOptions, body: bytes
-) -> None:
+def test_a_missing_image_is_reported_with_every_address(tmp_path: Path, options: ObtainOptions, body: bytes) -> None:
     with serve(body) as server:
         server.answers = [Answer(404), Answer(403)]
         url = server.url.rpartition("/")[0]
@@ -85,7 +83,7 @@ def test_an_image_that_is_nowhere_is_said_with_every_address(
             get_source(make_source("image.sif", [url, url], None), tmp_path, options=options)
 
 
-def test_what_an_earlier_run_has_fetched_is_found_with_its_sum(
+def test_finds_a_file_fetched_by_an_earlier_run_by_its_checksum(
     registry: Registry, tmp_path: Path, options: ObtainOptions
 ) -> None:
     digest = registry.push_image("source/found", [tar_bytes([f("a")])])["digest"]
@@ -103,7 +101,7 @@ def test_what_an_earlier_run_has_fetched_is_found_with_its_sum(
     assert (there.sha256, there.ours) == (got.sha256, False)
 
 
-def test_an_archive_beside_the_easyconfig_is_converted(tmp_path: Path, options: ObtainOptions) -> None:
+def test_an_archive_next_to_the_easyconfig_is_converted(tmp_path: Path, options: ObtainOptions) -> None:
     write_case(tmp_path / "recipes" / "layout", CASES["plain"])
     source = make_source("oci:layout", [], None)
     got = get_source(source, tmp_path, options=options, beside=["/nowhere", str(tmp_path / "recipes")])
@@ -112,9 +110,7 @@ def test_an_archive_beside_the_easyconfig_is_converted(tmp_path: Path, options: 
     assert got.provenance.reference == f"oci:{tmp_path}/recipes/layout"
 
 
-def test_a_file_that_was_got_by_another_digest_is_not_taken(
-    tmp_path: Path, options: ObtainOptions, body: bytes
-) -> None:
+def test_a_file_fetched_by_another_digest_is_not_used(tmp_path: Path, options: ObtainOptions, body: bytes) -> None:
     reference = ImageReference.parse(str(tmp_path / "given.sif"))
     source = make_source("x.sif", [f"docker://h.io/x@{OTHER}"], None)
     obtain(reference, tmp_path / "x.sif", options=options)
@@ -122,7 +118,7 @@ def test_a_file_that_was_got_by_another_digest_is_not_taken(
         find_source(source, [str(tmp_path)], policy=ANYTHING, environ=options.environ)
 
 
-def test_a_file_of_which_nothing_is_known_is_not_taken_for_a_digest_but_by_its_checksum(
+def test_a_file_without_provenance_is_used_for_a_digest_only_with_its_checksum(
     tmp_path: Path, options: ObtainOptions, body: bytes
 ) -> None:
     for urls, text in (([f"docker://h.io/x@{DIGEST}"], "given.sif"), ([], f"docker://h.io/x@{DIGEST}")):
@@ -136,7 +132,7 @@ def test_a_file_of_which_nothing_is_known_is_not_taken_for_a_digest_but_by_its_c
         assert found.sha256 == known.checksum
 
 
-def test_a_file_that_somebody_put_there_is_taken_where_nothing_is_promised(
+def test_a_file_from_another_user_is_used_if_no_digest_is_required(
     tmp_path: Path, options: ObtainOptions, body: bytes
 ) -> None:
     source = make_source("given.sif", ["docker://h.io/x:1"], None)

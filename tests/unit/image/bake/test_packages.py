@@ -35,7 +35,7 @@ def test_a_link_out_of_the_directory_is_not_followed(tmp_path: Path) -> None:
         assert found.files == 1
 
 
-def test_what_is_neither_a_directory_nor_a_squashfs_is_refused(tmp_path: Path) -> None:
+def test_refuses_data_that_is_neither_a_directory_nor_a_squashfs(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError), open_packages(tmp_path / "none"):
         pass
     (tmp_path / "text").write_text("x" * 200)

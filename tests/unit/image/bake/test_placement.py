@@ -29,7 +29,7 @@ def test_python_finds_the_newest_packages_first_and_then_the_images_own(tmp_path
     assert done.stdout == "10\n"
 
 
-def test_a_directory_is_made_where_there_is_none_and_found_where_there_is() -> None:
+def test_a_directory_is_created_or_an_existing_one_opened() -> None:
     root = Node("dir", 0o755)
     made = make_directory(root, "/opt/a/b")
     assert find_directory(root, "/opt/a/b") is made is make_directory(root, "/opt/a/b")

@@ -70,7 +70,7 @@ def test_the_last_byte_is_handed_out_only_when_all_is_verified(arrival: Arrival,
     stream.close()
 
 
-def test_what_went_wrong_for_the_writer_is_raised_for_the_reader(arrival: Arrival, stream: BinaryIO) -> None:
+def test_an_error_of_the_writer_is_raised_for_the_reader(arrival: Arrival, stream: BinaryIO) -> None:
     arrival.set(done=4, error=RemoteError("broken"))
     with stream, pytest.raises(RemoteError, match="broken"):
         stream.read(1)
@@ -91,7 +91,7 @@ def test_a_reader_that_has_read_nothing_yet_takes_the_new_bytes(arrival: Arrival
         assert stream.read() == b"0123456789"
 
 
-def test_a_file_that_is_cut_under_a_reader_does_not_end_there(arrival: Arrival, stream: BinaryIO, file: Path) -> None:
+def test_a_file_truncated_while_being_read_is_an_error(arrival: Arrival, stream: BinaryIO, file: Path) -> None:
     arrival.set(done=8)
     os.truncate(file, 0)
     with stream, pytest.raises(VerificationError):

@@ -31,7 +31,7 @@ def pull(ask: Ask, sink: Sink, blob: OciDescriptor | None = None) -> Pull:
     return Pull(blob or blob_of(CONTENT), ask=ask, where="x", sink=sink, stop=sink.stop, tell=sink.said.append)
 
 
-def test_a_blob_that_comes_whole_is_handed_on_and_verified() -> None:
+def test_a_complete_blob_is_passed_on_and_verified() -> None:
     with serving() as (server, ask):
         pull(ask, sink := Sink()).run()
         assert sink.data == CONTENT
@@ -95,7 +95,7 @@ def test_excess_bytes_fail_if_the_server_sends_no_length() -> None:
             pull(ask, Sink(), OciDescriptor("x", blob_of(CONTENT).digest, HALF)).run()
 
 
-def test_a_blob_that_is_not_there_is_said_at_once() -> None:
+def test_a_missing_blob_is_reported_at_once() -> None:
     with serving() as (server, ask):
         server.path = "/elsewhere"
         with pytest.raises(NotFoundError):
@@ -103,7 +103,7 @@ def test_a_blob_that_is_not_there_is_said_at_once() -> None:
         assert len(server.asked) == 1
 
 
-def test_nobody_wants_it_any_more() -> None:
+def test_stops_when_no_one_needs_it() -> None:
     with serving() as (_, ask):
         with pytest.raises(Stopped) as stopped:
             pull(ask, sink := Sink(stop_at=1)).run()

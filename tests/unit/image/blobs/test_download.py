@@ -41,7 +41,7 @@ def many(contents: list[bytes]) -> Iterator[tuple[list[Server], Ask]]:
         yield [server for server, _ in found], lambda path, headers: by_path[f"/{path}"](path, headers)
 
 
-def test_a_blob_is_read_while_it_comes_and_is_in_the_cache_then(cache: Cache) -> None:
+def test_a_blob_is_read_while_it_arrives_and_then_is_in_the_cache(cache: Cache) -> None:
     with serving() as (_, ask):
         with downloads(cache, ask, BLOB) as made, made.open(BLOB) as stream:
             assert stream.read() == CONTENT
@@ -50,7 +50,7 @@ def test_a_blob_is_read_while_it_comes_and_is_in_the_cache_then(cache: Cache) ->
         assert not cache.partial(BLOB.digest).exists()
 
 
-def test_what_is_in_the_cache_is_not_asked_for(cache: Cache) -> None:
+def test_a_cached_blob_is_not_requested(cache: Cache) -> None:
     cache.store(BLOB.digest, CONTENT)
     with serving() as (server, ask):
         with downloads(cache, ask, BLOB) as made, made.open(BLOB) as stream:
@@ -58,7 +58,7 @@ def test_what_is_in_the_cache_is_not_asked_for(cache: Cache) -> None:
         assert server.asked == []
 
 
-def test_what_an_interrupted_fetch_left_is_gone_on_from(cache: Cache) -> None:
+def test_resumes_from_the_leftovers_of_an_interrupted_fetch(cache: Cache) -> None:
     cache.partial(BLOB.digest).parent.mkdir(parents=True, exist_ok=True)
     cache.partial(BLOB.digest).write_bytes(CONTENT[:1000])
     with serving() as (server, ask):
@@ -68,7 +68,7 @@ def test_what_an_interrupted_fetch_left_is_gone_on_from(cache: Cache) -> None:
     assert cache.path(BLOB.digest).read_bytes() == CONTENT
 
 
-def test_what_is_left_and_wrong_is_thrown_away_and_the_blob_fetched_anew(cache: Cache) -> None:
+def test_a_wrong_leftover_is_discarded_and_the_blob_fetched_again(cache: Cache) -> None:
     cache.partial(BLOB.digest).parent.mkdir(parents=True, exist_ok=True)
     cache.partial(BLOB.digest).write_bytes(b"x" * 1000)
     with serving() as (server, ask):
@@ -78,7 +78,7 @@ def test_what_is_left_and_wrong_is_thrown_away_and_the_blob_fetched_anew(cache: 
     assert cache.path(BLOB.digest).read_bytes() == CONTENT
 
 
-def test_several_come_and_each_server_is_asked_once_whoever_reads(cache: Cache) -> None:
+def test_several_readers_ask_each_server_once(cache: Cache) -> None:
     contents = [CONTENT[number:] for number in range(7)]
     blobs = [blob_of(content) for content in contents]
     with many(contents) as (servers, ask), downloads(cache, ask, *blobs) as made:
@@ -109,7 +109,7 @@ def test_one_that_is_wrong_is_an_error_and_leaves_nothing_under_its_name(cache: 
     assert not cache.partial(wrong.digest).exists()
 
 
-def test_what_a_registry_does_not_have_is_an_error_for_each_who_waits(cache: Cache) -> None:
+def test_a_missing_blob_is_an_error_for_each_waiting_reader(cache: Cache) -> None:
     gone = blob_of(b"gone")
     with serving() as (server, ask), downloads(cache, ask, gone, BLOB) as made:
         server.path = "/nothing"
@@ -119,7 +119,7 @@ def test_what_a_registry_does_not_have_is_an_error_for_each_who_waits(cache: Cac
 
 
 @pytest.mark.slow
-def test_what_came_before_a_registry_refused_is_kept_for_the_next_run(cache: Cache) -> None:
+def test_keeps_bytes_received_before_a_refusal_for_the_next_run(cache: Cache) -> None:
     with serving() as (server, ask):
         server.answers = [Answer(cut_at=len(CONTENT) // 2), Answer(403)]
         with downloads(cache, ask, BLOB) as made, pytest.raises(HpcmodError):

@@ -47,7 +47,7 @@ def test_the_end_is_not_handed_out_if_the_digest_is_another() -> None:
 
 
 @pytest.mark.slow
-def test_who_has_seen_enough_ends_the_fetch() -> None:
+def test_a_reader_that_stops_ends_the_fetch() -> None:
     before = threading.active_count()
     with serving(CONTENT * 40) as (_, ask):
         running = threading.active_count()

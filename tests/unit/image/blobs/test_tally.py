@@ -19,7 +19,7 @@ def test_bytes_of_all_blobs_are_added_up_and_each_is_described() -> None:
     assert parts[-1] == "3 of 3 complete"
 
 
-def test_a_blob_that_is_fetched_anew_counts_from_its_start() -> None:
+def test_a_blob_that_is_fetched_again_counts_from_its_start() -> None:
     told: list[tuple[int, int]] = []
     tally = Tally("an image", {A: 100}, progress=lambda *both: told.append(both))
     tally.set(A, 90)

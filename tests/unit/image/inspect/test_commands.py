@@ -30,5 +30,5 @@ def test_directories_that_binds_are_to_fill_are_told_apart(image: Path) -> None:
     assert read_commands(image).absent == ("/host/bin",)
 
 
-def test_of_the_paths_asked_for_those_that_exist_are_given(image: Path) -> None:
+def test_returns_the_requested_paths_that_exist(image: Path) -> None:
     assert read_commands(image, ["/home/data", "/home/none"]).files == {"/home/data"}

@@ -90,7 +90,7 @@ def test_commands_on_path_outside_system_directories_are_the_tools_own(
     assert facts_of(tmp_path, tree).tools == tools
 
 
-def test_what_lies_beside_the_python_is_listed_once(tmp_path: Path) -> None:
+def test_programs_next_to_python_are_listed_once(tmp_path: Path) -> None:
     tree = {**python_tree("/usr/local"), "/usr/local/bin/solve": Program()}
     facts = facts_of(tmp_path, tree)
     assert (facts.commands, facts.tools) == (("python3", "python3.12", "solve"), ())
@@ -204,7 +204,7 @@ def test_names_and_versions_are_of_the_form_they_must_have(
 
 
 @pytest.mark.parametrize("text", ["", "not json", "[1, 2]", "[" * 100_000, '{"a": 1, "b": {"c": "d"}}', "\xff"])
-def test_labels_that_are_none_are_left_out(tmp_path: Path, text: str) -> None:
+def test_labels_that_are_none_are_omitted(tmp_path: Path, text: str) -> None:
     assert facts_of(tmp_path, {"/.singularity.d/labels.json": text.encode("latin-1")}).labels == ()
 
 

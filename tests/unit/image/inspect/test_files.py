@@ -95,6 +95,6 @@ def test_elf_files_are_read_on_both_sides_and_what_is_broken_is_noted(tmp_path: 
         assert list(files.broken) == ["/usr/lib64/broken.so"]
 
 
-def test_what_is_not_ours_to_read_is_as_good_as_not_there(tmp_path: Path) -> None:
+def test_unreadable_files_count_as_missing(tmp_path: Path) -> None:
     files = ContainerFiles(None, [("/x", str(tmp_path / "gone"))])
     assert (files.listdir("/x"), files.read_bytes("/x/y", 9), files.elf("/x/y")) == ([], b"", None)

@@ -141,7 +141,7 @@ def test_knows_cuda_and_rocm_by_what_the_image_says_or_holds(
     assert found.rocm == rocm
 
 
-def test_the_loader_itself_is_no_library_that_can_be_missing(tmp_path: Path) -> None:
+def test_the_loader_itself_is_not_a_library_that_can_be_missing(tmp_path: Path) -> None:
     found = stack_of(tmp_path, {LOADER: stub(LOADER.rpartition("/")[2])})
     assert (found.libc, found.glibc) == ("", "")
 

@@ -81,39 +81,39 @@ def test_a_layer_of_next_to_nothing_is_handed_on_as_it_is(data: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["gzip", "zstd", "nothing"])
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_a_layer_cut_short_is_found_out(name: str, share: float) -> None:
+def test_a_truncated_layer_is_detected(name: str, share: float) -> None:
     data = PACKED[name]
     with pytest.raises(VerificationError):
         unpack(make_layer(data, stored=data[: int(len(data) * share)]))
 
 
 @pytest.mark.parametrize("name", ["gzip", "zstd"])
-def test_a_layer_cut_short_where_no_digest_is_known_is_found_out_by_its_diff_id(name: str) -> None:
+def test_a_truncated_layer_without_a_digest_is_detected_by_its_diff_id(name: str) -> None:
     data = PACKED[name][:-50]
     with pytest.raises(VerificationError):
         unpack(make_layer(data, digest="", diff_id=digest_of(PLAIN)))
 
 
-def test_gzip_that_ends_early_is_found_out_even_if_nothing_is_promised() -> None:
+def test_gzip_that_ends_early_is_detected_even_if_nothing_is_promised() -> None:
     with pytest.raises(VerificationError, match="truncated"):
         unpack(make_layer(PACKED["gzip"][:-9], digest=""))
 
 
 @pytest.mark.parametrize("name", ["gzip", "zstd", "nothing"])
-def test_a_changed_byte_is_found_out(name: str) -> None:
+def test_a_changed_byte_is_detected(name: str) -> None:
     data = bytearray(PACKED[name])
     data[len(data) // 2] ^= 1
     with pytest.raises(VerificationError):
         unpack(make_layer(PACKED[name], stored=bytes(data)))
 
 
-def test_what_stands_behind_the_tar_is_read_too_so_that_the_digest_counts() -> None:
+def test_bytes_after_the_tar_are_read_for_the_digest() -> None:
     data = PACKED["gzip"] + b"rubbish"
     with pytest.raises(VerificationError):
         unpack(make_layer(data, stored=data[:-1] + b"!"))
 
 
-def test_a_diff_id_is_checked_where_there_is_no_digest() -> None:
+def test_a_diff_id_is_checked_if_there_is_no_digest() -> None:
     assert unpack(make_layer(PLAIN, digest="", diff_id=digest_of(PLAIN))) == PLAIN
     with pytest.raises(VerificationError, match="expected"):
         unpack(make_layer(PLAIN, digest="", diff_id=digest_of(b"other")))
@@ -126,7 +126,7 @@ def test_other_packers_are_refused_by_name(magic: bytes, name: str) -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
-def test_a_bomb_is_refused_while_it_goes_off_in_little_memory(pack: Callable[[bytes], bytes]) -> None:
+def test_a_decompression_bomb_is_refused_in_little_memory(pack: Callable[[bytes], bytes]) -> None:
     bomb = pack(bytes(1 << 26))
     with open_tar(make_layer(bomb), allow(most_bytes=1 << 24), on_read=lambda count: None) as blocks:
         taken = itertools.accumulate(len(block) for block in _at_most(blocks, 1 << 21))
@@ -158,7 +158,7 @@ def test_zstd_that_wants_more_memory_than_we_give_is_refused() -> None:
         unpack(make_layer(packer.compress(PLAIN) + packer.flush()))
 
 
-def test_all_that_is_read_is_told() -> None:
+def test_all_that_is_read_is_reported() -> None:
     seen: list[int] = []
     unpack(make_layer(PACKED["gzip"]), on_read=seen.append)
     assert sum(seen) == len(PACKED["gzip"])
@@ -171,7 +171,7 @@ def threads_end() -> Iterator[None]:
     assert threading.active_count() == before
 
 
-def test_whoever_stops_early_leaves_no_thread_behind() -> None:
+def test_anyone_who_stops_early_leaves_no_thread_behind() -> None:
     with threads_end(), open_tar(make_layer(PLAIN * 20), allow(), on_read=lambda count: None) as blocks:
         next(blocks)
 
@@ -195,7 +195,7 @@ class Stalled(io.BytesIO):
         return super().read(size)
 
 
-def test_nobody_waits_for_a_server_that_stalls_and_its_stream_is_closed_when_that_goes_on(
+def test_no_one_waits_for_a_server_that_stalls_and_its_stream_is_closed_when_that_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(decompress, "_PATIENCE", 0.05)

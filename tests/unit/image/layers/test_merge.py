@@ -120,7 +120,7 @@ def test_an_edge_merges_into(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if "hard" in name and not case.accepted])
-def test_a_hard_link_to_what_is_no_file_is_refused(name: str) -> None:
+def test_a_hard_link_to_what_is_not_a_file_is_refused(name: str) -> None:
     with pytest.raises(BadInputError, match="hard link"):
         unpacked(CASES[name].layers)
 
@@ -131,7 +131,7 @@ def test_path_with_a_loop_of_links_is_refused() -> None:
 
 
 @pytest.mark.parametrize("member", [f("."), link("/", "x"), node("./", CHAR)])
-def test_a_root_that_is_no_directory_is_refused(member: Member) -> None:
+def test_a_root_that_is_not_a_directory_is_refused(member: Member) -> None:
     with pytest.raises(BadInputError):
         unpacked([[member]])
 
@@ -164,7 +164,7 @@ def test_a_link_replaced_in_a_layer_is_not_followed_any_more() -> None:
     assert found == {"z/": None, "z/a": "1", "x/": None, "x/b": "2"}
 
 
-def test_what_upper_layers_hide_is_not_written() -> None:
+def test_files_hidden_by_upper_layers_are_not_written() -> None:
     layers = [
         [
             f("same", "hidden"),
@@ -183,7 +183,7 @@ def test_what_upper_layers_hide_is_not_written() -> None:
     assert shown(tree, store) == {"same": "seen", "o/": None, "o/b": "seen", "was": "seen"}
 
 
-def test_what_its_own_layer_whites_out_is_written_as_it_stays() -> None:
+def test_a_file_whited_out_by_its_own_layer_is_kept() -> None:
     _, store, again = unpacked([[f("x", "low")], [gone("x"), f("x", "high")]])
     assert (store.written, again) == ([b"high"], 0)
 
@@ -196,7 +196,7 @@ def test_what_its_own_layer_whites_out_is_written_as_it_stays() -> None:
         ([[f("u/a", "one"), link("x", "u")], [hard("b", "x/a"), gone("u")]], 1),
     ],
 )
-def test_a_content_needed_against_appearances_is_fetched_again(layers: Sequence[LayerEntries], needed: int) -> None:
+def test_layers_read_again_are_counted(layers: Sequence[LayerEntries], needed: int) -> None:
     assert unpacked(layers)[2] == needed
 
 
@@ -223,7 +223,7 @@ def test_owners_devices_and_attributes_are_kept_where_that_is_asked_for() -> Non
     assert (root[b"c"].kind, root[b"c"].device) == ("char", (5, 1))
 
 
-def test_a_path_of_thousands_of_names_is_no_burden() -> None:
+def test_a_path_of_thousands_of_names_is_fast() -> None:
     deep = "/".join(["d"] * 2000)
     tree, store, _ = unpacked([[f(f"{deep}/a", "1")], [f(f"{deep}/b", "2"), gone(f"{deep}/a")]])
     assert len(shown_depth(tree.root)) == 2000

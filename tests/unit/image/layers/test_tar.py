@@ -69,7 +69,7 @@ def test_it_does_not_matter_how_the_bytes_come(step: int) -> None:
     assert whole[b"a"] == b"x" * 1000
 
 
-def test_content_that_nobody_takes_is_passed_over() -> None:
+def test_content_that_no_one_takes_is_skipped() -> None:
     assert [one.path for one in read(tar_bytes([f("a", "x" * 5000), f("b", "y")]))] == [b"a", b"b"]
 
 
@@ -120,7 +120,7 @@ def test_a_tar_that_ends_early_is_said_to_be_truncated(length: int) -> None:
         contents([ONE[:length]])
 
 
-def test_what_comes_before_the_end_is_not_lost_when_the_end_is() -> None:
+def test_entries_before_a_truncated_end_are_still_read() -> None:
     entries = walk([tar_bytes([f("a", "one"), f("b", "two")])[:1500]])
     assert next(entries).path == b"a"
     with pytest.raises(VerificationError):

@@ -21,7 +21,7 @@ def wrap(data: bytes = DATA, *, digest: str = DIGEST, size: int = len(DATA)) -> 
     return verified(io.BytesIO(data), digest=digest, size=size, what="layer 1")
 
 
-def test_what_is_as_promised_passes_whole_or_in_pieces() -> None:
+def test_matching_content_is_accepted_in_one_or_many_pieces() -> None:
     assert wrap().read() == DATA
     stream = wrap()
     assert b"".join(iter(lambda: stream.read(7), b"")) == DATA
@@ -40,7 +40,7 @@ def test_what_is_as_promised_passes_whole_or_in_pieces() -> None:
     ],
 )
 @pytest.mark.parametrize("piece", [1, 64, 5000])
-def test_what_is_not_as_promised_is_refused_by_its_end(data: bytes, why: str, piece: int) -> None:
+def test_refuses_content_that_does_not_match_at_its_end(data: bytes, why: str, piece: int) -> None:
     stream = wrap(data)
     with pytest.raises(VerificationError, match=why):
         while stream.read(piece):

@@ -123,7 +123,7 @@ def add_image(layout: Path, tag: str, **platform: str) -> None:
     (layout / "index.json").write_text(json.dumps(index))
 
 
-def test_of_several_tags_one_must_be_named_and_the_error_lists_them(layout: Path) -> None:
+def test_several_tags_need_a_choice_and_the_error_lists_them(layout: Path) -> None:
     add_image(layout, "other")
     with pytest.raises(NotFoundError, match="'latest', 'other'"):
         read(f"oci:{layout}")
@@ -137,7 +137,7 @@ def test_one_image_of_two_tags_needs_no_name(tmp_path: Path) -> None:
     assert read(f"oci:{layout}") == LAYERS
 
 
-def test_of_several_images_in_a_docker_archive_one_must_be_named(tmp_path: Path) -> None:
+def test_a_docker_archive_with_several_images_needs_a_name(tmp_path: Path) -> None:
     first, second = saved("x:1"), saved("y:2", layers=[LAYERS[1], LAYERS[0]])
     listed = json.loads(first["manifest.json"]) + json.loads(second["manifest.json"])
     archive = pack(tmp_path / "a.tar", {**second, **first, "manifest.json": json.dumps(listed).encode()})
@@ -186,7 +186,7 @@ def test_an_archive_that_is_compressed_as_a_whole_is_refused_with_the_command(
     assert cure in caught.value.cure
 
 
-def test_what_is_missing_is_named(layout: Path, tmp_path: Path) -> None:
+def test_missing_files_are_named(layout: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="nowhere"):
         read(f"oci:{tmp_path}/nowhere")
     with pytest.raises(BadInputError, match=r"neither index\.json nor manifest\.json"):
@@ -220,7 +220,7 @@ def test_a_configuration_of_docker_save_is_verified_by_its_name(tmp_path: Path) 
         read(f"docker-archive:{archive}")
 
 
-def test_an_archive_that_is_cut_off_is_never_read_as_whole(tmp_path: Path) -> None:
+def test_an_archive_that_is_truncated_is_never_read_as_whole(tmp_path: Path) -> None:
     whole = pack(tmp_path / "a.tar", saved("x:1")).read_bytes()
     for end in range(0, len(whole) - 10240, 512 * 3 + 100):
         (tmp_path / "cut.tar").write_bytes(whole[:end])

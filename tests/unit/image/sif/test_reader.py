@@ -59,7 +59,7 @@ def test_says_how_much_of_a_truncated_sif_is_there(tmp_path: Path) -> None:
         read_sif(path)
 
 
-def test_refuses_a_descriptor_table_that_is_not_there(tmp_path: Path) -> None:
+def test_refuses_a_missing_descriptor_table(tmp_path: Path) -> None:
     path = corpus.make_sif(tmp_path / "a.sif")
     with path.open("r+b") as file:
         file.truncate(corpus.DESCRIPTORS_AT + 100)

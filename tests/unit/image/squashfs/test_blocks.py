@@ -54,7 +54,7 @@ def test_says_what_the_superblock_says(open_blocks: Open) -> None:
 
 
 @pytest.mark.parametrize(("size", "log"), [(BLOCK, 13), (2048, 11), (2 << 20, 21), (0, 65535)])
-def test_a_block_size_that_cannot_be_is_damage(open_blocks: Open, size: int, log: int) -> None:
+def test_an_impossible_block_size_is_damage(open_blocks: Open, size: int, log: int) -> None:
     with pytest.raises(VerificationError, match=f"near byte {OFFSET}: block size {size}"):
         open_blocks(b"", block_size=size, log=log)
 
@@ -78,7 +78,7 @@ def test_an_offset_behind_its_metadata_block_counts_on_in_the_next(open_blocks: 
         pytest.param(struct.pack("<H", 3) + b"abc", f"near byte {OFFSET + HEAD}: Error", id="does not unpack"),
     ],
 )
-def test_damaged_metadata_is_said_with_its_place(open_blocks: Open, body: bytes, match: str) -> None:
+def test_damaged_metadata_is_reported_with_its_place(open_blocks: Open, body: bytes, match: str) -> None:
     with pytest.raises(VerificationError, match=match) as caught:
         Cursor(open_blocks(body), HEAD, 0).take(4)
     assert "sha256" in caught.value.cure
@@ -117,7 +117,7 @@ def test_gives_the_tail_of_a_file_from_its_fragment(open_blocks: Open) -> None:
         blocks.tail(1, 0, 1)
 
 
-def test_refuses_what_is_no_squashfs(tmp_path: Path) -> None:
+def test_refuses_what_is_not_a_squashfs(tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(bytes(200))
     with path.open("rb") as file, pytest.raises(BadInputError, match="no squashfs"):

@@ -61,7 +61,7 @@ def test_lz4_packs_each_block_of_a_batch_on_its_own(level: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["zstd", "gzip", "lz4", "none"])
-def test_a_block_alone_is_packed_as_in_a_batch_and_nothing_gives_nothing(name: str) -> None:
+def test_a_single_block_is_packed_like_a_batch_and_nothing_gives_nothing(name: str) -> None:
     one = codec(name)
     assert [one.compress(block) for block in BLOCKS] == [bytes(packed) for packed in one.pack(BLOCKS)]
     assert list(one.pack([])) == []

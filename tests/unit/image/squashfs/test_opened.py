@@ -33,7 +33,7 @@ def test_any_place_of_a_file_reads_as_the_whole_does(image: Path) -> None:
                 assert opened.read(offset, length) == whole[offset : offset + length], (path, offset, length)
 
 
-def test_what_is_no_file_cannot_be_opened(image: Path) -> None:
+def test_only_files_can_be_opened(image: Path) -> None:
     with image.open("rb") as file:
         squashfs = Squashfs(file, 0, image.stat().st_size)
         assert squashfs.open_file("/none") is None

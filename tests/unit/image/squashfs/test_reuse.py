@@ -66,7 +66,7 @@ def wanted(tree: Tree) -> dict[bytes, bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compression", ["zstd", "gzip", "lz4", "none"])
-def test_a_copied_tree_is_the_same_tree_and_is_copied_to_the_same_bytes(tmp_path: Path, compression: str) -> None:
+def test_a_copied_tree_is_equal_and_copies_to_the_same_bytes(tmp_path: Path, compression: str) -> None:
     image = write_squashfs(tmp_path / "image", RICH, compression=compression)
     assert rewrite(image, tmp_path / "copy") == 0
     assert contents(tmp_path / "copy", expanded(RICH)) == wanted(RICH)

@@ -132,12 +132,12 @@ def test_files_that_only_look_alike_are_told_apart_at_bounded_cost(
         assert [squashfs.read_bytes(str(number), 1 << 30) for number in range(400)] == contents
 
 
-def test_a_file_that_is_one_hole_takes_no_room(tmp_path: Path) -> None:
+def test_a_file_that_is_one_hole_needs_no_space(tmp_path: Path) -> None:
     tree: Tree = {b"": directory(), b"hole": Entry(content=bytes(1 << 24))}
     assert write_squashfs(tmp_path / "image", tree).stat().st_size == 4096
 
 
-def test_what_does_not_compress_is_stored_as_it_is(tmp_path: Path) -> None:
+def test_stores_incompressible_blocks_uncompressed(tmp_path: Path) -> None:
     content = noise(1 << 20)
     tree: Tree = {b"": directory(), b"noise": Entry(content=content)}
     image = write_squashfs(tmp_path / "image", tree)
@@ -156,7 +156,7 @@ def test_content_of_another_length_than_promised_is_refused(size: int, wrong: in
             writer.add_file(size, iter([bytes(found)]))
 
 
-def test_a_fault_of_the_compressor_comes_out_and_no_thread_stays(tmp_path: Path) -> None:
+def test_an_error_in_the_compressor_is_raised_and_no_thread_remains(tmp_path: Path) -> None:
     def fail(blocks: object) -> list[bytes]:
         raise ValueError("out of order")
 
@@ -184,7 +184,7 @@ def test_only_so_much_is_read_ahead_of_what_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1000, 5000, 2048, 2 << 20, -4096])
-def test_a_block_size_that_the_format_does_not_know_is_refused(size: int) -> None:
+def test_an_unsupported_block_size_is_refused(size: int) -> None:
     with pytest.raises(BadInputError, match=f"block size {size}: expected a power of two"):
         SquashfsWriter(io.BytesIO(), codec=codec("none"), block_size=size)
 
@@ -212,12 +212,12 @@ def test_a_name_that_linux_does_not_allow_is_refused(tmp_path: Path, name: bytes
         pytest.param(Node("file", 0o600, xattrs=((b"user.a\0b", b""),)), "Linux does not allow", id="NUL in xattr"),
     ],
 )
-def test_what_a_squashfs_cannot_hold_is_refused(tmp_path: Path, node: Node, words: str) -> None:
+def test_refuses_files_that_a_squashfs_cannot_contain(tmp_path: Path, node: Node, words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         write(tmp_path / "image", root_with(b"x", node))
 
 
-def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+def test_a_root_that_is_not_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="the root of an image is a file"):
         write(tmp_path / "image", Node("file", 0o644))
 
@@ -230,7 +230,7 @@ def test_a_directory_with_two_names_is_refused(tmp_path: Path, circle: bool) -> 
         write(tmp_path / "image", root)
 
 
-def test_attributes_that_the_format_has_no_room_for_are_left_out_and_named(tmp_path: Path) -> None:
+def test_attributes_that_the_format_has_no_room_for_are_omitted_and_named(tmp_path: Path) -> None:
     access = (b"system.posix_acl_access", b"\2\0\0\0")
     tree: Tree = {b"": directory(xattrs=(access, (b"user.", b"no name"))), b"f": Entry(xattrs=(access,))}
     path = tmp_path / "image"
@@ -287,7 +287,7 @@ def test_a_hard_link_is_found_from_a_directory_far_away(tmp_path: Path) -> None:
         assert len(squashfs.listdir("/many")) == 40_001
 
 
-def test_a_file_behind_4_gib_of_others_and_one_longer_than_that_are_read_back(tmp_path: Path) -> None:
+def test_files_after_4_gib_and_longer_than_that_are_read_back(tmp_path: Path) -> None:
     size = (5 << 30) + 1
     zeros = bytes(1 << 20)
     path = tmp_path / "image"

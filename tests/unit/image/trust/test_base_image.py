@@ -23,7 +23,7 @@ def verify(policy: TrustPolicy, base: str = "", dockerfile: str = "") -> None:
 
 
 @pytest.mark.parametrize("policy", [STRICT, TrustPolicy(also=STRICT), TrustPolicy(needs=("digest",))])
-def test_a_base_image_is_held_to_the_policy(policy: TrustPolicy) -> None:
+def test_a_base_image_is_checked_against_the_policy(policy: TrustPolicy) -> None:
     verify(policy, f"docker://h.io/x{PINNED}")
     verify(ANYTHING, "docker://h.io/x:1")
     with pytest.raises(UntrustedError, match=r"the base image docker://h.io/x:1: the site has a rule"):
@@ -38,7 +38,7 @@ def test_an_image_that_a_variable_names_is_refused() -> None:
     verify(ANYTHING, dockerfile="ARG X\nFROM $X\n")
 
 
-def test_a_base_on_disk_is_held_to_the_rule_for_its_place(tmp_path: Path) -> None:
+def test_a_base_on_disk_is_checked_against_the_rule_for_its_place(tmp_path: Path) -> None:
     sif = make_sif(tmp_path / "x.sif")
     policy = TrustPolicy(rules=(TrustRule(f"{tmp_path}/*", ("digest",)),))
     with pytest.raises(UntrustedError):

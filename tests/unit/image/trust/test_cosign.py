@@ -36,7 +36,7 @@ def check(signatures: list[Signature], *keys: KeyPair | Path, identities: tuple[
     return Path(check_signatures(IMAGE, DIGEST, signatures, TrustRule("*", (), names, identities))).name
 
 
-def test_the_key_that_has_signed_is_told(keys: tuple[KeyPair, KeyPair]) -> None:
+def test_the_key_that_has_signed_is_reported(keys: tuple[KeyPair, KeyPair]) -> None:
     one, two = keys
     assert check([sign(one)], two, one) == "one.pub"
     assert check([sign(two), sign(one)], one) == "one.pub"
@@ -52,7 +52,7 @@ def test_unsigned_unknown_and_swapped_are_told_apart(keys: tuple[KeyPair, KeyPai
         check([sign(one, OTHER)], one)
 
 
-def test_a_text_that_was_swapped_in_after_is_by_nobody(keys: tuple[KeyPair, KeyPair]) -> None:
+def test_a_text_exchanged_after_signing_is_by_no_known_key(keys: tuple[KeyPair, KeyPair]) -> None:
     one, _ = keys
     with pytest.raises(UnknownKeyError):
         check([Signature(signed_text("h.io/x", DIGEST), sign(one, OTHER).value)], one)
@@ -67,7 +67,7 @@ def test_a_signed_text_of_another_form_is_an_error_of_ours(keys: tuple[KeyPair, 
         check([sign(one, text=text or b" ")], one)
 
 
-def test_a_key_that_is_none_is_named(keys: tuple[KeyPair, KeyPair], tmp_path: Path) -> None:
+def test_an_invalid_key_is_reported(keys: tuple[KeyPair, KeyPair], tmp_path: Path) -> None:
     (tmp_path / "text.pub").write_text("hello")
     with pytest.raises(BadInputError, match=r"text\.pub: not an ECDSA public key"):
         check([sign(keys[0])], tmp_path / "text.pub")
@@ -85,7 +85,9 @@ def test_signatures_are_fetched_from_where_cosign_puts_them(registry: Registry, 
 
 
 @pytest.mark.parametrize("name", ["h.io/team/tool", "h.io/x:1.0", "h.io:5000/x", "", "x", "h.io/x/../x"])
-def test_a_signature_for_another_name_is_no_signature_of_this_image(keys: tuple[KeyPair, KeyPair], name: str) -> None:
+def test_a_signature_for_another_name_is_not_a_signature_of_this_image(
+    keys: tuple[KeyPair, KeyPair], name: str
+) -> None:
     with pytest.raises(VerificationError, match="another name"):
         check([sign(keys[0], text=signed_text(name, DIGEST))], keys[0])
 

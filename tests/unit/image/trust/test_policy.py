@@ -44,7 +44,7 @@ def test_without_a_policy_a_file_is_taken_and_its_sum_is_what_was_noted(sif: Pat
     assert (one.sha256, one.provenance, one.ours) == (KNOWN.sha256, KNOWN, True)
 
 
-def test_a_file_got_from_another_image_than_the_one_asked_for_is_refused(sif: Path) -> None:
+def test_a_file_fetched_from_another_image_than_requested_is_refused(sif: Path) -> None:
     note(sif, replace(KNOWN, digest=OTHER), ours=True)
     with pytest.raises(VerificationError, match="expected sha256:aaa"):
         found(sif, PINNED)
@@ -57,7 +57,7 @@ def test_a_digest_that_nothing_proves_is_not_accepted(sif: Path) -> None:
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_what_somebody_else_noted_meets_no_rule(sif: Path, ours: bool) -> None:
+def test_another_users_provenance_satisfies_no_rule(sif: Path, ours: bool) -> None:
     rule = TrustRule("docker://h.io/*", ("digest",))
     note(sif, KNOWN, ours=ours)
     if ours:
@@ -75,7 +75,7 @@ def test_a_rule_for_the_place_counts_before_that_for_the_source(sif: Path) -> No
         found(sif, FILE, TrustRule(f"{sif.parent}/*", ("checksum",)))
 
 
-def test_a_local_file_that_we_got_from_a_registry_has_the_rule_of_that_registry(sif: Path) -> None:
+def test_a_local_file_fetched_from_a_registry_has_the_rule_of_that_registry(sif: Path) -> None:
     note(sif, KNOWN, ours=True)
     assert str(found(sif, FILE, TrustRule("docker://h.io/*", ("digest",))).verified) == f"digest: {DIGEST}"
 
@@ -105,13 +105,13 @@ def test_a_signature_of_an_image_lies_in_its_registry_only() -> None:
         (("signature: a.pub",), TrustRule("*", ("signature",)), False),
     ],
 )
-def test_what_was_verified_once_counts_while_the_rule_still_says_so(
+def test_an_earlier_verification_counts_while_the_rule_is_the_same(
     verified: tuple[str, ...], rule: TrustRule, met: bool
 ) -> None:
     assert is_met(replace(KNOWN, verified=verified), rule) == met
 
 
-def test_a_rule_for_a_place_is_not_passed_by_dots_or_a_link(sif: Path, tmp_path: Path) -> None:
+def test_a_rule_for_a_directory_is_not_bypassed_by_dots_or_a_link(sif: Path, tmp_path: Path) -> None:
     apps, evil = tmp_path / "apps", tmp_path / "evil"
     apps.mkdir()
     evil.mkdir()
@@ -133,7 +133,7 @@ def test_a_rule_for_a_directory_holds_through_links_to_it(tmp_path: Path) -> Non
         assert found(path, ImageReference.parse(str(path)), *policy).place == str(image)
 
 
-def test_the_sites_policy_holds_beside_that_of_another_profile(sif: Path) -> None:
+def test_the_sites_policy_holds_next_to_that_of_another_profile(sif: Path) -> None:
     site = TrustPolicy(rules=(TrustRule(f"{sif.parent}/*", ("checksum",)),))
     own = TrustPolicy(rules=(TrustRule(f"{sif.parent}/*"),), also=site)
     with pytest.raises(UntrustedError, match="requires a checksum"):

@@ -31,7 +31,7 @@ FOUND = Provenance(
 )
 
 
-def test_what_is_written_beside_a_sif_is_read_back(tmp_path: Path) -> None:
+def test_provenance_is_read_back(tmp_path: Path) -> None:
     sif = tmp_path / "x.sif"
     assert read_provenance(sif) is None
     write_provenance(sif, FOUND)
@@ -40,7 +40,7 @@ def test_what_is_written_beside_a_sif_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', "\0"])
-def test_a_damaged_one_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_a_damaged_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
     sidecar(tmp_path / "x.sif").write_text(text)
     with pytest.raises(BadInputError, match=r"x\.sif\.provenance\.json"):
         read_provenance(tmp_path / "x.sif")
@@ -55,7 +55,7 @@ def test_one_of_a_later_form_asks_for_a_newer_hpcmod(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variable", ["HOME", "XDG_STATE_HOME"])
-def test_only_the_very_words_that_a_run_of_this_user_wrote_are_remembered(tmp_path: Path, variable: str) -> None:
+def test_only_the_same_words_that_a_run_of_this_user_wrote_are_remembered(tmp_path: Path, variable: str) -> None:
     environ = {variable: str(tmp_path)}
     assert not is_remembered(FOUND, environ)
     remember(FOUND, environ)
@@ -67,7 +67,7 @@ def test_only_the_very_words_that_a_run_of_this_user_wrote_are_remembered(tmp_pa
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002])
-def test_what_is_remembered_is_for_the_user_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+def test_saved_notes_are_readable_only_by_the_user(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         remember(FOUND, {"HOME": str(tmp_path)})
@@ -78,7 +78,7 @@ def test_what_is_remembered_is_for_the_user_alone_whatever_the_umask(tmp_path: P
 
 
 @pytest.mark.parametrize("place", ["hpcmod", "hpcmod/images", "hpcmod/images/*.json"])
-def test_what_others_could_have_written_proves_nothing(tmp_path: Path, place: str) -> None:
+def test_records_that_others_could_have_written_prove_nothing(tmp_path: Path, place: str) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     remember(FOUND, environ)
     (path,) = tmp_path.glob(place)
@@ -87,7 +87,7 @@ def test_what_others_could_have_written_proves_nothing(tmp_path: Path, place: st
 
 
 @pytest.mark.parametrize("kind", ["fifo", "huge"])
-def test_what_is_planted_beside_a_sif_is_an_error_at_once(tmp_path: Path, kind: str) -> None:
+def test_a_file_planted_next_to_a_sif_is_an_immediate_error(tmp_path: Path, kind: str) -> None:
     if kind == "fifo":
         os.mkfifo(sidecar(tmp_path / "x.sif"))
     else:
@@ -103,7 +103,7 @@ def test_without_a_home_nothing_is_remembered_and_nothing_fails() -> None:
     assert not is_remembered(FOUND, {})
 
 
-def test_a_sum_that_is_no_sum_leads_to_no_file_elsewhere(tmp_path: Path) -> None:
+def test_a_sum_that_is_not_a_sum_points_to_no_file_elsewhere(tmp_path: Path) -> None:
     evil = replace(FOUND, sha256="../../../../etc/passwd")
     remember(evil, {"HOME": str(tmp_path)})
     assert [path.name for path in tmp_path.rglob("*.json")] == ["ecad.json"]

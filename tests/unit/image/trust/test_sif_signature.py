@@ -52,7 +52,7 @@ def test_a_machine_without_a_runtime_cannot_tell(tmp_path: Path, key: str) -> No
         check_sif_signature(signed(tmp_path / "x.sif"), [key], {"PATH": str(tmp_path)})
 
 
-def test_the_key_that_fits_is_told(tmp_path: Path, key: str) -> None:
+def test_the_key_that_fits_is_reported(tmp_path: Path, key: str) -> None:
     other = tmp_path / "other.pub"
     other.write_bytes(PEM)
     environ = runtime(tmp_path, f"case \"$*\" in *other.pub*) echo '{FITS_NOT}'; exit 255;; esac")
@@ -62,13 +62,13 @@ def test_the_key_that_fits_is_told(tmp_path: Path, key: str) -> None:
 
 
 @pytest.mark.parametrize("said", [f"echo '{CHANGED}'", "echo 'data object integrity compromised' >&2"])
-def test_what_was_changed_afterwards_is_told_from_an_unknown_key(tmp_path: Path, key: str, said: str) -> None:
+def test_distinguishes_later_changes_from_an_unknown_key(tmp_path: Path, key: str, said: str) -> None:
     environ = runtime(tmp_path, f"{said}; exit 255")
     with pytest.raises(VerificationError, match="changed after it was signed"):
         check_sif_signature(signed(tmp_path / "x.sif"), [key], environ)
 
 
-def test_a_key_that_cannot_be_read_or_is_none_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_or_invalid_key_is_reported(tmp_path: Path) -> None:
     environ = runtime(tmp_path, 'case "$*" in *import*) echo "no key" >&2; exit 1;; esac')
     sif = signed(tmp_path / "x.sif")
     with pytest.raises(BadInputError, match=r"none\.pub: the public key cannot be read"):

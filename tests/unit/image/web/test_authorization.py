@@ -61,7 +61,7 @@ def test_a_long_and_broken_header_names_no_scheme_that_is_not_in_it(piece: str) 
     ).map("".join)
 )
 @pytest.mark.slow
-def test_whatever_a_server_demands_nothing_but_our_error_comes(text: str) -> None:
+def test_any_server_demand_gives_our_error_only(text: str) -> None:
     for credentials in (None, Credentials("file", "me", "secret"), Credentials("file", registry_token="t")):  # noqa: S106
         login = authorizer(credentials)
         try:
@@ -101,7 +101,7 @@ def test_a_password_that_is_refused_is_not_shown_again() -> None:
 
 
 @pytest.mark.parametrize("challenge", ["", "Negotiate", 'Digest realm="x"'])
-def test_a_login_of_another_kind_is_said(challenge: str) -> None:
+def test_a_login_of_another_kind_is_reported(challenge: str) -> None:
     with pytest.raises(RemoteError, match="unsupported kind of login"):
         authorizer(None).answer(LoginError("said", "", challenge), "")
 

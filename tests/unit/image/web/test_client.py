@@ -57,7 +57,7 @@ def fetch(server: Server, waits: list[float], said: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("status", [404, 410])
-def test_a_file_that_is_not_there_is_not_found_at_once(fetch: Any, server: Server, status: int) -> None:
+def test_a_missing_file_is_reported_as_not_found(fetch: Any, server: Server, status: int) -> None:
     server.answers = [Answer(status)]
     with pytest.raises(NotFoundError, match=str(status)):
         fetch()
@@ -82,7 +82,7 @@ def test_other_answers_are_not_asked_for_again(fetch: Any, server: Server, statu
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_a_passing_fault_is_waited_out(fetch: Any, server: Server, waits: list[float], status: int) -> None:
+def test_a_temporary_error_is_retried(fetch: Any, server: Server, waits: list[float], status: int) -> None:
     server.answers = [Answer(status), Answer(status)]
     assert fetch() == BODY
     assert waits == [1.0, 2.0]
@@ -104,7 +104,7 @@ def test_waits_as_long_as_the_server_asks(fetch: Any, server: Server, waits: lis
     assert said[2:] == [f"{answer}; attempt 4 of 5 in 300 s, {asked}", f"{answer}; attempt 5 of 5 in 8 s"]
 
 
-def test_a_server_that_is_not_there_is_tried_several_times(fetch: Any, waits: list[float]) -> None:
+def test_a_missing_server_is_tried_several_times(fetch: Any, waits: list[float]) -> None:
     with serve(b"") as gone:
         url = gone.url
     with pytest.raises(RemoteError, match="refused the connection"):
@@ -195,7 +195,7 @@ def test_a_weak_etag_names_no_version(server: Server, headers: dict[str, str], v
     assert ask(server).validator == validator
 
 
-def test_bytes_that_are_new_start_the_count_of_failures_anew(waits: list[float], said: list[str]) -> None:
+def test_bytes_that_are_new_start_the_count_of_failures_again(waits: list[float], said: list[str]) -> None:
     done = iter([1, 1, 2, 2, *[2] * 20])  # asked twice where it is more than before
 
     def attempt() -> None:
@@ -207,7 +207,7 @@ def test_bytes_that_are_new_start_the_count_of_failures_anew(waits: list[float],
     assert said == [f"https://host/x.sif: no luck; attempt {number} of 5 in {2 ** (number - 2)} s" for number in (4, 5)]
 
 
-def test_what_a_server_demands_for_a_login_comes_with_the_error(server: Server) -> None:
+def test_the_error_contains_the_servers_login_challenge(server: Server) -> None:
     server.answers = [Answer(401, {"WWW-Authenticate": 'Basic realm="x"'}), Answer(401), Answer(403)]
     with pytest.raises(LoginError) as caught:
         ask(server)
@@ -257,7 +257,7 @@ def test_a_reason_cannot_steer_a_terminal(server: Server, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "location", ["https://[", f"https://{'a' * 70}.example/x", "http://127.0.0.1:99999/", "https://exa mple/", "//[x"]
 )
-def test_a_redirect_to_what_is_no_address_is_an_error_of_ours(fetch: Any, server: Server, location: str) -> None:
+def test_a_redirect_to_what_is_not_an_address_is_an_error_of_ours(fetch: Any, server: Server, location: str) -> None:
     server.answers = [Answer(302, {"Location": location})]
     with pytest.raises((RemoteError, BadInputError)):
         fetch()
@@ -315,16 +315,14 @@ def trickling() -> Iterator[Any]:
         listener.close()
 
 
-def test_a_header_that_never_ends_is_not_waited_for(
-    fetch: Any, trickling: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_header_is_abandoned(fetch: Any, trickling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "_HEADER_TIME", 0.3)
     with pytest.raises(RemoteError, match="no complete answer within"):
         fetch(trickling(b"HTTP/1.1 200 OK\r\nX-Slow: "))
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 1000000000", b"Connection: close"])
-def test_a_body_that_trickles_is_not_waited_for(
+def test_a_body_that_arrives_too_slowly_is_abandoned(
     fetch: Any, trickling: Any, monkeypatch: pytest.MonkeyPatch, length: bytes
 ) -> None:
     monkeypatch.setattr(asking, "_CHUNK_TIME", 0.3)

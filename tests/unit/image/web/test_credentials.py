@@ -40,7 +40,7 @@ def docker(home: Path, content: Any) -> Path:
     return write(home / ".docker" / "config.json", content)
 
 
-def test_no_file_and_no_variable_is_no_login(home: Path) -> None:
+def test_without_file_and_variable_there_is_no_login(home: Path) -> None:
     assert find(home) is None
 
 
@@ -51,7 +51,7 @@ def test_the_runtimes_variables_hold_for_whatever_registry_is_asked(home: Path, 
     assert found == Credentials(f"{prefix}_DOCKER_USERNAME", "you", "theirs")
 
 
-def test_a_user_without_a_password_is_no_login(home: Path) -> None:
+def test_a_user_without_a_password_is_not_a_login(home: Path) -> None:
     assert find(home, APPTAINER_DOCKER_USERNAME="you") is None
 
 
@@ -144,7 +144,7 @@ def test_a_file_that_is_wrong_is_named_and_not_shown(home: Path, content: Any) -
 
 
 @pytest.mark.parametrize("content", ["", "{}", {"auths": None}, {"auths": {HOST: {}}}])
-def test_an_empty_file_or_entry_is_no_login(home: Path, content: Any) -> None:
+def test_an_empty_file_or_entry_is_not_a_login(home: Path, content: Any) -> None:
     docker(home, content)
     assert find(home) is None
 
@@ -185,7 +185,7 @@ def test_a_credential_helper_is_asked(home: Path, asked_helper: Path, content: A
     assert asked_helper.read_text() == f"get {asked}\n"
 
 
-def test_a_helper_is_asked_for_docker_hub_by_its_old_name(home: Path, asked_helper: Path) -> None:
+def test_a_helper_gets_docker_hubs_old_name(home: Path, asked_helper: Path) -> None:
     docker(home, {"credsStore": "mine"})
     find(home, "docker.io", "library/debian")
     assert asked_helper.read_text() == "get https://index.docker.io/v1/\n"
@@ -207,7 +207,7 @@ def test_a_helpers_token_is_an_identity_token(home: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("script", ["exit 1", None], ids=["has none", "is not here"])
-def test_a_helper_that_gives_nothing_is_no_login(
+def test_a_helper_that_gives_nothing_is_not_a_login(
     home: Path, monkeypatch: pytest.MonkeyPatch, script: str | None
 ) -> None:
     if script:
@@ -245,7 +245,7 @@ JSON = st.recursive(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 @pytest.mark.slow
-def test_whatever_a_file_holds_nothing_but_our_error_comes(home: Path, content: bytes) -> None:
+def test_any_file_content_gives_our_error_only(home: Path, content: bytes) -> None:
     file = home / ".docker" / "config.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)

@@ -22,14 +22,14 @@ def test_a_call_that_takes_too_long_is_left_running() -> None:
     ended.set()
 
 
-def test_who_reads_from_a_connection_that_stays_unfed_is_let_go() -> None:
+def test_a_reader_of_a_dead_connection_is_released() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, Watchdog(ours.fileno(), 0.05) as watchdog:
         assert ours.recv(1) == b""
         assert watchdog.has_bitten
 
 
-def test_a_connection_may_rest_while_nobody_reads() -> None:
+def test_a_connection_may_idle_while_no_one_reads() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, Watchdog(ours.fileno(), 60) as watchdog:
         watchdog.rest()

@@ -81,7 +81,7 @@ def test_a_configuration_is_read_by_its_descriptor(proxy: Proxy, session: reques
         repository.config(OciDescriptor(blob.media_type, blob.digest, CONFIG_LIMIT + 1))
 
 
-def test_what_is_in_the_cache_is_asked_for_once_but_a_tag_each_time(
+def test_a_cached_digest_is_requested_once_but_a_tag_each_time(
     proxy: Proxy, session: requests.Session, tmp_path: Path
 ) -> None:
     cache, repository = Cache(tmp_path / "cache"), at(proxy.host, session)
@@ -108,7 +108,7 @@ def test_a_part_of_a_blob_can_be_asked_for(
         assert (answer.status, answer.start, b"".join(answer.chunks)) == (206, 2, b"yer")
 
 
-def test_what_is_not_there_is_not_found(proxy: Proxy, session: requests.Session) -> None:
+def test_a_missing_file_is_not_found(proxy: Proxy, session: requests.Session) -> None:
     for name in ("none", "sha256:" + "0" * 64):
         fault = refusal(at(proxy.host, session), name)
         assert (type(fault), fault.exit_code) == (NotFoundError, 3)
@@ -117,7 +117,7 @@ def test_what_is_not_there_is_not_found(proxy: Proxy, session: requests.Session)
 
 
 @pytest.mark.parametrize("said", ["", "sha256:" + "0" * 64, "sha512:" + "0" * 128])
-def test_a_digest_that_the_registry_says_is_compared_with_what_came(
+def test_the_registrys_digest_is_compared_with_the_content(
     proxy: Proxy, session: requests.Session, said: str, pushed: dict[str, Any]
 ) -> None:
     proxy.faults = [Fault("/manifests/", headers={"Docker-Content-Digest": said})]
@@ -137,7 +137,7 @@ def test_an_answer_without_an_end_is_not_read_to_it(proxy: Proxy, session: reque
     assert f"more than {MANIFEST_LIMIT} bytes" in fault.message
 
 
-def test_what_was_cut_or_failed_is_tried_again_and_not_for_ever(proxy: Proxy, session: requests.Session) -> None:
+def test_failed_requests_are_retried_but_not_forever(proxy: Proxy, session: requests.Session) -> None:
     proxy.faults = [Fault("/manifests/", cut_at=20), Fault("/manifests/", status=503)]
     assert at(proxy.host, session).manifest("1")
     proxy.faults = [Fault("/manifests/", times=100, status=503)]
@@ -148,7 +148,7 @@ def test_what_was_cut_or_failed_is_tried_again_and_not_for_ever(proxy: Proxy, se
 
 
 @pytest.mark.parametrize("how", ["tell", "announce"])
-def test_a_wait_that_a_registry_asks_for_is_said(
+def test_a_wait_requested_by_a_registry_is_reported(
     proxy: Proxy, session: requests.Session, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     waited: list[float] = []
@@ -162,7 +162,7 @@ def test_a_wait_that_a_registry_asks_for_is_said(
     assert [line for line in told if "30 s, as the server asks to wait 30 s" in line]
 
 
-def test_what_is_no_registry_is_told_from_an_image_that_is_not_there(proxy: Proxy, session: requests.Session) -> None:
+def test_distinguishes_a_host_without_a_registry_from_a_missing_image(proxy: Proxy, session: requests.Session) -> None:
     proxy.faults = [Fault("/v2/$", times=100, status=404)]
     fault = refusal(at(proxy.host, session))
     assert (type(fault), fault.exit_code) == (RemoteError, 8)
@@ -188,7 +188,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         yield running
 
 
-def test_a_login_is_found_and_shown_and_no_image_is_got_without(
+def test_a_login_is_found_and_used_and_required(
     locked: Registry, session: requests.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(locked.ca))

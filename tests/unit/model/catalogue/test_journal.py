@@ -44,13 +44,13 @@ def test_a_change_is_written_read_and_undone(old: Records, new: Records) -> None
 
 
 @pytest.mark.parametrize(("old", "new"), PAIRS.values(), ids=PAIRS)
-def test_what_was_changed_again_is_not_undone(old: Records, new: Records) -> None:
+def test_does_not_undo_a_value_that_changed_again(old: Records, new: Records) -> None:
     later = {key: replace(one, aliases=("other",), state="deprecated") if one else TWO for key, one in new.items()}
     with pytest.raises(BadInputError, match="was changed again since"):
         make_undo(change(old, new), later, [change(old, new)])
 
 
-def test_what_stays_as_it_is_makes_no_edit() -> None:
+def test_unchanged_values_make_no_edit() -> None:
     assert make_edits({KEY: ONE}, {KEY: ONE}) == ()
 
 
@@ -106,7 +106,7 @@ def test_a_later_change_that_is_undone_is_not_in_the_way() -> None:
         make_undo(again[0], {KEY: ONE}, again)
 
 
-def test_another_field_of_the_record_is_not_in_the_way() -> None:
+def test_another_field_of_the_record_does_not_matter() -> None:
     tested = replace(ONE, homepage="https://example.org")
     changes = journal(({KEY: ONE}, 0), ({KEY: tested}, 0))
     assert make_undo(changes[0], {KEY: tested}, changes) == {KEY: None}

@@ -23,7 +23,7 @@ def changed(records: Records) -> dict[str, str]:
     return {key[1]: " ".join([one.state, *one.aliases]) for key, one in records.items() if one}
 
 
-def test_an_alias_leads_to_one_version() -> None:
+def test_an_alias_points_to_one_version() -> None:
     moved = rules.move_alias(ALL, KEYS["2.0"], "stable")
     assert changed(moved) == {"1.0": "published", "2.0": "published latest stable"}
 
@@ -44,7 +44,7 @@ def test_retiring_keeps_what_was_said_when_it_was_deprecated() -> None:
     assert (gone.successor, gone.reason, gone.until) == ("Toy/2.0", "too old", "")
 
 
-def test_deprecating_again_changes_only_what_is_said_and_an_empty_text_takes_it_back() -> None:
+def test_deprecating_again_changes_only_what_is_reported_and_an_empty_text_takes_it_back() -> None:
     first = rules.deprecate(ALL, KEYS["1.0"], until="2027-01-01", successor="Toy/2.0", reason="too old")
     now = (*filter(None, first.values()), replace(TWO, state="retired"))  # which asks for another successor, not now
     again = rules.deprecate(now, KEYS["1.0"], until="2027-06-01")[KEYS["1.0"]]
@@ -57,7 +57,7 @@ def test_deprecating_again_changes_only_what_is_said_and_an_empty_text_takes_it_
     assert gone == {KEYS["1.0"]: replace(ONE, state="retired", aliases=())}
 
 
-def test_restoring_takes_back_what_users_were_told() -> None:
+def test_restoring_reverts_what_users_were_told() -> None:
     gone = replace(OLD, until="2027-01-01", successor="Toy/2.0", reason="old")
     assert rules.restore((gone,), KEYS["0.9"]) == {KEYS["0.9"]: replace(OLD, state="published")}
 
@@ -89,7 +89,7 @@ def test_restoring_takes_back_what_users_were_told() -> None:
         pytest.param(lambda: rules.deprecate(ALL, KEYS["0.9"]), "is already retired", id="deprecating a retired one"),
     ],
 )
-def test_what_would_leave_users_with_nothing_is_refused(decide: Callable[[], Records], said: str) -> None:
+def test_refuses_changes_that_would_leave_users_without_a_module(decide: Callable[[], Records], said: str) -> None:
     with pytest.raises(BadInputError, match=said):
         decide()
 

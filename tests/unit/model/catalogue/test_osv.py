@@ -68,7 +68,7 @@ def test_a_range_without_an_end_has_none() -> None:
         ({"affected": 7}, "affected: expected a list"),
     ],
 )
-def test_what_is_no_use_is_refused(changed: dict[str, Any], said: str) -> None:
+def test_refuses_unusable_osv_entries(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInputError, match=said):
         render(**changed)
     assert name_of_entry(json.dumps(ENTRY).encode(), "entry") == "TEST-2027-1"

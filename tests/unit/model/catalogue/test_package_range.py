@@ -32,6 +32,6 @@ def test_names_are_compared_as_package_indexes_do() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "torch<", "torch ~=2", "torch<2.6;x", "torch<2.6,", "<2.6", "to rch<1"])
-def test_what_is_not_a_range_is_refused(text: str) -> None:
+def test_refuses_invalid_ranges(text: str) -> None:
     with pytest.raises(ValueError, match=r"must look like torch<2\.6"):
         parse_range(text)

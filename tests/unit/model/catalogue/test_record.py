@@ -48,7 +48,7 @@ RECORD = CatalogueRecord(
 """Every field has a value of its own: a field that is not written or not read changes the record."""
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_written_text_is_read_back() -> None:
     assert parse_record(record_json(RECORD).encode()) == RECORD
 
 

@@ -37,7 +37,7 @@ def test_every_rule_asks_a_question_and_cites_a_source() -> None:
         assert re.match("fail|warn", rule.levels), rule.name
 
 
-def test_a_case_of_which_nothing_is_known_refuses_nothing() -> None:
+def test_a_case_without_facts_refuses_nothing() -> None:
     verdict = judge(Case(StackFacts(), HostFacts(), Site("x")), RULES)
     assert verdict.level == OK
     assert {one.level for one in verdict.findings} == {UNKNOWN}

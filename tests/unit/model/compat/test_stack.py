@@ -46,7 +46,7 @@ def test_tells_the_families_of_mpi_apart(file: str, needed: tuple[str, ...], fam
     assert found.has_orte == any(name.startswith("libopen-rte") for name in needed)
 
 
-def test_what_is_no_known_mpi_is_none() -> None:
+def test_an_unknown_mpi_gives_none() -> None:
     assert make_mpi("/x/libmpi.so.7", "libmpi.so.7", elf("libmpi.so.7")) is None
 
 
@@ -65,7 +65,7 @@ def test_the_name_of_its_file_tells_the_release_of_libfabric(number: str, releas
     assert make_fabric("/l/libfabric.so.1", "libfabric.so.1", elf("libfabric.so.1")).release == ""
 
 
-def test_the_provider_for_slingshot_is_in_libfabric_or_beside_it() -> None:
+def test_the_provider_for_slingshot_is_in_libfabric_or_next_to_it() -> None:
     assert make_fabric("/l", "l", elf("libfabric.so.1", "libc.so.6", "libcxi.so.1")).cxi
     assert make_fabric("/l", "l", elf("libfabric.so.1"), ["libcxi-fi.so", "libtcp-fi.so"]).cxi
     assert not make_fabric("/l", "l", elf("libfabric.so.1", "libefa.so.1"), ["libefa-fi.so"]).cxi

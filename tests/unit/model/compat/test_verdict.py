@@ -24,7 +24,7 @@ def test_a_version_that_the_library_does_not_define_is_unmet() -> None:
     assert unmet(user, fabric) == (Unmet("F_2", "/l/f", "/l/u"),)
 
 
-def test_a_library_without_versions_is_taken_for_any_and_one_that_is_missing_is_for_others_to_say() -> None:
+def test_a_library_without_versions_matches_any_and_a_missing_one_is_left_to_other_rules() -> None:
     assert unmet(library("u", ("f", "F_1")), library("f")) == ()
     assert unmet(library("u", ("gone", "F_1"))) == ()
 

@@ -33,7 +33,7 @@ def test_the_image_is_read_from_the_text(
     "text",
     ["", "sources = []", "sources = [SOURCE_SIF]", "sources = ['%(arch)s.sif']", "sources = [1]", "sources = 3", "x ="],
 )
-def test_what_cannot_be_seen_without_easybuild_is_said(text: str) -> None:
+def test_reports_values_that_need_easybuild(text: str) -> None:
     with pytest.raises(BadInputError):
         read_named_image(HEAD + text, "x.eb")
 

@@ -15,7 +15,7 @@ BREAKS = ("\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 
 
 @pytest.mark.parametrize("character", BREAKS)
-def test_a_character_that_ends_no_python_line_moves_nothing(character: str) -> None:
+def test_a_character_that_does_not_end_a_python_line_does_not_shift_lines(character: str) -> None:
     text = f"# a{character}b\nname = 'x{character}y'\nchecksums = [None]\nwrapped_commands = ['python']\n"
     found = assign_strings(text, "checksums", [SHA256])
     assert found == text.replace("[None]", f"['{SHA256}']")
@@ -45,7 +45,7 @@ def test_only_the_assignment_is_rewritten(text: str, expected: str) -> None:
         "checksums: list = [None]\n",
     ],
 )
-def test_what_cannot_be_rewritten_is_overruled_at_the_end(text: str) -> None:
+def test_a_value_that_cannot_be_rewritten_is_overridden_at_the_end(text: str) -> None:
     values: dict[str, object] = {}
     exec(assign_strings(text, "checksums", [SHA256]), values)  # noqa: S102 - the five texts above
     assert values["checksums"] == [SHA256]

@@ -35,7 +35,7 @@ def value(text: str) -> object:
         ("v = '\\d'", "\\d"),
     ],
 )
-def test_what_easyconfigs_are_made_of_is_worked_out(text: str, expected: object) -> None:
+def test_evaluates_the_expressions_of_easyconfigs(text: str, expected: object) -> None:
     assert value(text) == expected
 
 
@@ -75,7 +75,7 @@ def test_what_easyconfigs_are_made_of_is_worked_out(text: str, expected: object)
         "v = '{x}'.format(**{'x': 'a'})",
     ],
 )
-def test_what_would_have_to_be_run_stays_unknown_and_says_why(text: str) -> None:
+def test_values_that_need_execution_stay_unknown_with_a_reason(text: str) -> None:
     read = read_static_values(text, "x.eb")
     assert "v" not in read.known
     assert read.unknown["v"]
@@ -109,7 +109,7 @@ def test_constants_are_known_but_not_given_back() -> None:
 
 
 @pytest.mark.parametrize("text", ["v = 'a", "v = \0", "(" * 5000, "v = " + "-" * 100_000 + "1"], ids=len)
-def test_what_is_no_python_is_refused(text: str) -> None:
+def test_refuses_a_program_that_is_not_python(text: str) -> None:
     with pytest.raises(BadInputError, match="not a valid easyconfig"):
         read_static_values(text, "x.eb")
 

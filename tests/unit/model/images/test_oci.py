@@ -161,7 +161,7 @@ def test_the_configurations_word_about_its_platform_counts() -> None:
         check_platform(parse_config(config(architecture="", os="windows")), "amd64")
 
 
-def test_a_sif_in_a_registry_is_no_image_and_the_error_says_how_to_name_it() -> None:
+def test_a_sif_in_a_registry_is_not_an_image_and_the_error_says_how_to_name_it() -> None:
     found = parse_manifest(manifest(config=descriptor(mediaType="application/vnd.sylabs.sif.config.v1+json")))
     assert isinstance(found, Manifest)
     with pytest.raises(BadInputError) as caught:
@@ -178,7 +178,7 @@ def test_other_artifacts_are_no_images_and_images_are() -> None:
         check_is_image(other)
 
 
-def test_what_docker_save_lists_is_read() -> None:
+def test_reads_the_image_list_of_docker_save() -> None:
     text = json.dumps([{"Config": "c.json", "RepoTags": None, "Layers": ["a/layer.tar"]}]).encode()
     assert [(one.config, one.tags, one.layers) for one in parse_saved(text)] == [("c.json", (), ("a/layer.tar",))]
 

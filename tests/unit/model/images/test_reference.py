@@ -71,7 +71,7 @@ def test_takes_a_registrys_reference_apart(text: str, registry: str, repository:
         ("library://lolcow", "library://lolcow"),
     ],
 )
-def test_canonical_adds_what_was_left_out_and_drops_secrets(text: str, canonical: str) -> None:
+def test_canonical_adds_what_was_omitted_and_drops_secrets(text: str, canonical: str) -> None:
     assert ImageReference.parse(text).canonical == canonical
 
 

@@ -45,7 +45,7 @@ def test_texts_of_one_meaning_get_one_spelling(text: str, expected: str) -> None
 @pytest.mark.parametrize(
     "address", ["http://h/a%2Fb", "http://h/a%5cb", "http://h/a\\b", "http://h/a;b/c", "http://h/%00"]
 )
-def test_what_servers_read_differently_is_refused(address: str) -> None:
+def test_refuses_addresses_that_servers_read_differently(address: str) -> None:
     with pytest.raises(UntrustedError):
         normalize(address)
 

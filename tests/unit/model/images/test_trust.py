@@ -59,7 +59,7 @@ def test_the_evidence_is_reported(needs: tuple[str, ...], text: str, checksum: s
         (("checksum",), f"docker://h.io/x@{DIGEST}"),
     ],
 )
-def test_what_is_not_pinned_as_the_rule_wants_is_refused_with_the_cure(needs: tuple[str, ...], text: str) -> None:
+def test_refuses_unpinned_images_with_a_cure(needs: tuple[str, ...], text: str) -> None:
     with pytest.raises(UntrustedError, match=f"rule for [*] requires a {needs[0]}") as caught:
         check_pinned(ImageReference.parse(text), TrustRule("*", needs), None)
     assert caught.value.cure

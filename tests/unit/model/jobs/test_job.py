@@ -119,7 +119,7 @@ def test_a_ratio_of_the_site_goes_before_the_cores() -> None:
         (("./a.out", "-b", "1"), ("run-in-env", "./a.out", "-b", "1")),
     ],
 )
-def test_what_is_no_python_runs_as_a_command(words: tuple[str, ...], program: tuple[str, ...]) -> None:
+def test_a_program_that_is_not_python_runs_as_a_command(words: tuple[str, ...], program: tuple[str, ...]) -> None:
     assert plan(*words).step.program == program
 
 
@@ -194,7 +194,7 @@ def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None
         ({"script_options": ("--profile-rank", "all")}, "'all' is not a rank"),
     ],
 )
-def test_what_the_job_would_stumble_over_is_refused_before_it_waits(asked: dict[str, object], said: str) -> None:
+def test_errors_of_a_job_are_found_before_the_queue(asked: dict[str, object], said: str) -> None:
     with pytest.raises(BadInputError, match=said):
         plan(**asked)
 
@@ -208,7 +208,7 @@ def test_a_job_is_named_after_the_program_even_behind_python() -> None:
     assert plan("python", "-u", "src/train.py").name == "train"
 
 
-def test_a_way_to_the_internet_that_nobody_knows_is_told() -> None:
+def test_an_unknown_way_to_the_internet_is_reported() -> None:
     assert any("--proxy has no effect" in note for note in plan(proxy=True, nodes=2).notes)
 
 
@@ -285,7 +285,7 @@ def test_an_option_that_a_script_could_not_hold_is_refused(value: str) -> None:
         plan(more=(value,))
 
 
-def test_a_machine_nobody_has_thought_of_needs_no_line_of_python() -> None:
+def test_a_new_machine_needs_no_python_code() -> None:
     profile = """
 name = "invented"
 [gpu]

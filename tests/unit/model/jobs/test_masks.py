@@ -97,7 +97,9 @@ def test_without_gpus_the_cores_are_dealt_out_evenly() -> None:
         pytest.param(NodeType("x"), 2, {}, "2 ranks cannot share 0 cores", id="cores not known"),
     ],
 )
-def test_what_cannot_be_shared_out_is_refused(node: NodeType, ranks: int, options: dict[str, int], words: str) -> None:
+def test_refuses_ranks_that_do_not_fit_the_cores(
+    node: NodeType, ranks: int, options: dict[str, int], words: str
+) -> None:
     with pytest.raises(BadInputError, match=words) as caught:
         cpu_masks(node, ranks, **options)
     assert caught.value.cure

@@ -35,7 +35,7 @@ def test_the_user_chooses_but_for_what_cannot_work() -> None:
         choose_mpi(OPEN_MPI_5, Launcher(), "pmi2")
 
 
-def test_a_type_that_the_profile_does_not_list_is_said() -> None:
+def test_a_type_that_the_profile_does_not_list_is_reported() -> None:
     assert "needs --mpi=pmix" in explain_mpi(OPEN_MPI_5, Launcher(mpi=("pmi2",)), "pmix")
     assert explain_mpi(OPEN_MPI_5, Launcher(mpi=("pmix_v4",)), "pmix_v4") == ""
     assert explain_mpi(OPEN_MPI_5, Launcher(), "pmix") == ""

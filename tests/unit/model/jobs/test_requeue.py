@@ -22,7 +22,7 @@ def test_a_signal_and_seconds_are_parsed(text: str) -> None:
         ("USR1@60", 0, "would never be requeued"),
     ],
 )
-def test_what_cannot_be_done_is_refused(text: str, limit: int, message: str) -> None:
+def test_refuses_impossible_requeue_requests(text: str, limit: int, message: str) -> None:
     with pytest.raises(BadInputError, match=message):
         parse_requeue(text, limit)
 

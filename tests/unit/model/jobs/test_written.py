@@ -5,7 +5,7 @@ from hpcmod.model.jobs.written import WrittenJob, read_written_job
 SHA256 = "1f" * 32
 
 
-def test_what_a_script_loads_and_was_written_for_is_read() -> None:
+def test_reads_which_modules_a_script_loads_and_its_machine() -> None:
     script = (
         "#!/bin/bash\n#SBATCH --job-name=train\n"
         f"# Image: sha256 {SHA256}, made of docker://x/y@sha256:{'0' * 64}\n"

@@ -96,7 +96,7 @@ def test_a_program_names_its_loader_and_one_linked_statically_has_nothing_to_loa
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7f", b"\x7fEL", b"#!/bin/sh\n", b"/* GNU ld script */", bytes(100)])
-def test_what_is_no_elf_is_none(data: bytes) -> None:
+def test_a_file_that_is_not_elf_gives_none(data: bytes) -> None:
     assert parse(data) is None
 
 
@@ -117,7 +117,7 @@ WHOLE = elf("libx.so.1", needs=[("a", "A_1"), ("a", "A_2"), ("b", "B_1")], defin
 
 
 @given(keep=st.integers(4, len(WHOLE) - 1))
-def test_a_file_that_is_cut_off_is_refused_or_says_less(keep: int) -> None:
+def test_a_truncated_file_is_refused_or_gives_fewer_facts(keep: int) -> None:
     try:
         parse(WHOLE[:keep])
     except BadInputError as err:
@@ -134,7 +134,7 @@ def test_a_file_that_is_cut_off_is_refused_or_says_less(keep: int) -> None:
         pytest.param(32, b"\xff" * 8, "ends before", id="headers beyond the end"),
     ],
 )
-def test_a_head_that_cannot_be_is_refused(at: int, value: bytes, said: str) -> None:
+def test_an_impossible_header_is_refused(at: int, value: bytes, said: str) -> None:
     with pytest.raises(BadInputError, match=said):
         parse(WHOLE[:at] + value + WHOLE[at + len(value) :])
 

@@ -37,6 +37,6 @@ def test_libraries_for_a_level_of_the_processor_come_first_and_only_where_asked_
 @pytest.mark.parametrize(
     "data", [b"", b"ld.so-1.7.0", b"glibc-ld.so.cache1.1", b"text", make_cache([("a", "/a", 0)])[:60]]
 )
-def test_what_is_no_cache_is_refused(data: bytes) -> None:
+def test_refuses_a_directory_that_is_not_a_cache(data: bytes) -> None:
     with pytest.raises(BadInputError):
         parse_ld_cache(data)

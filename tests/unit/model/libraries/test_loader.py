@@ -109,12 +109,12 @@ def test_levels_of_the_processor_come_first_in_each_directory() -> None:
     assert paths(disk, "/p") == ["/usr/lib/liba.so"]
 
 
-def test_a_file_of_another_machine_is_passed_over() -> None:
+def test_a_file_of_another_machine_is_skipped() -> None:
     disk = Disk({"/p": program("liba.so"), "/env/liba.so": lib(machine="arm64"), "/usr/lib/liba.so": lib()})
     assert paths(disk, "/p", library_path=("/env",)) == ["/usr/lib/liba.so"]
 
 
-def test_what_is_loaded_under_a_soname_is_not_searched_for_again() -> None:
+def test_a_loaded_soname_is_not_searched_again() -> None:
     disk = Disk(
         {
             "/p": program("libx-1.so", "libb.so", rpath=("/x",)),
@@ -148,7 +148,7 @@ def test_a_name_with_a_slash_is_a_path() -> None:
     assert paths(disk, "/o/p") == ["/x/liba.so", "/o/libb.so"]
 
 
-def test_a_root_that_is_not_there_is_missing() -> None:
+def test_a_missing_root_is_missing() -> None:
     assert paths(Disk({}), "/p") == ["?/p"]
 
 

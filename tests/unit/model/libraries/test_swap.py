@@ -46,7 +46,7 @@ def test_an_easyconfig_may_have_another_mode_than_the_site(word: str) -> None:
     assert with_mode(site_with(mode="off"), word).netstack == Netstack((HOST,), mode=expected)
 
 
-def test_a_mode_that_there_is_not_is_refused() -> None:
+def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(BadInputError, match="netstack: unknown mode 'on'"):
         with_mode(site_with(), "on")
 

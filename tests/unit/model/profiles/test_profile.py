@@ -218,7 +218,7 @@ def test_required_binds_come_before_optional_ones() -> None:
     assert [group[0].source for group in site.binds] == ["/r", "/o"]
 
 
-def test_an_empty_list_takes_away_what_the_base_gave() -> None:
+def test_an_empty_list_removes_what_the_base_gave() -> None:
     site = site_of('name = "a"\n[binds]\nrequired = ["/r"]\n', 'name = "b"\n[binds]\nrequired = []\n')
     assert site.binds == ()
 
@@ -325,7 +325,7 @@ def test_all_faults_of_a_file_are_told_together_with_its_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["name = ", "name = 'a'\nname = 'b'", "\0"])
-def test_what_is_no_toml_is_refused_with_the_file(text: str) -> None:
+def test_refuses_invalid_toml_with_the_file_name(text: str) -> None:
     with pytest.raises(BadInputError, match=r"a\.toml is not valid TOML"):
         parse_profile(text, "a.toml")
 
@@ -371,7 +371,7 @@ def test_the_usual_node_type_must_be_there_in_the_profile_or_in_what_it_extends(
         site_of('name = "a"\n[nodes.cpu]\ncores = 64\n', usual)
 
 
-def test_a_later_profile_takes_a_variable_away() -> None:
+def test_a_later_profile_removes_a_variable() -> None:
     site = site_of('name = "a"\n[environment]\nA = "1"\nB = "2"\n', 'name = "b"\n[environment]\nA = false\n')
     assert [one.name for one in site.tunables] == ["B"]
 
@@ -385,7 +385,7 @@ def test_a_later_profile_adds_to_a_node_type_and_brings_types_of_its_own() -> No
     assert site.node_type.name == "cpu"
 
 
-def test_what_a_profile_is_detected_by_is_not_handed_on() -> None:
+def test_detection_rules_are_not_inherited() -> None:
     assert site_of('name = "a"\n[detect]\npaths = ["/a"]\n', 'name = "b"').detect_paths == ()
 
 

@@ -99,7 +99,7 @@ def test_extras_are_built_when_they_are_asked_for() -> None:
         (BuildRequest("amd64", base="ubuntu"), "not supported as a base image"),
     ],
 )
-def test_what_the_recipe_does_not_have_is_told_with_what_it_has(request_: BuildRequest, told_: str) -> None:
+def test_unknown_options_of_a_recipe_are_reported_with_the_known_ones(request_: BuildRequest, told_: str) -> None:
     with pytest.raises(BadInputError) as caught:
         plan(request=request_)
     assert told_ in caught.value.message
@@ -114,7 +114,7 @@ def test_another_version_is_another_address_without_a_checksum_that_is_not_its_o
     assert source.file_name == "openmpi-5.1.0.tar.bz2"
 
 
-def test_a_base_that_the_lock_knows_is_taken_by_its_digest() -> None:
+def test_a_base_in_the_lock_is_used_by_its_digest() -> None:
     pin = Pin("base", "nvcr.io/nvidia/pytorch", "25.06-py3", "c" * 64, "tag")
     recipe = parse_recipe(resources.recipes()["pytorch-ngc-ofi"], "pytorch-ngc-ofi")
     made = make_build_plan(recipe, BuildRequest("amd64"), shipped=replace(SHIPPED, pins=(pin,)))
@@ -183,7 +183,7 @@ def test_no_tunable_is_baked_in_which_would_overrule_the_module() -> None:
         assert {variable for variable, _ in (*made.environment, *made.search_paths)} <= allowed
 
 
-def test_a_dockerfile_of_ones_own_has_a_fingerprint_of_its_text_and_of_what_it_copies() -> None:
+def test_the_fingerprint_of_a_users_dockerfile_covers_its_text_and_copied_files() -> None:
     one = make_own_plan("/home/me/My Images", "FROM a\n", architecture="amd64", contents="1")
     assert one.recipe == "my-images"
     others = [

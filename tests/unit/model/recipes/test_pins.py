@@ -28,7 +28,7 @@ def test_a_lock_is_read_as_it_is_written() -> None:
         f"source a b {A.upper()} c",
     ],
 )
-def test_a_line_that_is_none_is_told_with_its_number(line: str) -> None:
+def test_an_invalid_line_is_reported_with_its_number(line: str) -> None:
     with pytest.raises(BadInputError, match=r"my\.lock:2: expected KIND NAME VERSION SHA256 ORIGIN"):
         parse_lock(f"# first\n{line}\n", "my.lock")
 

@@ -84,14 +84,14 @@ def test_a_recipe_is_its_file() -> None:
         (('component = "libfabric"', 'component = "libfabric\\n"'), "expected the name of a component"),
     ],
 )
-def test_every_fault_is_told_with_its_place(change: tuple[str, str], told: str) -> None:
+def test_every_fault_is_reported_with_its_place(change: tuple[str, str], told: str) -> None:
     assert change[0] in RECIPE
     assert told in faults(RECIPE.replace(*change))
 
 
 @pytest.mark.parametrize("key", ["search", "steps"])
 @pytest.mark.parametrize("value", ["1", "[1]", '"text"', "{ a = 1 }"])
-def test_what_is_not_a_list_of_tables_is_refused(key: str, value: str) -> None:
+def test_refuses_a_value_that_is_not_a_list_of_tables(key: str, value: str) -> None:
     start, _, _ = RECIPE.partition("[base]")
     middle = RECIPE[len(start) : RECIPE.index("[[search]]")]
     assert f"{key}: expected" in faults(f"{key} = {value}\n{start}{middle}")

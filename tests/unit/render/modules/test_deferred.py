@@ -11,7 +11,7 @@ PLANS = {"lumi": make_example("lumi"), **{name: make_plan_of(text) for name, tex
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_what_describes_and_what_is_done_at_load_is_in_other_files_and_the_rest_stays(name: str) -> None:
+def test_descriptions_and_load_actions_are_in_separate_files(name: str) -> None:
     plan, templates = PLANS[name], module_templates()
     head = render_description(plan, "Lua", templates, conflict="X")
     body = render_body(plan, "Lua", templates)
@@ -33,6 +33,6 @@ def test_the_name_of_another_file_tells_what_is_in_it() -> None:
     assert one.files[0][0] != other.files[0][0]
 
 
-def test_a_modulefile_of_somebody_else_stays_as_it_is() -> None:
+def test_a_modulefile_of_another_user_stays_as_it_is() -> None:
     made = defer('help("\\n-- Written by hpcmod.")\n', module="X/1", directory="/d")
     assert (made.visible, made.files) == ('help("\\n-- Written by hpcmod.")\n', ())

@@ -46,6 +46,6 @@ def test_hostile_texts_are_part_of_ours(syntax: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("syntax", SYNTAXES)
-def test_what_our_easyblock_did_not_make_is_refused(syntax: str) -> None:
+def test_refuses_modules_that_our_easyblock_did_not_create(syntax: str) -> None:
     with pytest.raises(BadInputError, match="the module of Toy was not created by hpcmod"):
         parse_module('prepend_path("PATH", "/x")\n', syntax, "the module of Toy")

@@ -67,7 +67,7 @@ def test_a_notice_that_changes_gets_another_name_and_one_that_does_not_keeps_it(
     assert names[1] != names[2]
 
 
-def test_what_is_said_twice_is_in_the_file_once() -> None:
+def test_a_repeated_message_is_in_the_file_once() -> None:
     assert render_notices([render_advisory_notice(ADVISORY)] * 3) == render_notices([render_advisory_notice(ADVISORY)])
 
 
@@ -87,7 +87,7 @@ def test_hostile_text_stays_text_in_lines_of_its_own(text: str) -> None:
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", "".join(lines))
 
 
-def test_a_container_that_goes_names_when_what_instead_and_why() -> None:
+def test_a_retired_container_says_when_why_and_its_replacement() -> None:
     record = make_record("A/1", state="deprecated", until="2027-01-01", successor="A/2", reason="too old")
     assert render_state_notice(record, named=True).splitlines() == [
         "module A/1",

@@ -33,7 +33,7 @@ def test_all_of_the_module_stays_below_its_end_so_that_it_can_be_unloaded(syntax
     assert text.startswith("#%Module\n" if syntax == "Tcl" else "--")
 
 
-def test_what_users_are_told_holds_no_control_character() -> None:
+def test_notices_contain_no_control_characters() -> None:
     assert "\x1b" not in retirement(RETIRED)
     assert retirement(RETIRED).endswith("Use Toy/2.0 instead:\n  module load Toy/2.0")
     assert "hpcmod ls Toy" in retirement(replace(RETIRED, successor=""))
