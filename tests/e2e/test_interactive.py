@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +17,9 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
+from tests.browser import run_browser
 from tests.e2e.conftest import Jobs, installed, must
+from tests.e2e.test_stage import until
 from tests.stack import Cluster, Done, Stack, run
 
 pytestmark = pytest.mark.stack
@@ -109,3 +115,72 @@ def test_a_kernel_runs_in_the_container_with_the_users_packages_and_without_hpcm
     assert [(one["name"], one["display_name"], one["ready"]) for one in listed] == [("lab-1.0", "Lab (mine)", True)]
     must(hpcmod(lab, "kernel", "Lab", "--remove"))
     assert not list((lab.directory / ".local/share/jupyter/kernels").iterdir())
+
+
+def read_way(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Read the two lines that `hpcmod jupyter` prints: the ssh command and the address."""
+    assert process.stdout
+    lines = [process.stdout.readline().strip() for _ in range(2)]
+    assert lines[0].startswith("ssh -N -L "), (lines, process.communicate(timeout=60))
+    return lines[0], lines[1]
+
+
+def status_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - our own server
+            return int(answer.status)
+    except urllib.error.HTTPError as err:
+        return err.code
+
+
+def test_a_browser_opens_the_server_that_runs_here(lab: Jobs) -> None:
+    words = [str(lab.machine.stack.python.parent / "hpcmod"), "jupyter", "Lab", "--here"]
+    process = subprocess.Popen(
+        words, env=environ(lab), cwd=lab.directory, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        ssh, url = read_way(process)
+        port = url.split(":")[2].partition("/")[0]
+        assert ssh.split()[3] == f"{port}:localhost:{port}"
+        sessions = lab.directory / ".local/state/hpcmod/jupyter"
+        (token,) = sessions.glob("*/token")
+        assert (token.stat().st_mode & 0o777, token.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        assert token.read_text() == url.partition("token=")[2]
+        assert lab.processes(token.read_text()) == []  # others can read command lines
+        api = url.replace("/lab?", "/api/status?")
+        assert (status_of(api), status_of(api.partition("?")[0])) == (200, 403)
+        with run_browser(lab.directory) as browser:
+            browser.get(url)
+            until(lambda: "Python 3" in browser.find_element("tag name", "body").text, "JupyterLab's launcher")
+            assert browser.title.startswith("JupyterLab") or "Lab" in browser.title
+    finally:
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)
+    assert not list(sessions.iterdir()), said
+
+
+DRIVER = """
+import json, signal, subprocess, sys, urllib.request
+words = ["jupyter", "Lab", "--", "-p", "small", "-t", "5"]
+process = subprocess.Popen([sys.argv[1], *words], stdout=subprocess.PIPE, text=True)
+ssh, url = process.stdout.readline().split(), process.stdout.readline().strip()
+port, node, remote = ssh[3].split(":")
+with urllib.request.urlopen(url.replace("localhost", node).replace("/lab?", "/api/status?"), timeout=60) as answer:
+    status = answer.status
+running = subprocess.run(["squeue", "-h", "-o", "%j %T %N"], capture_output=True, text=True).stdout.strip()
+process.send_signal(signal.SIGINT)
+process.wait(60)
+left = subprocess.run(["squeue", "-h"], capture_output=True, text=True).stdout.strip()
+print(json.dumps({"node": node, "status": status, "running": running, "left": left, "same": port == remote}))
+"""
+"""Runs on the login node: starts a server in a job, calls it as the forwarded port would, and presses Ctrl-C."""
+
+
+def test_a_server_runs_in_a_job_and_ctrl_c_cancels_it(lab: Jobs) -> None:
+    (lab.directory / "drive.py").write_text(DRIVER)
+    hpcmod = lab.machine.stack.python.parent / "hpcmod"
+    done = must(lab(lab.machine.stack.python, "drive.py", hpcmod, HOME=str(lab.directory)))
+    found = json.loads(done.stdout)
+    assert (found["status"], found["left"], found["same"]) == (200, "", True), done.stderr
+    assert found["running"] == f"jupyter RUNNING {found['node']}"
+    assert not list((lab.directory / ".local/state/hpcmod/jupyter").iterdir())

@@ -41,6 +41,10 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "use.kernel:kernel_verb",
             "Install a Jupyter kernel that runs in a container.",
         ),
+        "jupyter": (
+            "jobs.jupyter:jupyter_verb",
+            "Run a Jupyter server of a container on a compute node.",
+        ),
     },
     "Install": {
         "install": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from hpcmod.cli.jobs.script import save_script, submit_script, test_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
-from hpcmod.model.jobs.job import make_job
+from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, with_options
 from hpcmod.model.site import STAGE_PLACES, Site
 from hpcmod.process import become
@@ -81,9 +81,8 @@ def job(
       hpcmod job --lint train.sh
       hpcmod job --rerun train.sh --submit
     """
-    from hpcmod.cli.jobs.module import find_module
-
     profile = machine.load_site(site, {} if site else os.environ)
+    given["site"] = site
     if lint:
         from hpcmod.cli.recipes.lint import lint_files
 
@@ -95,15 +94,63 @@ def job(
 
         rerun_job(rerun, given, as_json=as_json)
         return
-    # for another machine, only the profile is known
+    prepared = prepare_job(module, program, profile, site, given)
+    if given["salloc"]:
+        _allocate(prepared.request, profile, submit=given["submit"])
+        return
+    _print(write_job(prepared, given), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class PreparedJob:
+    """A request, and what is known about the machine and the container that it is for."""
+
+    request: JobRequest
+    site: Site
+    installed: Installed | None
+    """The installation of the module; None if hpcmod did not install it or it is not known here."""
+    elsewhere: bool
+    """Whether the job is for another machine, where only the profile is known."""
+
+
+@dataclass(frozen=True)
+class JobScript:
+    """A batch script, and what became of it."""
+
+    text: str
+    plan: JobPlan
+    path: Path | None
+    """File it was written to; None if it was not."""
+    number: str
+    """Number of the job; empty if it was not submitted."""
+    tested: str
+    """Answer of `sbatch --test-only`; empty without Slurm."""
+
+
+def prepare_job(
+    module: str, program: tuple[str, ...], profile: Site, site: str | None, given: Mapping[str, Any]
+) -> PreparedJob:
+    """Find the module of a job and make its request.
+
+    Parameters
+    ----------
+    site
+        Name or file of the profile that the user gave; None if it was detected.
+    given
+        Values of the options of `hpcmod job`.
+
+    Raises
+    ------
+    HpcmodError
+        If the module does not exist or an option is not valid.
+    """
+    from hpcmod.cli.jobs.module import find_module
+
     elsewhere = site is not None and not (given["submit"] and not given["dry_run"])
     loading, installed = find_module(module, profile, elsewhere=elsewhere)
-    given |= {"loading": loading, "image_mpi": _image_mpi(installed, profile), "site_named": site is not None}
-    if given["salloc"]:
-        _allocate(_make_request(loading.name, program or ("python",), given), profile, submit=given["submit"])
-        return
-    request = _make_request(loading.name, program, given)
-    _write(request, profile, given, installed, elsewhere=elsewhere, as_json=as_json)
+    more = {"loading": loading, "image_mpi": _image_mpi(installed, profile)}
+    program = program or (("python",) if given["salloc"] else ())
+    return PreparedJob(_make_request(loading.name, program, {**given, **more}), profile, installed, elsewhere)
 
 
 def _image_mpi(installed: Installed | None, site: Site) -> str:
@@ -145,24 +192,24 @@ def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any
     return with_options(request, {name: os.environ.get(variable, "") for name, variable in SBATCH_VARIABLES.items()})
 
 
-def _write(
-    request: JobRequest,
-    site: Site,
-    given: Mapping[str, Any],
-    installed: Installed | None,
-    *,
-    elsewhere: bool,
-    as_json: bool,
-) -> None:
+def write_job(job: PreparedJob, given: Mapping[str, Any]) -> JobScript:
+    """Write the batch script of a job, submit it if that was asked for, and report notes to the user.
+
+    Raises
+    ------
+    HpcmodError
+        If the job would fail for want of a file or a command, or Slurm refuses it.
+    """
     from hpcmod.check.jobs.needs import find_missing
     from hpcmod.render.jobscript import render_jobscript
 
+    request, site, installed = job.request, job.site, job.installed
     plan = make_job(request, site)
     text = render_jobscript(plan)
     submit = given["submit"] and not given["dry_run"]
-    tested = "" if elsewhere else test_script(text, must=submit)
-    missing = () if elsewhere else find_missing(request, installed)
-    if missing and submit and not given["site_named"]:
+    tested = "" if job.elsewhere else test_script(text, must=submit)
+    missing = () if job.elsewhere else find_missing(request, installed)
+    if missing and submit and given["site"] is None:
         raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
     path = (
         None
@@ -170,18 +217,22 @@ def _write(
         else save_script(text, given["script"] or (Path(f"{plan.name}.sh") if submit else None))
     )
     number = submit_script(path) if submit and path else ""
-    unfit = () if elsewhere or installed is None else _explain_module(installed, site)
-    unsaid = () if elsewhere else _explain_output(request)
+    unfit = () if job.elsewhere or installed is None else _explain_module(installed, site)
+    unsaid = () if job.elsewhere else _explain_output(request)
     lacking = (f"{found}. {cure}" for found, cure in missing)
     for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit):
         tell(f"{note}")
+    return JobScript(text, plan, path, number, tested)
+
+
+def _print(job: JobScript, *, as_json: bool) -> None:
     if as_json:
-        answer = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
-        print_json(**answer, script=text, plan=asdict(plan))
-    elif number:
-        print_data(number)
-    elif path is None:
-        print_data(text, nl=False)
+        answer = {"file": str(job.path) if job.path else None, "job": job.number or None, "test": job.tested or None}
+        print_json(**answer, script=job.text, plan=asdict(job.plan))
+    elif job.number:
+        print_data(job.number)
+    elif job.path is None:
+        print_data(job.text, nl=False)
 
 
 def _explain_module(installed: Installed, site: Site) -> Iterator[str]:

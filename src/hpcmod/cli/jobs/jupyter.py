@@ -1,0 +1,245 @@
+"""The command `hpcmod jupyter`: run a Jupyter server of a container on a node, in a job or in this shell."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from getpass import getuser
+from typing import Any
+
+import click
+
+from hpcmod import machine
+from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, site_option
+from hpcmod.cli.jobs.job import job, prepare_job, write_job
+from hpcmod.cli.jobs.jupyter_session import Session, open_session
+from hpcmod.cli.output import print_data, print_json, print_message, tell
+from hpcmod.cli.signals import terminate_cleanly
+from hpcmod.cli.use.python_module import check_python_module
+from hpcmod.errors import BadInputError, CheckFailedError
+from hpcmod.install.installed import Installed
+from hpcmod.model.interactive.server import KINDS, Server, make_ssh_command, make_url
+from hpcmod.model.site import Site
+from hpcmod.process import call, run
+from hpcmod.render.quote import sh_word
+
+_LOOK = 0.5  # seconds between two looks for the server's file
+_ASK = 5.0  # seconds between two questions to Slurm about the job
+_CLEANUP = 15.0  # seconds that Slurm gets to end a cancelled job
+_SAID = 15  # lines of the server's log that are shown if it fails
+
+
+@click.command("jupyter")
+@click.argument("container", shell_complete=complete_container)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- JOB OPTIONS]")
+@click.option("--lab", "kind", flag_value="lab", default="lab", help="JupyterLab (default).")
+@click.option("--notebook", "kind", flag_value="notebook", help="Jupyter Notebook.")
+@click.option("--here", is_flag=True, help="Run in the current allocation or on this node, not in a new job.")
+@click.option("--dry-run", is_flag=True, help="Print the batch script or the command; run nothing.")
+@site_option
+@json_option
+def jupyter_verb(
+    container: str, options: tuple[str, ...], kind: str, here: bool, dry_run: bool, site: str | None, as_json: bool
+) -> None:
+    """Run a Jupyter server of a container on a compute node.
+
+    Submits a job and waits until the server runs. Then prints the ssh command for your own computer and the address for
+    your browser. JOB OPTIONS are those of `hpcmod job`. The server ends with the job; Ctrl-C cancels the job.
+
+    \b
+    Examples:
+      hpcmod jupyter PyTorch -- -A project_465000001 -p small-g --gpus 1 -t 02:00:00
+      hpcmod jupyter PyTorch --notebook -- -t 60
+      hpcmod jupyter PyTorch --here
+    """
+    if here and options:
+        raise click.UsageError("--here runs in the current allocation, so job options have no effect")
+    found = find_ready(look_around(site), container)
+    module, _ = KINDS[kind]
+    check_python_module(found, module, module)
+    profile = machine.load_site(site, {} if site else os.environ)
+    with terminate_cleanly(), open_session(keep=dry_run) as session:
+        if here:
+            _run_here(session, found, kind, profile, dry_run=dry_run, as_json=as_json)
+        else:
+            _run_job(session, container, kind, profile, site, options, dry_run=dry_run, as_json=as_json)
+
+
+def _run_job(
+    session: Session,
+    container: str,
+    kind: str,
+    profile: Site,
+    site: str | None,
+    options: tuple[str, ...],
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    given = _job_options(container, options, session)
+    given |= {"site": site, "submit": not dry_run, "dry_run": dry_run}
+    words = ("env", "python", str(session.program), KINDS[kind][0], "node")
+    prepared = prepare_job(given.pop("module"), words, profile, site, given)
+    written = write_job(prepared, given)
+    if dry_run:
+        print_json(dry_run=True, script=written.text) if as_json else print_data(written.text, nl=False)
+        return
+    tell(f"submitted job {written.number}; waiting until it starts (Ctrl-C cancels it)")
+    try:
+        server = _wait_for_server(session, written.number)
+        way = Way(node=_squeue(written.number, "%N"), login=_login(socket.getfqdn()), job=written.number)
+        _print_way(session, server, kind, way, as_json=as_json)
+        while _is_waiting_or_running(written.number):
+            time.sleep(_ASK)
+        tell(f"job {written.number} has ended")
+    finally:
+        _cancel(written.number)
+
+
+def _job_options(container: str, options: tuple[str, ...], session: Session) -> dict[str, Any]:
+    """Parse options of `hpcmod job`, with those that a server needs.
+
+    Raises
+    ------
+    BadInputError
+        If they ask for something else than one server in one job.
+    """
+    ours = ["--ranks-per-node", "1", "--output", str(session.log), "-o", str(session.directory / "job.sh")]
+    named = [] if {"-J", "--job-name"} & set(options) else ["--job-name", "jupyter"]
+    given = job.make_context(
+        "hpcmod jupyter", [container, *options, *named, *ours, "--bind", str(session.directory)]
+    ).params
+    unfit = [name for name in ("lint", "rerun", "salloc", "then", "before", "requeue_on", "array") if given[name]]
+    if given["program"] or given["nodes"] != 1 or unfit:
+        raise BadInputError(
+            "job options that a Jupyter server cannot use: " + (", ".join(unfit) or "a program, or several nodes"),
+            "Give options such as --time, --partition, --account and --gpus.",
+        )
+    return {name: value for name, value in given.items() if name not in ("program", "lint", "rerun", "as_json", "site")}
+
+
+def _wait_for_server(session: Session, number: str) -> Server:
+    """Wait until the server of a job runs.
+
+    Raises
+    ------
+    CheckFailedError
+        If the job ends first, with the end of its log.
+    """
+    asked = time.monotonic()
+    while (server := session.find_server()) is None:
+        time.sleep(_LOOK)
+        if time.monotonic() - asked > _ASK:
+            asked = time.monotonic()
+            if not _is_waiting_or_running(number):
+                raise _explain_end(session, f"job {number}")
+    return server
+
+
+def _squeue(number: str, field: str) -> str:
+    """Return a field of a job in Slurm's queue; empty if the job is no longer there, `?` if Slurm does not answer."""
+    found = run(["squeue", "--noheader", "--jobs", number, f"--format={field}"])
+    return found.stdout.strip() if found.status == 0 or "Invalid job id" in found.stderr else "?"
+
+
+def _is_waiting_or_running(number: str) -> bool:
+    return _squeue(number, "%T") not in ("", "COMPLETING")
+
+
+def _cancel(number: str) -> None:
+    """Cancel a job that has not ended, and wait for its processes, which write to the session's directory."""
+    if _is_waiting_or_running(number):
+        run(["scancel", number])
+        tell(f"cancelled job {number}")
+    end = time.monotonic() + _CLEANUP
+    while _squeue(number, "%T") and time.monotonic() < end:
+        time.sleep(_LOOK)
+
+
+def _explain_end(session: Session, subject: str) -> CheckFailedError:
+    said = "\n".join(session.read_log()[-_SAID:]) or "it wrote no log"
+    return CheckFailedError(
+        f"{subject} ended before its Jupyter server ran:\n{said}",
+        "Fix the reported problem, and run the command again.",
+    )
+
+
+def _run_here(session: Session, found: Installed, kind: str, profile: Site, *, dry_run: bool, as_json: bool) -> None:
+    """Run a server on this node, or on the first node of an allocation that this shell is not on."""
+    in_job = bool(os.environ.get("SLURM_JOB_ID"))
+    step = ["srun", "--nodes=1", "--ntasks=1", "--overlap"] if in_job and not os.environ.get("SLURMD_NODENAME") else []
+    start = [str(found.program), "exec", *profile.runtime_flags, "--bind", str(session.directory), "--"]
+    argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if in_job else "local"]
+    if dry_run:
+        command = " ".join(map(sh_word, argv))
+        print_json(dry_run=True, script=command) if as_json else print_data(command)
+        return
+    login = _login(os.environ.get("SLURM_SUBMIT_HOST") or socket.getfqdn())
+    way = Way(node=os.environ.get("SLURMD_NODENAME", ""), login=login, job=os.environ.get("SLURM_JOB_ID", ""))
+
+    def report(server: Server) -> None:
+        _print_way(session, server, kind, way, as_json=as_json)
+
+    with _reporting(session, report) as seen:
+        status = call(argv, to_stderr=True)
+    if not seen.is_set():
+        raise CheckFailedError(f"the Jupyter server did not start (exit code {status})", "Its messages are above.")
+
+
+@contextmanager
+def _reporting(session: Session, report: Callable[[Server], None]) -> Iterator[threading.Event]:
+    """Call a function once the server runs; the event that is yielded is set then."""
+    seen, ended = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not ended.wait(_LOOK):
+            server = session.find_server()
+            if server:
+                report(server)
+                seen.set()
+                return
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _login(host: str) -> str:
+    return f"{getuser()}@{host}"
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where a server is, as seen from the user's computer."""
+
+    node: str
+    """Name of the node; empty if it is unknown, or this one."""
+    login: str
+    """USER@HOST for ssh."""
+    job: str
+    """Number of the job; empty without one."""
+
+
+def _print_way(session: Session, server: Server, kind: str, way: Way, *, as_json: bool) -> None:
+    """Print the command and the address that the user needs."""
+    ssh = " ".join(map(sh_word, make_ssh_command(server, node=way.node, login=way.login)))
+    url = make_url(server, token=session.token, kind=kind)
+    if as_json:
+        print_json(dry_run=False, ssh=ssh, url=url, node=way.node, port=server.port, job=way.job)
+    else:
+        print_message("On your own computer, run this and leave it running:")
+        print_data(ssh)
+        print_message("Then open this address in its browser; the token in it is your password:")
+        print_data(url)
+        print_message("Ctrl-C here ends the server.")
+    sys.stdout.flush()
