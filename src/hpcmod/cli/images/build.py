@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,6 +14,7 @@ from click.shell_completion import CompletionItem
 import hpcmod
 from hpcmod import machine, resources
 from hpcmod.cli.containers import site_option
+from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, LackingError
@@ -41,6 +41,36 @@ FOR_RECIPES = {
 """Options that apply to recipes only, not to your own Dockerfile, by parameter."""
 
 _DIRECTORY = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True)
+class BuildFlags:
+    """Arguments and options of `hpcmod build`."""
+
+    recipe: str
+    output: Path | None
+    mpi: str | None
+    ofi: str | None
+    extras: tuple[str, ...]
+    settings: tuple[str, ...]
+    base: str
+    host_libs: Path | None
+    wheel_dir: Path | None
+    offline_sources: Path | None
+    offline: bool
+    lock: Path | None
+    context: Path | None
+    dockerfile: Path
+    arch: str | None
+    engine: str | None
+    engines: bool
+    listed: bool
+    printed: str | None
+    dry_run: bool
+    force: bool
+    compression: str | None
+    site: str | None
+    as_json: bool
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -105,7 +135,8 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's).")
 @site_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
+@with_flags(BuildFlags)
+def build(flags: BuildFlags) -> None:
     """Build an image with MPI, libfabric and the network plugin.
 
     Needs one of buildah, podman, docker, apptainer or singularity, but no root. An image that was already built from
@@ -119,16 +150,16 @@ def build(recipe: str, listed: bool, engines: bool, dry_run: bool, as_json: bool
       hpcmod build pytorch-rocm-wheels --wheel-dir ~/wheels
       hpcmod build --context . -f singularity/Dockerfile -o mine.sif
     """
-    if listed:
-        _list(as_json)
-    elif engines:
+    if flags.listed:
+        _list(flags.as_json)
+    elif flags.engines:
         with terminate_cleanly():
-            _print_engines(as_json)
-    elif dry_run or given["printed"]:
-        _print(_plan(recipe, given, given["arch"] or _architecture()), given["printed"] or "plan", as_json)
+            _print_engines(flags.as_json)
+    elif flags.dry_run or flags.printed:
+        _print(_plan(flags, flags.arch or _architecture()), flags.printed or "plan", flags.as_json)
     else:
         with terminate_cleanly():
-            _build(recipe, given, as_json)
+            _build(flags)
 
 
 def _list(as_json: bool) -> None:
@@ -174,40 +205,40 @@ def _architecture() -> str:
     return architecture_name(platform.machine())
 
 
-def _plan(recipe: str, given: Mapping[str, Any], architecture: str) -> BuildPlan:
+def _plan(flags: BuildFlags, architecture: str) -> BuildPlan:
     """Return the build plan; download nothing."""
     from hpcmod.building.ingredients import plan_own, plan_recipe
 
-    if not given["context"]:
-        if not recipe:
+    if not flags.context:
+        if not flags.recipe:
             cure = "List the recipes with hpcmod build --list, or build a Dockerfile with --context DIR."
             raise BadInputError("no recipe given", cure)
-        return plan_recipe(recipe, _request(given, architecture), store=_source_store(given))
-    if recipe:
-        raise BadInputError(f"--context and the recipe {recipe} exclude each other", "Give one of them.")
-    idle = [option for parameter, option in FOR_RECIPES.items() if given[parameter]]
+        return plan_recipe(flags.recipe, _request(flags, architecture), store=_source_store(flags))
+    if flags.recipe:
+        raise BadInputError(f"--context and the recipe {flags.recipe} exclude each other", "Give one of them.")
+    idle = [option for parameter, option in FOR_RECIPES.items() if getattr(flags, parameter)]
     if idle:
         raise BadInputError(
             f"{', '.join(idle)}: applies to recipes only, and --context builds your own Dockerfile",
             "Leave it out, or do the same in the Dockerfile.",
         )
-    return plan_own(given["context"], given["dockerfile"], architecture)
+    return plan_own(flags.context, flags.dockerfile, architecture)
 
 
-def _request(given: Mapping[str, Any], architecture: str) -> BuildRequest:
+def _request(flags: BuildFlags, architecture: str) -> BuildRequest:
     from hpcmod.model.recipes.building import BuildRequest
 
-    settings = dict(_setting(text) for text in given["settings"])
-    extras = [name.strip() for text in given["extras"] for name in text.split(",") if name.strip()]
+    settings = dict(_setting(text) for text in flags.settings)
+    extras = [name.strip() for text in flags.extras for name in text.split(",") if name.strip()]
     return BuildRequest(
         architecture=architecture,
-        mpi=given["mpi"] or "",
-        ofi=given["ofi"] or "",
+        mpi=flags.mpi or "",
+        ofi=flags.ofi or "",
         extras=tuple(extras),
         settings=settings,
-        base=given["base"],
-        host_libs=str(given["host_libs"].absolute()) if given["host_libs"] else "",
-        wheels=str(given["wheel_dir"].absolute()) if given["wheel_dir"] else "",
+        base=flags.base,
+        host_libs=str(flags.host_libs.absolute()) if flags.host_libs else "",
+        wheels=str(flags.wheel_dir.absolute()) if flags.wheel_dir else "",
     )
 
 
@@ -218,66 +249,65 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _source_store(given: Mapping[str, Any]) -> SourceStore:
+def _source_store(flags: BuildFlags) -> SourceStore:
     from hpcmod.building.ingredients import SourceStore, default_lock
     from hpcmod.image.settings import open_cache
 
-    cache = open_cache(machine.find_machine(None, os.environ, flag=given["site"]).site, os.environ)
+    cache = open_cache(machine.find_machine(None, os.environ, flag=flags.site).site, os.environ)
     return SourceStore(
-        lock=given["lock"] or default_lock(os.environ),
+        lock=flags.lock or default_lock(os.environ),
         downloads=cache.directory / "sources",
-        offline_sources=given["offline_sources"],
-        offline=given["offline"],
+        offline_sources=flags.offline_sources,
+        offline=flags.offline,
         tell=tell,
     )
 
 
-def _build(recipe: str, given: Mapping[str, Any], as_json: bool) -> None:
+def _build(flags: BuildFlags) -> None:
     from hpcmod.building.image import build_image, prepare_build
     from hpcmod.building.ingredients import gather, read_used, record_first_use
 
     here = _architecture()
-    if given["arch"] not in (None, here):
-        message = f"this machine is {here}, and cannot build for {given['arch']}"
-        raise LackingError(message, f"Build on a machine of architecture {given['arch']}.")
-    plan, options = _plan(recipe, given, here), _options(given)
-    if recipe:
-        if not given["offline"]:
-            options = prepare_build(plan, _output(plan, given), options=options)
-        with ProgressLine(recipe) as progress:
-            plan = gather(recipe, _request(given, here), store=_source_store(given), progress=progress)
-    out = _output(plan, given)
+    if flags.arch not in (None, here):
+        message = f"this machine is {here}, and cannot build for {flags.arch}"
+        raise LackingError(message, f"Build on a machine of architecture {flags.arch}.")
+    plan, options = _plan(flags, here), _options(flags)
+    if flags.recipe:
+        if not flags.offline:
+            options = prepare_build(plan, _output(plan, flags), options=options)
+        with ProgressLine(flags.recipe) as progress:
+            plan = gather(flags.recipe, _request(flags, here), store=_source_store(flags), progress=progress)
+    out = _output(plan, flags)
     with ProgressLine(out.name) as progress:
         built = build_image(plan, out, options=options, progress=progress)
     if built.reused:
         tell(f"{out}: already exists, built from the same recipe and sources")
     elif plan.steps:
-        record_first_use(read_used(built.path), store=_source_store(given))
-    if as_json:
+        record_first_use(read_used(built.path), store=_source_store(flags))
+    if flags.as_json:
         print_json(**{**asdict(built), "path": str(built.path)})
     else:
         print_data(built.path)
 
 
-def _options(given: Mapping[str, Any]) -> BuildOptions:
+def _options(flags: BuildFlags) -> BuildOptions:
     from hpcmod.building.image import BuildOptions
     from hpcmod.image.settings import parse_compression
     from hpcmod.image.web.repository import Access
 
-    site = machine.find_machine(None, os.environ, flag=given["site"]).site
+    site = machine.find_machine(None, os.environ, flag=flags.site).site
     return BuildOptions(
         environ=os.environ,
         tool=f"hpcmod {hpcmod.__version__}",
-        engine=given["engine"],
-        conversion=parse_compression(given["compression"] or site.compression),
+        engine=flags.engine,
+        conversion=parse_compression(flags.compression or site.compression),
         policy=site.trust,
         access=Access(announce=tell),
-        replace=given["force"],
+        replace=flags.force,
         tell=tell,
     )
 
 
-def _output(plan: BuildPlan, given: Mapping[str, Any]) -> Path:
+def _output(plan: BuildPlan, flags: BuildFlags) -> Path:
     """Return the path of the SIF; by default its name holds the fingerprint of the plan."""
-    named: Path | None = given["output"]
-    return named or Path(f"{plan.recipe}-{plan.fingerprint[:12]}.sif")
+    return flags.output or Path(f"{plan.recipe}-{plan.fingerprint[:12]}.sif")

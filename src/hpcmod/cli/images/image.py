@@ -9,15 +9,16 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 import hpcmod
 from hpcmod import machine
 from hpcmod.cli.containers import complete_file, complete_image, site_option
+from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, print_wrapped, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.acquire.locate import recognize
@@ -32,6 +33,39 @@ if TYPE_CHECKING:
 TOOL = f"hpcmod {hpcmod.__version__}"
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+@dataclass(frozen=True)
+class AcquireFlags:
+    """Options that fetch and convert share."""
+
+    dry_run: bool
+    as_json: bool
+    no_cache: bool
+    checksum: str | None
+    compression: str | None
+    max_memory: int | None
+    """Megabytes."""
+    allow_http: bool
+    force: bool
+    site: str | None
+
+
+@dataclass(frozen=True)
+class FetchFlags(AcquireFlags):
+    """Arguments and options of `hpcmod fetch`."""
+
+    image: str
+    output: Path | None
+
+
+@dataclass(frozen=True)
+class ConvertFlags(AcquireFlags):
+    """Arguments and options of `hpcmod convert`."""
+
+    image: str
+    output: Path
+    engine: str
 
 
 def _shared(command: Callable[..., None]) -> Callable[..., None]:
@@ -61,7 +95,8 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("image", metavar="REFERENCE", shell_complete=complete_file)
 @click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="File or directory to write to.")
 @_shared
-def fetch(image: str, output: Path | None, **flags: Any) -> None:
+@with_flags(FetchFlags)
+def fetch(flags: FetchFlags) -> None:
     """Fetch an image as a verified SIF and print its path.
 
     REFERENCE is a path, https://..., docker://HOST/NAME:TAG or @sha256:..., oras://..., library://...,
@@ -74,10 +109,10 @@ def fetch(image: str, output: Path | None, **flags: Any) -> None:
       hpcmod fetch --dry-run docker://ghcr.io/org/image:1    # its digest, its size, and what is in the cache
       hpcmod fetch -o torch.sif --checksum 3f79...d1 https://example.org/torch.sif
     """
-    reference = ImageReference.parse(image)
-    _check_exists(reference, image)
-    out = output or Path(reference.file_name)
-    _get(reference, out / reference.file_name if out.is_dir() else out, **flags)
+    reference = ImageReference.parse(flags.image)
+    _check_exists(reference, flags.image)
+    out = flags.output or Path(reference.file_name)
+    _acquire(reference, out / reference.file_name if out.is_dir() else out, flags)
 
 
 @click.command()
@@ -91,7 +126,8 @@ def fetch(image: str, output: Path | None, **flags: Any) -> None:
     help="Converter: hpcmod, or apptainer for comparison.",
 )
 @_shared
-def convert(image: str, output: Path, engine: str, **flags: Any) -> None:
+@with_flags(ConvertFlags)
+def convert(flags: ConvertFlags) -> None:
     """Convert a container image to a SIF.
 
     Needs no container runtime, no root, and no disk space other than for the SIF. The same image always gives the same
@@ -102,13 +138,13 @@ def convert(image: str, output: Path, engine: str, **flags: Any) -> None:
       hpcmod convert docker-archive:torch.tar torch.sif
       hpcmod convert docker://ghcr.io/org/image:1 image.sif --compression gzip:6
     """
-    reference = recognize(ImageReference.parse(image))
-    _check_exists(reference, image)
+    reference = recognize(ImageReference.parse(flags.image))
+    _check_exists(reference, flags.image)
     if reference.kind not in (*OCI_KINDS, "definition"):
         raise BadInputError(
             f"{reference.canonical}: not a container image that can be converted", "For a SIF: hpcmod fetch"
         )
-    _get(reference, output, by_runtime=engine == "apptainer", **flags)
+    _acquire(reference, flags.output, flags, by_runtime=flags.engine == "apptainer")
 
 
 def _check_exists(reference: ImageReference, asked: str) -> None:
@@ -128,19 +164,7 @@ def _check_exists(reference: ImageReference, asked: str) -> None:
     raise NotFoundError(f"{path}: no such file", cure)
 
 
-def _get(
-    reference: ImageReference,
-    out: Path,
-    *,
-    dry_run: bool,
-    as_json: bool,
-    no_cache: bool,
-    force: bool,
-    site: str | None,
-    checksum: str | None,
-    by_runtime: bool = False,
-    **settings: Any,
-) -> None:
+def _acquire(reference: ImageReference, out: Path, flags: AcquireFlags, *, by_runtime: bool = False) -> None:
     from hpcmod.image.acquire.obtain import obtain
     from hpcmod.image.settings import make_options
 
@@ -148,27 +172,27 @@ def _get(
         raise BadInputError(f"{out}: is a directory", "Give a file name for the SIF.")
 
     found = make_options(
-        machine.find_machine(None, os.environ, flag=site).site,
+        machine.find_machine(None, os.environ, flag=flags.site).site,
         os.environ,
         tool=TOOL,
-        checksum=parse_sha256(checksum) if checksum else None,
-        use_cache=not no_cache,
+        checksum=parse_sha256(flags.checksum) if flags.checksum else None,
+        use_cache=not flags.no_cache,
         tell=tell,
-        compression=settings["compression"] or "",
-        max_memory=settings["max_memory"] or 0,
-        allow_http=settings["allow_http"],
+        compression=flags.compression or "",
+        max_memory=flags.max_memory or 0,
+        allow_http=flags.allow_http,
     )
-    options = replace(found, by_runtime=by_runtime, replace=force)
-    if dry_run:
-        _print_fetch_plan(reference, out, options, as_json)
+    options = replace(found, by_runtime=by_runtime, replace=flags.force)
+    if flags.dry_run:
+        _print_fetch_plan(reference, out, options, flags.as_json)
         return
     with ProgressLine(out.name) as progress:
         got = obtain(reference, out, options=replace(options, detail=progress.note), progress=progress)
-    if not got.fetched and reference.kind == "url" and not checksum:
+    if not got.fetched and reference.kind == "url" and not flags.checksum:
         tell(f"{out}: already exists, fetched from this address on {got.provenance.time}; --force fetches it again")
     elif not got.fetched:
         tell(f"{out}: already present (identical)")
-    if as_json:
+    if flags.as_json:
         values = {"path": str(got.path), "fetched": got.fetched, **asdict(got.provenance)}
         print_json(**values)
     else:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from hpcmod.catalogue.admin import lifecycle
 from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.cli.containers import complete_container
+from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import tell
-from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues, show_change
+from hpcmod.cli.publish.options import ChangeFlags, changing_options, make_actor, open_catalogues, show_change
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.advisory import seconds_of
@@ -30,19 +31,41 @@ def _find(directory: Path | None, container: str) -> Container:
     return find_container(open_catalogues(directory), container)
 
 
-def _change(
-    container: str, decide: _Decide, *, verb: str, directory: Path | None, why: str, dry_run: bool, as_json: bool
-) -> None:
-    found = _find(directory, container)
+@dataclass(frozen=True)
+class LifecycleFlags(ChangeFlags):
+    """Arguments and options of every command that changes one container."""
+
+    container: str
+
+
+@dataclass(frozen=True)
+class AliasFlags(LifecycleFlags):
+    """Arguments and options of `hpcmod alias`."""
+
+    name: str
+    remove: bool
+
+
+@dataclass(frozen=True)
+class NoticeFlags(LifecycleFlags):
+    """Arguments and options of `hpcmod deprecate` and `hpcmod retire`."""
+
+    reason: str | None
+    successor: str | None
+    until: str | None
+
+
+def _change(flags: LifecycleFlags, decide: _Decide, *, verb: str) -> None:
+    found = _find(flags.directory, flags.container)
     change = lifecycle.change_name(
         found.catalogue,
         found.name,
         lambda records: decide(records, (found.name, found.version)),
         verb=verb,
-        actor=make_actor(why),
-        dry_run=dry_run,
+        actor=make_actor(flags.why),
+        dry_run=flags.dry_run,
     )
-    show_change(change, as_json=as_json, dry_run=dry_run)
+    show_change(change, as_json=flags.as_json, dry_run=flags.dry_run)
 
 
 @click.command()
@@ -50,7 +73,8 @@ def _change(
 @click.argument("name", metavar="ALIAS")
 @click.option("--remove", is_flag=True, help="Remove the alias.")
 @changing_options
-def alias(container: str, name: str, remove: bool, **flags: Any) -> None:
+@with_flags(AliasFlags)
+def alias(flags: AliasFlags) -> None:
     """Point an alias at a container.
 
     An alias points to one version of a name, and moves if it exists. `module load NAME` loads `stable`, else `latest`.
@@ -60,14 +84,15 @@ def alias(container: str, name: str, remove: bool, **flags: Any) -> None:
       hpcmod alias PyTorch/2.7.1-rocm-6.2.4-singularity latest
       hpcmod alias --remove PyTorch/2.6.0-rocm-6.2.0-singularity lumi-24
     """
-    decide = rules.remove_alias if remove else rules.move_alias
-    _change(container, lambda records, key: decide(records, key, name), verb="alias", **flags)
+    decide = rules.remove_alias if flags.remove else rules.move_alias
+    _change(flags, lambda records, key: decide(records, key, flags.name), verb="alias")
 
 
 @click.command()
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @changing_options
-def promote(container: str, **flags: Any) -> None:
+@with_flags(LifecycleFlags)
+def promote(flags: LifecycleFlags) -> None:
     """Make a container the default version of its name.
 
     `module load NAME` then loads it.
@@ -76,7 +101,7 @@ def promote(container: str, **flags: Any) -> None:
     Example:
       hpcmod promote PyTorch/2.7.1-rocm-6.2.4-singularity -m "two weeks without a complaint"
     """
-    _change(container, lambda records, key: rules.move_alias(records, key, rules.STABLE), verb="promote", **flags)
+    _change(flags, lambda records, key: rules.move_alias(records, key, rules.STABLE), verb="promote")
 
 
 def _check_day(_: click.Context, __: click.Parameter, day: str | None) -> str | None:
@@ -104,24 +129,17 @@ def _leaving_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _change_state(
-    container: str,
-    decide: Callable[..., Records],
-    *,
-    until: str | None,
-    successor: str | None,
-    reason: str | None,
-    **flags: Any,
-) -> None:
-    notice = {"until": until, "successor": successor, "reason": reason}
-    _change(container, lambda records, key: decide(records, key, **notice), **flags)
+def _change_state(flags: NoticeFlags, decide: Callable[..., Records], *, verb: str) -> None:
+    notice = {"until": flags.until, "successor": flags.successor, "reason": flags.reason}
+    _change(flags, lambda records, key: decide(records, key, **notice), verb=verb)
 
 
 @click.command()
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @_leaving_options
 @changing_options
-def deprecate(container: str, **asked: Any) -> None:
+@with_flags(NoticeFlags)
+def deprecate(flags: NoticeFlags) -> None:
     """Warn users at load that a container will be retired.
 
     The message says when, why, and what to use instead. The container keeps working.
@@ -133,14 +151,15 @@ def deprecate(container: str, **asked: Any) -> None:
       hpcmod deprecate PyTorch/2.5.1-singularity --until 2027-03-01 --successor PyTorch/2.7.1-singularity
       hpcmod deprecate PyTorch/2.5.1-singularity --until ""     # no date any more
     """
-    _change_state(container, rules.deprecate, verb="deprecate", **asked)
+    _change_state(flags, rules.deprecate, verb="deprecate")
 
 
 @click.command()
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @_leaving_options
 @changing_options
-def retire(container: str, **asked: Any) -> None:
+@with_flags(NoticeFlags)
+def retire(flags: NoticeFlags) -> None:
     """Block loading of a container, now or from a date.
 
     Loading it then fails with a message that says what to use instead, and how.
@@ -153,20 +172,21 @@ def retire(container: str, **asked: Any) -> None:
       hpcmod retire PyTorch/2.5.1-singularity --successor PyTorch/2.7.1-singularity
       hpcmod retire PyTorch/2.5.1-singularity --until 2027-03-01 --reason "its ROCm is too old for the driver"
     """
-    _change_state(container, rules.retire, verb="retire", **asked)
+    _change_state(flags, rules.retire, verb="retire")
 
 
 @click.command()
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @changing_options
-def restore(container: str, **flags: Any) -> None:
+@with_flags(LifecycleFlags)
+def restore(flags: LifecycleFlags) -> None:
     """Return a deprecated or retired container to normal.
 
     \b
     Example:
       hpcmod restore PyTorch/2.5.1-singularity -m "a project needs it for a publication"
     """
-    _change(container, rules.restore, verb="restore", **flags)
+    _change(flags, rules.restore, verb="restore")
 
 
 @click.command()

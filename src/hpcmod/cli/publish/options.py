@@ -6,7 +6,7 @@ import getpass
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,17 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 catalogue_option = click.option(
     "--catalogue", "directory", metavar="DIRECTORY", type=click.Path(path_type=Path), help="Directory of the catalogue."
 )
+
+
+@dataclass(frozen=True)
+class ChangeFlags:
+    """Options of every command that changes a catalogue."""
+
+    directory: Path | None
+    """Of the catalogue; None: this machine's."""
+    why: str
+    dry_run: bool
+    as_json: bool
 
 
 def changing_options(command: Callable[..., None]) -> Callable[..., None]:

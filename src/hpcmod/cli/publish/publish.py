@@ -6,9 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import click
 
@@ -18,10 +16,11 @@ from hpcmod.catalogue.publishing.candidate import Request, describe_label_names
 from hpcmod.catalogue.publishing.publish import PublishContext, Published, publish
 from hpcmod.catalogue.publishing.publish_plan import PublishPlan, plan_publish
 from hpcmod.cli.containers import complete_file, site_option
+from hpcmod.cli.flags import with_flags
 from hpcmod.cli.install.installed import on_a_terminal
 from hpcmod.cli.machine.environment import environment_of_eb
 from hpcmod.cli.output import print_data, print_json, print_text, tell
-from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
+from hpcmod.cli.publish.options import ChangeFlags, changing_options, make_actor, open_catalogues
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError
 from hpcmod.image.integrity import Progress, parse_sha256
@@ -29,6 +28,30 @@ from hpcmod.image.settings import make_options
 from hpcmod.model.catalogue.record import record_values
 from hpcmod.progress import ProgressLine, Working
 from hpcmod.render.quote import terminal
+
+
+@dataclass(frozen=True)
+class PublishFlags(ChangeFlags):
+    """Arguments and options of `hpcmod publish`."""
+
+    what: str
+    name: str
+    version: str
+    aliases: tuple[str, ...]
+    checks: tuple[str, ...]
+    job_checks: tuple[str, ...]
+    commands: tuple[str, ...]
+    slurm: str
+    no_slurm: bool
+    readers: str
+    licence: str
+    misfit: bool
+    checksum: str | None
+    description: str
+    homepage: str
+    allow_http: bool
+    site: str | None
+    yes: bool
 
 
 @click.command("publish")
@@ -63,9 +86,8 @@ from hpcmod.render.quote import terminal
 @site_option
 @click.option("-y", "--yes", is_flag=True, help="Accept name and version from the image's labels without a question.")
 @changing_options
-def publish_verb(
-    what: str, directory: Path | None, why: str, dry_run: bool, as_json: bool, site: str | None, yes: bool, **asked: Any
-) -> None:
+@with_flags(PublishFlags)
+def publish_verb(flags: PublishFlags) -> None:
     """Install, test and publish a container for all users.
 
     The image is inspected without starting it. `eb` installs it, hidden from users; then every check runs with the
@@ -77,35 +99,46 @@ def publish_verb(
       hpcmod publish docker://ghcr.io/org/torch@sha256:... --name PyTorch --version 2.7.1 --alias latest
       hpcmod publish PyTorch-2.7.1-rocm-6.2.4-singularity.eb --slurm "-A project_465000001 -p dev-g -t 10"
     """
-    catalogue = open_catalogues(directory)[0]
-    found = machine.find_machine(None, os.environ, flag=site)
-    checksum = parse_sha256(asked["checksum"]) if asked["checksum"] else None
+    catalogue = open_catalogues(flags.directory)[0]
+    found = machine.find_machine(None, os.environ, flag=flags.site)
+    checksum = parse_sha256(flags.checksum) if flags.checksum else None
     tool = f"hpcmod {hpcmod.__version__}"
     with ExitStack() as shown:
         context = PublishContext(
             machine=found,
-            options=make_options(found.site, os.environ, tool=tool, tell=tell, allow_http=asked["allow_http"]),
+            options=make_options(found.site, os.environ, tool=tool, tell=tell, allow_http=flags.allow_http),
             eb_environment=environment_of_eb(),
-            actor=make_actor(why),
-            slurm=tuple(shlex.split(asked["slurm"])),
-            use_slurm=not asked["no_slurm"],
+            actor=make_actor(flags.why),
+            slurm=tuple(shlex.split(flags.slurm)),
+            use_slurm=not flags.no_slurm,
             progress=_lines(shown),
             working=Working,
         )
         request = Request(
-            what=what,
+            what=flags.what,
             checksum=checksum,
-            **{key: asked[key] for key in ("name", "version", "aliases", "checks", "job_checks", "commands")},
-            **{key: asked[key] for key in ("description", "homepage", "misfit", "readers", "licence")},
+            name=flags.name,
+            version=flags.version,
+            aliases=flags.aliases,
+            checks=flags.checks,
+            job_checks=flags.job_checks,
+            commands=flags.commands,
+            description=flags.description,
+            homepage=flags.homepage,
+            misfit=flags.misfit,
+            readers=flags.readers,
+            licence=flags.licence,
         )
-        if not yes:
-            _confirm_names(request, found.site.central, dry_run=dry_run, ask=not as_json and on_a_terminal())
-        if dry_run:
-            _show_publish_plan(plan_publish(catalogue, request, context), as_json=as_json)
+        if not flags.yes:
+            _confirm_names(
+                request, found.site.central, dry_run=flags.dry_run, ask=not flags.as_json and on_a_terminal()
+            )
+        if flags.dry_run:
+            _show_publish_plan(plan_publish(catalogue, request, context), as_json=flags.as_json)
             return
         shown.enter_context(terminate_cleanly())
         done = publish(catalogue, request, context)
-    _show(done, as_json=as_json)
+    _show(done, as_json=flags.as_json)
 
 
 def _confirm_names(request: Request, central: Sequence[str], *, dry_run: bool, ask: bool) -> None:
