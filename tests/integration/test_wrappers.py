@@ -118,7 +118,7 @@ def test_without_the_module_a_wrapper_names_the_cure(loader: Loader) -> None:
 def test_without_the_image_a_wrapper_names_the_cure(loader: Loader) -> None:
     done = loaded(loader, "export SIFTOY=$SIFTOY.gone; python -c 1")
     assert done.returncode == 3
-    assert f"toy.sif.gone'. Load the module again: module load {TOY}" in done.stderr
+    assert f"toy.sif.gone' not found. Load the module again: module load {TOY}" in done.stderr
 
 
 def test_without_a_runtime_a_wrapper_says_so(loader: Loader) -> None:
