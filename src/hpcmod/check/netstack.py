@@ -19,7 +19,7 @@ def check_capture(directory: Path) -> Iterator[Finding]:
     Raises
     ------
     NotFoundError
-        If the directory was not made by a capture.
+        If the directory was not created by a capture.
     BadInputError
         If its record is damaged.
     LackingError

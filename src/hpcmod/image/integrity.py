@@ -31,7 +31,7 @@ class Ticker:
         self._due = 0.0
 
     def tick(self, done: int) -> None:
-        """Report that `done` bytes are done, unless the last report was too recent."""
+        """Report `done` as the number of finished bytes, unless the last report was too recent."""
         if self._progress is None:
             return
         now = time.monotonic()

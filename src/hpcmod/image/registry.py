@@ -224,7 +224,7 @@ def _find_manifest(
         if isinstance(found, Manifest):
             return digest, found
         name = choose_platform(found, architecture).digest
-    raise BadInputError(f"{reference.canonical}: an index in an index, {_DEEPEST} deep")
+    raise BadInputError(f"{reference.canonical}: indexes nested {_DEEPEST} levels deep")
 
 
 def _make_tally(reference: ImageReference, blobs: Iterable[OciDescriptor], talk: Talk) -> Tally:

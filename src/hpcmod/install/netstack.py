@@ -253,7 +253,7 @@ def read_capture(directory: Path) -> Capture:
         return parse_netstack(read_file(path, _LIMIT), str(path))
     except (FileNotFoundError, NotADirectoryError) as err:
         raise NotFoundError(
-            f"{directory} was not made by `hpcmod netstack capture`: it has no {RECORD}",
+            f"{directory} was not created by `hpcmod netstack capture`: it has no {RECORD}",
             "Give a captured directory, or create one: hpcmod netstack capture --out DIRECTORY",
         ) from err
     except BadInputError as err:

@@ -289,6 +289,8 @@ def record_modulefile(root: Path, modulefile: Path, content: bytes) -> None:
     if not record:
         return
     added = {"path": str(modulefile), "sha256": hashlib.sha256(content).hexdigest()}
+    if record.get("modulefile") == added:
+        return
     mode = stat.S_IMODE(root.stat().st_mode)
     root.chmod(mode | stat.S_IWUSR)
     try:

@@ -77,12 +77,12 @@ class Bind:
 
 def parse_elements(text: str, *, origin: str = "") -> tuple[Bind, ...]:
     """Parse the value of a bind variable as Apptainer does, without validating it; empty elements are skipped."""
-    found = []
+    elements = []
     for element in filter(None, re.split(r"(?<!\\),", text)):
         parts = [re.sub(r"\\([:,])", r"\1", part) for part in re.split(r"(?<!\\):", element, maxsplit=2)]
         source, destination, options = (*parts, "", "")[:3]
-        found.append(Bind(source, destination, options, origin=origin))
-    return tuple(found)
+        elements.append(Bind(source, destination, options, origin=origin))
+    return tuple(elements)
 
 
 def can_be_bound(path: str) -> bool:
@@ -92,4 +92,4 @@ def can_be_bound(path: str) -> bool:
 
 def version_key(path: str) -> str:
     """Return a sort key that orders releases naturally: 1.10 after 1.9, numbers after words."""
-    return re.sub(r"\d+", lambda found: f"~{found[0]:0>12}", path)
+    return re.sub(r"\d+", lambda match: f"~{match[0]:0>12}", path)

@@ -31,10 +31,10 @@ class Bound:
 
     def holds_for(self, versions: Mapping[str, str]) -> bool:
         """Compare with the image's version, number by number; an unknown version satisfies no bound."""
-        found = re.match(r"\d+(?:\.\d+)*", versions.get(self.product, ""))
-        if not found:
+        match = re.match(r"\d+(?:\.\d+)*", versions.get(self.product, ""))
+        if not match:
             return False
-        pairs = list(zip_longest(found[0].split("."), self.version.split("."), fillvalue="0"))
+        pairs = list(zip_longest(match[0].split("."), self.version.split("."), fillvalue="0"))
         return _COMPARE[self.operator]([int(one) for one, _ in pairs], [int(other) for _, other in pairs])
 
     def __str__(self) -> str:
@@ -84,13 +84,13 @@ class Condition:
 
 
 def _parse_bound(word: str) -> Bound:
-    found = _BOUND.fullmatch(word)
-    if not found or found[1] not in PRODUCTS:
+    match = _BOUND.fullmatch(word)
+    if not match or match[1] not in PRODUCTS:
         raise ValueError(
             f"{word!r} is not a condition: write multi-node, single-node, or one of {', '.join(PRODUCTS)} with a "
             "version, such as rocm>=6.2"
         )
-    return Bound(*found.groups())
+    return Bound(*match.groups())
 
 
 ALWAYS = Condition()

@@ -124,9 +124,9 @@ def _aliases(given: Any) -> Iterator[Alias]:
     """Yield the aliases from either form: a table, or a list of tables."""
     if isinstance(given, dict):
         yield from (Alias(str(name), _shown(command)) for name, command in given.items())
-    for one in given if isinstance(given, list) else ():
-        if isinstance(one, dict):
-            more = tuple(str(key) for key in one if key not in ("name", "command"))
-            yield Alias(_shown(one.get("name", "")), _shown(one.get("command", "")), more)
+    for alias in given if isinstance(given, list) else ():
+        if isinstance(alias, dict):
+            more = tuple(str(key) for key in alias if key not in ("name", "command"))
+            yield Alias(_shown(alias.get("name", "")), _shown(alias.get("command", "")), more)
         else:
-            yield Alias(_shown(one)[:80], "", ())
+            yield Alias(_shown(alias)[:80], "", ())

@@ -35,5 +35,5 @@ class Finding:
 
 def worst_level(findings: Iterable[Finding]) -> str:
     """Return fail or warn if a finding has that level, else ok: what is unknown does not count."""
-    levels = {one.level for one in findings}
+    levels = {finding.level for finding in findings}
     return FAIL if FAIL in levels else WARN if WARN in levels else OK

@@ -247,10 +247,10 @@ def _names_of(variables: Defaults) -> tuple[str, ...]:
 def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
     if facts is None:
         return ()
-    wanted = set(WELL_KNOWN_COMMANDS)
+    known_commands = set(WELL_KNOWN_COMMANDS)
     if facts.python:
-        wanted |= {f"python{facts.python.version}", f"pip{facts.python.version}"}
-    return tuple(name for name in facts.commands if name in wanted and COMMAND_NAME.fullmatch(name))
+        known_commands |= {f"python{facts.python.version}", f"pip{facts.python.version}"}
+    return tuple(name for name in facts.commands if name in known_commands and COMMAND_NAME.fullmatch(name))
 
 
 def _make_runscript_settings(

@@ -38,13 +38,13 @@ def explain_settings(
         Number of nodes of the run; 0: not given.
     """
     decided: set[str] = set()
-    for one in tunables:
-        verdict, because = _judge(one.condition, versions, nodes)
-        if one.name in decided and verdict != NOT_SET:
+    for tunable in tunables:
+        verdict, because = _judge(tunable.condition, versions, nodes)
+        if tunable.name in decided and verdict != NOT_SET:
             verdict, because = NOT_SET, "an earlier case applies"
         if verdict == SET:
-            decided.add(one.name)
-        yield Setting(one.name, one.value, verdict, because, one.why)
+            decided.add(tunable.name)
+        yield Setting(tunable.name, tunable.value, verdict, because, tunable.why)
 
 
 def _judge(condition: Condition, versions: Mapping[str, str] | None, nodes: int) -> tuple[str, str]:
@@ -61,9 +61,9 @@ def _judge(condition: Condition, versions: Mapping[str, str] | None, nodes: int)
 
 
 def _explain_failure(bound: Bound, versions: Mapping[str, str]) -> str:
-    found = versions.get(bound.product)
+    version = versions.get(bound.product)
     return (
-        f"{bound.product} is {found}, not {bound}"
-        if found
+        f"{bound.product} is {version}, not {bound}"
+        if version
         else f"only for {bound}, but the image's version is not known"
     )

@@ -58,10 +58,10 @@ class JsonObject:
 
     def table(self, key: str) -> Texts:
         """Return an object with string values; null counts as an empty string."""
-        found = self.object(key).values
-        self._check_count(key, found, _MOST_TEXTS)
+        values = self.object(key).values
+        self._check_count(key, values, _MOST_TEXTS)
         return tuple(
-            (self._text(name, key), self._text("" if value is None else value, key)) for name, value in found.items()
+            (self._text(name, key), self._text("" if value is None else value, key)) for name, value in values.items()
         )
 
     def bad(self, key: str, expected: str, found: Any) -> BadInputError:

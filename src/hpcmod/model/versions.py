@@ -22,20 +22,20 @@ def find_versions(facts: ImageFacts | None, spec: InstallSpec) -> dict[str, str]
 def said_versions(facts: ImageFacts) -> dict[str, str]:
     """Find versions by product in the image's own data."""
     environment = dict(facts.environment)
-    said = {product: environment.get(f"{product.upper()}_VERSION", "") for product in ("rocm", "cuda")}
-    said["plugin"] = _plugin_version(facts, environment)
+    versions = {product: environment.get(f"{product.upper()}_VERSION", "") for product in ("rocm", "cuda")}
+    versions["plugin"] = _plugin_version(facts, environment)
     torch = next((package.version for package in facts.packages if package.name.lower() == "torch"), "")
-    return {**_in_torch(torch), **{product: version for product, version in said.items() if version}}
+    return {**_in_torch(torch), **{product: version for product, version in versions.items() if version}}
 
 
 def _in_names(spec: InstallSpec) -> dict[str, str]:
     """Read versions from names such as `-rocm-6.2.4-`: the module's name takes precedence over the image's."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in (spec.image, spec.module):
-        found.update(
+        versions.update(
             (product.lower(), version) for product, version in re.findall(r"(?i)(rocm|cuda)-?(\d[\d.]*\d)", name)
         )
-    return found
+    return versions
 
 
 def _in_torch(version: str) -> dict[str, str]:
@@ -43,8 +43,8 @@ def _in_torch(version: str) -> dict[str, str]:
     public, _, local = version.partition("+")
     rocm = re.fullmatch(r"rocm(\d[\d.]*)(?:\D.*)?", local)
     cuda = re.fullmatch(r"cu(\d{2,})(\d)", local)
-    found = {"torch": public, "rocm": rocm[1] if rocm else "", "cuda": f"{cuda[1]}.{cuda[2]}" if cuda else ""}
-    return {product: number for product, number in found.items() if number}
+    versions = {"torch": public, "rocm": rocm[1] if rocm else "", "cuda": f"{cuda[1]}.{cuda[2]}" if cuda else ""}
+    return {product: number for product, number in versions.items() if number}
 
 
 def _plugin_version(facts: ImageFacts, environment: Mapping[str, str]) -> str:
@@ -52,8 +52,8 @@ def _plugin_version(facts: ImageFacts, environment: Mapping[str, str]) -> str:
     options = dict(facts.labels).get("org.hpcmod.options", "")
     built = re.search(r"(?:^| )aws-ofi-nccl=(\d[\d.]*)", options)
     named = re.match(r"v?(\d[\d.]*)", environment.get("AWS_OFI_NCCL_VERSION", ""))
-    found = built or named
-    return found[1] if found else ""
+    version = built or named
+    return version[1] if version else ""
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,20 @@ class ChosenTunables:
 
 def choose_tunables(tunables: Iterable[Tunable], versions: Mapping[str, str]) -> ChosenTunables:
     """Choose the settings that fit an image; if several cases of a variable hold, the first is used."""
-    fitting = [one for one in tunables if one.condition.holds_for(versions)]
-    multi = [one for one in fitting if one.condition.multi_node]
-    single = [one for one in fitting if one.condition.single_node]
-    always = [one for one in fitting if one not in (*multi, *single)]
+    fitting = [tunable for tunable in tunables if tunable.condition.holds_for(versions)]
+    multi = [tunable for tunable in fitting if tunable.condition.multi_node]
+    single = [tunable for tunable in fitting if tunable.condition.single_node]
+    always = [tunable for tunable in fitting if tunable not in (*multi, *single)]
     return ChosenTunables(
         always=_first_of_each(always),
         multi_node=_first_of_each(multi),
         single_node=_first_of_each(single),
-        reasons=tuple((one.name, one.value, one.why) for one in fitting if one.why),
+        reasons=tuple((tunable.name, tunable.value, tunable.why) for tunable in fitting if tunable.why),
     )
 
 
 def _first_of_each(tunables: Sequence[Tunable]) -> Pairs:
     first: dict[str, str] = {}
-    for one in tunables:
-        first.setdefault(one.name, one.value)
+    for tunable in tunables:
+        first.setdefault(tunable.name, tunable.value)
     return tuple(first.items())

@@ -82,7 +82,7 @@ class EasyconfigText:
         return f"{self.name}/{self.version}{self.versionsuffix}"
 
 
-def render_easyconfig(wanted: EasyconfigText) -> str:
+def render_easyconfig(easyconfig: EasyconfigText) -> str:
     """Render an easyconfig that passes `eb --check-contrib` and that EasyBuild parses to the same values.
 
     Raises
@@ -91,47 +91,48 @@ def render_easyconfig(wanted: EasyconfigText) -> str:
         If a string contains a NUL or is not Unicode, or the image is not a valid reference.
     """
     blocks = (
-        [*map(_comment, wanted.comments), "easyblock = 'ContainerModule'"],
-        _texts(wanted, "name", "version", "versionsuffix"),
+        [*map(_comment, easyconfig.comments), "easyblock = 'ContainerModule'"],
+        _texts(easyconfig, "name", "version", "versionsuffix"),
         [
-            *_assign("homepage", wanted.homepage),
-            *_assign("description", wanted.description or wanted.module),
+            *_assign("homepage", easyconfig.homepage),
+            *_assign("description", easyconfig.description or easyconfig.module),
             "toolchain = SYSTEM",
         ],
-        _image(wanted),
+        _image(easyconfig),
         [
             "sanity_check_paths = {'files': ['runscripts/conda-python-simple'], 'dirs': ['bin']}",
             "enhance_sanity_check = True",
         ],
-        _texts(wanted, "moduleclass"),  # last, because `eb --inject-checksums` loses sources if they come last
+        _texts(easyconfig, "moduleclass"),  # last, because `eb --inject-checksums` loses sources if they come last
     )
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _image(wanted: EasyconfigText) -> list[str]:
-    reference = ImageReference.parse(wanted.image)
+def _image(easyconfig: EasyconfigText) -> list[str]:
+    reference = ImageReference.parse(easyconfig.image)
     if reference.kind == "name":
-        lines = [*_assign("sources", [wanted.image]), *_assign_some("source_urls", wanted.source_urls)]
+        lines = [*_assign("sources", [easyconfig.image]), *_assign_some("source_urls", easyconfig.source_urls)]
     else:
-        lines = _assign("image", wanted.image)
-    lines += _texts(wanted, "download_instructions")
-    if not wanted.checksum:
+        lines = _assign("image", easyconfig.image)
+    lines += _texts(easyconfig, "download_instructions")
+    if not easyconfig.checksum:
         lines.append(_comment(_BY_DIGEST if reference.pinned else _UNPINNED))
-    lines.append(f"checksums = [{python_literal(wanted.checksum) if wanted.checksum else None}]")
-    return [*lines, *_commands(wanted), *_assign_some("environment", dict(wanted.environment))]
+    lines.append(f"checksums = [{python_literal(easyconfig.checksum) if easyconfig.checksum else None}]")
+    return [*lines, *_commands(easyconfig), *_assign_some("environment", dict(easyconfig.environment))]
 
 
-def _commands(wanted: EasyconfigText) -> list[str]:
-    if not wanted.command_words:
-        return _assign_some("wrapped_commands", wanted.wrapped_commands)
+def _commands(easyconfig: EasyconfigText) -> list[str]:
+    if not easyconfig.command_words:
+        return _assign_some("wrapped_commands", easyconfig.wrapped_commands)
     return _assign_some(
-        "wrapped_commands", {**{name: (name,) for name in wanted.wrapped_commands}, **dict(wanted.command_words)}
+        "wrapped_commands",
+        {**{name: (name,) for name in easyconfig.wrapped_commands}, **dict(easyconfig.command_words)},
     )
 
 
-def _texts(wanted: EasyconfigText, *names: str) -> list[str]:
+def _texts(easyconfig: EasyconfigText, *names: str) -> list[str]:
     """Return assignments of the non-empty strings."""
-    return [line for name in names if getattr(wanted, name) for line in _assign(name, getattr(wanted, name))]
+    return [line for name in names if getattr(easyconfig, name) for line in _assign(name, getattr(easyconfig, name))]
 
 
 def _assign(name: str, value: _Value) -> list[str]:
@@ -150,11 +151,11 @@ def _render(before: str, value: _Value, after: str, *, indent: str) -> list[str]
         return [line]
     inner = indent + _INDENT
     if isinstance(value, str):
-        opening, closing, lines = "(", ")", [inner + python_literal(one) for one in _pieces(_plain(value), inner)]
+        opening, closing, lines = "(", ")", [inner + python_literal(piece) for piece in _pieces(_plain(value), inner)]
     elif isinstance(value, Mapping):
         opening, closing, lines = "{", "}", _rows([_render_pair(*pair, indent=inner) for pair in value.items()])
     else:
-        opening, closing, lines = "[", "]", _rows([_render("", one, ",", indent=inner) for one in value])
+        opening, closing, lines = "[", "]", _rows([_render("", piece, ",", indent=inner) for piece in value])
     return [f"{indent}{before}{opening}", *lines, f"{indent}{closing}{after}"]
 
 
@@ -181,7 +182,7 @@ def _flat(value: _Value) -> str:
     if isinstance(value, str):
         return python_literal(_plain(value))
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_flat(key)}: {_flat(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{_flat(key)}: {_flat(item)}' for key, item in value.items())}}}"
     return f"[{', '.join(map(_flat, value))}]"
 
 

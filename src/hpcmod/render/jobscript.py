@@ -97,7 +97,7 @@ def _render_steps(plan: JobPlan) -> Iterator[list[str]]:
     run = "run " if plan.requeue else ""
     for number, step in enumerate(steps, 1):
         is_last = number == len(steps)
-        if is_last and any(one.program[:1] == (PYTHON,) for one in steps):
+        if is_last and any(job_step.program[:1] == (PYTHON,) for job_step in steps):
             yield _EPILOG
         lines = [f"# {quote.sh_comment(step.why)}"]
         if _has_shell_words(step):
@@ -144,7 +144,7 @@ def _export(name: str, value: str) -> str:
     """Return a line that sets a variable for the ranks: under its plain name, the image's own value would win."""
     prefixes = ("APPTAINERENV_", "SINGULARITYENV_")
     names = [*([] if name in _CONTAINER_ONLY else [name]), *(f"{prefix}{name}" for prefix in prefixes)]
-    return "export " + " ".join(f"{one}={quote.sh_word(value)}" for one in names)
+    return "export " + " ".join(f"{variable}={quote.sh_word(value)}" for variable in names)
 
 
 def make_argv(step: Step, *, image: str) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def lua(text: str) -> str:
 def unquote_lua(literal: str) -> str:
     """Return the text of a literal made by `lua`, given without its quotes."""
     known = {escape[1]: char for char, escape in _LUA_ESCAPES.items()}
-    return re.sub(r"\\(\d{3}|.)", lambda found: known.get(found[1]) or chr(int(found[1])), literal)
+    return re.sub(r"\\(\d{3}|.)", lambda match: known.get(match[1]) or chr(int(match[1])), literal)
 
 
 def tcl(text: str) -> str:
@@ -111,13 +111,13 @@ def markdown(text: str) -> str:
     """
     line = " ".join(terminal(_checked(text.replace("\0", "?"))).split())
     quoted = re.sub(r"[\\`*_\[\]#]", r"\\\g<0>", line.replace("&", "&amp;"))
-    quoted = re.sub(r"[<>|~]", lambda found: f"&#{ord(found[0])};", quoted)
+    quoted = re.sub(r"[<>|~]", lambda match: f"&#{ord(match[0])};", quoted)
     return re.sub(r"^([-+=:]|\d+(?=[.)](?: |$)))(.?)", _unlisted, quoted)
 
 
-def _unlisted(found: re.Match[str]) -> str:
+def _unlisted(match: re.Match[str]) -> str:
     """Keep the start of a line from becoming a list item, or from turning the previous line into a heading."""
-    return f"{found[1]}&#{ord(found[2])};" if found[1].isdigit() else f"&#{ord(found[1])};{found[2]}"
+    return f"{match[1]}&#{ord(match[2])};" if match[1].isdigit() else f"&#{ord(match[1])};{match[2]}"
 
 
 def markdown_code(text: str) -> str:
@@ -142,7 +142,7 @@ def _longest_run(text: str) -> int:
 def _escaped(text: str, escapes: dict[str, str], control: str) -> str:
     return re.sub(
         r'[\x01-\x1f\x7f\\"$\[\]{}]',
-        lambda found: escapes.get(found[0]) or _control(found[0], control),
+        lambda match: escapes.get(match[0]) or _control(match[0], control),
         _checked(text),
     )
 

@@ -25,7 +25,7 @@ class _Step:
     path: str
     """Path in the build context."""
     file: str
-    """Below BUILD_ROOT."""
+    """Path relative to BUILD_ROOT."""
     command: str
     mounts: tuple[str, ...]
     """Names of directories with its sources."""
@@ -124,10 +124,10 @@ def _steps(plan: BuildPlan, places: tuple[str, ...]) -> Iterator[_Step]:
     for number, step in enumerate(plan.steps, 1):
         path = plan.script_path(number)
         file = path.rpartition("/")[2]
-        told = [
+        variables = [
             f"{_variable(name)}={_value(value)}" for name, value in (*step.environment, ("ARCH", plan.architecture))
         ]
-        yield _Step(path, file, " ".join(["env", *told, "bash", f"{BUILD_ROOT}/{file}"]), places)
+        yield _Step(path, file, " ".join(["env", *variables, "bash", f"{BUILD_ROOT}/{file}"]), places)
 
 
 def _word(text: str) -> str:

@@ -47,9 +47,9 @@ def _value(value: Any) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(name)} = {_value(element)}" for name, element in value.items()) + " }"
     if isinstance(value, (list, tuple)):
-        items = [_value(one) for one in value]
+        items = [_value(element) for element in value]
         line = f"[{', '.join(items)}]"
         return line if len(line) <= _LONGEST else "[\n" + "".join(f"    {item},\n" for item in items) + "]"
     return _text(str(value))

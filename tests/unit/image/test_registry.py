@@ -115,7 +115,7 @@ def test_an_index_in_an_index_is_followed_and_no_deeper_chain(registry: Registry
         entry = push_index(registry, "deep", f"deep{depth}", entry, "amd64")
     assert read(docker(registry, "deep:deep2"), None) == LAYERS
     fault = refusal(docker(registry, "deep:deep3"))
-    assert (type(fault), "an index in an index, 3 deep" in fault.message) == (BadInputError, True)
+    assert (type(fault), "indexes nested 3 levels deep" in fault.message) == (BadInputError, True)
 
 
 def test_a_tag_and_an_index_are_resolved_to_the_digest_of_what_they_name(registry: Registry, cache: Cache) -> None:

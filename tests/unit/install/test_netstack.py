@@ -251,7 +251,7 @@ def test_two_libraries_of_one_name_are_refused(host: Path) -> None:
 
 
 def test_distinguishes_a_captured_directory_from_others(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="was not made by"):
+    with pytest.raises(NotFoundError, match="was not created by"):
         read_capture(tmp_path)
     (tmp_path / RECORD).write_text("{}")
     with pytest.raises(BadInputError, match="record: expected") as caught:

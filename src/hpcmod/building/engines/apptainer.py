@@ -50,7 +50,7 @@ class Apptainer:
         way = WAYS[self.way]
         missing = [one for one in (way.program, way.companion) if not which(one, environ)]
         if missing:
-            return f"no {missing[0]} on PATH"
+            return f"{missing[0]} not found on PATH"
         if self.way == "proot" and "singularity-ce" not in run(["singularity", "--version"], env=environ).stdout:
             return "the singularity on PATH is not SingularityCE"
         return ""

@@ -44,7 +44,7 @@ class Buildah:
         """See `Engine.lacks`."""
         needed = (self.name, _FUSE) if self.way == _FUSE else (self.name,)
         missing = [each for each in needed if not which(each, environ)]
-        return f"no {missing[0]} on PATH" if missing else ""
+        return f"{missing[0]} not found on PATH" if missing else ""
 
     def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
         """See `Engine.build`."""

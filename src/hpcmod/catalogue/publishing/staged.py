@@ -89,7 +89,7 @@ class Stage:
         return self.catalogue.kept / self.name / self.version
 
     def clear(self) -> None:
-        """Start with an empty directory, and remove what killed processes left of other containers."""
+        """Start with an empty directory, and remove leftovers of killed processes for other containers."""
         remove_path(self.directory)
         for other in self.directory.parent.glob("*"):
             if not self._is_held(other.name):

@@ -156,7 +156,7 @@ def _licences(catalogue: Catalogue) -> Path:
 
 
 def is_accepted(record: CatalogueRecord, environ: Mapping[str, str]) -> bool:
-    """Return whether this user has accepted the licence of a container, or it has none."""
+    """Return whether a container has no licence, or this user has accepted it."""
     return not record.licence or _marker(record, environ).is_file()
 
 

@@ -92,7 +92,7 @@ def _holds_files(directory: Path) -> bool:
 
 
 def _as_it_is(catalogue: Catalogue) -> Catalogue:
-    """Return the catalogue with its directory's mode and group: a backup unpacked without them can be repaired."""
+    """Return the catalogue with its directory's mode and group, to repair a backup restored without them."""
     status, group = catalogue.directory.stat(), ""
     if status.st_mode & _SETGID:
         with contextlib.suppress(KeyError):

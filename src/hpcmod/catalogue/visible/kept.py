@@ -106,7 +106,7 @@ def installed_files(catalogue: Catalogue, root: Path) -> dict[str, str]:
 
 
 def without_checksums(text: str) -> str:
-    """Return the record of an installation without checksums: a catalogue keeps the texts, and may change them."""
+    """Return an installation's record without checksums, because a catalogue may change the recorded files."""
     record = parse_install_record(text)
     kept = {name: value for name, value in record.items() if name not in ("checksums", "modulefile")}
     return text if len(kept) == len(record) else json.dumps(kept, indent=1) + "\n"

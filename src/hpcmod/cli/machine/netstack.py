@@ -116,7 +116,7 @@ def _default_out(known: Netstack) -> Path:
         if bind.pattern and not any(sign in parent for sign in "*?{"):
             return Path(parent)
     raise NotFoundError(
-        "no directory for the libraries: the site profile has none that ends in /*",
+        "no directory for the libraries: the site profile lists none that ends in /*",
         'Give one with --out, and set it in the profile: [netstack] directory = ["/that/directory/*"].',
     )
 

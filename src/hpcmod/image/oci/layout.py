@@ -87,7 +87,7 @@ def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> Oc
             break
         chosen = choose_platform(manifest, architecture)
     else:
-        raise BadInputError(f"{files.path}: an index in an index, more than {_MOST_INDEXES} times")
+        raise BadInputError(f"{files.path}: indexes nested more than {_MOST_INDEXES} levels deep")
     text = _read_blob(files, manifest.config, CONFIG_LIMIT)
     for one in manifest.layers:
         files.size(_blob_name(one))  # fails early if a layer is missing or truncated

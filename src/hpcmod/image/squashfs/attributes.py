@@ -100,7 +100,7 @@ class Attributes:
     def _read_value(self, cursor: Cursor) -> bytes:
         (length,) = UINT32.unpack(cursor.take(UINT32.size))
         if length > _LONGEST_VALUE:
-            raise self._damaged(f"an attribute of {length} bytes")
+            raise self._damaged(f"an attribute value of {length} bytes")
         return cursor.take(length)
 
     def _cursor(self, reference: int) -> Cursor:

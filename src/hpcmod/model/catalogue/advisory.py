@@ -102,13 +102,13 @@ class Advisory:
         """
         return (
             now < self.until
-            and all(_is(environ.get(name), wanted) for name, wanted in self.environment)
+            and all(_is(environ.get(name), pattern) for name, pattern in self.environment)
             and all(fact.holds_for(newest(fact.pattern)) for fact in self.host)
         )
 
 
-def _is(value: str | None, wanted: str | None) -> bool:
-    return value is None if wanted is None else value is not None and fits(value, wanted)
+def _is(value: str | None, pattern: str | None) -> bool:
+    return value is None if pattern is None else value is not None and fits(value, pattern)
 
 
 def fits(text: str, pattern: str) -> bool:
@@ -119,8 +119,8 @@ def fits(text: str, pattern: str) -> bool:
 
 def seconds_of(day: str) -> int:
     """Return the start of a day (UTC) in seconds since 1970."""
-    found = _DAY.fullmatch(day)
-    numbers = tuple(map(int, found.groups())) if found else (0, 0, 0)
+    match = _DAY.fullmatch(day)
+    numbers = tuple(map(int, match.groups())) if match else (0, 0, 0)
     year, month, date = numbers
     if year < 1970 or not 1 <= month <= 12 or not 1 <= date <= calendar.monthrange(year, month)[1]:
         raise ValueError(f"must be a date such as 2027-03-01, found {day!r}")

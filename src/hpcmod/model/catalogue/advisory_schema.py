@@ -103,19 +103,19 @@ def _address(value: Any) -> str:
 
 
 def _digests(value: Any) -> tuple[str, ...]:
-    found = tuple(text.removeprefix("sha256:") for text in _some(value))
-    bad = [text for text in found if not re.fullmatch("[0-9a-f]{64}", text)]
+    digests = tuple(text.removeprefix("sha256:") for text in _some(value))
+    bad = [text for text in digests if not re.fullmatch("[0-9a-f]{64}", text)]
     if bad:
         raise ValueError(f"must be sha256: and 64 hexadecimal digits, found {bad[0]!r}")
-    return found
+    return digests
 
 
 def _some(value: Any) -> tuple[str, ...]:
     """Validate a non-empty list of strings: an advisory with an empty list would apply to every image."""
-    found = check.texts(value)
-    if not found:
+    texts = check.texts(value)
+    if not texts:
         raise ValueError("must not be empty; leave out digests and modules if every image is affected")
-    return found
+    return texts
 
 
 def _modules(value: Any) -> tuple[str, ...]:
@@ -130,13 +130,13 @@ def _each(value: Any, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
     """Check each name and value of a table; prefix errors with the name."""
     if not isinstance(value, dict):
         raise ValueError("must be a table of names and values")
-    found = []
-    for name, wanted in value.items():
+    parsed = []
+    for name, item in value.items():
         try:
-            found.append(read(name, wanted))
+            parsed.append(read(name, item))
         except (ValueError, HpcmodError) as err:
             raise ValueError(f"{name}: {err}") from err
-    return tuple(found)
+    return tuple(parsed)
 
 
 def _host(name: str, value: Any) -> HostFact:

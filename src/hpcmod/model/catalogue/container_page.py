@@ -139,8 +139,8 @@ class ContainerPage:
     def pairs(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
         """Return the longer tables of names and values, each with its heading."""
         record = self.record
-        found = (("Variables of the image", record.environment), ("Image labels", record.labels))
-        return tuple((heading, pairs) for heading, pairs in found if pairs)
+        sections = (("Variables of the image", record.environment), ("Image labels", record.labels))
+        return tuple((heading, pairs) for heading, pairs in sections if pairs)
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -175,21 +175,21 @@ def make_problem(advisory: Advisory, cure: Iterable[str]) -> Problem:
         f"{fact.path.replace(VERSION, '…')} {', '.join(f'{bound.operator} {bound.version}' for bound in fact.bounds)}"
         for fact in advisory.host
     )
-    variables = (_tell_variable(name, wanted) for name, wanted in advisory.environment)
+    variables = (_tell_variable(name, pattern) for name, pattern in advisory.environment)
     where = (*(f"{text.strip()} is present" for text in host), *variables)
     return Problem(advisory.title, advisory.text, advisory.source, advisory.expires, where, tuple(cure))
 
 
-def _tell_variable(name: str, wanted: str | None) -> str:
-    return {None: f"{name} is not set", "*": f"{name} is set"}.get(wanted, f"{name} is {wanted}")
+def _tell_variable(name: str, pattern: str | None) -> str:
+    return {None: f"{name} is not set", "*": f"{name} is set"}.get(pattern, f"{name} is {pattern}")
 
 
 def find_previous(records: Iterable[CatalogueRecord]) -> Mapping[str, CatalogueRecord]:
     """Map each module to the record of its previous version; records of a name must be in rising version order."""
-    found: dict[str, CatalogueRecord] = {}
+    previous: dict[str, CatalogueRecord] = {}
     last: dict[str, CatalogueRecord] = {}
     for record in records:
         if record.name in last:
-            found[record.module] = last[record.name]
+            previous[record.module] = last[record.name]
         last[record.name] = record
-    return found
+    return previous

@@ -112,7 +112,7 @@ def find_undone(journal: Iterable[Change]) -> dict[int, int]:
     An undo that was itself undone is ignored: the change it undid is in effect again.
     """
     undone: dict[int, int] = {}
-    for change in sorted(journal, key=lambda one: one.id, reverse=True):
+    for change in sorted(journal, key=lambda entry: entry.id, reverse=True):
         if change.undoes and change.id not in undone:
             undone[change.undoes] = change.id
     return undone
@@ -131,11 +131,11 @@ def _check_standing(change: Change, journal: Iterable[Change]) -> None:
             f"To restore it: hpcmod undo {undone[change.id]}. All changes: hpcmod catalogue journal",
         )
     # an undo cancels the change it undid, so neither of the pair blocks this undo
-    later = [one for one in listed if one.id > change.id and not one.undoes and one.id not in undone]
-    for one in later:
+    later = [newer for newer in listed if newer.id > change.id and not newer.undoes and newer.id not in undone]
+    for newer in later:
         for edit in change.edits:
-            if any(_overlaps(edit, other) for other in one.edits):
-                raise _changed_since(change, edit, f", by change {one.id} ({one.verb})")
+            if any(_overlaps(edit, other) for other in newer.edits):
+                raise _changed_since(change, edit, f", by change {newer.id} ({newer.verb})")
 
 
 def _overlaps(edit: Edit, later: Edit) -> bool:
@@ -184,24 +184,25 @@ def parse_change(line: bytes, where: str) -> Change:
     BadInputError
         If it is not a valid line.
     """
-    found = JsonObject(load_json(line, where, limit=_LIMIT), where)
-    edits = found.objects("edits", 100_000)
+    data = JsonObject(load_json(line, where, limit=_LIMIT), where)
+    edits = data.objects("edits", 100_000)
     return Change(
-        id=found.number("id"),
-        when=found.text("when"),
-        who=found.text("who"),
-        verb=found.text("verb"),
-        why=found.text("why"),
+        id=data.number("id"),
+        when=data.text("when"),
+        who=data.text("who"),
+        verb=data.text("verb"),
+        why=data.text("why"),
         edits=tuple(
-            Edit(one.text("name"), one.text("version"), _fields(one, "before"), _fields(one, "after")) for one in edits
+            Edit(edit.text("name"), edit.text("version"), _fields(edit, "before"), _fields(edit, "after"))
+            for edit in edits
         ),
-        undoes=found.number("undoes", 0),
-        removed=found.texts("removed"),
+        undoes=data.number("undoes", 0),
+        removed=data.texts("removed"),
     )
 
 
-def _fields(found: JsonObject, key: str) -> Fields | None:
-    return None if found.values.get(key) is None else found.object(key).values
+def _fields(edit: JsonObject, key: str) -> Fields | None:
+    return None if edit.values.get(key) is None else edit.object(key).values
 
 
 def find_undoable(journal: Iterable[Change], kept: Collection[int] = ()) -> Change:
@@ -217,10 +218,10 @@ def find_undoable(journal: Iterable[Change], kept: Collection[int] = ()) -> Chan
     BadInputError
         If there is no such change.
     """
-    listed = sorted(journal, key=lambda one: one.id, reverse=True)
+    listed = sorted(journal, key=lambda change: change.id, reverse=True)
     undone = find_undone(listed)
-    counting = (one for one in listed if (one.edits or one.id in kept) and not one.undoes)
-    found = next((one for one in counting if one.id not in undone), None)
-    if found is None:
+    counting = (change for change in listed if (change.edits or change.id in kept) and not change.undoes)
+    latest = next((change for change in counting if change.id not in undone), None)
+    if latest is None:
         raise BadInputError("nothing to undo", "See: hpcmod catalogue journal")
-    return found
+    return latest

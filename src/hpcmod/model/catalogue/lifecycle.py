@@ -36,7 +36,11 @@ def choose_default(records: Iterable[CatalogueRecord], *, order: Callable[[str],
     """
     return max(
         (record for record in records if record.state != "retired"),
-        key=lambda one: (one.state == "published", *(alias in one.aliases for alias in _LEADING), order(one.version)),
+        key=lambda candidate: (
+            candidate.state == "published",
+            *(alias in candidate.aliases for alias in _LEADING),
+            order(candidate.version),
+        ),
         default=None,
     )
 
@@ -75,13 +79,17 @@ def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Reco
         raise BadInputError(
             f"{target.module} is retired: an alias cannot point to it", f"hpcmod restore {target.module}"
         )
-    others = {key_of(one): drop_alias(one, alias) for one in records if alias in one.aliases and key_of(one) != key}
+    others = {
+        key_of(record): drop_alias(record, alias)
+        for record in records
+        if alias in record.aliases and key_of(record) != key
+    }
     return {**others, key: replace(target, aliases=tuple(sorted({*target.aliases, alias})))}
 
 
 def drop_alias(record: CatalogueRecord, alias: str) -> CatalogueRecord:
     """Return the record without an alias."""
-    return replace(record, aliases=tuple(one for one in record.aliases if one != alias))
+    return replace(record, aliases=tuple(other for other in record.aliases if other != alias))
 
 
 def remove_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Records:
@@ -190,7 +198,7 @@ def check_leads(records: Iterable[CatalogueRecord]) -> None:
         If an alias does not.
     """
     holders: dict[str, CatalogueRecord] = {}
-    for record, alias in ((one, alias) for one in records for alias in one.aliases):
+    for record, alias in ((candidate, alias) for candidate in records for alias in candidate.aliases):
         if record.state == "retired":
             raise BadInputError(f"{alias!r} would point to {record.module}, which is retired", _LATER)
         if holders.setdefault(alias, record) is not record:
@@ -212,7 +220,7 @@ def _check_successor(
     name, _, version = successor.partition("/")
     if name != record.name or not version:
         return None
-    known = {word: one for one in records if one is not record for word in (one.version, *one.aliases)}
+    known = {word: other for other in records if other is not record for word in (other.version, *other.aliases)}
     if version not in known:
         raise BadInputError(
             f"the successor {successor} is not another container in the catalogue",

@@ -42,20 +42,24 @@ def render_entry(text: bytes, where: str, *, until: str) -> str:
     BadInputError
         If it is not an OSV entry, is withdrawn, or does not concern a Python package.
     """
-    found = JsonObject(load_json(text, where, limit=_LIMIT), where)
+    entry = JsonObject(load_json(text, where, limit=_LIMIT), where)
     name = name_of_entry(text, where)
-    if found.text("withdrawn"):
+    if entry.text("withdrawn"):
         raise BadInputError(f"{where}: {name} was withdrawn", "")
-    ranges = list(dict.fromkeys(one for affected in found.objects("affected", _MOST) for one in _ranges(affected)))
+    ranges = list(
+        dict.fromkeys(
+            package_range for affected in entry.objects("affected", _MOST) for package_range in _ranges(affected)
+        )
+    )
     if not ranges:
         raise BadInputError(f"{where}: {name} lists no version of a Python package (PyPI)", "")
-    summary = " ".join(found.text("summary").split()) or name
-    details = _plain(found.text("details")) or summary
+    summary = " ".join(entry.text("summary").split()) or name
+    details = _plain(entry.text("details")) or summary
     lines = [
         f"title = {_toml(f'{name}: {summary}'[:200])}",
         f"text = {_toml(details[:_TEXT])}",
-        f"source = {_toml(_source(found, name))}",
-        f"issued = {(found.text('published') or found.text('modified'))[:10] or until}",
+        f"source = {_toml(_source(entry, name))}",
+        f"issued = {(entry.text('published') or entry.text('modified'))[:10] or until}",
         f"expires = {until}",
         "[match]",
         f"packages = [{', '.join(map(_toml, ranges))}]",
@@ -68,19 +72,19 @@ def _ranges(affected: JsonObject) -> Iterator[str]:
     if package.text("ecosystem").partition(":")[0] != "PyPI":
         return
     name, made = package.text("name"), False
-    for one in affected.objects("ranges", _MOST):
-        if one.text("type") in ("ECOSYSTEM", "SEMVER"):
-            for bounds in _events(one):
+    for version_range in affected.objects("ranges", _MOST):
+        if version_range.text("type") in ("ECOSYSTEM", "SEMVER"):
+            for bounds in _events(version_range):
                 made = True
                 yield f"{name}{bounds}"
     if not made:
         yield from (f"{name}=={version}" for version in affected.texts("versions"))
 
 
-def _events(found: JsonObject) -> Iterator[str]:
+def _events(version_range: JsonObject) -> Iterator[str]:
     """Yield the bounds of each version range: from the introducing version to the fixed version."""
     begins: str | None = None
-    for event in found.objects("events", _MOST):
+    for event in version_range.objects("events", _MOST):
         if event.text("introduced"):
             begins = "" if event.text("introduced") == "0" else f">={event.text('introduced')}"
         elif begins is not None and (event.text("fixed") or event.text("last_affected")):
@@ -91,8 +95,8 @@ def _events(found: JsonObject) -> Iterator[str]:
         yield begins
 
 
-def _source(found: JsonObject, name: str) -> str:
-    links = [one.text("url") for one in found.objects("references", _MOST)]
+def _source(entry: JsonObject, name: str) -> str:
+    links = [reference.text("url") for reference in entry.objects("references", _MOST)]
     fit = (link for link in links if re.fullmatch(r"https://[!-~]{3,500}", link))
     return next(fit, f"https://osv.dev/vulnerability/{name}")
 

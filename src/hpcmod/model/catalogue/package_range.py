@@ -38,18 +38,20 @@ def parse_range(text: str) -> PackageRange:
     ValueError
         If the text does not have that form.
     """
-    found = _RANGE.fullmatch(text)
-    words = found[2].split(",") if found and found[2] else []
+    match = _RANGE.fullmatch(text)
+    words = match[2].split(",") if match and match[2] else []
     bounds = [_BOUND.fullmatch(word) for word in words]
-    if found is None or not all(bounds):
+    if match is None or not all(bounds):
         raise ValueError(f"must look like torch<2.6 or torch>=2.0,<2.6; found {text!r}")
-    return PackageRange(comparable_name(found[1]), tuple((one[1], one[2]) for one in bounds if one))
+    return PackageRange(comparable_name(match[1]), tuple((bound[1], bound[2]) for bound in bounds if bound))
 
 
 def has_any(packages: Iterable[Package], ranges: Iterable[PackageRange]) -> bool:
     """Return whether any of the packages is in any of the ranges."""
-    wanted = tuple(ranges)
-    return bool(wanted) and any(one.has(package) for package in packages for one in wanted)
+    package_ranges = tuple(ranges)
+    return bool(package_ranges) and any(
+        package_range.has(package) for package in packages for package_range in package_ranges
+    )
 
 
 def comparable_name(name: str) -> str:
@@ -70,14 +72,14 @@ def _holds(version: str, operator: str, limit: str) -> bool:
 
 def _key(version: str) -> tuple[int, tuple[int, ...], int, int, int]:
     """Return a PEP 440 sort key of a version; the local part after `+`, set by the builder, is ignored."""
-    found = _VERSION.fullmatch(version.strip().lower().partition("+")[0])
-    if found is None:
+    match = _VERSION.fullmatch(version.strip().lower().partition("+")[0])
+    if match is None:
         return 0, (), 0, 0, 0
-    numbers = tuple(map(int, found[2].split(".")))
+    numbers = tuple(map(int, match[2].split(".")))
     while numbers[-1:] == (0,):
         numbers = numbers[:-1]
-    word, rest = found[3] or "", found[5] or ""
+    word, rest = match[3] or "", match[5] or ""
     if not word and re.match(r"[-_.]?dev", rest):
-        return int(found[1] or 0), numbers, -4, 0, 0
+        return int(match[1] or 0), numbers, -4, 0, 0
     post = re.search(r"post[-_.]?(\d*)", rest)
-    return int(found[1] or 0), numbers, _BEFORE.get(word, 0), int(found[4] or 0) if word else 0, 1 if post else 0
+    return int(match[1] or 0), numbers, _BEFORE.get(word, 0), int(match[4] or 0) if word else 0, 1 if post else 0

@@ -112,31 +112,31 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
     BadInputError
         If it is not a record, or refers to files outside the catalogue.
     """
-    found = JsonObject(load_json(text, where, limit=RECORD_LIMIT), where)
-    if found.number("record", 0) != RECORD_VERSION:
+    data = JsonObject(load_json(text, where, limit=RECORD_LIMIT), where)
+    if data.number("record", 0) != RECORD_VERSION:
         raise BadInputError(
-            f"{where}: unsupported record version {show_value(found.values.get('record'))}, expected {RECORD_VERSION}",
+            f"{where}: unsupported record version {show_value(data.values.get('record'))}, expected {RECORD_VERSION}",
             "Use the hpcmod version that wrote it, or a later one.",
         )
-    record = CatalogueRecord(**{name: read(found, name) for name, read in _READERS.items()})
+    record = CatalogueRecord(**{name: read(data, name) for name, read in _READERS.items()})
     check_record(record, where)
     return record
 
 
-def _read_packages(found: JsonObject, key: str) -> tuple[Package, ...]:
-    return tuple(Package(one.text("name"), one.text("version")) for one in found.objects(key, _MOST))
+def _read_packages(data: JsonObject, key: str) -> tuple[Package, ...]:
+    return tuple(Package(package.text("name"), package.text("version")) for package in data.objects(key, _MOST))
 
 
-def _read_checks(found: JsonObject, key: str) -> tuple[Check, ...]:
+def _read_checks(data: JsonObject, key: str) -> tuple[Check, ...]:
     return tuple(
         Check(
-            one.text("name"),
-            one.values.get("passed") is True,
-            one.text("when"),
-            one.text("sha256"),
-            one.text("under"),
+            check.text("name"),
+            check.values.get("passed") is True,
+            check.text("when"),
+            check.text("sha256"),
+            check.text("under"),
         )
-        for one in found.objects(key, _MOST)
+        for check in data.objects(key, _MOST)
     )
 
 

@@ -49,23 +49,23 @@ def add_up(counts: Iterable[Count], key: Callable[[Count], Count]) -> tuple[Coun
     """
     loads: dict[Count, int] = defaultdict(int)
     last: dict[Count, float] = {}
-    for one in counts:
-        kind = replace(key(one), loads=0, last=0.0)
-        loads[kind] += one.loads
-        last[kind] = max(last.get(kind, 0.0), one.last)
+    for count in counts:
+        kind = replace(key(count), loads=0, last=0.0)
+        loads[kind] += count.loads
+        last[kind] = max(last.get(kind, 0.0), count.last)
     return tuple(replace(kind, loads=loads[kind], last=last[kind]) for kind in sorted(loads, key=_order))
 
 
-def _order(one: Count) -> tuple[str, str, str, str]:
-    return one.module, one.month, one.group, one.user
+def _order(count: Count) -> tuple[str, str, str, str]:
+    return count.module, count.month, count.group, count.user
 
 
 def render_totals(totals: Totals) -> str:
     """Render the totals file."""
     rows = [
-        {"module": one.module, "month": one.month, "group": one.group, "user": one.user, "loads": one.loads}
-        | {"last": int(one.last)}
-        for one in totals.counts
+        {"module": count.module, "month": count.month, "group": count.group, "user": count.user, "loads": count.loads}
+        | {"last": int(count.last)}
+        for count in totals.counts
     ]
     return json.dumps({"format": 1, "counts": rows, "folded": sorted(totals.folded)}, indent=0) + "\n"
 
@@ -78,12 +78,12 @@ def parse_totals(text: bytes, where: str) -> Totals:
     BadInputError
         If it is damaged.
     """
-    found = JsonObject(load_json(text, where, limit=_LIMIT), where)
+    data = JsonObject(load_json(text, where, limit=_LIMIT), where)
     texts = ("module", "month", "group", "user")
     counts = tuple(
-        Count(**{key: one.text(key) for key in texts}, loads=one.number("loads"), last=float(one.number("last")))
-        for one in found.objects("counts", _MOST)
+        Count(**{key: count.text(key) for key in texts}, loads=count.number("loads"), last=float(count.number("last")))
+        for count in data.objects("counts", _MOST)
     )
-    folded = found.values.get("folded")
+    folded = data.values.get("folded")
     names = folded if isinstance(folded, list) else []
     return Totals(counts, frozenset(name for name in names if isinstance(name, str)))

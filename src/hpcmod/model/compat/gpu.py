@@ -85,7 +85,7 @@ def _rocm(case: Case) -> Iterator[Finding]:
 
 
 def _injected(case: Case) -> Iterator[Finding]:
-    clashes = {host: own for one in case.loaded for host, own in one.replaced if host.startswith(_INJECTED)}
+    clashes = {host: own for library in case.loaded for host, own in library.replaced if host.startswith(_INJECTED)}
     if clashes:
         pairs = "; ".join(f"{host} instead of {own}" for host, own in list(clashes.items())[:5])
         flags = " ".join(case.site.runtime_flags)
@@ -96,11 +96,11 @@ def _injected(case: Case) -> Iterator[Finding]:
 
 def _driver(case: Case) -> Iterator[Finding]:
     flags = " ".join(case.site.runtime_flags)
-    for one in case.of(DRIVER):
-        if not one.path.endswith("/libcuda.so.1") or one.path in one.from_host:
+    for library in case.of(DRIVER):
+        if not library.path.endswith("/libcuda.so.1") or library.path in library.from_host:
             continue
-        found = f"the image's {one.path} comes before the driver's library, which {flags} adds"
-        if one.path == case.image.cuda_compat:
+        found = f"the image's {library.path} comes before the driver's library, which {flags} adds"
+        if library.path == case.image.cuda_compat:
             note = ": forward compatibility, which is for drivers older than its CUDA"
             yield Finding(UNKNOWN, "driver-first", found + note)
         else:

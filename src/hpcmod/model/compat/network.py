@@ -16,16 +16,17 @@ def _family(case: Case) -> Iterator[Finding]:
     own = case.image.mpi
     if own is None:
         return
-    for one in case.of(MPI, MPI4PY):
-        if one.mpi is not None and one.mpi.path in one.from_host and one.mpi.family != own.family:
-            found = f"{one.path} gets the host's {one.mpi.path} ({one.mpi.family}), but was built with {own.family}"
-            cure = f"Exclude the host's MPI, or use an image built with {one.mpi.family}."
+    for library in case.of(MPI, MPI4PY):
+        if library.mpi is not None and library.mpi.path in library.from_host and library.mpi.family != own.family:
+            host = f"{library.mpi.path} ({library.mpi.family})"
+            found = f"{library.path} gets the host's {host}, but was built with {own.family}"
+            cure = f"Exclude the host's MPI, or use an image built with {library.mpi.family}."
             yield Finding(FAIL, "mpi-family", found, cure)
             return
     by_name = {mpi.soname: mpi.path for mpi in case.host.mpis}
-    for one in case.of(MPI4PY):
-        if one.mpi is not None and one.mpi.path not in one.from_host and one.mpi.soname in by_name:
-            found = f"{one.path} uses the image's {one.mpi.path}, not the host's {by_name[one.mpi.soname]}"
+    for library in case.of(MPI4PY):
+        if library.mpi is not None and library.mpi.path not in library.from_host and library.mpi.soname in by_name:
+            found = f"{library.path} uses the image's {library.mpi.path}, not the host's {by_name[library.mpi.soname]}"
             cure = "Build it with a runpath instead of DT_RPATH, or: patchelf --set-rpath ... FILE."
             yield Finding(WARN, "mpi-family", found, cure)
     if not case.host.mpis:
@@ -36,10 +37,10 @@ def _family(case: Case) -> Iterator[Finding]:
 
 def _stands_in(own: Mpi, host: tuple[Mpi, ...]) -> Finding:
     """Return the finding on whether one of the host's MPI libraries can replace the image's."""
-    fitting = [one for one in host if (one.family, one.soname) == (own.family, own.soname)]
+    fitting = [mpi for mpi in host if (mpi.family, mpi.soname) == (own.family, own.soname)]
     if fitting:
         return Finding(OK, "mpi-family", f"the host's {fitting[0].path} replaces {own.path}: both are {own.family}")
-    theirs = ", ".join(dict.fromkeys(f"{one.family} ({one.soname})" for one in host))
+    theirs = ", ".join(dict.fromkeys(f"{mpi.family} ({mpi.soname})" for mpi in host))
     found = f"the host offers {theirs}; the image's {own.family} ({own.soname}) stays in use with its own libfabric"
     cure = (
         f"Build the image with {host[0].family} as {host[0].soname}, or make sure that its own MPI can use the network."
@@ -49,21 +50,26 @@ def _stands_in(own: Mpi, host: tuple[Mpi, ...]) -> Finding:
 
 def _mpi_age(case: Case) -> Iterator[Finding]:
     own = case.image.mpi
-    for one in case.of(MPI, MPI4PY)[:1]:
-        if own is None or one.mpi is None or one.mpi.path not in one.from_host or one.mpi.family != own.family:
+    for library in case.of(MPI, MPI4PY)[:1]:
+        if (
+            own is None
+            or library.mpi is None
+            or library.mpi.path not in library.from_host
+            or library.mpi.family != own.family
+        ):
             return
-        image, host = numbers(own.version), numbers(one.mpi.version)
+        image, host = numbers(own.version), numbers(library.mpi.version)
         if len(image) < 2 or len(host) < 2 or not host[1]:  # 12.0 is the baseline of MPICH's ABI initiative
-            found = f"{one.mpi.path}: its ABI version cannot be read from the file name"
+            found = f"{library.mpi.path}: its ABI version cannot be read from the file name"
             yield Finding(UNKNOWN, "mpi-age", found)
         elif image[:2] > host[:2]:
             found = (
-                f"the host's {one.mpi.path} ({one.mpi.version}) has an older interface than the image's {own.path} "
-                f"({own.version}): functions may be missing"
+                f"the host's {library.mpi.path} ({library.mpi.version}) has an older interface than the image's "
+                f"{own.path} ({own.version}): functions may be missing"
             )
             yield Finding(WARN, "mpi-age", found, "Build the image with the MPI release that the site documents.")
         else:
-            yield Finding(OK, "mpi-age", f"the host's {one.mpi.version} provides the interface of {own.version}")
+            yield Finding(OK, "mpi-age", f"the host's {library.mpi.version} provides the interface of {own.version}")
 
 
 def _pmi(case: Case) -> Iterator[Finding]:
@@ -82,41 +88,41 @@ def _slingshot(case: Case) -> Iterator[Finding]:
     if not case.has_slingshot:
         return
     talks = {plugin.path: plugin.transport for plugin in case.image.plugins}
-    for one in _plugins(case):
-        if case.host.has_cxi and talks.get(one.path) in (UCX, VERBS):
-            found = f"{one.path} uses {talks[one.path]}, not libfabric: NCCL would use TCP between nodes"
+    for loaded in _plugins(case):
+        if case.host.has_cxi and talks.get(loaded.path) in (UCX, VERBS):
+            found = f"{loaded.path} uses {talks[loaded.path]}, not libfabric: NCCL would use TCP between nodes"
             yield Finding(WARN, "slingshot", found, _PLUGIN_CURE)
             continue
-        yield from _reaches(one, "NCCL and RCCL")
-        if not one.by_name:
-            found = f"{one.path} is not in a directory that NCCL searches by default"
+        yield from _reaches(loaded, "NCCL and RCCL")
+        if not loaded.by_name:
+            found = f"{loaded.path} is not in a directory that NCCL searches by default"
             yield Finding(UNKNOWN, "slingshot", found, "It works if NCCL_NET_PLUGIN or LD_LIBRARY_PATH points to it.")
     if case.image.collectives and not case.of(PLUGIN):
         found = f"the image has {case.image.collectives} but no network plugin: it would use TCP between nodes"
         yield Finding(WARN, "slingshot", found, _PLUGIN_CURE)
     users = case.of(PART) or case.of(MPI)
-    for one in users[:1]:
-        yield from _reaches(one, "MPI")
+    for loaded in users[:1]:
+        yield from _reaches(loaded, "MPI")
 
 
 def _plugins(case: Case) -> tuple[Loaded, ...]:
     """Return the plugins that NCCL finds by default, or all plugins if it finds none."""
     plugins = case.of(PLUGIN)
-    return tuple(one for one in plugins if one.by_name) or plugins
+    return tuple(plugin for plugin in plugins if plugin.by_name) or plugins
 
 
-def _reaches(one: Loaded, who: str) -> Iterator[Finding]:
-    if one.missing or one.unmet:
+def _reaches(library: Loaded, who: str) -> Iterator[Finding]:
+    if library.missing or library.unmet:
         return  # other rules report this
-    if one.fabric is None:
+    if library.fabric is None:
         cure = "Check what it was built for; `hpcmod doctor` on a compute node lists the network interfaces."
-        found = f"{one.path} loads no known libfabric: it may not be able to use Slingshot"
+        found = f"{library.path} loads no known libfabric: it may not be able to use Slingshot"
         yield Finding(UNKNOWN, "slingshot", found, cure)
-    elif one.fabric.cxi:
-        yield Finding(OK, "slingshot", f"{who}: libfabric {_release(one.fabric)} with the Slingshot provider (cxi)")
+    elif library.fabric.cxi:
+        yield Finding(OK, "slingshot", f"{who}: libfabric {_release(library.fabric)} with the Slingshot provider (cxi)")
     else:
-        fabric = f"{one.fabric.path} ({_release(one.fabric)})"
-        found = f"{one.path} gets {fabric}, which lacks the cxi provider: TCP instead of Slingshot"
+        fabric = f"{library.fabric.path} ({_release(library.fabric)})"
+        found = f"{library.path} gets {fabric}, which lacks the cxi provider: TCP instead of Slingshot"
         cure = "Swap the host's libfabric in: hpcmod netstack capture. Or use an image that contains the provider."
         yield Finding(WARN, "slingshot", found, cure)
 
@@ -127,7 +133,10 @@ def _release(fabric: Fabric) -> str:
 
 def _libcxi(case: Case) -> Iterator[Finding]:
     image, host = numbers(case.image.cxi_library), numbers(case.host.cxi_library)
-    uses_own = any(one.fabric and one.fabric.cxi and one.fabric.path not in one.from_host for one in case.loaded)
+    uses_own = any(
+        library.fabric and library.fabric.cxi and library.fabric.path not in library.from_host
+        for library in case.loaded
+    )
     if not case.has_slingshot or not image or not uses_own:
         return
     if not host:
@@ -142,9 +151,9 @@ def _libcxi(case: Case) -> Iterator[Finding]:
 
 def _one_fabric(case: Case) -> Iterator[Finding]:
     users = (*case.of(MPI, MPI4PY, PART, COLLECTIVES), *_plugins(case))
-    used = {one.fabric.path: one for one in users if one.fabric}
+    used = {library.fabric.path: library for library in users if library.fabric}
     if len(used) > 1:
-        pairs = "; ".join(f"{one.path} gets {path}" for path, one in used.items())
+        pairs = "; ".join(f"{library.path} gets {path}" for path, library in used.items())
         found = f"more than one libfabric: {pairs}. In one process, the first one loaded serves both"
         yield Finding(
             WARN, "one-libfabric", found, "Build MPI and plugin against one libfabric, with a runpath, not an rpath."
@@ -152,24 +161,26 @@ def _one_fabric(case: Case) -> Iterator[Finding]:
 
 
 def _swap(case: Case) -> Iterator[Finding]:
-    captured = [one for one in case.host.fabrics if one.path.startswith(f"{case.host.netstack}/")]
+    captured = [library for library in case.host.fabrics if library.path.startswith(f"{case.host.netstack}/")]
     if not case.host.netstack or not captured:
         return
-    for one in case.of(PLUGIN, MPI, PART):
-        if one.fabric and one.fabric.path not in one.from_host:
-            found = f"{one.path} uses the image's {one.fabric.path}: its DT_RPATH comes before {case.host.netstack}"
+    for library in case.of(PLUGIN, MPI, PART):
+        if library.fabric and library.fabric.path not in library.from_host:
+            found = (
+                f"{library.path} uses the image's {library.fabric.path}: its DT_RPATH comes before {case.host.netstack}"
+            )
             cure = "Build it with a runpath instead (-Wl,--enable-new-dtags), or: patchelf --set-rpath ... FILE."
             yield Finding(WARN, "swap", found, cure)
-        elif one.fabric and not one.unmet and not one.missing:
+        elif library.fabric and not library.unmet and not library.missing:
             mine = case.image.fabric
             instead = f" in place of {_release(mine)}" if mine else ""
-            yield Finding(OK, "swap", f"{one.path} gets the host's libfabric {_release(one.fabric)}{instead}")
+            yield Finding(OK, "swap", f"{library.path} gets the host's libfabric {_release(library.fabric)}{instead}")
 
 
 def _hidden(case: Case) -> Iterator[Finding]:
-    for one in by_pair(case.hidden):
-        name = one.provider.rpartition("/")[2]
-        found = f"{one.provider} comes before the image's {one.wanted_by} and lacks its {one.version}"
+    for unmet in by_pair(case.hidden):
+        name = unmet.provider.rpartition("/")[2]
+        found = f"{unmet.provider} comes before the image's {unmet.wanted_by} and lacks its {unmet.version}"
         cure = f"If the image's own also works for the host's libraries: netstack capture --leave-out {name}"
         yield Finding(WARN, "hidden", f"{found}: programs in the image that need it do not start", cure)
 

@@ -33,33 +33,35 @@ def _architecture(case: Case) -> Iterator[Finding]:
 def _libraries(case: Case) -> Iterator[Finding]:
     for path, why in case.image.broken:
         yield Finding(UNKNOWN, "libraries", f"{path} cannot be read: {why}")
-    for one in case.loaded:
-        driver = [name for name, _ in one.missing if _OF_THE_DRIVER.fullmatch(name)]
-        others = [(name, by) for name, by in one.missing if name not in driver]
+    for library in case.loaded:
+        driver = [name for name, _ in library.missing if _OF_THE_DRIVER.fullmatch(name)]
+        others = [(name, by) for name, by in library.missing if name not in driver]
         if driver and not _gets_nvidia(case):
-            found = f"{_named(one)} needs {_listed(driver)} from NVIDIA's driver, which containers do not get here"
+            found = f"{_named(library)} needs {_listed(driver)} from NVIDIA's driver, which containers do not get here"
             yield Finding(UNKNOWN, "libraries", found)
-        if one.elsewhere:
-            places = ", ".join(path for _, path in one.elsewhere[:5])
-            found = f"{_named(one)} needs {places}, which the loader does not search: fine if the program has loaded it"
+        if library.elsewhere:
+            places = ", ".join(path for _, path in library.elsewhere[:5])
+            found = (
+                f"{_named(library)} needs {places}, which the loader does not search: fine if the program has loaded it"
+            )
             yield Finding(UNKNOWN, "libraries", found)
         if others:
-            yield _missing(case, one, others)
-        elif not one.unmet and one.what != DRIVER:
-            host = f" ({len(one.from_host)} from the host)" if one.from_host else ""
-            yield Finding(OK, "libraries", f"{_named(one)} finds all the libraries it needs{host}")
+            yield _missing(case, library, others)
+        elif not library.unmet and library.what != DRIVER:
+            host = f" ({len(library.from_host)} from the host)" if library.from_host else ""
+            yield Finding(OK, "libraries", f"{_named(library)} finds all the libraries it needs{host}")
 
 
-def _missing(case: Case, one: Loaded, others: list[tuple[str, str]]) -> Finding:
-    wanted = "; ".join(f"{name}, which {by} needs" for name, by in others[:5])
-    found = f"{_named(one)} cannot be loaded because the loader does not find {wanted}"
-    host = [by for _, by in others if by in one.from_host]
+def _missing(case: Case, library: Loaded, others: list[tuple[str, str]]) -> Finding:
+    missing = "; ".join(f"{name}, which {by} needs" for name, by in others[:5])
+    found = f"{_named(library)} cannot be loaded because the loader does not find {missing}"
+    host = [by for _, by in others if by in library.from_host]
     cure = (
         "Capture the host's libraries with all they need: hpcmod netstack capture. Or bind the missing ones: [binds]."
         if host
         else "Add them to the image, in a directory that its LD_LIBRARY_PATH or ld.so.conf lists."
     )
-    return Finding(_level(case, one), "libraries", found + _doubt(case), cure)
+    return Finding(_level(case, library), "libraries", found + _doubt(case), cure)
 
 
 def _doubt(case: Case) -> str:
@@ -68,18 +70,18 @@ def _doubt(case: Case) -> str:
 
 
 def _versions(case: Case) -> Iterator[Finding]:
-    for one in case.loaded:
-        for unmet in by_pair(one.unmet):
-            level = _level(case, one)
+    for library in case.loaded:
+        for unmet in by_pair(library.unmet):
+            level = _level(case, library)
             lacks = f"{unmet.provider} does not define {unmet.version}, which {unmet.wanted_by} needs"
-            found = f"{_named(one)} cannot be loaded: {lacks}{_doubt(case)}"
-            yield Finding(level, "versions", found, _version_cure(case, one, unmet))
+            found = f"{_named(library)} cannot be loaded: {lacks}{_doubt(case)}"
+            yield Finding(level, "versions", found, _version_cure(case, library, unmet))
 
 
-def _version_cure(case: Case, one: Loaded, unmet: Unmet) -> str:
-    on_host = unmet.provider in one.from_host
+def _version_cure(case: Case, library: Loaded, unmet: Unmet) -> str:
+    on_host = unmet.provider in library.from_host
     if unmet.version.startswith("GLIBC_") and not on_host:
-        host = "the host's" if unmet.wanted_by in one.from_host else "its"
+        host = "the host's" if unmet.wanted_by in library.from_host else "its"
         return (
             f"The image's glibc {case.image.glibc} is too old for {host} library: use an image based on a newer "
             "distribution, or exclude the host's libraries: netstack = 'off' in its easyconfig."
@@ -105,7 +107,7 @@ def _libc(case: Case) -> Iterator[Finding]:
         yield Finding(UNKNOWN, "libc", "no C library found in the image")
 
 
-def _level(case: Case, one: Loaded) -> str:
+def _level(case: Case, library: Loaded) -> str:
     """Return the level of a file that cannot be loaded: fail if the image cannot do its work without it.
 
     This is uncertain for a file that is not found by name alone, if another of its kind can be loaded, and if the
@@ -113,13 +115,13 @@ def _level(case: Case, one: Loaded) -> str:
     machine has Slingshot or lends its own libraries to the plugin. Driver libraries are added to every image, and
     matter to images that compute on GPUs.
     """
-    if one.what == DRIVER:
-        is_cuda = one.path.rpartition("/")[2].startswith("libcuda.so")
+    if library.what == DRIVER:
+        is_cuda = library.path.rpartition("/")[2].startswith("libcuda.so")
         return UNKNOWN if not _computes_on_gpus(case) else FAIL if is_cuda else WARN
-    needs_plugin = case.has_slingshot or bool(case.host.netstack or one.from_host)
-    is_vital = {MPI: True, PLUGIN: needs_plugin, COLLECTIVES: bool(one.unmet)}.get(one.what, False)
-    has_other = any(other.by_name and not other.missing and not other.unmet for other in case.of(one.what))
-    return FAIL if is_vital and one.by_name and not has_other and case.image.library_path_known else WARN
+    needs_plugin = case.has_slingshot or bool(case.host.netstack or library.from_host)
+    is_vital = {MPI: True, PLUGIN: needs_plugin, COLLECTIVES: bool(library.unmet)}.get(library.what, False)
+    has_other = any(other.by_name and not other.missing and not other.unmet for other in case.of(library.what))
+    return FAIL if is_vital and library.by_name and not has_other and case.image.library_path_known else WARN
 
 
 def _computes_on_gpus(case: Case) -> bool:
@@ -131,8 +133,8 @@ def _gets_nvidia(case: Case) -> bool:
     return case.site.gpu_vendor == "nvidia" or any(flag.startswith("--nv") for flag in case.site.runtime_flags)
 
 
-def _named(one: Loaded) -> str:
-    return f"{one.what} {one.path}"
+def _named(library: Loaded) -> str:
+    return f"{library.what} {library.path}"
 
 
 def _listed(names: list[str]) -> str:

@@ -158,13 +158,13 @@ def newest_version(versions: Iterable[str], prefix: str) -> str:
 
 def numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version, for comparison: 6.2.4-66 is (6, 2, 4)."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(number) for number in found[0].split(".")) if found else ()
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(number) for number in match[0].split(".")) if match else ()
 
 
 def _libtool(file: str) -> str:
-    found = _LIBTOOL.search(file)
-    return found[1] if found else ""
+    match = _LIBTOOL.search(file)
+    return match[1] if match else ""
 
 
 def _fabric_release(file: str) -> str:

@@ -25,7 +25,7 @@ class Verdict:
 
     def at(self, level: str) -> tuple[Finding, ...]:
         """Return the findings at a level."""
-        return tuple(one for one in self.findings if one.level == level)
+        return tuple(finding for finding in self.findings if finding.level == level)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Case:
 
     def of(self, *kinds: str) -> tuple[Loaded, ...]:
         """Return the results for files of these kinds."""
-        return tuple(one for one in self.loaded if one.what in kinds)
+        return tuple(library for library in self.loaded if library.what in kinds)
 
     @property
     def has_slingshot(self) -> bool:
@@ -128,13 +128,13 @@ def find_unmet(closure: Closure) -> tuple[Unmet, ...]:
     A library that defines no versions at all satisfies any version, as for the loader.
     """
     by_name: dict[str, Library] = {}
-    for one in closure.libraries:
-        by_name.setdefault(one.name.rpartition("/")[2], one)
-        by_name.setdefault(one.elf.soname, one)
+    for library in closure.libraries:
+        by_name.setdefault(library.name.rpartition("/")[2], library)
+        by_name.setdefault(library.elf.soname, library)
     return tuple(
-        Unmet(version, by_name[name].path, one.path)
-        for one in closure.libraries
-        for name, version in one.elf.versions_needed
+        Unmet(version, by_name[name].path, library.path)
+        for library in closure.libraries
+        for name, version in library.elf.versions_needed
         if name in by_name and by_name[name].elf.versions_defined and version not in by_name[name].elf.versions_defined
     )
 
@@ -142,8 +142,8 @@ def find_unmet(closure: Closure) -> tuple[Unmet, ...]:
 def by_pair(unmet: Iterable[Unmet]) -> Iterator[Unmet]:
     """Yield the newest missing version for each pair of libraries."""
     pairs: dict[tuple[str, str, str], list[str]] = {}
-    for one in unmet:
-        prefix = re.split(r"\d", one.version, maxsplit=1)[0]
-        pairs.setdefault((one.provider, one.wanted_by, prefix), []).append(one.version)
+    for need in unmet:
+        prefix = re.split(r"\d", need.version, maxsplit=1)[0]
+        pairs.setdefault((need.provider, need.wanted_by, prefix), []).append(need.version)
     for (provider, wanted_by, prefix), versions in pairs.items():
         yield Unmet(newest_version(versions, prefix) or versions[-1], provider, wanted_by)

@@ -81,8 +81,8 @@ def fill_templates(text: str, templates: Mapping[str, str]) -> str:
 
 
 def _list(values: Mapping[str, Any], name: str) -> list[Any]:
-    found = values.get(name)
-    return found if isinstance(found, list) else []
+    value = values.get(name)
+    return value if isinstance(value, list) else []
 
 
 def _fill(text: str, templates: Mapping[str, str], where: str) -> str:

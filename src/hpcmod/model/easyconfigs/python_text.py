@@ -34,8 +34,8 @@ def assign_strings(text: str, name: str, values: list[str]) -> str:
     data = text.encode("utf-8", "surrogatepass")
     starts = _line_starts(text)
     literal = f"{name} = {values!r}"
-    found = [node for node in ast.parse(text).body if _assigns(node, name)]
-    for node in reversed(found):
+    nodes = [node for node in ast.parse(text).body if _assigns(node, name)]
+    for node in reversed(nodes):
         begin = starts[node.lineno - 1] + node.col_offset
         end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         data = data[:begin] + literal.encode() + data[end:]

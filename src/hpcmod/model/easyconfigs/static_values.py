@@ -66,7 +66,7 @@ def read_static_values(text: str, where: str, *, constants: Mapping[str, Any] | 
                 known.pop(name, None)
                 unknown[name] = str(err) or "it is nested too deeply"
     assigned = {name for node in tree.body for name in _names_set(node)}
-    return StaticValues({name: one for name, one in known.items() if name in assigned}, unknown)
+    return StaticValues({name: constant for name, constant in known.items() if name in assigned}, unknown)
 
 
 def _assigned(node: ast.stmt, names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -86,9 +86,13 @@ def _assigned(node: ast.stmt, names: Mapping[str, Any]) -> Iterator[tuple[str, A
 
 def _names_set(node: ast.AST) -> set[str]:
     """Return the names that a statement may assign."""
-    stored = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)}
-    imported = {(one.asname or one.name).partition(".")[0] for one in ast.walk(node) if isinstance(one, ast.alias)}
-    defined = {one.name for one in ast.walk(node) if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
+    stored = {
+        child.id for child in ast.walk(node) if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load)
+    }
+    imported = {
+        (child.asname or child.name).partition(".")[0] for child in ast.walk(node) if isinstance(child, ast.alias)
+    }
+    defined = {child.name for child in ast.walk(node) if isinstance(child, (ast.FunctionDef, ast.ClassDef))}
     return stored | imported | defined
 
 
@@ -128,28 +132,28 @@ def _name(node: ast.Name, names: Mapping[str, Any]) -> Any:
 
 
 def _list(node: ast.List, names: Mapping[str, Any]) -> list[Any]:
-    return [_value(one, names) for one in node.elts]
+    return [_value(element, names) for element in node.elts]
 
 
 def _tuple(node: ast.Tuple, names: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(_value(one, names) for one in node.elts)
+    return tuple(_value(element, names) for element in node.elts)
 
 
 def _dict(node: ast.Dict, names: Mapping[str, Any]) -> dict[Any, Any]:
     if None in node.keys:
         raise _UnknownError(f"line {node.lineno} unpacks a dictionary")
     try:
-        return {_value(key, names): _value(one, names) for key, one in zip(node.keys, node.values) if key}
+        return {_value(key, names): _value(value, names) for key, value in zip(node.keys, node.values) if key}
     except TypeError as err:
         raise _UnknownError(f"line {node.lineno}: {err}") from err
 
 
 def _joined(node: ast.JoinedStr, names: Mapping[str, Any]) -> str:
     parts = []
-    for one in node.values:
-        if isinstance(one, ast.FormattedValue) and (one.conversion != -1 or one.format_spec is not None):
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue) and (part.conversion != -1 or part.format_spec is not None):
             raise _UnknownError(f"line {node.lineno} formats a value")
-        parts.append(_shown(_value(one.value if isinstance(one, ast.FormattedValue) else one, names)))
+        parts.append(_shown(_value(part.value if isinstance(part, ast.FormattedValue) else part, names)))
     return _concatenated(parts)
 
 
@@ -191,9 +195,9 @@ def _sum(left: Any, right: Any) -> Any:
 def _percent(text: str, right: Any) -> str:
     """Substitute %s, %d and %(name)s, but not field widths, which could make a string arbitrarily long."""
     if isinstance(right, dict):
-        return _filled(r"%(?:\((\w+)\)s|(%)|)", text, lambda found: found[2] or _shown(_item(right, found[1])))
+        return _filled(r"%(?:\((\w+)\)s|(%)|)", text, lambda match: match[2] or _shown(_item(right, match[1])))
     values = iter(right if isinstance(right, tuple) else (right,))
-    return _filled(r"%([sd%]?)", text, lambda found: "%" if found[1] == "%" else _next(values, found[1]))
+    return _filled(r"%([sd%]?)", text, lambda match: "%" if match[1] == "%" else _next(values, match[1]))
 
 
 def _filled(pattern: str, text: str, fill: Callable[[re.Match[str]], str]) -> str:
@@ -201,10 +205,10 @@ def _filled(pattern: str, text: str, fill: Callable[[re.Match[str]], str]) -> st
 
     def parts() -> Iterator[str]:
         end = 0
-        for found in re.finditer(pattern, text):
-            yield text[end : found.start()]
-            yield fill(found)
-            end = found.end()
+        for match in re.finditer(pattern, text):
+            yield text[end : match.start()]
+            yield fill(match)
+            end = match.end()
         yield text[end:]
 
     return _concatenated(parts())
@@ -231,8 +235,8 @@ def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
     if not isinstance(method, ast.Attribute) or method.attr not in _METHODS:
         raise _UnknownError(f"line {node.lineno} would have to be run: {ast.unparse(node)[:60]}")
     text = _value(method.value, names)
-    arguments = [_value(one, names) for one in node.args]
-    named = {one.arg or "": _value(one.value, names) for one in node.keywords}
+    arguments = [_value(argument, names) for argument in node.args]
+    named = {argument.arg or "": _value(argument.value, names) for argument in node.keywords}
     if not isinstance(text, str):
         raise _UnknownError(f"line {node.lineno} calls a method of a {type(text).__name__}")
     if method.attr == "format":
@@ -247,10 +251,10 @@ def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
 
 def _length_after(method: str, text: str, arguments: list[Any]) -> int:
     """Return the maximum length of a method's result, in characters."""
-    if method == "replace" and [type(one) for one in arguments] == [str, str]:
+    if method == "replace" and [type(argument) for argument in arguments] == [str, str]:
         return len(text) + text.count(arguments[0]) * len(arguments[1])
-    if method == "join" and [type(one) for one in arguments] in ([list], [tuple]):
-        return sum(len(text) + len(_shown(one)) for one in arguments[0])
+    if method == "join" and [type(argument) for argument in arguments] in ([list], [tuple]):
+        return sum(len(text) + len(_shown(argument)) for argument in arguments[0])
     if method in ("replace", "join"):
         raise _UnknownError(f"{method} is called with unsupported arguments")
     return len(text)
@@ -260,14 +264,14 @@ def _format(text: str, arguments: list[Any], named: Mapping[str, Any]) -> str:
     """Substitute {}, {0} and {name}; other replacement fields could access this program's objects."""
     values = iter(arguments)
 
-    def fill(found: re.Match[str]) -> str:
-        if found[0] in ("{{", "}}"):
-            return found[0][0]
-        if found[1] is None:
+    def fill(match: re.Match[str]) -> str:
+        if match[0] in ("{{", "}}"):
+            return match[0][0]
+        if match[1] is None:
             raise _UnknownError("a string uses unsupported formatting")
-        if not found[1]:
+        if not match[1]:
             return _next(values, "s")
-        return _shown(_item(arguments, int(found[1])) if found[1].isdecimal() else _item(named, found[1]))
+        return _shown(_item(arguments, int(match[1])) if match[1].isdecimal() else _item(named, match[1]))
 
     return _filled(r"\{\{|\}\}|\{(\w*)\}|[{}]", text, fill)
 

@@ -94,16 +94,16 @@ def parse_manifest(text: bytes) -> Manifest | tuple[OciDescriptor, ...]:
     BadInputError
         If it is neither, is damaged, or uses Docker's schema 1, which has no digests of layer contents.
     """
-    found = JsonObject(load_json(text, "manifest", limit=MANIFEST_LIMIT), "manifest")
-    if found.number("schemaVersion", 2) != 2:
+    data = JsonObject(load_json(text, "manifest", limit=MANIFEST_LIMIT), "manifest")
+    if data.number("schemaVersion", 2) != 2:
         raise BadInputError("manifest: Docker schema 1 is not supported", "Push the image again with a current tool.")
-    if "manifests" in found.values:
-        return tuple(_make_descriptor(entry) for entry in found.objects("manifests", _MOST_ENTRIES))
+    if "manifests" in data.values:
+        return tuple(_make_descriptor(entry) for entry in data.objects("manifests", _MOST_ENTRIES))
     return Manifest(
-        config=_make_descriptor(found.object("config")),
-        layers=tuple(_make_descriptor(entry) for entry in found.objects("layers", _MOST_ENTRIES)),
-        annotations=found.table("annotations"),
-        artifact_type=found.text("artifactType"),
+        config=_make_descriptor(data.object("config")),
+        layers=tuple(_make_descriptor(entry) for entry in data.objects("layers", _MOST_ENTRIES)),
+        annotations=data.table("annotations"),
+        artifact_type=data.text("artifactType"),
     )
 
 
@@ -154,19 +154,19 @@ def parse_config(text: bytes) -> ImageConfig:
     BadInputError
         If it is damaged.
     """
-    found = JsonObject(load_json(text, "image configuration", limit=CONFIG_LIMIT), "image configuration")
-    inner, rootfs = found.object("config"), found.object("rootfs")
+    data = JsonObject(load_json(text, "image configuration", limit=CONFIG_LIMIT), "image configuration")
+    inner, rootfs = data.object("config"), data.object("rootfs")
     return ImageConfig(
-        architecture=_word(found, "architecture"),
-        os=_word(found, "os"),
-        created=_parse_time(found.text("created")),
-        env=tuple((name, value) for name, _, value in (one.partition("=") for one in inner.texts("Env"))),
+        architecture=_word(data, "architecture"),
+        os=_word(data, "os"),
+        created=_parse_time(data.text("created")),
+        env=tuple((name, value) for name, _, value in (entry.partition("=") for entry in inner.texts("Env"))),
         entrypoint=inner.texts("Entrypoint"),
         cmd=inner.texts("Cmd"),
         working_dir=inner.text("WorkingDir"),
         user=inner.text("User"),
         labels=inner.table("Labels"),
-        diff_ids=tuple(_check_digest(rootfs, "diff_ids", one) for one in rootfs.texts("diff_ids")),
+        diff_ids=tuple(_check_digest(rootfs, "diff_ids", digest) for digest in rootfs.texts("diff_ids")),
     )
 
 
@@ -179,9 +179,9 @@ def parse_saved(text: bytes) -> tuple[SavedImage, ...]:
         If it is damaged.
     """
     where = "manifest.json"
-    found: Any = load_json(text, where, limit=MANIFEST_LIMIT)
-    images = JsonObject({"images": found}, where).objects("images", _MOST_ENTRIES)
-    return tuple(SavedImage(one.text("Config"), one.texts("RepoTags"), one.texts("Layers")) for one in images)
+    data: Any = load_json(text, where, limit=MANIFEST_LIMIT)
+    images = JsonObject({"images": data}, where).objects("images", _MOST_ENTRIES)
+    return tuple(SavedImage(image.text("Config"), image.texts("RepoTags"), image.texts("Layers")) for image in images)
 
 
 def check_is_image(manifest: Manifest) -> None:
@@ -200,30 +200,30 @@ def check_is_image(manifest: Manifest) -> None:
         raise BadInputError(f"not a container image but {what}", "Check what was pushed there.")
 
 
-def _make_descriptor(found: JsonObject) -> OciDescriptor:
-    platform = found.object("platform")
+def _make_descriptor(data: JsonObject) -> OciDescriptor:
+    platform = data.object("platform")
     return OciDescriptor(
-        media_type=found.text("mediaType"),
-        digest=_check_digest(found, "digest", found.text("digest")),
-        size=found.number("size"),
-        annotations=found.table("annotations"),
+        media_type=data.text("mediaType"),
+        digest=_check_digest(data, "digest", data.text("digest")),
+        size=data.number("size"),
+        annotations=data.table("annotations"),
         architecture=_word(platform, "architecture"),
         os=_word(platform, "os"),
         variant=_word(platform, "variant"),
     )
 
 
-def _check_digest(found: JsonObject, key: str, text: str) -> str:
+def _check_digest(data: JsonObject, key: str, text: str) -> str:
     if not _DIGEST.fullmatch(text):
-        raise found.bad(key, "sha256: and 64 hexadecimal digits", text)
+        raise data.bad(key, "sha256: and 64 hexadecimal digits", text)
     return text
 
 
-def _word(found: JsonObject, key: str) -> str:
+def _word(data: JsonObject, key: str) -> str:
     """Return a word such as an architecture name, checked because it is used in messages and commands."""
-    text = found.text(key)
+    text = data.text(key)
     if not _WORD.fullmatch(text):
-        raise found.bad(key, "a name of letters and digits", text)
+        raise data.bad(key, "a name of letters and digits", text)
     return text
 
 
@@ -234,7 +234,7 @@ def _parse_time(text: str) -> int:
         return 0
     *fields, sign, hours, minutes = match.groups()
     try:
-        local = calendar.timegm(tuple(int(one) for one in fields))
+        local = calendar.timegm(tuple(int(field) for field in fields))
     except ValueError:
         return 0
     east = (int(hours) * 60 + int(minutes)) * (60 if sign == "+" else -60) if sign else 0

@@ -62,13 +62,13 @@ def check_identity(rule: TrustRule, reference: ImageReference, signed: str) -> s
         REGISTRY/REPOSITORY[:TAG][@DIGEST], as the signer wrote it.
     """
     bare = signed.partition("@")[0]
-    if any(re.fullmatch(_stars(one, ".*"), bare, re.DOTALL) for one in rule.identities):
+    if any(re.fullmatch(_stars(identity, ".*"), bare, re.DOTALL) for identity in rule.identities):
         return ""
     try:
         named = ImageReference.parse(f"docker://{signed}")
     except BadInputError:
         return f"it names {signed!r}"
-    names = {normalize(f"docker://{one.registry}/{one.repository}") for one in (named, reference)}
+    names = {normalize(f"docker://{image.registry}/{image.repository}") for image in (named, reference)}
     same_tag = ":" not in bare.rpartition("/")[2] or reference.tag in ("", named.tag)
     return "" if len(names) == 1 and same_tag else f"it names {signed}"
 
@@ -112,8 +112,8 @@ class TrustPolicy:
 
     def rule_for(self, subject: str, resolve: Resolve = str) -> TrustRule:
         """Return the rule for a reference or a path, else the default rule, with its keys filled in."""
-        found = self.find(subject, resolve) or TrustRule("*", self.needs)
-        own = TrustRule(found.source, found.needs, found.keys or self.keys, found.identities)
+        rule = self.find(subject, resolve) or TrustRule("*", self.needs)
+        own = TrustRule(rule.source, rule.needs, rule.keys or self.keys, rule.identities)
         return stricter(own, self.also.rule_for(subject, resolve)) if self.also else own
 
 
@@ -193,20 +193,20 @@ def _parse_rule(table: dict[str, object]) -> TrustRule:
     except UntrustedError as err:
         raise BadInputError(err.message, err.cure) from err
     identities = table.get("identities", [])
-    if not isinstance(identities, list) or not all(isinstance(one, str) and one for one in identities):
+    if not isinstance(identities, list) or not all(isinstance(identity, str) and identity for identity in identities):
         raise BadInputError(f"identities must be a list like ['ghcr.io/org/*'], found {identities!r}")
     return TrustRule(source, parse_needs(table["needs"]), parse_keys(table.get("keys", [])), tuple(identities))
 
 
 def parse_needs(value: object) -> tuple[str, ...]:
     """Parse a list of NEEDS."""
-    if not isinstance(value, list) or not all(one in NEEDS for one in value):
+    if not isinstance(value, list) or not all(item in NEEDS for item in value):
         raise BadInputError(f"must be a list of {', '.join(NEEDS)} (may be empty), found {value!r}")
     return tuple(need for need in NEEDS if need in value)
 
 
 def parse_keys(value: object) -> tuple[str, ...]:
     """Parse a list of files of public keys."""
-    if not isinstance(value, list) or not all(isinstance(one, str) and one.startswith("/") for one in value):
+    if not isinstance(value, list) or not all(isinstance(key, str) and key.startswith("/") for key in value):
         raise BadInputError(f"must be a list of absolute paths to public keys, found {value!r}")
     return tuple(value)

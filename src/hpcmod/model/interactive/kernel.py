@@ -102,5 +102,5 @@ def parse_kernel(name: str, text: str) -> KernelSpec | None:
 
 
 def _table(values: Any, key: str) -> dict[str, Any]:
-    found = values.get(key) if isinstance(values, dict) else None
-    return found if isinstance(found, dict) else {}
+    table = values.get(key) if isinstance(values, dict) else None
+    return table if isinstance(table, dict) else {}

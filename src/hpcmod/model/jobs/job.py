@@ -105,13 +105,13 @@ def _check_required(request: JobRequest, site: Site, layout: Layout) -> None:
 def _find_place(request: JobRequest, site: Site) -> StagePlace | None:
     if not request.stage and not request.stage_data:
         return None
-    found = [place for place in site.stage_places if place.name == request.stage or not request.stage]
-    if not found:
+    places = [place for place in site.stage_places if place.name == request.stage or not request.stage]
+    if not places:
         known = ", ".join(place.name for place in site.stage_places) or "none"
         raise BadInputError(
             f"{site.name} has no staging place {request.stage or 'in its profile'}", f"Available: {known}."
         )
-    return found[0]
+    return places[0]
 
 
 def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
@@ -164,8 +164,8 @@ def _make_output(request: JobRequest) -> Directive:
 
 def _feature_of(flag: str) -> str:
     """Return the feature that an sbatch option requests; empty if it requests none."""
-    found = re.fullmatch(r"(?:-C ?|--constraint[= ])(\S+)", flag)
-    return found[1] if found else ""
+    match = re.fullmatch(r"(?:-C ?|--constraint[= ])(\S+)", flag)
+    return match[1] if match else ""
 
 
 def _name_program(request: JobRequest) -> str:

@@ -43,9 +43,9 @@ def choose_mpi(image: str, launcher: Launcher, asked: str = "") -> str:
                 "Leave out --mpi, or ask for --mpi pmix.",
             )
         return asked
-    offered = [kind for kind in fitting if any(_is_kind(one, kind) for one in launcher.mpi)]
+    offered = [kind for kind in fitting if any(_is_kind(mpi_type, kind) for mpi_type in launcher.mpi)]
     if offered:
-        return next(one for one in launcher.mpi if _is_kind(one, offered[0]))
+        return next(mpi_type for mpi_type in launcher.mpi if _is_kind(mpi_type, offered[0]))
     if image == OPEN_MPI_5:  # no other type can work; srun reports an error if it lacks PMIx
         return "pmix"
     return launcher.mpi_default
@@ -54,7 +54,11 @@ def choose_mpi(image: str, launcher: Launcher, asked: str = "") -> str:
 def explain_mpi(image: str, launcher: Launcher, chosen: str) -> str:
     """Explain what may be wrong with the type chosen for an image; empty if nothing is."""
     fitting = _NEEDS.get(image, ())
-    if not fitting or not launcher.mpi or any(_is_kind(one, kind) for one in launcher.mpi for kind in fitting):
+    if (
+        not fitting
+        or not launcher.mpi
+        or any(_is_kind(mpi_type, kind) for mpi_type in launcher.mpi for kind in fitting)
+    ):
         return ""
     needs = " or ".join(f"--mpi={kind}" for kind in fitting)
     shown = f"--mpi={chosen}" if chosen else "srun's default"

@@ -44,20 +44,20 @@ def parse_requeue(text: str, limit: int = MOST_REQUEUES) -> Requeue:
     BadInputError
         If it has another form, or programs cannot use the signal for a checkpoint.
     """
-    found = re.fullmatch(r"(?:SIG)?([A-Z0-9]+)@(\d+)", text.upper())
-    if not found or not 0 < int(found[2]) <= _LONGEST:
+    match = re.fullmatch(r"(?:SIG)?([A-Z0-9]+)@(\d+)", text.upper())
+    if not match or not 0 < int(match[2]) <= _LONGEST:
         raise BadInputError(
             f"--requeue-on {text!r} is not SIGNAL@SECONDS",
             "Write --requeue-on USR1@120 for two minutes before the end.",
         )
-    if found[1] not in ("USR1", "USR2"):
+    if match[1] not in ("USR1", "USR2"):
         raise BadInputError(
-            f"--requeue-on {text}: {found[1]} would end srun and launchers, not only the ranks",
-            f"Write --requeue-on USR1@{found[2]}, and write the checkpoint on USR1.",
+            f"--requeue-on {text}: {match[1]} would end srun and launchers, not only the ranks",
+            f"Write --requeue-on USR1@{match[2]}, and write the checkpoint on USR1.",
         )
     if limit < 1:
         raise BadInputError(f"--max-requeues {limit}: the job would never be requeued", "Ask for 1 or more.")
-    return Requeue(found[1], int(found[2]), limit)
+    return Requeue(match[1], int(match[2]), limit)
 
 
 def check_signals(options: Sequence[str], requeue: Requeue | None) -> None:
@@ -73,9 +73,9 @@ def check_signals(options: Sequence[str], requeue: Requeue | None) -> None:
             raise BadInputError(
                 f"{option} and --requeue-on both set a signal, but sbatch accepts one", f"Leave out {option}."
             )
-        found = re.match(r"--signal=R?B:R?(\w+)(@\d+)?", option)
-        if found:
+        match = re.match(r"--signal=R?B:R?(\w+)(@\d+)?", option)
+        if match:
             raise BadInputError(
                 f"{option} would end the batch script, which does not handle the signal",
-                f"Write --requeue-on {found[1]}{found[2] or '@60'}, which lets the ranks write a checkpoint.",
+                f"Write --requeue-on {match[1]}{match[2] or '@60'}, which lets the ranks write a checkpoint.",
             )

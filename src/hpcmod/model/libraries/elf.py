@@ -131,23 +131,23 @@ class _Bytes:
         if offset < 0 or length < 0 or offset + length > self.size:
             raise BadInputError(f"the ELF file has {self.size} bytes and ends before byte {offset + length}")
         first, last = offset // _PAGE, (offset + max(length, 1) - 1) // _PAGE
-        found = b"".join(self._page(number) for number in range(first, last + 1))
-        return found[offset - first * _PAGE :][:length]
+        data = b"".join(self._page(number) for number in range(first, last + 1))
+        return data[offset - first * _PAGE :][:length]
 
     def name(self, offset: int, end: int) -> str:
         """Return the string at `offset` that ends with a zero byte before `end`."""
-        found = b""
+        data = b""
         for at in range(offset, min(end, offset + _LONGEST_NAME, self.size), 256):
-            found += self.take(at, min(256, end - at, self.size - at))
-            if b"\0" in found:
-                return found[: found.index(b"\0")].decode(errors="surrogateescape")
+            data += self.take(at, min(256, end - at, self.size - at))
+            if b"\0" in data:
+                return data[: data.index(b"\0")].decode(errors="surrogateescape")
         raise BadInputError(f"the ELF file has no string at byte {offset}")
 
     def _page(self, number: int) -> bytes:
         if number not in self.pages:
-            wanted = min(_PAGE, self.size - number * _PAGE)
-            self.pages[number] = self.read(number * _PAGE, wanted)
-            if len(self.pages[number]) != wanted:
+            length = min(_PAGE, self.size - number * _PAGE)
+            self.pages[number] = self.read(number * _PAGE, length)
+            if len(self.pages[number]) != length:
                 raise BadInputError(f"the ELF file has {self.size} bytes, but none could be read at {number * _PAGE}")
         return self.pages[number]
 
@@ -159,13 +159,13 @@ def _segments(data: _Bytes, form: _Form) -> tuple[int, list[_Segment]]:
     shape = struct.Struct(form.order + ("IIQQQQQQ" if form.bits == 64 else "IIIIIIII"))
     if count and (entry < shape.size or entry * count > _LARGEST_HEADERS):
         raise BadInputError(f"invalid ELF file: {count} program headers of {entry} bytes")
-    found = []
+    segments = []
     for number in range(count):
         fields = shape.unpack(data.take(at + number * entry, shape.size))
         kind, *rest = fields
         offset, address, size = (rest[1], rest[2], rest[4]) if form.bits == 64 else (rest[0], rest[1], rest[3])
-        found.append(_Segment(kind, offset, address, size))
-    return machine, found
+        segments.append(_Segment(kind, offset, address, size))
+    return machine, segments
 
 
 def _machine_name(machine: int, form: _Form) -> str:

@@ -58,14 +58,14 @@ def _start(data: bytes) -> int:
 def _entries(data: bytes, levels: Sequence[str]) -> Iterator[tuple[str, str]]:
     count, _, _, extensions = struct.unpack_from(f"{_ORDER}IIB3xI", data, len(_NEW))
     known = _levels(data, extensions) if extensions else []
-    found = []
+    entries = []
     for at in range(_HEADER, _HEADER + count * _ENTRY, _ENTRY):
         _, name, path, _, processor = struct.unpack_from(f"{_ORDER}IIIIQ", data, at)
         level = known[processor & 0xFFFFFFFF] if processor & _HAS_LEVEL else ""
         if level in levels or not processor:
             rank = levels.index(level) if level else len(levels)
-            found.append((rank, _text(data, name), _text(data, path)))
-    yield from ((name, path) for _, name, path in sorted(found, key=lambda entry: entry[0]))
+            entries.append((rank, _text(data, name), _text(data, path)))
+    yield from ((name, path) for _, name, path in sorted(entries, key=lambda entry: entry[0]))
 
 
 def _levels(data: bytes, at: int) -> list[str]:

@@ -93,7 +93,7 @@ class Closure:
     @property
     def own(self) -> tuple[Library, ...]:
         """Return all libraries except glibc's."""
-        return tuple(one for one in self.libraries if not is_glibc(one))
+        return tuple(library for library in self.libraries if not is_glibc(library))
 
 
 def is_glibc(library: Library) -> bool:
@@ -118,8 +118,8 @@ def find_closure(roots: Iterable[str], files: Files, search: Search) -> Closure:
 
 def find_library(name: str, files: Files, search: Search) -> str:
     """Return the file that dlopen(name) opens in a program without its own search paths; empty if there is none."""
-    found = _Walk(files, search).find(name, None)
-    return found.path if found else ""
+    library = _Walk(files, search).find(name, None)
+    return library.path if library else ""
 
 
 def is_executable_name(elf: ElfFile) -> bool:
@@ -163,18 +163,18 @@ class _Walk:
             for name in by.library.elf.needed:
                 if name in self._by_name:
                     continue
-                found = self.find(name, by)
-                if found is None:
+                library = self.find(name, by)
+                if library is None:
                     self.missing.append((name, by.library.path))
                 else:
-                    self._add(found, by)
+                    self._add(library, by)
             at += 1
 
     def libraries(self) -> Iterator[Library]:
         names: dict[str, list[str]] = {}
-        for name, one in self._by_name.items():
-            names.setdefault(one.library.real, []).append(name)
-        return (replace(one.library, names=tuple(names[one.library.real])) for one in self.loaded)
+        for name, loaded in self._by_name.items():
+            names.setdefault(loaded.library.real, []).append(name)
+        return (replace(loaded.library, names=tuple(names[loaded.library.real])) for loaded in self.loaded)
 
     def _add(self, library: Library, by: _Loaded | None) -> None:
         known = self._by_file.get(library.real)
@@ -228,7 +228,7 @@ class _Walk:
                 continue
             yield re.sub(
                 r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))",
-                lambda found: meaning[found[1] or found[2]],
+                lambda match: meaning[match[1] or match[2]],
                 directory,
             )
 

@@ -86,15 +86,15 @@ class Capture:
     @property
     def glibc_needed(self) -> str:
         """Return the oldest glibc release that works, e.g. 2.34; empty if not known."""
-        versions = (version for one in self.libraries for _, version in one.needs)
-        found = (re.fullmatch(r"GLIBC_(\d[\d.]*)", _SAME_AS.get(version, version)) for version in versions)
-        return max((one[1] for one in found if one), key=version_key, default="")
+        versions = (version for library in self.libraries for _, version in library.needs)
+        matches = (re.fullmatch(r"GLIBC_(\d[\d.]*)", _SAME_AS.get(version, version)) for version in versions)
+        return max((match[1] for match in matches if match), key=version_key, default="")
 
 
 def original(capture: Capture) -> str:
     """Return the host path of the library that identifies the release: libfabric, else the first one requested."""
-    asked = [one for one in capture.libraries if not one.wanted_by] or capture.libraries
-    fabric = (one for one in capture.libraries if one.soname.startswith("libfabric.so"))
+    asked = [library for library in capture.libraries if not library.wanted_by] or capture.libraries
+    fabric = (library for library in capture.libraries if library.soname.startswith("libfabric.so"))
     return next(fabric, asked[0]).source
 
 
@@ -107,20 +107,24 @@ def make_capture(roots: Sequence[Root], closure: Closure, *, leave_out: Sequence
         If two requested libraries have the same name, or nothing is left to copy.
     """
     names = {RECORD: RECORD, ON_HOST: ON_HOST}
-    stays = {one.real for one in closure.libraries if is_glibc(one) or _is_one_of(one, leave_out)}
-    copied = [one for one in closure.libraries if one.real not in stays and not is_executable_name(one.elf)]
+    stays = {library.real for library in closure.libraries if is_glibc(library) or _is_one_of(library, leave_out)}
+    copied = [
+        library for library in closure.libraries if library.real not in stays and not is_executable_name(library.elf)
+    ]
     if not copied:
         raise BadInputError(
             "nothing to copy: glibc's libraries always come from the container", "Name another library."
         )
     return Capture(
         roots=tuple(roots),
-        libraries=tuple(_make_library(one, names) for one in copied),
+        libraries=tuple(_make_library(library, names) for library in copied),
         left_out=tuple(
-            one.elf.soname or posixpath.basename(one.name) for one in closure.libraries if one.real in stays
+            library.elf.soname or posixpath.basename(library.name)
+            for library in closure.libraries
+            if library.real in stays
         ),
         missing=closure.missing,
-        warnings=tuple(warning for one in copied for warning in _warnings(one)),
+        warnings=tuple(warning for library in copied for warning in _warnings(library)),
         leave_out=tuple(leave_out),
     )
 
@@ -134,13 +138,13 @@ def _is_one_of(library: Library, patterns: Sequence[str]) -> bool:
 def _make_library(library: Library, names: dict[str, str]) -> CapturedLibrary:
     """Choose a library's file name, and record it in `names` with its source."""
     soname, asked = _file_name(library.elf.soname), posixpath.basename(library.name)
-    wanted = dict.fromkeys([posixpath.basename(library.real), soname, *map(_file_name, library.names)])
+    file_names = dict.fromkeys([posixpath.basename(library.real), soname, *map(_file_name, library.names)])
     if not library.wanted_by:  # entry scripts and plugins open a library by its bare name
-        wanted[re.sub(r"(\.so)\..*", r"\1", asked)] = None
+        file_names[re.sub(r"(\.so)\..*", r"\1", asked)] = None
     same = names.get(soname or asked, library.real)
     if same != library.real:
         raise BadInputError(f"{same} and {library.real} are two libraries with the same name", "Name only one of them.")
-    file, *links = [name for name in wanted if name and names.setdefault(name, library.real) == library.real]
+    file, *links = [name for name in file_names if name and names.setdefault(name, library.real) == library.real]
     return CapturedLibrary(
         file=file,
         links=tuple(links),
@@ -188,8 +192,8 @@ def _warnings(library: Library) -> Iterable[str]:
 def netstack_values(capture: Capture) -> dict[str, Any]:
     """Return the values of a record, for JSON."""
     libraries = [
-        {**asdict(one), "needs": [{"library": name, "version": version} for name, version in one.needs]}
-        for one in capture.libraries
+        {**asdict(library), "needs": [{"library": name, "version": version} for name, version in library.needs]}
+        for library in capture.libraries
     ]
     missing = [{"name": name, "wanted_by": by} for name, by in capture.missing]
     own = {"libraries": libraries, "missing": missing, "host": dict(capture.host), "glibc_needed": capture.glibc_needed}
@@ -214,10 +218,10 @@ def parse_netstack(text: bytes, where: str) -> Capture:
     if record.number("record") != RECORD_VERSION:
         raise record.bad("record", str(RECORD_VERSION), record.number("record"))
     return Capture(
-        roots=tuple(Root(one.text("asked"), one.text("path")) for one in record.objects("roots", _MOST)),
-        libraries=tuple(_parse_library(one) for one in record.objects("libraries", _MOST)),
+        roots=tuple(Root(entry.text("asked"), entry.text("path")) for entry in record.objects("roots", _MOST)),
+        libraries=tuple(_parse_library(entry) for entry in record.objects("libraries", _MOST)),
         left_out=record.texts("left_out"),
-        missing=tuple((one.text("name"), one.text("wanted_by")) for one in record.objects("missing", _MOST)),
+        missing=tuple((entry.text("name"), entry.text("wanted_by")) for entry in record.objects("missing", _MOST)),
         warnings=record.texts("warnings"),
         library_path=record.texts("library_path"),
         leave_out=record.texts("leave_out"),
@@ -225,19 +229,19 @@ def parse_netstack(text: bytes, where: str) -> Capture:
     )
 
 
-def _parse_library(one: JsonObject) -> CapturedLibrary:
-    file = one.text("file")
+def _parse_library(entry: JsonObject) -> CapturedLibrary:
+    file = entry.text("file")
     if not file or "/" in file or file in (".", ".."):
-        raise one.bad("file", "a name without a slash", file)
+        raise entry.bad("file", "a name without a slash", file)
     return CapturedLibrary(
         file=file,
-        links=one.texts("links"),
-        source=one.text("source"),
-        wanted_by=one.text("wanted_by"),
-        soname=one.text("soname"),
-        needs=tuple((each.text("library"), each.text("version")) for each in one.objects("needs", _MOST)),
-        defines=one.texts("defines"),
-        size=one.number("size"),
-        sha256=one.text("sha256"),
-        build_id=one.text("build_id"),
+        links=entry.texts("links"),
+        source=entry.text("source"),
+        wanted_by=entry.text("wanted_by"),
+        soname=entry.text("soname"),
+        needs=tuple((each.text("library"), each.text("version")) for each in entry.objects("needs", _MOST)),
+        defines=entry.texts("defines"),
+        size=entry.number("size"),
+        sha256=entry.text("sha256"),
+        build_id=entry.text("build_id"),
     )

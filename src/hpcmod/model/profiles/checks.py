@@ -88,13 +88,13 @@ def count(value: Any) -> int:
 
 def cores(value: Any) -> tuple[int, ...]:
     """Validate core numbers in Linux notation: `0-6` or `0,8,16-17`."""
-    found: list[int] = []
+    numbers: list[int] = []
     for part in check_text(value).split(","):
         ends = re.fullmatch(r" *(\d{1,5})(?:-(\d{1,5}))? *", part)
         if not ends or int(ends[2] or ends[1]) < int(ends[1]):
             raise ValueError(f"must be core numbers such as 0-6 or 0,8,16-17, found {value!r}")
-        found.extend(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
-    return tuple(found)
+        numbers.extend(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return tuple(numbers)
 
 
 def cores_by_gpu(value: Any) -> tuple[tuple[int, ...], ...]:
@@ -188,20 +188,20 @@ def _naming(name: str) -> Iterator[None]:
 
 def tunables(value: Any) -> tuple[tuple[str, tuple[Tunable, ...]], ...]:
     """Validate a table of variables: a string, a table with a condition, a list of these, or false to unset."""
-    found = []
+    parsed = []
     for name, item in _table(value).items():
         _check_variable_name(name)
         with _naming(name):
-            found.append((name, _cases(name, item)))
-    return tuple(found)
+            parsed.append((name, _cases(name, item)))
+    return tuple(parsed)
 
 
 def _cases(name: str, item: Any) -> tuple[Tunable, ...]:
     """Validate the cases of one variable, of which the first that holds is used."""
     if item is False:
         return ()
-    cases = tuple(_tunable(name, one) for one in (item if isinstance(item, list) else [item]))
-    by_nodes = {one.condition.multi_node or one.condition.single_node for one in cases}
+    cases = tuple(_tunable(name, case) for case in (item if isinstance(item, list) else [item]))
+    by_nodes = {case.condition.multi_node or case.condition.single_node for case in cases}
     if not cases or len(by_nodes) > 1:  # at load, modules set cases without a node condition
         raise ValueError("either every case of a list says multi-node or single-node, or none does")
     return cases
@@ -227,7 +227,7 @@ def reasons(value: Any) -> tuple[tuple[str, str], ...]:
 
 def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
     """Validate a table of node counts, each with GB/s, or with GB/s and the message size in bytes."""
-    found = []
+    parsed = []
     for nodes, item in _table(value).items():
         rate, size = (item.get("busbw"), item.get("bytes")) if isinstance(item, dict) else (item, 0)
         whole = isinstance(size, int) and not isinstance(size, bool) and size >= 0
@@ -237,8 +237,8 @@ def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
             raise ValueError(
                 f"must be a table of NODES = GB/s, or NODES = {{ busbw = GB/s, bytes = N }}, found {nodes} = {item!r}"
             )
-        found.append((int(nodes), (float(str(rate)), int(str(size)))))
-    return tuple(found)
+        parsed.append((int(nodes), (float(str(rate)), int(str(size)))))
+    return tuple(parsed)
 
 
 def compression(value: Any) -> str:

@@ -176,8 +176,8 @@ class _Lines:
             return ""
         quoted = (f'"{word}"', f"'{word}'")
         rest = enumerate(self._lines[first - 1 :], first)
-        found = (number for number, line in rest if any(text in line for text in quoted))
-        return f"{self.source}:{next(found, first) if word else first}"
+        numbers = (number for number, line in rest if any(text in line for text in quoted))
+        return f"{self.source}:{next(numbers, first) if word else first}"
 
 
 _NO_QUOTES = str.maketrans("", "", "\"'")

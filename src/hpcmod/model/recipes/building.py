@@ -85,7 +85,7 @@ def make_build_plan(
         labels=_labels(recipe, dict(options)),
         environment=recipe.environment,
         search_paths=tuple(
-            (one.variable, ":".join(one.directories)) for one in recipe.search_paths if _fits(one.when, given)
+            (path.variable, ":".join(path.directories)) for path in recipe.search_paths if _fits(path.when, given)
         ),
         inputs=_inputs(request, source_files),
         sources=sources,
@@ -187,7 +187,7 @@ def _check_extras_are_made(recipe: Recipe, values: Mapping[str, str], steps: Seq
         named = [step for step in recipe.steps if extra in dict(step.when).get("with", ())]
         makers = named or [step for step in recipe.steps if "{with}" in dict(step.environment).values()]
         if makers and not any(step in steps for step in makers):
-            needs = (f"--{key} {' or '.join(wanted)}" for key, wanted in makers[0].when if key != "with")
+            needs = (f"--{key} {' or '.join(choices)}" for key, choices in makers[0].when if key != "with")
             chosen = f"--mpi {values['mpi']} and --ofi {values['ofi']}"
             raise BadInputError(f"--with {extra} cannot be combined with {chosen}", f"It needs {' and '.join(needs)}.")
 
@@ -209,7 +209,7 @@ def _options(
 
 
 def _fits(when: Iterable[tuple[str, tuple[str, ...]]], given: Mapping[str, str]) -> bool:
-    return all(set(given[key].split(",")) & set(wanted) for key, wanted in when)
+    return all(set(given[key].split(",")) & set(allowed) for key, allowed in when)
 
 
 def _build_step(
@@ -220,10 +220,10 @@ def _build_step(
             f"unknown component {step.component!r}{nearest(step.component, components)}",
             "Fix the recipe, or add the script.",
         )
-    told = tuple((name, check_value(fill_in(text, values), name)) for name, text in step.environment)
-    made_from = [one for one in sources if (one.name, one.version) in _versions(step, values)]
-    where = ((f"{_variable(one.name)}_{what}", text) for one in made_from for what, text in _where(one))
-    return BuildStep(step.component, components[step.component], (*where, *told))
+    environment = tuple((name, check_value(fill_in(text, values), name)) for name, text in step.environment)
+    made_from = [source for source in sources if (source.name, source.version) in _versions(step, values)]
+    where = ((f"{_variable(source.name)}_{what}", text) for source in made_from for what, text in _where(source))
+    return BuildStep(step.component, components[step.component], (*where, *environment))
 
 
 def _where(source: Download) -> tuple[tuple[str, str], ...]:
@@ -240,9 +240,9 @@ def _variable(name: str) -> str:
 
 
 def _downloads(steps: Iterable[RecipeStep], values: Mapping[str, str], shipped: Shipped) -> tuple[Download, ...]:
-    wanted = dict.fromkeys(one for step in steps for one in _versions(step, values))
+    versions = dict.fromkeys(pair for step in steps for pair in _versions(step, values))
     downloads = []
-    for name, version in wanted:
+    for name, version in versions:
         if name not in shipped.addresses:
             raise BadInputError(f"no address is known for the source {name!r}", "Add it to components/sources.toml.")
         checksum = find_checksum(shipped.pins, "source", name, version)
@@ -290,6 +290,8 @@ def _inputs(request: BuildRequest, source_files: Sequence[tuple[str, str]]) -> t
 
 def _lock_lines(pins: Sequence[Pin], sources: Sequence[Download]) -> str:
     """Return the lock lines that the scripts need: those of its sources, and all of pip's."""
-    wanted = {(source.name, source.version) for source in sources}
-    taken = [pin for pin in pins if pin.kind == "wheel" or (pin.kind == "source" and (pin.name, pin.version) in wanted)]
+    versions = {(source.name, source.version) for source in sources}
+    taken = [
+        pin for pin in pins if pin.kind == "wheel" or (pin.kind == "source" and (pin.name, pin.version) in versions)
+    ]
     return "".join(f"{pin}\n" for pin in sorted(taken, key=str))

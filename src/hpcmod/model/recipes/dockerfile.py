@@ -16,11 +16,11 @@ def images_of(text: str) -> tuple[str, ...]:
     Variables are not expanded: a name may contain `$`.
     """
     text = _CONTINUED.sub(" ", text)
-    found, stages = [], {"scratch"}
+    images, stages = [], {"scratch"}
     for image, stage in _FROM.findall(text):
         if image.lower() not in stages:
-            found.append(image)
+            images.append(image)
         stages.add(stage.lower())
     for line in _COPY.findall(text):
-        found += [name for name in _COPIED.findall(line) if name.lower() not in stages and not name.isdecimal()]
-    return tuple(dict.fromkeys(name.strip("\"'") for name in found))
+        images += [name for name in _COPIED.findall(line) if name.lower() not in stages and not name.isdecimal()]
+    return tuple(dict.fromkeys(name.strip("\"'") for name in images))

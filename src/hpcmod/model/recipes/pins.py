@@ -47,11 +47,11 @@ def parse_lock(text: str, source: str) -> tuple[Pin, ...]:
     pins: dict[tuple[str, str, str, str], Pin] = {}
     faults = []
     for number, line in _lines(text):
-        found = _LINE.fullmatch(line)
-        if found is None or found["kind"] not in KINDS:
+        match = _LINE.fullmatch(line)
+        if match is None or match["kind"] not in KINDS:
             faults.append(f"  {source}:{number}: expected KIND NAME VERSION SHA256 ORIGIN, found {line!r}")
             continue
-        pin = Pin(**found.groupdict())
+        pin = Pin(**match.groupdict())
         if pins.setdefault(pin.key, pin).sha256 != pin.sha256:
             faults.append(f"  {source}:{number}: {pin.name} {pin.version} has a different checksum in an earlier line")
     if faults:
@@ -69,8 +69,8 @@ def merge_pins(first: Iterable[Pin], then: Iterable[Pin]) -> tuple[Pin, ...]:
 
 def find_checksum(pins: Iterable[Pin], kind: str, name: str, version: str) -> str:
     """Return the sha256 of a source or a base; empty if not in the lock."""
-    found = (pin.sha256 for pin in pins if (pin.kind, pin.name, pin.version) == (kind, name, version))
-    return next(found, "")
+    checksums = (pin.sha256 for pin in pins if (pin.kind, pin.name, pin.version) == (kind, name, version))
+    return next(checksums, "")
 
 
 def new_pins(used: Iterable[Pin], known: Iterable[Pin]) -> tuple[Pin, ...]:

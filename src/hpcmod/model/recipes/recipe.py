@@ -101,7 +101,7 @@ def parse_recipe(text: str, name: str) -> Recipe:
         needs=tuple(tree.get("needs", {}).items()),
         environment=tuple(tree.get("environment", {}).items()),
         search_paths=tuple(
-            SearchPath(one["variable"], tuple(one["directories"]), _when(one)) for one in tree.get("search", ())
+            SearchPath(entry["variable"], tuple(entry["directories"]), _when(entry)) for entry in tree.get("search", ())
         ),
         steps=tuple(_make_step(step) for step in tree["steps"]),
     )
@@ -228,10 +228,10 @@ def _faults_of_search(tree: Mapping[str, Any]) -> Iterator[str]:
     if not _is_list_of_tables(search):
         yield "search: expected tables, [[search]]"
         return
-    for number, one in enumerate(search, 1):
-        if one.get("variable") not in ("PATH", "LD_LIBRARY_PATH") or not _is_list_of_texts(one.get("directories")):
+    for number, entry in enumerate(search, 1):
+        if entry.get("variable") not in ("PATH", "LD_LIBRARY_PATH") or not _is_list_of_texts(entry.get("directories")):
             yield f"search, number {number}: expected variable (PATH or LD_LIBRARY_PATH) and directories (a list)"
-        yield from _faults_of_when(f"search, number {number}", one.get("when", {}))
+        yield from _faults_of_when(f"search, number {number}", entry.get("when", {}))
 
 
 def _faults_of_base(tree: Mapping[str, Any]) -> Iterator[str]:
@@ -291,12 +291,12 @@ def fill_in(text: str, values: Mapping[str, str]) -> str:
     for key in placeholders(text):
         if key not in values:
             raise BadInputError(f"{text!r}: unknown key {key!r}", cure)
-    return _PLACEHOLDER.sub(lambda found: values[found[0][1:-1]], text)
+    return _PLACEHOLDER.sub(lambda match: values[match[0][1:-1]], text)
 
 
 def placeholders(text: str) -> set[str]:
     """Return each KEY that occurs in a text as `{KEY}`."""
-    return {found[1:-1] for found in _PLACEHOLDER.findall(text)}
+    return {placeholder[1:-1] for placeholder in _PLACEHOLDER.findall(text)}
 
 
 def _is_text(value: object) -> bool:
@@ -304,12 +304,12 @@ def _is_text(value: object) -> bool:
 
 
 def _is_table_of_texts(value: object) -> bool:
-    return isinstance(value, dict) and all(_is_text(one) for one in value.values())
+    return isinstance(value, dict) and all(_is_text(item) for item in value.values())
 
 
 def _is_list_of_texts(value: object) -> bool:
-    return isinstance(value, list) and all(_is_text(one) for one in value)
+    return isinstance(value, list) and all(_is_text(item) for item in value)
 
 
 def _is_list_of_tables(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)

@@ -139,8 +139,8 @@ def render_help(plan: InstallPlan) -> str:
 
 def read_help(modulefile: str) -> str:
     """Return the `module help` text from a Lua modulefile made by `render_description`; empty if there is none."""
-    found = re.search(r'^ *help\("((?:[^"\\]|\\.)*)"\)$', modulefile, re.MULTILINE)
-    return unquote_lua(found[1]) if found else ""
+    match = re.search(r'^ *help\("((?:[^"\\]|\\.)*)"\)$', modulefile, re.MULTILINE)
+    return unquote_lua(match[1]) if match else ""
 
 
 def _wrap(text: str) -> str:

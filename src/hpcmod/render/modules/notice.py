@@ -61,8 +61,8 @@ def _conditions(advisory: Advisory) -> Iterator[str]:
     for fact in advisory.host:
         bounds = ",".join(f"{bound.operator}{bound.version}" for bound in fact.bounds)
         yield f"host {bounds or 'any'} {fact.path}"
-    for name, wanted in advisory.environment:
-        yield f"no-variable {name}" if wanted is None else f"variable {name} {wanted}"
+    for name, pattern in advisory.environment:
+        yield f"no-variable {name}" if pattern is None else f"variable {name} {pattern}"
 
 
 def render_advisory(advisory: Advisory) -> str:

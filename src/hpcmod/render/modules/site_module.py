@@ -63,24 +63,24 @@ class SiteModule:
         )
 
 
-def render_site_module(wanted: SiteModule, syntax: str, templates: Templates) -> str:
+def render_site_module(module: SiteModule, syntax: str, templates: Templates) -> str:
     """Render the modulefile, in one of SYNTAXES; unloading restores the environment exactly."""
-    defaults = [("EB_PYTHON", wanted.python), *([("HPCMOD_SITE", wanted.site)] if wanted.site else [])]
+    defaults = [("EB_PYTHON", module.python), *([("HPCMOD_SITE", module.site)] if module.site else [])]
     values = {
-        "help": _help(wanted),
+        "help": _help(module),
         "whatis": "Description: container images as modules: hpcmod, and its easyblocks and easyconfigs for eb",
         "memory": MEMORY,
-        "bin": wanted.bin,
+        "bin": module.bin,
         "defaults": defaults,
-        "lists": wanted.lists,
-        "module_directories": wanted.modules,
+        "lists": module.lists,
+        "module_directories": module.modules,
     }
     return render_template("site_module", syntax, templates, values)
 
 
-def _help(wanted: SiteModule) -> str:
+def _help(module: SiteModule) -> str:
     lines = [
-        f"hpcmod {wanted.version}: container images as modules.",
+        f"hpcmod {module.version}: container images as modules.",
         "",
         "eb NAME-VERSION.eb      install a container for yourself: eb finds hpcmod's easyblocks and easyconfigs",
         "hpcmod ls               list the containers on this machine",

@@ -27,8 +27,8 @@ def stand_in(trial: EngineTrial, name: str, script: str) -> None:
 def test_nothing_on_path_is_told_of_each(trial: EngineTrial) -> None:
     found = {one.name: one.why for one in probe_engines(trial.environ, at=trial.at)}
     assert list(found) == list(ENGINES)
-    assert found["buildah"] == "no buildah on PATH"
-    assert found["singularity-proot"] == "no singularity on PATH"
+    assert found["buildah"] == "buildah not found on PATH"
+    assert found["singularity-proot"] == "singularity not found on PATH"
     with pytest.raises(LackingError) as caught:
         choose_engine(None, trial, forms=FORMS)
     assert all(f"  {name}: " in caught.value.message for name in ENGINES) and "HPCMOD_BUILD_DIR" in caught.value.cure
@@ -45,7 +45,7 @@ def test_each_way_to_keep_layers_is_tried(trial: EngineTrial) -> None:
     found = probe_engines(trial.environ, at=trial.at)[0]
     assert not found.works
     assert "overlay: Error: overlay is not supported" in found.why and "vfs: Error: vfs is not" in found.why
-    assert "fuse-overlayfs: no fuse-overlayfs on PATH" in found.why
+    assert "fuse-overlayfs: fuse-overlayfs not found on PATH" in found.why
 
 
 def test_a_singularity_that_is_apptainer_has_no_proot(trial: EngineTrial) -> None:

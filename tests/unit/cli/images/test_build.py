@@ -124,7 +124,7 @@ def test_sources_that_are_missing_are_listed_before_anything_is_built(
     ("engine", "code", "told"),
     [
         (("--engine", "bulidah"), 2, "unknown engine 'bulidah'"),
-        (("--engine", "podman"), 7, "podman: no podman on PATH"),
+        (("--engine", "podman"), 7, "podman: podman not found on PATH"),
         ((), 7, "no build engine works in "),
     ],
 )

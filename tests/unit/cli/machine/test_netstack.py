@@ -97,7 +97,7 @@ def test_stale_libraries_give_exit_code_1(host: Path, site: Path) -> None:
         (("capture",), 3, "no directory for the libraries"),
         (("show",), 3, "has no directory in [netstack]"),
         (("check",), 3, "has no directory in [netstack]"),
-        (("show", "/nonexistent"), 3, "was not made by"),
+        (("show", "/nonexistent"), 3, "was not created by"),
         (("capture", "libnowhere.so"), 3, "libnowhere.so: not found on this machine"),
         *(
             (("capture", "--name", name, "--dry-run"), 2, "is not a valid directory name")
