@@ -15,14 +15,14 @@ from hpcmod.cli.output import (
 
 HEADERS = ("MODULE", "STATE", "NOTES")
 ROWS = [
-    ("PyTorch/2.7.1-rocm-6.2.4-singularity", "ready", "stable,latest; yours, but the site's is used; see hpcmod info"),
+    ("PyTorch/2.7.1-rocm-6.2.4-singularity", "ready", "stable,latest; yours, but the site's is used: hpcmod info"),
     ("Tool/1.0", "available", ""),
 ]
 
 
 def test_a_pipe_gets_rows_alone_each_on_one_line() -> None:
     assert list(render_table(HEADERS, ROWS, width=None)) == [
-        "PyTorch/2.7.1-rocm-6.2.4-singularity  ready      stable,latest; yours, but the site's is used; see hpcmod info",
+        "PyTorch/2.7.1-rocm-6.2.4-singularity  ready      stable,latest; yours, but the site's is used: hpcmod info",
         "Tool/1.0                              available",
     ]
 

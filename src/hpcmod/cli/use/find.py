@@ -87,7 +87,7 @@ def _nothing_named(here: Here, text: str) -> NotFoundError:
 
 def _row(one: Listed) -> tuple[str, ...]:
     word = one.state if one.state != "published" else one.place
-    yours = "yours" if one.copy != "site" else "yours, but the site's is used; see hpcmod info"
+    yours = "yours" if one.copy != "site" else "yours, but the site's is used: hpcmod info"
     notes = [one.aliases.replace(" ", ","), yours if one.yours else ""]
     notes += [f"until {one.until}" if one.until else "", f"use {one.successor}" if one.successor else ""]
     return one.module, word, format_size(one.size), one.machine or "any", "; ".join(filter(None, notes))
