@@ -12,7 +12,7 @@ import base64
 import json
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,9 +157,7 @@ def unpack_section(one: PackedSection) -> Section:
         names = body[at:].split(b"\0") if columns["kinds"] else []
         contents = _unpack_contents(columns)
         more = {each[0]: each[1:] for each in head["more"]}
-        records = [
-            (path, _unpack_entry(columns, number, contents, more.get(number))) for number, path in enumerate(names)
-        ]
+        records = list(zip(names, _unpack_entries(columns, contents, more)))
         fragments = tuple((int(place), int(word)) for place, word in head["fragments"])
         if len(records) != len(columns["kinds"]):
             raise BadInputError("the index of a SIF's layers has too few names")
@@ -189,27 +187,24 @@ def _unpack_contents(columns: dict[str, array[int]]) -> list[FileData]:
     return contents
 
 
-def _unpack_entry(
-    columns: dict[str, array[int]], number: int, contents: list[FileData], more: list[Any] | None
-) -> Node | bytes | None:
-    kind = columns["kinds"][number]
-    if kind == _WHITEOUT:
-        return None
-    target, device, xattrs = more or ("", (0, 0), ())
-    if kind == _HARD:
-        return _bytes(target)
-    content = columns["contents"][number]
-    return Node(
-        KINDS[kind],
-        columns["modes"][number],
-        uid=columns["uids"][number],
-        gid=columns["gids"][number],
-        mtime=columns["mtimes"][number],
-        xattrs=tuple((_bytes(name), _bytes(value)) for name, value in xattrs),
-        target=_bytes(target),
-        device=(device[0], device[1]),
-        data=None if content == _NONE else contents[content],
-    )
+def _unpack_entries(
+    columns: dict[str, array[int]], contents: list[FileData], more: dict[int, list[Any]]
+) -> Iterator[Node | bytes | None]:
+    fields = zip(*(columns[name] for name in ("kinds", "modes", "uids", "gids", "mtimes", "contents")))
+    for number, (kind, mode, uid, gid, mtime, content) in enumerate(fields):
+        details = more.get(number)
+        if kind == _WHITEOUT:
+            yield None
+        elif kind == _HARD:
+            yield _bytes(details[0]) if details else b""
+        else:
+            data = None if content == _NONE else contents[content]
+            node = Node(KINDS[kind], mode, uid=uid, gid=gid, mtime=mtime, data=data)
+            if details:
+                target, device, xattrs = details
+                node.target, node.device = _bytes(target), (device[0], device[1])
+                node.xattrs = tuple((_bytes(name), _bytes(value)) for name, value in xattrs)
+            yield node
 
 
 def _text(data: bytes) -> str:
