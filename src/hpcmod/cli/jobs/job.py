@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from hpcmod import machine
 from hpcmod.cli.containers import complete_container, complete_file
-from hpcmod.cli.jobs.options import directives, more_of_request, slurm_options
-from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
+from hpcmod.cli.flags import with_flags
+from hpcmod.cli.jobs.options import JobFlags, make_request, slurm_options
+from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name
 from hpcmod.cli.jobs.script import save_script, submit_script, test_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError
@@ -58,15 +58,8 @@ def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @slurm_options
 @of_a_run
-def job(
-    module: str,
-    program: tuple[str, ...],
-    site: str | None,
-    lint: bool,
-    rerun: str,
-    as_json: bool,
-    **given: Any,
-) -> None:
+@with_flags(JobFlags)
+def job(flags: JobFlags) -> None:
     """Write a batch script for this machine and submit it.
 
     MODULE is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image.
@@ -81,24 +74,24 @@ def job(
       hpcmod job --lint train.sh
       hpcmod job --rerun train.sh --submit
     """
-    profile = machine.load_site(site, {} if site else os.environ)
-    given["site"] = site
-    if lint:
+    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    if flags.lint:
         from hpcmod.cli.recipes.lint import lint_files
 
-        if not module:
+        if not flags.module:
             raise BadInputError("no batch script given", "hpcmod lint FILE")
-        lint_files([Path(module), *map(Path, program)], site, as_json=as_json, is_script=lambda _: True)
-    if rerun:
+        paths = [Path(flags.module), *map(Path, flags.program)]
+        lint_files(paths, flags.site, as_json=flags.as_json, is_script=lambda _: True)
+    if flags.rerun:
         from hpcmod.cli.jobs.rerun import rerun_job
 
-        rerun_job(rerun, given, as_json=as_json)
+        rerun_job(flags)
         return
-    prepared = prepare_job(module, program, profile, site, given)
-    if given["salloc"]:
-        _allocate(prepared.request, profile, submit=given["submit"])
+    prepared = prepare_job(flags, profile)
+    if flags.salloc:
+        _allocate(prepared.request, profile, submit=flags.submit)
         return
-    _print(write_job(prepared, given), as_json=as_json)
+    _print(write_job(prepared, flags), as_json=flags.as_json)
 
 
 @dataclass(frozen=True)
@@ -127,17 +120,8 @@ class JobScript:
     """Answer of `sbatch --test-only`; empty without Slurm."""
 
 
-def prepare_job(
-    module: str, program: tuple[str, ...], profile: Site, site: str | None, given: Mapping[str, Any]
-) -> PreparedJob:
+def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     """Find the module of a job and make its request.
-
-    Parameters
-    ----------
-    site
-        Name or file of the profile that the user gave; None if it was detected.
-    given
-        Values of the options of `hpcmod job`.
 
     Raises
     ------
@@ -146,11 +130,14 @@ def prepare_job(
     """
     from hpcmod.cli.jobs.module import find_module
 
-    elsewhere = site is not None and not (given["submit"] and not given["dry_run"])
-    loading, installed = find_module(module, profile, elsewhere=elsewhere)
-    more = {"loading": loading, "image_mpi": _image_mpi(installed, profile)}
-    program = program or (("python",) if given["salloc"] else ())
-    return PreparedJob(_make_request(loading.name, program, {**given, **more}), profile, installed, elsewhere)
+    elsewhere = flags.site is not None and not flags.submits
+    loading, installed = find_module(flags.module, profile, elsewhere=elsewhere)
+    _check_module(loading.name, flags)
+    image_mpi = _image_mpi(installed, profile)
+    program = flags.program or (("python",) if flags.salloc else ())
+    request = make_request(replace(flags, program=program), loading, image_mpi=image_mpi, runtime=runtime_name())
+    variables = {name: os.environ.get(variable, "") for name, variable in SBATCH_VARIABLES.items()}
+    return PreparedJob(with_options(request, variables), profile, installed, elsewhere)
 
 
 def _image_mpi(installed: Installed | None, site: Site) -> str:
@@ -162,37 +149,16 @@ def _image_mpi(installed: Installed | None, site: Site) -> str:
     return find_image_mpi(installed, site, os.environ)
 
 
-def _make_request(module: str, program: tuple[str, ...], given: Mapping[str, Any]) -> JobRequest:
+def _check_module(module: str, flags: JobFlags) -> None:
     if module.endswith(".py"):
         raise BadInputError(
             f"no module given: {module} is in its place", f"hpcmod job NAME[/VERSION] ... -- {module} ARGUMENTS"
         )
-    if not module and not given["salloc"]:  # an allocation may be for anything, e.g. to build an image
+    if not module and not flags.salloc:  # an allocation may be for anything, e.g. to build an image
         raise BadInputError("no module given", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
-    request = JobRequest(
-        program=program,
-        module=module,
-        loading=given["loading"],
-        nodes=given["nodes"],
-        ranks_per_node=given["ranks_per_node"],
-        ranks=given["ranks"],
-        gpus=given["gpus"],
-        node_type=given["node_type"],
-        launcher=given["launcher"] or "",
-        options=directives(given),
-        more=given["more"],
-        stage=given["stage"] or "",
-        stage_data=given["stage_data"],
-        script_options=script_options(given),
-        binds=given["binds"],
-        proxy=given["proxy"],
-        runtime=runtime_name(),
-        **more_of_request(given),
-    )
-    return with_options(request, {name: os.environ.get(variable, "") for name, variable in SBATCH_VARIABLES.items()})
 
 
-def write_job(job: PreparedJob, given: Mapping[str, Any]) -> JobScript:
+def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
     """Write the batch script of a job, submit it if that was asked for, and report notes to the user.
 
     Raises
@@ -206,16 +172,12 @@ def write_job(job: PreparedJob, given: Mapping[str, Any]) -> JobScript:
     request, site, installed = job.request, job.site, job.installed
     plan = make_job(request, site)
     text = render_jobscript(plan)
-    submit = given["submit"] and not given["dry_run"]
+    submit = flags.submits
     tested = "" if job.elsewhere else test_script(text, must=submit)
     missing = () if job.elsewhere else find_missing(request, installed)
-    if missing and submit and given["site"] is None:
+    if missing and submit and flags.site is None:
         raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
-    path = (
-        None
-        if given["dry_run"]
-        else save_script(text, given["script"] or (Path(f"{plan.name}.sh") if submit else None))
-    )
+    path = None if flags.dry_run else save_script(text, flags.script or (Path(f"{plan.name}.sh") if submit else None))
     number = submit_script(path) if submit and path else ""
     unfit = () if job.elsewhere or installed is None else _explain_module(installed, site)
     unsaid = () if job.elsewhere else _explain_output(request)

@@ -9,9 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from getpass import getuser
-from typing import Any
 
 import click
 
@@ -19,6 +18,7 @@ from hpcmod import machine
 from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, site_option
 from hpcmod.cli.jobs.job import job, prepare_job, write_job
 from hpcmod.cli.jobs.jupyter_session import Session, open_session
+from hpcmod.cli.jobs.options import JobFlags
 from hpcmod.cli.output import print_data, print_json, print_message, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.cli.use.python_module import check_python_module
@@ -82,11 +82,10 @@ def _run_job(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    given = _job_options(container, options, session)
-    given |= {"site": site, "submit": not dry_run, "dry_run": dry_run}
     words = ("env", "python", str(session.program), KINDS[kind][0], "node")
-    prepared = prepare_job(given.pop("module"), words, profile, site, given)
-    written = write_job(prepared, given)
+    asked = _job_flags(container, options, session)
+    flags = replace(asked, program=words, site=site, submit=not dry_run, dry_run=dry_run)
+    written = write_job(prepare_job(flags, profile), flags)
     if dry_run:
         print_json(dry_run=True, script=written.text) if as_json else print_data(written.text, nl=False)
         return
@@ -102,7 +101,7 @@ def _run_job(
         _cancel(written.number)
 
 
-def _job_options(container: str, options: tuple[str, ...], session: Session) -> dict[str, Any]:
+def _job_flags(container: str, options: tuple[str, ...], session: Session) -> JobFlags:
     """Parse options of `hpcmod job`, with those that a server needs.
 
     Raises
@@ -112,16 +111,17 @@ def _job_options(container: str, options: tuple[str, ...], session: Session) -> 
     """
     ours = ["--ranks-per-node", "1", "--output", str(session.log), "-o", str(session.directory / "job.sh")]
     named = [] if {"-J", "--job-name"} & set(options) else ["--job-name", "jupyter"]
-    given = job.make_context(
-        "hpcmod jupyter", [container, *options, *named, *ours, "--bind", str(session.directory)]
-    ).params
-    unfit = [name for name in ("lint", "rerun", "salloc", "then", "before", "requeue_on", "array") if given[name]]
-    if given["program"] or given["nodes"] != 1 or unfit:
+    words = [container, *options, *named, *ours, "--bind", str(session.directory)]
+    flags = JobFlags(**job.make_context("hpcmod jupyter", words).params)
+    unfit = [
+        name for name in ("lint", "rerun", "salloc", "then", "before", "requeue_on", "array") if getattr(flags, name)
+    ]
+    if flags.program or flags.nodes != 1 or unfit:
         raise BadInputError(
             "job options that a Jupyter server cannot use: " + (", ".join(unfit) or "a program, or several nodes"),
             "Give options such as --time, --partition, --account and --gpus.",
         )
-    return {name: value for name, value in given.items() if name not in ("program", "lint", "rerun", "as_json", "site")}
+    return flags
 
 
 def _wait_for_server(session: Session, number: str) -> Server:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from hpcmod import machine
-from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name, script_options
+from hpcmod.cli.flags import with_flags
+from hpcmod.cli.jobs.run_options import CommandOfProgram, RunFlags, of_a_run, runtime_name, script_options
 from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.model.jobs.layout import Layout, make_layout
@@ -24,11 +23,20 @@ from hpcmod.process import become
 _RESERVED_STEPS = 4294967280
 
 
+@dataclass(frozen=True)
+class LaunchFlags(RunFlags):
+    """Arguments and options of `hpcmod launch`."""
+
+    program: tuple[str, ...]
+    dry_run: bool
+
+
 @click.command(cls=CommandOfProgram)
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--dry-run", is_flag=True, help="Print the srun command; run nothing.")
 @of_a_run
-def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: Any) -> None:
+@with_flags(LaunchFlags)
+def launch(flags: LaunchFlags) -> None:
     """Run a program in your current Slurm allocation.
 
     Load the module first. PROGRAM is a Python file with its arguments, or a command of the image.
@@ -41,10 +49,10 @@ def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: A
     from hpcmod.check.image_mpi import read_image_mpi
     from hpcmod.render.jobscript import make_argv, render_step
 
-    profile = machine.load_site(site, {} if site else os.environ)
+    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
     image = os.environ.get("SIF", "")
-    given["image_mpi"] = read_image_mpi(Path(image), profile, os.environ) if image else ""
-    request = _launch_request(program, given, profile)
+    image_mpi = read_image_mpi(Path(image), profile, os.environ) if image else ""
+    request = _launch_request(flags, profile, image_mpi=image_mpi)
     check_request(request)
     layout = _fit(make_layout(request, profile))
     step = make_step(request, profile, layout)
@@ -54,7 +62,7 @@ def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: A
         tell("inside an srun step: the new step shares its CPUs and GPUs (--overlap).")
         # srun would use SLURM_NTASKS of the enclosing step as the number of tasks
         step = replace(step, srun=("--overlap", f"--ntasks={request.nodes * layout.tasks}", *step.srun))
-    if dry_run:
+    if flags.dry_run:
         print_data(render_step(step))
         return
     if not image:
@@ -62,7 +70,7 @@ def launch(program: tuple[str, ...], site: str | None, dry_run: bool, **given: A
     become(make_argv(step, image=image))
 
 
-def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Site) -> JobRequest:
+def _launch_request(flags: LaunchFlags, site: Site, *, image_mpi: str) -> JobRequest:
     nodes = os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES", "")
     if not os.environ.get("SLURM_JOB_ID") or not nodes.isdigit():
         raise LackingError(
@@ -71,18 +79,18 @@ def _launch_request(program: tuple[str, ...], given: Mapping[str, Any], site: Si
         )
     partition = os.environ.get("SLURM_JOB_PARTITION", "")
     return JobRequest(
-        program=program,
+        program=flags.program,
         nodes=int(nodes),
-        ranks_per_node=given["ranks_per_node"],
-        gpus=_gpus_of_allocation(int(nodes), site) if given["gpus"] < 0 else given["gpus"],
+        ranks_per_node=flags.ranks_per_node,
+        gpus=_gpus_of_allocation(int(nodes), site) if flags.gpus < 0 else flags.gpus,
         cpus=-1 if partition in site.job.exclusive else 0,
-        node_type=given["node_type"],
-        launcher=given["launcher"] or "",
+        node_type=flags.node_type,
+        launcher=flags.launcher or "",
         options=(("partition", partition),) if partition else (),
-        script_options=script_options(given),
-        binds=given["binds"],
-        mpi=given["mpi"],
-        image_mpi=given["image_mpi"],
+        script_options=script_options(flags),
+        binds=flags.binds,
+        mpi=flags.mpi,
+        image_mpi=image_mpi,
         runtime=runtime_name(),
     )
 

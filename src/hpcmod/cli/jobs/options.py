@@ -3,17 +3,68 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
+from hpcmod.cli.jobs.run_options import RunFlags, script_options
 from hpcmod.errors import BadInputError
-from hpcmod.model.jobs.request import DIRECTIVES
+from hpcmod.model.jobs.module import JobModule
+from hpcmod.model.jobs.request import DIRECTIVES, JobRequest
 from hpcmod.model.jobs.requeue import MOST_REQUEUES, parse_requeue
 
 NETWORK_VALUES = ("single_node_vni", "job_vni", "disable_rdzv_get", "none")
 """Values that completion offers for --network; Slurm accepts more, separated by commas."""
+
+
+@dataclass(frozen=True)
+class JobFlags(RunFlags):
+    """Arguments and options of `hpcmod job`."""
+
+    module: str
+    program: tuple[str, ...]
+    nodes: int
+    ranks: int
+    """In total; 0: equal shares of the nodes."""
+    account: str
+    qos: str
+    time: str
+    partition: str
+    constraint: str
+    reservation: str
+    job_name: str
+    output: str
+    error: str
+    chdir: str
+    dependency: str
+    array: str
+    cpus: int | None
+    sockets_per_node: int | None
+    network: str
+    more: tuple[str, ...]
+    """Other sbatch options, as `--name=value`."""
+    variables: tuple[str, ...]
+    before: tuple[str, ...]
+    then: tuple[str, ...]
+    requeue_on: str
+    max_requeues: int
+    stage: str | None
+    stage_data: tuple[str, ...]
+    proxy: bool
+    script: Path | None
+    submit: bool
+    salloc: bool
+    dry_run: bool
+    lint: bool
+    rerun: str
+    as_json: bool
+
+    @property
+    def submits(self) -> bool:
+        """Return whether the batch script is submitted."""
+        return self.submit and not self.dry_run
 
 
 def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -37,29 +88,55 @@ def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def directives(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def directives(flags: JobFlags) -> tuple[tuple[str, str], ...]:
     """Return the sbatch options that were given, as pairs of long name and value."""
-    pairs = [(name, given.get(name.replace("-", "_"))) for name in DIRECTIVES]
+    pairs = [(name, getattr(flags, name.replace("-", "_"), None)) for name in DIRECTIVES]
     return tuple((name, str(value)) for name, value in pairs if value)
 
 
-def more_of_request(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a JobRequest that the options above set.
+def make_request(flags: JobFlags, loading: JobModule, *, image_mpi: str, runtime: str) -> JobRequest:
+    """Return the request of a job.
+
+    Parameters
+    ----------
+    loading
+        The module, as the batch script loads it.
+    image_mpi
+        The MPI of its image; empty if it is not known.
+    runtime
+        Name of the container runtime.
 
     Raises
     ------
     BadInputError
         If a variable has no value, or a further program cannot be split into words.
     """
-    return {
-        "requeue": parse_requeue(given["requeue_on"], given["max_requeues"]) if given["requeue_on"] else None,
-        "before": tuple(_split(words, "--before") for words in given["before"]),
-        "then": tuple(_split(words, "--then") for words in given["then"]),
-        "variables": tuple(_parse_variable(text) for text in given["variables"]),
-        "mpi": given["mpi"],
-        "image_mpi": given["image_mpi"],
-        "cpus": given["cpus"] or -1,
-    }
+    return JobRequest(
+        program=flags.program,
+        module=loading.name,
+        loading=loading,
+        nodes=flags.nodes,
+        ranks_per_node=flags.ranks_per_node,
+        ranks=flags.ranks,
+        gpus=flags.gpus,
+        cpus=flags.cpus or -1,
+        node_type=flags.node_type,
+        launcher=flags.launcher or "",
+        options=directives(flags),
+        more=flags.more,
+        stage=flags.stage or "",
+        stage_data=flags.stage_data,
+        script_options=script_options(flags),
+        binds=flags.binds,
+        proxy=flags.proxy,
+        runtime=runtime,
+        requeue=parse_requeue(flags.requeue_on, flags.max_requeues) if flags.requeue_on else None,
+        before=tuple(_split(words, "--before") for words in flags.before),
+        then=tuple(_split(words, "--then") for words in flags.then),
+        variables=tuple(_parse_variable(text) for text in flags.variables),
+        mpi=flags.mpi,
+        image_mpi=image_mpi,
+    )
 
 
 def _split(words: str, option: str) -> tuple[str, ...]:

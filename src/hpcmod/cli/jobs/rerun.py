@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from hpcmod.cli.jobs.options import directives
+from hpcmod.cli.jobs.options import JobFlags, directives
 from hpcmod.cli.jobs.script import MARK, save_script, submit_script, test_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
@@ -20,7 +18,7 @@ from hpcmod.process import run, which
 _LARGEST_SCRIPT = 4 << 20  # bytes; Slurm's default limit
 
 
-def rerun_job(text: str, given: Mapping[str, Any], *, as_json: bool) -> None:
+def rerun_job(flags: JobFlags) -> None:
     """Check that an earlier job can run again, and print its script; write or submit it if asked to.
 
     The given Slurm options override those of the script.
@@ -32,17 +30,18 @@ def rerun_job(text: str, given: Mapping[str, Any], *, as_json: bool) -> None:
     VerificationError
         If its module has a different image now.
     """
+    text = flags.rerun
     script, origin = _read_script(text)
     written = read_written_job(script)
     if MARK not in script or not written.module:
         raise BadInputError(f"{origin} was not written by `hpcmod job`", f"Submit it yourself: sbatch {origin}")
     installed = _check_module(written, origin)
-    options = [f"--{name}={value}" for name, value in directives(given)] + list(given["more"])
-    submit = given["submit"] and not given["dry_run"]
+    options = [f"--{name}={value}" for name, value in directives(flags)] + list(flags.more)
+    submit = flags.submits
     tested = test_script(script, must=submit, options=options)
     default = Path(f"{written.name or 'rerun'}.sh") if submit else None
     same = Path(text) if Path(text).is_file() else None
-    path = None if given["dry_run"] else given["script"] or same or default
+    path = None if flags.dry_run else flags.script or same or default
     if path and path != same:
         save_script(script, path)
     number = submit_script(path, options) if submit and path else ""
@@ -50,7 +49,7 @@ def rerun_job(text: str, given: Mapping[str, Any], *, as_json: bool) -> None:
         tell(f"{written.module} has the image that the job was written for: sha256 {written.sha256 or 'not recorded'}")
     if tested:
         tell(tested)
-    if as_json:
+    if flags.as_json:
         values = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
         print_json(**values, script=script)
     else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,6 +16,30 @@ from hpcmod.model.site import LAUNCHERS
 
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
 """Values that completion offers for --mpi; srun may accept more."""
+
+
+@dataclass(frozen=True)
+class RunFlags:
+    """Options that `hpcmod job` and `hpcmod launch` share."""
+
+    site: str | None
+    node_type: str
+    launcher: str | None
+    ranks_per_node: int
+    """0: one per GPU."""
+    mpi: str
+    gpus: int
+    """Per node; -1: all."""
+    gpus_visible: str | None
+    binds: tuple[str, ...]
+    profile_rank: str
+    profiler: str
+    save_caches: str
+    restore_caches: str
+    rdzv: str | None
+    max_restarts: str
+    tee: str
+    debug: str
 
 
 class CommandOfProgram(click.Command):
@@ -69,11 +93,11 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def script_options(given: Mapping[str, Any]) -> tuple[str, ...]:
+def script_options(flags: RunFlags) -> tuple[str, ...]:
     """Return the options for the run script."""
     torchrun = ("rdzv", "max-restarts", "tee")
     names = ("gpus-visible", *torchrun, "save-caches", "restore-caches", "profile-rank", "profiler", "debug")
-    pairs = [(f"--{name}", given[name.replace("-", "_")]) for name in names]
+    pairs = [(f"--{name}", str(getattr(flags, name.replace("-", "_")) or "")) for name in names]
     return tuple(word for pair in pairs if pair[1] for word in pair)
 
 
