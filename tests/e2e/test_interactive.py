@@ -117,6 +117,21 @@ def test_a_kernel_runs_in_the_container_with_the_users_packages_and_without_hpcm
     assert not list((lab.directory / ".local/share/jupyter/kernels").iterdir())
 
 
+def test_the_interpreter_of_vs_code_runs_in_the_container_also_when_called_from_there(lab: Jobs) -> None:
+    project = lab.directory / "my project"
+    (project / ".vscode").mkdir(parents=True)
+    (project / ".vscode/settings.json").write_text('{"editor.rulers": [120]}')
+    must(hpcmod(lab, "code", "Lab", "--directory", str(project)))
+    settings = json.loads((project / ".vscode/settings.json").read_text())
+    interpreter = settings["python.defaultInterpreterPath"].replace("${workspaceFolder}", str(project))
+    assert settings["editor.rulers"] == [120]
+    env = {name: value for name, value in environ(lab).items() if not name.startswith(("HPCMOD", "MODULE"))}
+    code = "import debugpy, subprocess, sys; print(sys.argv[1]); sys.stdout.flush(); subprocess.run(sys.argv[1:])"
+    done = must(run([interpreter, "-c", code, interpreter, "-c", "import sys; print(sys.base_prefix)"], env, project))
+    assert done.stdout.splitlines() == [interpreter, "/opt/miniconda3/envs/pytorch"]
+    assert json.loads(must(hpcmod(lab, "code", "Lab", "--directory", str(project), "--json")).stdout)["written"] == []
+
+
 def read_way(process: subprocess.Popen[str]) -> tuple[str, str]:
     """Read the two lines that `hpcmod jupyter` prints: the ssh command and the address."""
     assert process.stdout

@@ -45,6 +45,10 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "jobs.jupyter:jupyter_verb",
             "Run a Jupyter server of a container on a compute node.",
         ),
+        "code": (
+            "use.code:code_verb",
+            "Let Visual Studio Code run and debug Python in a container.",
+        ),
     },
     "Install": {
         "install": (
