@@ -48,7 +48,7 @@ class ConvertOptions:
     """Options of a conversion."""
 
     compression: str = "zstd"
-    """zstd, gzip, lz4 or none."""
+    """One of model.compression.NAMES."""
     level: int | None = None
     """Compression level; None for the compressor's default."""
     block_size: int = BLOCK_SIZE

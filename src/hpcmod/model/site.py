@@ -185,7 +185,7 @@ class Site:
     """Granularity of usage counts: `groups` or `users`."""
     install_mode: str = "copy"
     compression: str = ""
-    """Compressor for SIFs made here, and its level: `zstd`, `gzip:6`, ...; empty: hpcmod's default."""
+    """Compressor for SIFs made here, see model.compression, and its level: `gzip:6`; empty: hpcmod's default."""
     cache: str = ""
     """Directory of the blob cache; may contain variables. Empty: the user's own cache."""
     cache_group: str = ""

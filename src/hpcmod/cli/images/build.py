@@ -18,6 +18,7 @@ from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.model.compression import ANY_OF
 from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, parse_recipe
 from hpcmod.progress import ProgressLine
 
@@ -132,7 +133,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("--print", "printed", type=click.Choice(PRINTED), help="Print what would be built; build nothing.")
 @click.option("--dry-run", is_flag=True, help="Same as --print plan.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-@click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's).")
+@click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
 @site_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_flags(BuildFlags)

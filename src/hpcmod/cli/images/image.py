@@ -24,6 +24,7 @@ from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.integrity import parse_sha256
 from hpcmod.image.trust.provenance import render_provenance
+from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.progress import ProgressLine
 
@@ -75,7 +76,7 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
         click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers."),
         click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF."),
-        click.option("--compression", metavar="NAME[:LEVEL]", help="zstd, gzip, lz4 or none (default: the site's)."),
+        click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's)."),
         click.option(
             "--max-memory",
             type=click.IntRange(1),

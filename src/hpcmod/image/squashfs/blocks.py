@@ -23,6 +23,7 @@ from hpcmod.image.squashfs.format import (
     UINT32,
     UINT64,
 )
+from hpcmod.model.compression import NUMBERS
 
 _LARGEST_BLOCK = 1 << 20  # the format's own limit
 
@@ -250,7 +251,11 @@ def _zstd() -> _Codec:
     return unpack, zstandard.ZstdError
 
 
-_CODECS = {1: ("gzip", _gzip), 4: ("xz", _xz), 5: ("lz4", _lz4), 6: ("zstd", _zstd)}
+_CODECS = {
+    4: ("xz", _xz),
+    **{NUMBERS[name]: (name, make) for name, make in (("gzip", _gzip), ("lz4", _lz4), ("zstd", _zstd))},
+}
+"""By number in the superblock: name, and what makes its decompressor."""
 
 
 def _find_codec(number: int, image: str) -> _Codec:

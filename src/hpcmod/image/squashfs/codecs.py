@@ -12,12 +12,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Union
 
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.model.compression import NUMBERS
 
 Bytes = Union[bytes, bytearray, memoryview]
 
 _Pack = Callable[[Sequence[Bytes]], Sequence[Any]]
 
-_GZIP, _LZ4, _ZSTD = 1, 5, 6  # numbers in the superblock
 _ZLIB_HIGHEST = 9
 _GZIP_DEFAULT, _ZSTD_DEFAULT = 9, 15  # levels that squashfs assumes without options
 _LZ4_VERSION = 1
@@ -91,14 +91,14 @@ def _zstd(level: int) -> Codec:
         return [own.compressor.compress(block) for block in blocks]
 
     options = b"" if level == _ZSTD_DEFAULT else struct.pack("<I", level)
-    return Codec("zstd", level, _ZSTD, options, pack)
+    return Codec("zstd", level, NUMBERS["zstd"], options, pack)
 
 
 def _gzip(level: int) -> Codec:
     compress = _gzip_compressor(level)
     said = min(level, _ZLIB_HIGHEST)  # unsquashfs accepts no higher level; decompression does not need it
     options = b"" if said == _GZIP_DEFAULT else struct.pack("<IHH", said, 15, 0)
-    return Codec("gzip", level, _GZIP, options, lambda blocks: [compress(block, level) for block in blocks])
+    return Codec("gzip", level, NUMBERS["gzip"], options, lambda blocks: [compress(block, level) for block in blocks])
 
 
 def _gzip_compressor(level: int) -> Callable[[Bytes, int], bytes]:
@@ -120,12 +120,18 @@ def _lz4(level: int) -> Codec:
     how: dict[str, Any] = {"mode": "high_compression", "compression": level} if level else {"mode": "default"}
     options = struct.pack("<II", _LZ4_VERSION, _LZ4_HIGH if level else 0)  # the kernel refuses lz4 without them
     return Codec(
-        "lz4", level, _LZ4, options, lambda blocks: [compress(block, store_size=False, **how) for block in blocks]
+        "lz4",
+        level,
+        NUMBERS["lz4"],
+        options,
+        lambda blocks: [compress(block, store_size=False, **how) for block in blocks],
     )
 
 
 def _none(level: int) -> Codec:
-    return Codec("none", level, _GZIP, b"", lambda blocks: blocks)  # the superblock needs one; all support gzip
+    return Codec(
+        "none", level, NUMBERS["gzip"], b"", lambda blocks: blocks
+    )  # the superblock needs one; all support gzip
 
 
 _CODECS: dict[str, tuple[Callable[[int], Codec], range, int]] = {

@@ -18,10 +18,11 @@ from hpcmod.image.squashfs.format import NO_FRAGMENT, STORED_BLOCK, STORED_METAD
 from hpcmod.image.squashfs.nodes import SourceTree
 from hpcmod.image.squashfs.tree import FileData, Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
+from hpcmod.model.compression import NUMBERS
 
 _PIECE = 1 << 20
 _LONGEST_OPTIONS = 64
-_NAMES = {1: "gzip", 5: "lz4", 6: "zstd"}
+_NAMES = {number: name for name, number in NUMBERS.items()}
 
 _Run = tuple[int, int]
 """Begin and end of bytes of a squashfs."""

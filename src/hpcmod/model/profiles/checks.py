@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hpcmod.model.bind import Bind
+from hpcmod.model.compression import ANY_OF, is_compression
 from hpcmod.model.condition import ALWAYS, Condition
 from hpcmod.model.images.trust import TrustRule, parse_rules
 from hpcmod.model.site import IN_CONTAINER, LAUNCHERS, Binds, Tunable
@@ -243,8 +244,8 @@ def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
 
 def compression(value: Any) -> str:
     """Validate the name of a compressor, optionally followed by a colon and a level."""
-    if not re.fullmatch(r"(zstd|gzip|lz4|none)(:\d{1,2})?", check_text(value)):
-        raise ValueError(f"must be zstd, gzip, lz4 or none, optionally with :LEVEL, found {value!r}")
+    if not is_compression(check_text(value)):
+        raise ValueError(f"must be {ANY_OF}, optionally with :LEVEL, found {value!r}")
     return str(value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.trust import parse_keys, parse_needs
 from hpcmod.model.profiles import checks as check
 from hpcmod.model.site import LAUNCHERS, NETSTACK_MODES
@@ -74,7 +75,7 @@ SCHEMA: Mapping[str, Key] = {
     "images.compression": Key(
         check.compression,
         "text",
-        "compression of SIFs made here: `zstd`, `gzip`, `lz4` or `none`, optionally followed by a colon and a level",
+        f"compression of SIFs made here: {ANY_OF}, optionally followed by a colon and a level",
         "compression",
     ),
     "images.cache": Key(check.place, "path", "cache of downloads from registries; may contain variables", "cache"),
