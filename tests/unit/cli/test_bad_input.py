@@ -22,8 +22,16 @@ pytestmark = pytest.mark.slow
 SECONDS = 20
 MEMORY = 1 << 30
 """Bytes of address space that a verb may take besides what the tests have."""
-APART = {"install", "update", "completion", "doctor"}
-"""Verbs that hand what they are given to `eb`, take a word of a list, or run checks of the machine first."""
+APART = {"doctor"}
+"""Runs checks of the machine first; `--security` walks whatever is behind the path."""
+
+SETTINGS = {
+    "HPCMOD_LOCK": ["build", "pytorch-rocm", "--dry-run", "--offline"],
+    "HPCMOD_SITE": ["site", "show"],
+    "HPCMOD_CATALOGUE": ["ls"],
+    "HPCMOD_CACHE": ["cache", "ls"],
+}
+"""Variables that name a file or a directory, each with a command line that reads it."""
 
 
 def write(data: bytes) -> Callable[[Path], object]:
@@ -104,6 +112,13 @@ def too_slow(*_: object) -> NoReturn:
 
 
 @pytest.fixture(autouse=True)
+def without_eb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reaches `eb` is an easyconfig in UTF-8: EasyBuild has its own errors for what is in it."""
+    for module in ("install", "installed"):
+        monkeypatch.setattr(f"hpcmod.cli.install.{module}.call_eb", lambda *_, **__: 1)
+
+
+@pytest.fixture(autouse=True)
 def bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Work in a home of its own, with a limit of time and memory."""
     (tmp_path / "home").mkdir()
@@ -133,6 +148,21 @@ def test_every_verb_ends_well_with_bad_input(kind: str, tmp_path: Path) -> None:
                 fault = fault_of(line)
                 if fault:
                     bad.append(f"{' '.join(line)}: {fault}".replace(str(path), "FILE" + suffix))
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("variable", SETTINGS)
+def test_a_variable_that_names_a_bad_file_ends_well(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = []
+    for kind, make in KINDS.items():
+        path = tmp_path / f"{kind.replace(' ', '-')}.toml"
+        make(path)
+        monkeypatch.setenv(variable, str(path))
+        fault = fault_of(SETTINGS[variable])
+        if fault:
+            bad.append(f"{variable}={kind}: {fault}")
     assert not bad, "\n".join(bad)
 
 

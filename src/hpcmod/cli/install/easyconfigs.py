@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.finding.find import find_container
 from hpcmod.catalogue.publishing.terms import check_accepted
+from hpcmod.check.easyconfigs.files import read_recipe
 from hpcmod.cli.containers import Here, retired_error
 from hpcmod.cli.machine.environment import environment_of_eb
 from hpcmod.errors import BadInputError, NotFoundError
@@ -38,7 +39,8 @@ def find_easyconfig(text: str) -> str:
     Raises
     ------
     BadInputError
-        If a bare name is another user's file in the working directory: an easyconfig is code.
+        If a bare name is another user's file in the working directory: an easyconfig is code. Or if it is not a text
+        file: `eb` would wait for a FIFO, and read a device without end.
     NotFoundError
         If a path does not exist; a bare name may still be found by `eb`.
     """
@@ -56,6 +58,8 @@ def find_easyconfig(text: str) -> str:
                 f"{path.absolute()} belongs to another user or is world-writable, and an easyconfig is code",
                 f"If you trust it, give its path: ./{text}",
             )
+    if not path.is_dir():
+        read_recipe(path)
     return str(path.absolute())
 
 

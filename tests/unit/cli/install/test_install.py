@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,21 @@ def test_a_path_with_no_file_is_not_found_before_eb_starts(eb: FakeCall, path: s
     result = hpcmod("install", path)
     assert result.exit_code == 3
     assert f"{path}: no such file" in result.stderr
+    assert not eb.argv
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(os.mkfifo, id="a FIFO"),
+        pytest.param(lambda path: path.symlink_to("/dev/zero"), id="a device"),
+        pytest.param(lambda path: path.write_bytes(bytes(2 << 20)), id="a large file"),
+        pytest.param(lambda path: path.write_bytes(b"name = '\xe9'"), id="other text than UTF-8"),
+    ],
+)
+def test_eb_does_not_read_what_is_no_easyconfig(eb: FakeCall, tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "x.eb")
+    assert hpcmod("install", str(tmp_path / "x.eb")).exit_code == 2
     assert not eb.argv
 
 
