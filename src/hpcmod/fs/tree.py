@@ -126,7 +126,7 @@ class Tree:
         handle = self.open(path, _HANDLE)
         try:
             with self._named(path):
-                _change_mode(handle, mode)
+                change_mode(handle, mode)
         finally:
             os.close(handle)
 
@@ -175,6 +175,11 @@ class Tree:
                 os.rmdir(name, dir_fd=place)
             except OSError:  # the content of a directory that another user put there may be anyone's
                 os.rename(name, temporary_name(name), src_dir_fd=place, dst_dir_fd=place)
+
+    def remove_empty(self, path: Path | str) -> None:
+        """Remove a directory if it is empty; do nothing if it is not, or if this user has no permission."""
+        with contextlib.suppress(OSError), self.parent(path) as (place, name):
+            os.rmdir(name, dir_fd=place)
 
     def remove_all(self, path: Path | str, *, open_to: int | None = None) -> None:
         """Remove a file, link or directory with its content, as `remove_path` does; do nothing if it does not exist."""
@@ -263,12 +268,13 @@ def _step_into(directory: int, name: str, mode: int | None) -> int:
         os.mkdir(name, 0o777 if mode is None else 0o700, dir_fd=directory)
         made = open_beneath(directory, name, _HANDLE | os.O_DIRECTORY)
         if mode is not None:
-            _change_mode(made, mode)
+            change_mode(made, mode)
         return made
     return open_beneath(directory, name, _HANDLE | os.O_DIRECTORY)
 
 
-def _change_mode(handle: int, mode: int) -> None:
+def change_mode(handle: int, mode: int) -> None:
+    """Set the mode of an open regular file or directory; `O_PATH` is enough."""
     kind = os.fstat(handle).st_mode
     if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
         raise OSError(errno.ELOOP, "is neither a regular file nor a directory")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcmod.fs.reading import read_text
-from hpcmod.fs.tree import write_file
+from hpcmod.fs.tree import Tree, write_file
 from hpcmod.install.installed import Installed
 from hpcmod.render.modules.modulefile import render_template
 from hpcmod.render.modules.published import MODULERC
@@ -35,7 +35,7 @@ def unmark_default(copy: Installed) -> None:
     """Remove the mark of a copy that is being removed."""
     path = _file(copy)
     if path.is_file() and _read(path) == _render(copy.module):
-        path.unlink(missing_ok=True)
+        Tree(path.parent).remove(path.name)
 
 
 def _file(copy: Installed) -> Path:

@@ -174,7 +174,7 @@ def _recorded(root: Path, image: Path, source: VerifiedSif) -> str | None:
 
 def remove_own_copy(plan: InstallPlan) -> None:
     """Remove the private copy of a module that uses the site's image, because the module would prefer the copy."""
-    Path(plan.own_sif).unlink(missing_ok=True)
+    Tree(Path(plan.spec.root)).remove(plan.own_sif)
 
 
 def _find_unchanged(own: Path, source: VerifiedSif, progress: Progress | None) -> str | None:
@@ -292,8 +292,8 @@ def record_modulefile(root: Path, modulefile: Path, content: bytes) -> None:
     if record.get("modulefile") == added:
         return
     mode = stat.S_IMODE(root.stat().st_mode)
-    root.chmod(mode | stat.S_IWUSR)
+    Tree(root).change_mode("", mode | stat.S_IWUSR)
     try:
         write_file(root / RECORD, json.dumps({**record, "modulefile": added}, indent=1) + "\n")
     finally:
-        root.chmod(mode)
+        Tree(root).change_mode("", mode)

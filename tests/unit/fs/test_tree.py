@@ -180,3 +180,26 @@ def test_nothing_stays_open(tree: Tree) -> None:
         with pytest.raises(OSError, match=r"such|directory"):
             tree.read(path, 10)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_only_an_empty_directory_is_removed_as_such_and_none_behind_a_link(tmp_path: Path) -> None:
+    for name in ("full/file", "empty", "elsewhere/empty"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("elsewhere")
+    for name in ("full", "empty", "link/empty", "missing"):
+        Tree(tmp_path).remove_empty(name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "full", "link"]
+    assert (tmp_path / "elsewhere/empty").exists()
+
+
+def test_a_second_name_is_given_to_regular_files_only(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "new").write_text("older")
+    (tmp_path / "link").symlink_to("file")
+    for _ in range(2):  # the same file: renaming does nothing then
+        tree.link("file", "new")
+        assert (tmp_path / "new").samefile(tmp_path / "file")
+    with pytest.raises(OSError, match="not a regular file"):
+        tree.link("link", "other")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "new"]

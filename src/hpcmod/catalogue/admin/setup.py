@@ -10,7 +10,7 @@ from hpcmod import resources
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import write_file
+from hpcmod.fs.tree import Tree, write_file
 from hpcmod.render.modules.modulefile import SYNTAXES, render_template
 from hpcmod.render.modules.published import MODULERC
 from hpcmod.render.modules.site_module import SiteModule, render_launcher, render_site_module
@@ -99,5 +99,6 @@ def _make_directory(path: Path) -> None:
     if path.is_dir():
         return
     _make_directory(path.parent)
-    path.mkdir(exist_ok=True)
-    path.chmod(0o755 | (path.parent.stat().st_mode & _GROUP_BITS))
+    tree = Tree(path.parent)
+    tree.make_directory(path.name)
+    tree.change_mode(path.name, 0o755 | (path.parent.stat().st_mode & _GROUP_BITS))

@@ -21,7 +21,7 @@ from hpcmod.catalogue.storage.modes import set_modes
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.check.compat import make_case
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
-from hpcmod.fs.tree import write_file
+from hpcmod.fs.tree import Tree, write_file
 from hpcmod.image.acquire.fetch_sif import ObtainOptions
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.acquire.obtain import Obtained, obtain
@@ -165,7 +165,7 @@ def _install_and_check(
     untried = make_record(candidate, read_facts(got.path), got.provenance, site=site)
     record = judge_fit(untried, got.path, request, context)
     easyconfig = stage.directory / "easyconfigs" / candidate.easyconfig
-    easyconfig.parent.mkdir()
+    Tree(stage.directory).make_directory(easyconfig.parent)
     write_file(easyconfig, make_easyconfig(candidate, sha256=record.sha256, reference=record.reference))
     context.actor.tell(f"installing {record.module} with eb")
     profile = context.machine.choice.profile
@@ -293,5 +293,5 @@ def _discard(stage: Stage, candidate: Candidate) -> None:
     stage.discard()
     image = stage.catalogue.images / candidate.sif
     if find_owner(stage.catalogue, candidate.sif) is None:
-        image.unlink(missing_ok=True)
-        sidecar(image).unlink(missing_ok=True)
+        stage.catalogue.tree.remove(image)
+        stage.catalogue.tree.remove(sidecar(image))

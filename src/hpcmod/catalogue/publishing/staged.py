@@ -118,8 +118,7 @@ class Stage:
             with contextlib.suppress(OSError):
                 self.catalogue.tree.remove_all(place, open_to=removal_group(self.catalogue, place))
         for name in (self.kept.parent, self.software.parent):
-            with contextlib.suppress(OSError):  # it has other versions
-                name.rmdir()
+            self.catalogue.tree.remove_empty(name)  # unless it has other versions
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:

@@ -16,7 +16,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.evidence import Anchor, Evidence, inode_of, is_closed
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.beneath import open_beneath
-from hpcmod.fs.tree import Tree
+from hpcmod.fs.tree import Tree, change_mode
 
 UNPROVEN = "others may have put it there"
 """Why a mode is not set: that would give others access to what may be another user's."""
@@ -164,10 +164,9 @@ def _set(tree: Tree, one: WrongMode) -> None:
         status = os.fstat(anchor)
         if inode_of(status) != one.anchor.inode or (handle != anchor and not is_closed(status)):
             raise OSError(errno.ESTALE, "was replaced meanwhile")
-        path = f"/proc/self/fd/{handle}"  # points to the open file; a handle itself accepts no fchmod
         if os.fstat(handle).st_gid != one.group:
-            os.chown(path, -1, one.group)
-        Path(path).chmod(one.mode)
+            os.chown(f"/proc/self/fd/{handle}", -1, one.group)
+        change_mode(handle, one.mode)
 
 
 def _walk(catalogue: Catalogue, place: Path) -> Iterator[Path]:

@@ -99,8 +99,7 @@ def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> 
                 catalogue.tree.remove_all(place, open_to=group)
             except OSError as err:
                 left.append(f"{err.filename or place}: {err.strerror}")
-    with suppress(OSError):
-        (catalogue.directory / _TRASH).rmdir()
+    catalogue.tree.remove_empty(_TRASH)
     return left
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,3 +188,38 @@ def test_gc_that_is_killed_at_any_moment_is_finished_or_never_began(tmp_path: Pa
         remove_unused(shop, days=30, now=NOW, actor=ADA)
         assert not (shop.directory / ".trash").exists()
     assert step > 20
+
+
+def test_what_gc_removes_has_a_line_in_the_journal_where_writing_it_fails(
+    shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L15: each `fsync` fails in turn; nothing is gone that the journal does not name, then or after the next gc."""
+    (shop.images / "left.sif").write_bytes(b"left")
+    os.utime(shop.images / "left.sif", (0, 0))
+    real, failed = os.fsync, False
+    for number in itertools.count(1):
+        copy = replace(shop, directory=tmp_path / f"failing-{number}")
+        shutil.copytree(shop.directory, copy.directory)
+        calls = itertools.count(1)
+
+        def fsync(file: int, calls: Iterator[int] = calls, number: int = number) -> None:
+            if next(calls) == number:
+                raise OSError(errno.EIO, "Input/output error")
+            real(file)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        try:
+            remove_unused(copy, days=30, now=NOW, actor=ADA)
+            break
+        except OSError:
+            failed = True
+        finally:
+            monkeypatch.setattr(os, "fsync", real)
+        assert (copy.images / "left.sif").exists() or gc_lines(copy) == 1, number
+        remove_unused(copy, days=30, now=NOW, actor=ADA)
+        assert ((copy.images / "left.sif").exists(), gc_lines(copy)) == (False, 1), number
+    assert failed
+
+
+def gc_lines(shop: Catalogue) -> int:
+    return sum(one.verb == "gc" and "images/left.sif" in one.why for one in read_journal(shop.directory))
