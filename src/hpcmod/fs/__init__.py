@@ -1,6 +1,6 @@
 """File access in directories that others may write: every open, create, replace, chmod, walk and remove goes here.
 
-All functions guarantee, whoever else may write the directory:
+All functions guarantee, even if other users may write to the directory:
 
 - No planted link is followed when writing, changing or removing; a `Tree` follows none below its root.
 - Temporary files have random names, are new (`O_EXCL`) and can be opened only by their owner until complete.

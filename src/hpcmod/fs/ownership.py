@@ -14,7 +14,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def others_may_change(status: os.stat_result) -> bool:
     """Return whether anyone but this user and root may change a file or directory with this status.
 
-    Group permissions count whoever the members are, and so does an access control list: its mask shows as group bits.
+    Group permissions count regardless of the members, and so does an access control list: its mask shows as group bits.
     """
     return status.st_uid not in (os.geteuid(), 0) or bool(status.st_mode & _OTHERS_WRITE)
 

@@ -73,7 +73,7 @@ def find_closed(path: Path | str, group: int) -> Path | None:
 
 
 def is_open_to(status: os.stat_result, group: int) -> bool:
-    """Return whether all members of a group may remove what is in a directory, whoever owns it."""
+    """Return whether all members of a group may remove entries of a directory, regardless of their owner."""
     by_group = status.st_gid == group and status.st_mode & stat.S_IWGRP
     return bool((by_group or status.st_mode & stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX)
 

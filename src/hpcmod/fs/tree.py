@@ -29,7 +29,7 @@ class Tree:
     Raises
     ------
     OSError
-        From every method: ELOOP if there is a link where none may be, EXDEV if a path leads out of the tree, or the
+        From every method: ELOOP at a forbidden link, EXDEV if a path leads out of the tree, or the
         system's error. Its file name is the complete path.
     """
 

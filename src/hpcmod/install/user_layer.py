@@ -54,7 +54,7 @@ def copy(source: Path, tree: Tree, target: Path) -> None:
     Parameters
     ----------
     source
-        The root of the installation, in a directory that nobody else can write.
+        The root of the installation, in a directory that no other user can write to.
     tree
         Where the other installation is.
     target

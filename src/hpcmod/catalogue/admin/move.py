@@ -145,7 +145,7 @@ def _copy_file(source: Tree, path: Path, target: Path, actor: Actor) -> None:
 
 
 def _is_linked(source: Tree, path: Path, target: Path, status: os.stat_result) -> bool:
-    """Hard-link a file to the copy; return whether that worked, False where it is not possible."""
+    """Hard-link a file to the copy; return whether that worked."""
     with source.parent(path) as (directory, name):
         try:
             os.link(name, target, src_dir_fd=directory, follow_symlinks=False)

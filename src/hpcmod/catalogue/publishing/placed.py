@@ -1,7 +1,7 @@
 """Copy what `eb` installed in the publisher's private directory into the catalogue.
 
 EasyBuild and easyblocks open files by path. In a catalogue that a group may write, a member could exchange a directory
-for a symbolic link while they run, and they would write wherever it leads. So they run where nobody else can write, and
+for a symbolic link while they run, and they would write to its target. So they run where no other user can write, and
 only this copy goes into the catalogue: by descriptors, following no link.
 """
 

@@ -99,7 +99,7 @@ def write_index(catalogue: Catalogue, *, anew: bool = False) -> None:
 
 
 def read_index(catalogue: Catalogue) -> Index:
-    """Return the index; where the file is out of date, the records are read."""
+    """Return the index; if the file is out of date, the records are read."""
     try:
         directories = _look(catalogue)
     except OSError as err:

@@ -110,7 +110,7 @@ def _whole_lines(descriptor: int) -> int:
 
 
 def _line_start(descriptor: int, end: int) -> int:
-    """Return where the line starts whose line end is the last byte before `end`."""
+    """Return the start of the line that ends with the last byte before `end`."""
     place = end - 1
     while place > 0:
         start = max(0, place - _STEP)

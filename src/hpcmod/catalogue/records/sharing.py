@@ -32,7 +32,7 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     Parameters
     ----------
     group
-        Group that may change it besides the owner; empty for none. Everyone may read it, if the parent directories
+        Group that may change it, like its owner; empty for none. Everyone may read it, if the parent directories
         allow that.
 
     Raises
@@ -101,7 +101,7 @@ def _as_it_is(catalogue: Catalogue) -> Catalogue:
 
 
 def _give_to_group(root: Path, group: str) -> None:
-    """Let a group write, and make everything created below belong to it, whoever creates it."""
+    """Allow a group to write, and make it own everything created below, by any user."""
     try:
         os.chown(root, -1, grp.getgrnam(group).gr_gid)
         Tree(root).change_mode("", _ALL_MAY_READ | _GROUP_MAY_WRITE | _SETGID)

@@ -56,7 +56,7 @@ def find_wrong_modes(
     since
         Seconds since 1970: what this user wrote later counts as the catalogue's.
     closed
-        File names of images that only a group may read, besides those whose records say so.
+        File names of images that only a group may read, in addition to those whose records say so.
     """
     evidence = Evidence(catalogue)
     root = intended(catalogue)

@@ -21,9 +21,9 @@ def lint_easyconfig(text: str, path: Path, *, exists: Callable[[str], bool] = os
     Parameters
     ----------
     path
-        The file; its name is held against what is in it, and says which kind of recipe it is.
+        The file; its name is compared with its content, and determines the kind of recipe.
     exists
-        Says whether a path is there on this machine.
+        Returns whether a path exists on this machine.
 
     Raises
     ------

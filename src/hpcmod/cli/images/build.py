@@ -310,5 +310,5 @@ def _options(flags: BuildFlags) -> BuildOptions:
 
 
 def _output(plan: BuildPlan, flags: BuildFlags) -> Path:
-    """Return the path of the SIF; by default its name holds the fingerprint of the plan."""
+    """Return the path of the SIF; by default its name contains the fingerprint of the plan."""
     return flags.output or Path(f"{plan.recipe}-{plan.fingerprint[:12]}.sif")

@@ -214,7 +214,7 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
         except HpcmodError as err:
             if len(chosen) == 1:
                 raise
-            tell(str(err))  # go on with the others
+            tell(str(err))  # continue with the others
             status, fault = err.exit_code, err.message
         done.append((own, status, fault))
     worst = max((status for _, status, _ in done), default=0)

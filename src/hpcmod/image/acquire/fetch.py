@@ -274,7 +274,7 @@ class _Fetch:
             resumed = self._resumed_from
             self.forget()
             if resumed:  # the partial download may be the cause
-                raise Retry("what was resumed has the wrong sha256") from err
+                raise Retry("the resumed download has the wrong sha256") from err
             raise
         if not self._keep_note:
             self.note.write_text("")

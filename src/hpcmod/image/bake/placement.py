@@ -158,7 +158,7 @@ def make_directory(root: Node, path: str) -> Node:
         inner = found.children.setdefault(name.encode(), Node("dir", 0o755, mtime=found.mtime))
         if inner.kind != "dir":
             at = posixpath.join("/", path)
-            raise BadInputError(f"the image has a {inner.kind} in the place of the directory {at}")
+            raise BadInputError(f"the image has a {inner.kind} in place of the directory {at}")
         found = inner
     return found
 

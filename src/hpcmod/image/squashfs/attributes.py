@@ -80,7 +80,7 @@ class Attributes:
         for _ in range(count):
             pairs.append(self._read_pair(cursor))
             size += len(pairs[-1][1])
-            if size > _LARGEST_SET:  # values may be shared, so a small table can stand for many bytes
+            if size > _LARGEST_SET:  # values may be shared, so a small table can represent many bytes
                 raise self._damaged(f"attributes of one file with more than {_LARGEST_SET} bytes")
         return tuple(pairs)
 

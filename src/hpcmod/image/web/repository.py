@@ -79,7 +79,7 @@ class Repository:
     ) -> None:
         self._reference = reference
         self.tell = tell or access.announce
-        """Called with a line for the user where a server is waited for."""
+        """Called with a line for the user when waiting for a server."""
         self._access = access
         self._client = Client(session, allow_http=access.allow_http, login=_LOGIN)
         self._lock = threading.Lock()

@@ -56,7 +56,7 @@ def make_kernel(
     chosen = name or re.sub(r"[^a-z0-9._-]", "-", module.lower())
     if not _NAME.fullmatch(chosen) or chosen in (".", ".."):
         raise BadInputError(
-            f"{chosen!r} is not a valid name of a kernel",
+            f"{chosen!r} is not a valid kernel name",
             "Use lower-case letters, digits, `.`, `_` and `-`: --name NAME",
         )
     check_plain(display_name, "--display-name")
