@@ -106,7 +106,7 @@ def commit(
         _apply(catalogue, changed, moves, actor)
         _write_journal(catalogue, change)
     except BaseException as err:  # a full disk, Ctrl-C: restore the former state
-        _LOG.info("change %d failed and is rolled back: %s", number, err)
+        _LOG.info("change %d failed and was rolled back: %s", number, err)
         with suppress(OSError, HpcmodError):  # on failure, the next writer completes it
             if last_change(catalogue.directory) < change.id:  # once its line is in the journal, the change is complete
                 _apply(catalogue, {key: old[key] for key in changed}, [one.reversed for one in moves], actor)

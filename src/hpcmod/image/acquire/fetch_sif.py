@@ -134,7 +134,7 @@ def _convert_image(task: FetchTask) -> FetchedSif:
 
 
 def find_layers(options: ObtainOptions, layers: Sequence[str]) -> KnownSif | None:
-    """Return the SIF at hand with the most of these layers; None if there is none, or hpcmod runs without a cache."""
+    """Return the local SIF with the most of these layers; None if there is none, or hpcmod runs without a cache."""
     if options.cache is None:
         return None
     return find_known(layers, form=form_of(options.conversion), environ=options.environ)

@@ -132,7 +132,7 @@ class SquashfsWriter:
         return len(self._fragments) - 1
 
     def end_section(self) -> int:
-        """Write everything that was added, and let what follows share no blocks with it; return the offset of the end.
+        """Write everything added so far, so that later additions share no blocks with it; return the offset of the end.
 
         The bytes between two such offsets depend only on what was added between them.
         """
