@@ -31,5 +31,5 @@ def test_kernels_of_others_are_not_ours(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["..", "a/b", "With Space", "A"])
 def test_names_that_jupyter_refuses_are_refused(name: str) -> None:
-    with pytest.raises(BadInputError, match="valid name"):
+    with pytest.raises(BadInputError, match="valid kernel name"):
         make_kernel(PROGRAM, "A/1", "/sw", flags=(), name=name)
