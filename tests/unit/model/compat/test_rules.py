@@ -15,9 +15,10 @@ from hpcmod.model.site import Site
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "compat-rules.md"
 HEAD = """# Rules about images on machines
 
-What `hpcmod compat` asks, in the order of its findings; how it is used is told in
-[Will this image work here?](../how-to/compat.md). *Refuse* means that it will not work, *warn* that it may disappoint.
-Where a rule would have to know what cannot be found out it says *unknown*, which changes no verdict.
+These are the rules of `hpcmod compat`, in the order of its findings. To use it, see
+[Check whether an image works on this machine](../how-to/compat.md). *Refuse* means that the image will not work, *warn*
+that it may be slow or fail. If a rule lacks a fact that cannot be determined, its finding is *unknown*, which does not
+change the verdict.
 
 | rule | question | says | source |
 |---|---|---|---|
