@@ -25,6 +25,11 @@ PLAIN = {
     "let go": "release, retire",
     "is no digest": "is not a valid digest",
     "to be mended|stumbles?": "broken, fails",
+    "held to": "checked against, must satisfy",
+    "taken for": "mistaken for, treated as",
+    "passed over": "skipped, ignored",
+    "stands for": "means, is",
+    "for ever": "forever",
 }
 """Words of a dialect that this project once had, and what to write instead."""
 
