@@ -14,9 +14,9 @@ from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
     *("install", "module", "runscript", "get_master", "squashfs", "convert", "job", "compat"),
-    *("published", "catalogue", "beside", "spider", "reuse"),
+    *("published", "catalogue", "beside", "spider", "reuse", "bake"),
 )
-ON_DEMAND = ("convert", "reuse", "beside")  # an hour, and 30 GB of test images; needs another checkout
+ON_DEMAND = ("convert", "reuse", "bake", "beside")  # an hour, and 30 GB of test images; needs another checkout
 
 
 def main() -> None:

@@ -13,7 +13,8 @@ _VOLATILE = (
     re.compile(r'"(method|bytes_written)": [^,]*'),  # an image that is there already is kept, not copied again
 )
 _IGNORED = re.compile(
-    r"(^|/)(\.locks/.*|cache/locks/.*|.*\.guard|home/\.(cache|lmod\.d)/.*|.*\.log(\.bz2)?|.*_build_report.*|ebfiles_repo/.*|easybuild/.*|index\.jsonl)$"
+    r"(^|/)(\.locks/.*|cache/locks/.*|.*\.guard|home/\.(cache|lmod\.d)/.*|.*\.log(\.bz2)?|.*_build_report.*|"
+    r"ebfiles_repo/.*|easybuild/.*|index\.jsonl|home/\.local/state/hpcmod/layers/.*)$"
 )
 _ANY_DIGEST = re.compile(r"[0-9a-f]{64}")
 _TEXTS = (".json", ".jsonl", ".eb", ".lua", ".sh", ".toml", ".html", ".md", "")
@@ -22,7 +23,8 @@ _TEXTS = (".json", ".jsonl", ".eb", ".lua", ".sh", ".toml", ".html", ".md", "")
 def signature(top: Path, *, contents: bool = True) -> dict[str, str]:
     """Return the mode of each file below a directory, and the digest of its contents without times, by path.
 
-    Locks, logs and what EasyBuild keeps for itself are left out. Of a journal only the verbs count: a change that
+    Locks, logs, what EasyBuild keeps for itself and the indexes of layers, which a conversion can do without, are left
+    out. Of a journal only the verbs count: a change that
     failed and was made again has other numbers.
 
     Parameters

@@ -21,6 +21,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.fs.ownership import make_private_directory, others_may_change
 from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.fs.replacing import replacing
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.known_layers.sections import PackedSection
 from hpcmod.machine import absolute
 from hpcmod.model.strict_json import JsonObject, load_json
@@ -79,6 +80,7 @@ def save_known(
     }
     try:
         make_private_directory(directory)
+        clear_leftovers(directory)
         content = b"".join((json.dumps(head).encode(), b"\n", *(one.packed for one in sections)))
         with replacing(directory / f"{sha256}.layers") as path, path.open("xb") as file:
             file.write(content)
