@@ -8,7 +8,7 @@ from dataclasses import replace
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
-from hpcmod.model.plan import InstallPlan, make_plan, with_notices
+from hpcmod.model.plan import InstallPlan, make_plan, with_notices, with_own_packages
 from hpcmod.model.site import Site, Tunable
 from hpcmod.model.spec import InstallSpec
 
@@ -56,7 +56,7 @@ HOSTILE = {
 
 def make_example(site: str, facts: ImageFacts | None = FACTS) -> InstallPlan:
     """Make the plan of LUMI's PyTorch 2.7.1 on one of the shipped sites."""
-    return make_plan(facts, load_site(site, {}), SPEC)
+    return with_own_packages(make_plan(facts, load_site(site, {}), SPEC), "5" * 64)
 
 
 def as_value(text: str) -> str:
@@ -97,4 +97,5 @@ def make_plan_of(text: str) -> InstallPlan:
         binds=(Bind(f"/data/{inline}"),),
         environment=(("HOSTILE", value),),
     )
-    return with_notices(make_plan(facts, site, spec), [f"/catalogue/{value}"], "5" * 64)
+    plan = with_own_packages(make_plan(facts, site, spec), "5" * 64)
+    return with_notices(plan, [f"/catalogue/{value}"], "5" * 64)

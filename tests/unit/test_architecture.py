@@ -408,6 +408,8 @@ PAST_FS = {
     "install/eb.py": "reads an exit code from a temporary directory of this run",
     "install/host_files.py": "reads libraries of the host",
     "install/netstack.py": "reads libraries of the host, fills a Scratch",
+    "install/packages/building.py": "fills a Scratch",
+    "install/packages/sets.py": "makes the directory of a set, for which its user names the place",
     "install/remove.py": "removes modulefiles and empty directories of the user's own installation",
     "install/user_layer.py": "makes a virtual environment in the user's own directory",
     "catalogue/admin/move.py": "makes the new directory of a catalogue, which nobody else knows yet",

@@ -76,6 +76,12 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "Remove one of your installations; your own packages are kept.",
         ),
     },
+    "Your own packages": {
+        "add": ("packages.add:add_verb", "Add Python packages to a container."),
+        "packages": ("packages.states:packages_verb", "Show the packages that you added to a container."),
+        "drop": ("packages.add:drop_verb", "Remove packages that you added to a container."),
+        "rebase": ("packages.rebase:rebase_verb", "Rebuild your packages for another version of a container."),
+    },
     "Images": {
         "fetch": ("images.image:fetch", "Fetch an image as a verified SIF and print its path."),
         "convert": (
@@ -129,7 +135,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "restore": ("publish.lifecycle:restore", "Return a deprecated or retired container to normal."),
         "undo": (
             "publish.lifecycle:undo",
-            "Undo a change of the catalogue, by default the latest.",
+            "Undo a change of the catalogue, or of your packages for a container.",
         ),
         "gc": (
             "publish.gc:gc",

@@ -78,6 +78,17 @@ class Tree:
         with self.parent(path) as (place, name):
             write_at(place, name, content, mode)
 
+    def symlink(self, path: Path | str, target: str) -> None:
+        """Make a symbolic link atomically; an existing link or file of that name is replaced."""
+        with self.parent(path) as (place, name):
+            temporary = temporary_name(name)
+            os.symlink(target, temporary, dir_fd=place)
+            try:
+                os.replace(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+            except BaseException:
+                remove_at(place, temporary)
+                raise
+
     def status(self, path: Path | str) -> os.stat_result:
         """Return the `lstat` status of a path."""
         with self.parent(path) as (place, name):

@@ -25,7 +25,7 @@ from hpcmod.image.sif.reader import check_sif, read_sif
 from hpcmod.image.trust.provenance import Provenance
 from hpcmod.install import user_layer
 from hpcmod.install.installed import RECORD, read_record, scripts_of
-from hpcmod.model.plan import InstallPlan
+from hpcmod.model.plan import InstallPlan, with_own_packages
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import (
     ENVIRONMENT_SCRIPTS,
@@ -95,6 +95,7 @@ def install(
     for directory in ("", "bin", "libexec", "runscripts"):
         clear_leftovers(Path(plan.spec.root, directory), alone=True)
     image = install_image(plan, source, prove=prove, progress=progress)
+    plan = with_own_packages(plan, image.sha256)
     files = install_files(plan, runscript_templates())
     write_record(plan, image, files, version, provenance=source.provenance)
     return image
@@ -279,6 +280,7 @@ def write_record(
         "files": list(files),
         "checksums": dict(files),
         "packages": [asdict(package) for package in plan.packages],
+        "own_packages": describe_own_packages(plan),
     }
     write_file(Path(plan.spec.root) / RECORD, json.dumps(record, indent=1) + "\n")
 
@@ -297,3 +299,11 @@ def record_modulefile(root: Path, modulefile: Path, content: bytes) -> None:
         write_file(root / RECORD, json.dumps({**record, "modulefile": added}, indent=1) + "\n")
     finally:
         Tree(root).change_mode("", mode)
+
+
+def describe_own_packages(plan: InstallPlan) -> dict[str, object] | None:
+    """Return what `hpcmod add` needs to know; None if the image has no Python."""
+    if plan.own_packages is None or plan.user_layer is None:
+        return None
+    place, layer = plan.own_packages, plan.user_layer
+    return {"name": place.name, "tag": place.tag, "venv": layer.venv, "python": asdict(layer.python)}

@@ -19,8 +19,9 @@ from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
 from hpcmod.image.inspect.contents import METADATA, METADATA_LIMIT, read_package
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.model.images.facts import Package
-from hpcmod.model.plan import USER_LAYER_IN_CONTAINER, UserLayer
+from hpcmod.model.images.facts import Package, PythonFacts
+from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER
+from hpcmod.model.plan import UserLayer
 
 DIRECTORY = "user-software"
 """The directory of an installation that has the user's own packages."""
@@ -45,7 +46,7 @@ def make(layer: UserLayer) -> None:
     """
     root = Path(layer.directory).parent
     venv = Path(DIRECTORY, Path(layer.venv).relative_to(USER_LAYER_IN_CONTAINER))
-    _create(Tree(root), root / venv, partial(_write_venv, layer))
+    _create(Tree(root), root / venv, partial(write_venv, layer.python, layer.venv))
 
 
 def copy(source: Path, tree: Tree, target: Path) -> None:
@@ -81,8 +82,15 @@ def _create(tree: Tree, venv: Path, fill: Callable[[Path], object]) -> None:
             fill(new)
 
 
-def _write_venv(layer: UserLayer, venv: Path) -> None:
-    python, version = layer.python, layer.python.version
+def write_venv(python: PythonFacts, inside: str, venv: Path) -> None:
+    """Write a virtual environment without packages into a directory.
+
+    Parameters
+    ----------
+    inside
+        Its path in the container.
+    """
+    version = python.version
     packages = venv / "lib" / f"python{version}" / "site-packages"
     packages.mkdir(parents=True)
     (venv / "lib64").symlink_to("lib")
@@ -92,7 +100,7 @@ def _write_venv(layer: UserLayer, venv: Path) -> None:
         (venv / "bin" / name).symlink_to("python")
     for name in ("pip", "pip3"):
         script = venv / "bin" / name
-        script.write_text(_PIP.format(venv=layer.venv))
+        script.write_text(_PIP.format(venv=inside))
         script.chmod(0o755)
     home = Path(python.executable).parent
     (venv / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = true\nversion = {version}\n")

@@ -78,11 +78,22 @@ class Bind:
 def parse_elements(text: str, *, origin: str = "") -> tuple[Bind, ...]:
     """Parse the value of a bind variable as Apptainer does, without validating it; empty elements are skipped."""
     elements = []
-    for element in filter(None, re.split(r"(?<!\\),", text)):
+    for element in _split_elements(text):
         parts = [re.sub(r"\\([:,])", r"\1", part) for part in re.split(r"(?<!\\):", element, maxsplit=2)]
         source, destination, options = (*parts, "", "")[:3]
         elements.append(Bind(source, destination, options, origin=origin))
     return tuple(elements)
+
+
+def _split_elements(text: str) -> list[str]:
+    """Return the binds in a list; several options of one bind are separated by commas too."""
+    found: list[str] = []
+    for element in filter(None, re.split(r"(?<!\\),", text)):
+        if found and re.match(r"(?:ro|rw)$|(?:image-src|id)=", element):
+            found[-1] += f",{element}"
+        else:
+            found.append(element)
+    return found
 
 
 def can_be_bound(path: str) -> bool:

@@ -11,12 +11,12 @@ from hpcmod.model.bind import Bind
 from hpcmod.model.guard import make_guard
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.libraries.swap import make_library_path, swaps_libraries
+from hpcmod.model.packages.place import PACKED_OPTIONS, USER_LAYER_IN_CONTAINER, PackagePlace, make_tag
 from hpcmod.model.site import Binds, NodeType, Site
 from hpcmod.model.spec import COMMAND_NAME, InstallSpec
 from hpcmod.model.versions import choose_tunables, find_versions
 
 RUNSCRIPTS_IN_CONTAINER = "/runscripts"
-USER_LAYER_IN_CONTAINER = "/user-software"
 
 WELL_KNOWN_COMMANDS = (
     "python", "python3", "pip", "pip3", "torchrun", "accelerate", "deepspeed", "ray", "huggingface-cli", "hf",
@@ -70,6 +70,8 @@ class RunscriptSettings:
     """Variables that keep the host's Python out of the container, by their names inside; see hpcmod.model.guard."""
     container_variables: tuple[str, ...] = ()
     """Other variables that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
+    own_packages: PackagePlace | None = None
+    """Where the user's own packages are looked for; None without a Python in the image."""
     python_bin: str = ""
     """Directory added to the container's PATH instead of activating the image's Python; empty: activation is needed."""
 
@@ -113,6 +115,8 @@ class InstallPlan:
     user_layer: UserLayer | None
     packages: tuple[Package, ...]
     labels: tuple[tuple[str, str], ...] = field(default=())
+    own_packages: PackagePlace | None = None
+    """Where the module looks for the user's own packages; None if the image has no Python, or is not known yet."""
     notice_places: tuple[str, ...] = ()
     """Files with notices from the catalogues about the image; the module reads them when it loads."""
 
@@ -159,6 +163,14 @@ def with_notices(plan: InstallPlan, directories: Iterable[str], sha256: str) -> 
     return replace(plan, notice_places=places)
 
 
+def with_own_packages(plan: InstallPlan, sha256: str) -> InstallPlan:
+    """Return a plan whose module uses the user's own packages that fit the image with this digest."""
+    if plan.user_layer is None or not sha256:
+        return plan
+    place = PackagePlace(plan.spec.module.rpartition("/")[0], make_tag(plan.user_layer.python.version, sha256))
+    return replace(plan, own_packages=place, runscripts=replace(plan.runscripts, own_packages=place))
+
+
 def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:
     places = [posixpath.join(directory, spec.image) for directory in (spec.root, *site.central)]
     return tuple(dict.fromkeys([*places, *filter(None, [spec.found_at])]))
@@ -183,7 +195,7 @@ def _make_binds(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Bind
     groups = [*machine, *((bind,) for bind in (*spec.binds, runscripts))]
     if layer is None:
         return tuple(groups)
-    packed = Bind(layer.squashfs, USER_LAYER_IN_CONTAINER, "image-src=/")
+    packed = Bind(layer.squashfs, USER_LAYER_IN_CONTAINER, PACKED_OPTIONS)
     return (*groups, (packed, Bind(layer.directory, USER_LAYER_IN_CONTAINER)))
 
 

@@ -28,6 +28,11 @@ PAGES = {
         "[Find a container, and run it](../how-to/find-and-run.md)",
         ("Find and run", "Notebooks and editors", "Install"),
     ),
+    "package-commands.md": (
+        "Commands for your own packages",
+        "[Add your own Python packages](../how-to/user-packages.md)",
+        ("Your own packages",),
+    ),
     "image-commands.md": (
         "Commands for images",
         "[Get images from everywhere, and know what you got](../how-to/images.md)",

@@ -119,6 +119,13 @@ def test_only_regular_files_are_read(tree: Tree, tmp_path: Path, path: str) -> N
         tree.read(path, 100)
 
 
+def test_a_symbolic_link_replaces_another(tree: Tree) -> None:
+    for target in ("one", "two"):
+        tree.symlink("new-link", target)
+        assert tree.read_link("new-link") == target
+    assert [name for name in tree.names() if name.startswith(".new-link")] == []
+
+
 def test_a_file_above_the_limit_is_refused(tree: Tree) -> None:
     with pytest.raises(UnusableFileError, match="at most 5") as caught:
         tree.read("d/file", 5)

@@ -101,7 +101,7 @@ def test_removes_leftovers_of_a_killed_installation(
 ) -> None:
     child = os.fork()
     if child == 0:
-        monkeypatch.setattr(user_layer, "_write_venv", lambda *_: os._exit(9))
+        monkeypatch.setattr(user_layer, "write_venv", lambda *_: os._exit(9))
         user_layer.make(layer)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9

@@ -66,13 +66,13 @@ def test_binds_are_the_sites_then_the_easyconfigs_then_ours() -> None:
         "/scratch",
         "/data",
         "/home/u/sw/PyTorch/2.7.1/runscripts:/runscripts",
-        "/home/u/sw/PyTorch/2.7.1/user-software.squashfs:/user-software:image-src=/",
+        "/home/u/sw/PyTorch/2.7.1/user-software.squashfs:/user-software:image-src=/,ro",
     ]
 
 
 def test_a_packed_user_layer_is_bound_instead_of_its_directory() -> None:
     packed, directory = make_plan(FACTS, SITE, SPEC).binds[-1]
-    assert packed.options == "image-src=/"
+    assert packed.options == "image-src=/,ro"
     assert str(directory) == "/home/u/sw/PyTorch/2.7.1/user-software:/user-software"
 
 

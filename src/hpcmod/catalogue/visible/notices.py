@@ -18,7 +18,7 @@ from hpcmod.install.store import recorded_sha256
 from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.catalogue.package_range import has_any
 from hpcmod.model.images.facts import Package
-from hpcmod.model.plan import InstallPlan, with_notices
+from hpcmod.model.plan import InstallPlan, with_notices, with_own_packages
 from hpcmod.render.modules.notice import (
     ALL,
     LIMIT,
@@ -32,9 +32,10 @@ _OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")
 
 
 def look_for_notices(plan: InstallPlan, environ: Mapping[str, str]) -> InstallPlan:
-    """Return a plan whose module reads the notices of each catalogue known now, whether or not any exist yet."""
+    """Return a plan whose module reads notices of the catalogues known now, and uses packages that fit its image."""
     places = [Catalogue(place).notices.absolute() for place in catalogue_directories(plan.site, environ)]
-    return with_notices(plan, map(str, places), recorded_sha256(Path(plan.spec.root)))
+    sha256 = recorded_sha256(Path(plan.spec.root))
+    return with_own_packages(with_notices(plan, map(str, places), sha256), sha256)
 
 
 def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from hpcmod.catalogue.visible.notices import look_for_notices
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.install.installed import RECORD
-from hpcmod.install.store import make_scripts
+from hpcmod.install.store import describe_own_packages, make_scripts
 from hpcmod.model.bind import Bind
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, templates_of
@@ -94,9 +94,9 @@ def render_again(
         )
         for syntax, one in parts.items()
     }
-    scripts = dict(make_scripts(plan, runscript_templates()))
+    scripts = dict(make_scripts(told, runscript_templates()))
     return Rendering(
-        modules, {**scripts, RECORD: _render_record(now.files[RECORD], plan, scripts, tool)}, now.easyconfig
+        modules, {**scripts, RECORD: _render_record(now.files[RECORD], told, scripts, tool)}, now.easyconfig
     )
 
 
@@ -154,6 +154,7 @@ def _fill(value: Any, templates: Mapping[str, str]) -> Any:
 def _render_record(before: str, plan: InstallPlan, scripts: Mapping[str, str], tool: str) -> str:
     """Return the record of an installation whose scripts are new and whose image is the same."""
     values = {**json.loads(before), "hpcmod": tool, "site": plan.site.name, "files": list(scripts)}
+    values["own_packages"] = describe_own_packages(plan)
     return json.dumps(values, indent=1) + "\n"
 
 

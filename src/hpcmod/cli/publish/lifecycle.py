@@ -14,6 +14,7 @@ from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.cli.containers import complete_container
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import tell
+from hpcmod.cli.packages.target import SetFlags, set_option, shared_option
 from hpcmod.cli.publish.options import ChangeFlags, changing_options, make_actor, open_catalogues, show_change
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue import lifecycle as rules
@@ -36,6 +37,16 @@ class LifecycleFlags(ChangeFlags):
     """Arguments and options of every command that changes one container."""
 
     container: str
+
+
+@dataclass(frozen=True)
+class UndoFlags(ChangeFlags):
+    """Argument and options of `hpcmod undo`."""
+
+    what: str
+    """Number of a change, or a container; empty for the latest change."""
+    set_name: str | None
+    shared: Path | None
 
 
 @dataclass(frozen=True)
@@ -190,16 +201,30 @@ def restore(flags: LifecycleFlags) -> None:
 
 
 @click.command()
-@click.argument("number", metavar="[CHANGE]", type=int, required=False)
+@click.argument("what", metavar="[CHANGE|CONTAINER]", default="", shell_complete=complete_container)
 @changing_options
-def undo(number: int | None, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
-    """Undo a change of the catalogue, by default the latest.
+@set_option
+@shared_option
+@with_flags(UndoFlags)
+def undo(flags: UndoFlags) -> None:
+    """Undo a change of the catalogue, or of your packages for a container.
+
+    Without CHANGE, the latest change of the catalogue. With CONTAINER, the packages that you had before become active
+    again; --set and --shared choose the set.
 
     \b
     Examples:
       hpcmod undo
       hpcmod undo 17 --dry-run     # the numbers: hpcmod catalogue journal
+      hpcmod undo PyTorch          # your packages: hpcmod packages PyTorch --history
     """
-    catalogue = open_catalogues(directory)[0]
-    change = lifecycle.undo(catalogue, number, actor=make_actor(why), dry_run=dry_run)
-    show_change(change, as_json=as_json, dry_run=dry_run)
+    if flags.what and not flags.what.isdecimal():
+        from hpcmod.cli.packages.states import undo_packages  # the other commands here do not need it
+
+        chosen = SetFlags(flags.what, flags.set_name, flags.shared, None, flags.as_json)
+        undo_packages(chosen, dry_run=flags.dry_run)
+        return
+    number = int(flags.what) if flags.what else None
+    catalogue = open_catalogues(flags.directory)[0]
+    change = lifecycle.undo(catalogue, number, actor=make_actor(flags.why), dry_run=flags.dry_run)
+    show_change(change, as_json=flags.as_json, dry_run=flags.dry_run)

@@ -77,6 +77,7 @@ def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
         "container_path": plan.container_path,
         "guard": plan.runscripts.guard,
         "family": plan.site.family,
+        "own_packages": plan.own_packages,
         "notice_places": plan.notice_places,
         "notice_head": HEAD,
         "notice_limit": LIMIT,

@@ -113,12 +113,18 @@ local function prepend(names, entries, separator)
     setenv(note, value)
 end
 
--- Split a list into its elements; `\,` does not end an element.
+-- Split a list into its elements; `\,` does not end an element, and options of a bind are separated by commas too.
 local function split(text, separator)
     local elements = {}
     local hidden = string.gsub(text or "", "\\" .. separator, "\1")
     for element in string.gmatch(hidden, "[^" .. separator .. "]+") do
-        elements[#elements + 1] = (string.gsub(element, "\1", "\\" .. separator))
+        local option = element == "ro" or element == "rw" or string.find(element, "^image%-src=") or string.find(element, "^id=")
+        element = string.gsub(element, "\1", "\\" .. separator)
+        if separator == "," and option and #elements > 0 then
+            elements[#elements] = elements[#elements] .. "," .. element
+        else
+            elements[#elements + 1] = element
+        end
     end
     return elements
 end
@@ -183,8 +189,48 @@ end
 -- Source, destination (may be empty), options, required or not.
 local candidates = {
     { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts", "/runscripts", "", false } },
-    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs", "/user-software", "image-src=/", false }, { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software", "/user-software", "", false } },
+    { { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs", "/user-software", "image-src=/,ro", false }, { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software", "/user-software", "", false } },
 }
+
+-- Your own packages: the active state of a set that fits this image, chosen by HPCMOD_PACKAGES.
+local function own_packages()
+    local chosen = os.getenv("HPCMOD_PACKAGES") or ""
+    if chosen == "none" then return end
+    local name, state = string.match(chosen, "^(.*)@(%d+)$")
+    name = name or chosen
+    if name == "" then name = "default" end
+    local shared = string.sub(name, 1, 1) == "/"
+    local place = name
+    if not shared then
+        local base = os.getenv("HPCMOD_PACKAGES_DIR") or ""
+        if string.sub(base, 1, 1) ~= "/" then base = (os.getenv("HOME") or "") .. "/.local/share/hpcmod" end
+        place = base .. "/packages"
+    end
+    place = place .. "/" .. "PyTorch" .. (shared and "" or "/" .. name)
+    local found = place .. "/" .. "active-cp312-555555555555.squashfs"
+    if state then found = place .. "/states/" .. state .. "-" .. "cp312-555555555555.squashfs" end
+    if exists(found) then return found end
+    if mode() ~= "load" then return end
+    local known, entries, directory = pcall(lfs.dir, place)
+    if not known then
+        if not shared and chosen ~= "" then
+            LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": you have no set of packages `" .. name .. "`; see: hpcmod packages " .. "PyTorch")
+        end
+        return
+    end
+    local other = false
+    for entry in entries, directory do other = other or string.find(entry, "^active%-") ~= nil end
+    if state then
+        LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": state " .. state .. " of your packages `" .. name .. "` does not fit this image, so they are off; see: hpcmod packages --history " .. "PyTorch")
+    elseif other then
+        LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": your packages `" .. name .. "` were made for another image, so they are off; to make them fit: hpcmod rebase " .. "PyTorch")
+    end
+end
+
+if mode() == "load" or mode() == "show" then
+    local found = own_packages()
+    if found then table.insert(candidates[#candidates], 1, { found, "/user-software", "image-src=/,ro", false }) end
+end
 
 -- Resolve the symbolic links in a path.
 local function real(path)

@@ -147,11 +147,17 @@ proc hpcmod::remove_entries {name entries separator} {
     if {[llength $rest]} { unsetenv $name [join $rest $separator] } else { setenv $name "" }
 }
 
-# Split a list into its elements; `\,` does not end an element.
+# Split a list into its elements; `\,` does not end an element, and options of a bind are separated by commas too.
 proc hpcmod::elements {text separator} {
     set found {}
     foreach element [split [string map [list \\$separator \001] $text] $separator] {
-        if {$element ne ""} { lappend found [string map [list \001 \\$separator] $element] }
+        if {$element eq ""} { continue }
+        set element [string map [list \001 \\$separator] $element]
+        if {$separator eq "," && [llength $found] && [regexp {^(ro|rw)$|^(image-src|id)=} $element]} {
+            set found [concat [lrange $found 0 end-1] [list "[lindex $found end],$element"]]
+        } else {
+            lappend found $element
+        }
     }
     return $found
 }
@@ -333,6 +339,40 @@ foreach {hpcmod_name hpcmod_value} [list "PYTHONPATH" "" "PYTHONHOME" "" "PYTHON
     }
 }
 
+# Your own packages: the active state of a set that fits this image, chosen by HPCMOD_PACKAGES.
+proc hpcmod::own_packages {} {
+    set chosen [value HPCMOD_PACKAGES]
+    if {$chosen eq "none" || !([module-info mode load] || [module-info mode display])} { return {} }
+    set state ""
+    set name $chosen
+    regexp {^(.*)@([0-9]+)$} $chosen -> name state
+    if {$name eq ""} { set name default }
+    set shared [string match /* $name]
+    if {$shared} {
+        set place $name/
+        append place "PyTorch"
+    } else {
+        set base [value HPCMOD_PACKAGES_DIR]
+        if {![string match /* $base]} { set base [value HOME]/.local/share/hpcmod }
+        set place $base/packages/
+        append place "PyTorch" / $name
+    }
+    set found $place/
+    if {$state eq ""} { append found "active-cp312-555555555555.squashfs" } else { append found states/ $state - "cp312-555555555555.squashfs" }
+    if {[file exists $found]} { return [list [list $found "/user-software" "image-src=/,ro" 0]] }
+    if {![module-info mode load]} { return {} }
+    set said ""
+    if {![file isdirectory $place]} {
+        if {!$shared && $chosen ne ""} { set said "you have no set of packages `$name`; see: hpcmod packages" }
+    } elseif {$state ne ""} {
+        set said "state $state of your packages `$name` does not fit this image, so they are off; see: hpcmod packages --history"
+    } elseif {[llength [glob -nocomplain -directory $place -types {} -- active-*]]} {
+        set said "your packages `$name` were made for another image, so they are off; to make them fit: hpcmod rebase"
+    }
+    if {$said ne ""} { puts stderr "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: $said [format %s "PyTorch"]" }
+    return {}
+}
+
 # Binds: Apptainer does not start if a source is missing, so bind only those that exist here. The user's come last and win.
 # Source, destination (may be empty), options, required or not.
 hpcmod::binds [list \
@@ -346,7 +386,7 @@ hpcmod::binds [list \
     [list [list "/flash" "" "" 0]] \
     [list [list "/appl" "" "" 0]] \
     [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts" "/runscripts" "" 0]] \
-    [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs" "/user-software" "image-src=/" 0] [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software" "/user-software" "" 0]] \
+    [list {*}[hpcmod::own_packages] [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs" "/user-software" "image-src=/,ro" 0] [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software" "/user-software" "" 0]] \
 ]
 hpcmod::container_path [list "/runscripts" "/user-software/venv/pytorch/bin" "/opt/miniconda3/envs/pytorch/bin"]
 hpcmod::remember

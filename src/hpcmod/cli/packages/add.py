@@ -1,0 +1,254 @@
+"""The commands that change a user's packages: add, drop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from hpcmod.cli.containers import complete_file
+from hpcmod.cli.flags import with_flags
+from hpcmod.cli.output import format_size, print_json, print_text, tell
+from hpcmod.cli.packages.show import describe_changes, describe_state, find_changes
+from hpcmod.cli.packages.target import (
+    Found,
+    SetFlags,
+    choose_data,
+    find_set,
+    make_builder,
+    package_options,
+    tell_loaded,
+)
+from hpcmod.cli.signals import terminate_cleanly
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.reading import read_text
+from hpcmod.install.packages.changing import PackageChange, make_change, plan_change
+from hpcmod.install.packages.sets import make_set
+from hpcmod.model.packages.lockfile import Lock, parse_package_lock
+from hpcmod.model.packages.plan import PipOptions, StatePlan, render_state_plan
+from hpcmod.model.packages.requirement import join, parse_file, parse_typed
+from hpcmod.render.quote import sh_word
+
+_LIMIT = 8 << 20  # bytes of a requirements file
+_WHEELS = click.Path(exists=True, file_okay=False, path_type=Path)
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+@dataclass(frozen=True)
+class IndexFlags(SetFlags):
+    """What `index_options` adds to `package_options`."""
+
+    index: str | None
+    extra_index: tuple[str, ...]
+    wheel_dirs: tuple[Path, ...]
+    no_index: bool
+    build: bool
+    allow_replace: tuple[str, ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class DropFlags(IndexFlags):
+    """Options of `hpcmod drop`."""
+
+    packages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AddFlags(DropFlags):
+    """Options of `hpcmod add`."""
+
+    files: tuple[str, ...]
+    lock_file: str | None
+    prefix: Path | None
+
+
+def index_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say where pip finds packages."""
+    flags: list[Decorator] = [
+        click.option("--index", metavar="URL", help="Package index instead of pip's own setting."),
+        click.option("--extra-index", multiple=True, metavar="URL", help="Further package index."),
+        click.option(
+            "--wheel-dir",
+            "--find-links",
+            "wheel_dirs",
+            multiple=True,
+            type=_WHEELS,
+            metavar="DIRECTORY",
+            help="Directory of wheels.",
+        ),
+        click.option("--no-index", is_flag=True, help="Use only --wheel-dir: no network is needed."),
+        click.option("--build", is_flag=True, help="Build packages without a wheel, in the container."),
+        click.option(
+            "--allow-replace",
+            multiple=True,
+            metavar="PACKAGE",
+            help="Package of the image that may be replaced by another version.",
+        ),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+@click.command("add")
+@package_options
+@click.argument("packages", nargs=-1)
+@click.option(
+    "-r",
+    "--requirement",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=complete_file,
+    help="Requirements file.",
+)
+@click.option("--lock", "lock_file", metavar="FILE", shell_complete=complete_file, help="Exactly what this lock has.")
+@index_options
+@click.option(
+    "--prefix",
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
+    help="Directory for a new set (default: the site's for users' images, else in $HOME).",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be installed, and how; install nothing.")
+@with_flags(AddFlags)
+def add_verb(flags: AddFlags) -> None:
+    """Add Python packages to a container.
+
+    pip in the container installs them next to the image, which is not changed. They are packed into one file, and every
+    container that starts after that has them. Packages of the image, and those you added before, keep their versions.
+
+    \b
+    Examples:
+      hpcmod add PyTorch einops 'transformers<5'
+      hpcmod add PyTorch -r requirements.txt --wheel-dir wheels --no-index
+      hpcmod add PyTorch --lock my.lock
+    """
+    words = [*flags.packages, *(word for one in flags.files for word in ("-r", one))]
+    lock = _read_lock(flags.lock_file, words) if flags.lock_file else None
+    asked = join(
+        parse_typed(flags.packages, str(Path.cwd()), os.path.exists),
+        *(parse_file(str(Path(one).absolute()), _read, os.path.exists) for one in flags.files),
+    )
+    if not (asked.lines or lock):
+        raise click.UsageError("give packages, -r FILE or --lock FILE")
+    words += ["--lock", flags.lock_file] if flags.lock_file else []
+    change = PackageChange(
+        added=asked,
+        lock=lock,
+        pip=make_pip_options(flags),
+        allowed=flags.allow_replace,
+        action=" ".join(map(sh_word, ["add", *words])),
+    )
+    change_set(find_set(flags), change, flags, prefix=flags.prefix)
+
+
+@click.command("drop")
+@package_options
+@click.argument("packages", nargs=-1, required=True)
+@index_options
+@click.option("--dry-run", is_flag=True, help="Print what would be installed, and how; change nothing.")
+@with_flags(DropFlags)
+def drop_verb(flags: DropFlags) -> None:
+    """Remove packages that you added to a container.
+
+    What only they needed goes too. The state before is kept: `hpcmod undo` brings it back.
+
+    \b
+    Example:
+      hpcmod drop PyTorch einops
+    """
+    action = " ".join(map(sh_word, ["drop", *flags.packages]))
+    pip, allowed = make_pip_options(flags), flags.allow_replace
+    change = PackageChange(dropped=flags.packages, pip=pip, allowed=allowed, action=action)
+    change_set(find_set(flags), change, flags, prefix=None)
+
+
+def make_pip_options(flags: IndexFlags) -> PipOptions:
+    """Return how pip looks for packages, from the options of `index_options`."""
+    places = [str(one.absolute()) for one in flags.wheel_dirs]
+    words = [f"--index-url={flags.index}"] if flags.index else []
+    words += [f"--extra-index-url={one}" for one in flags.extra_index]
+    words += [f"--find-links={one}" for one in places]
+    words += ["--no-index"] if flags.no_index else []
+    return PipOptions(tuple(words), flags.build, tuple(places))
+
+
+def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
+    """Make a change of a set, or print its plan, and report what has changed."""
+    data = choose_data(found, prefix)
+    plan = plan_change(found.target, found.set, change)
+    if flags.dry_run:
+        _print_plan(found, plan, as_json=flags.as_json)
+        return
+    if change.dropped and not found.set.exists:
+        raise NotFoundError(
+            f"you have added no packages to {found.target.module}", f"See: hpcmod packages {found.name}"
+        )
+    builder = make_builder()
+    is_first = found.set.active_number(found.target.place.tag) is None
+    make_set(found.set, data)
+    tell(f"installing with pip of {found.target.module} ...")
+    with terminate_cleanly():
+        before, state = make_change(found.target, found.set, change, builder, tell)
+    changes = find_changes(before, state)
+    if flags.as_json:
+        print_json(
+            module=found.target.module,
+            set=found.set.choice.shown,
+            directory=str(found.set.directory),
+            dry_run=False,
+            plan=[],
+            before=before.number if before else None,
+            state=describe_state(found.set, state),
+            changes=describe_changes(changes),
+        )
+    else:
+        for one in changes:
+            print_text(str(one))
+        for pin in state.from_image:
+            tell(f"{pin.replace('==', ' ')} is in the image")
+        tell(
+            f"state {state.number} of `{found.set.choice.shown}` for {found.target.module} is active: "
+            f"{len(state.locked)} packages, one file of {format_size(state.size)}"
+        )
+    tell_loaded(found, is_first=is_first)
+
+
+def _print_plan(found: Found, plan: StatePlan, *, as_json: bool) -> None:
+    lines = list(render_state_plan(plan))
+    if as_json:
+        print_json(
+            module=found.target.module,
+            set=found.set.choice.shown,
+            directory=str(found.set.directory),
+            dry_run=True,
+            plan=lines,
+            before=found.set.active_number(found.target.place.tag),
+            state=None,
+            changes=[],
+        )
+        return
+    for line in lines:
+        print_text(line)
+
+
+def _read(path: str) -> str:
+    try:
+        return sys.stdin.read(_LIMIT) if path == "/dev/stdin" else read_text(path, _LIMIT)
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such file", "Check the path of the requirements file.") from err
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
+
+
+def _read_lock(path: str, others: list[str]) -> Lock:
+    if others:
+        raise click.UsageError("--lock replaces all of your packages: give no others")
+    return parse_package_lock(_read(path), path)

@@ -1,0 +1,98 @@
+"""The command `hpcmod rebase`: rebuild a user's packages for another version of a container."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from hpcmod.cli.flags import with_flags
+from hpcmod.cli.install.installed import on_a_terminal
+from hpcmod.cli.output import format_size, print_json, print_text, tell
+from hpcmod.cli.packages.add import IndexFlags, index_options, make_pip_options
+from hpcmod.cli.packages.show import describe_changes, describe_state
+from hpcmod.cli.packages.target import Found, find_set, make_builder, package_options
+from hpcmod.cli.signals import terminate_cleanly
+from hpcmod.errors import CheckFailedError, NotFoundError
+from hpcmod.install.packages.rebasing import Rebase, carry_out, choose_source, plan_rebase
+from hpcmod.model.packages.state import State
+
+
+@dataclass(frozen=True)
+class RebaseFlags(IndexFlags):
+    """Options of `hpcmod rebase`."""
+
+    source: str
+    without: tuple[str, ...]
+    yes: bool
+
+
+@click.command("rebase")
+@package_options
+@click.option("--from", "source", default="", metavar="VERSION|STATE", help="Version or state whose packages to take.")
+@click.option("--without", multiple=True, metavar="PACKAGE", help="Package to leave out.")
+@index_options
+@click.option("--dry-run", is_flag=True, help="Print what would become of each package; change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Rebuild without a question.")
+@with_flags(RebaseFlags)
+def rebase_verb(flags: RebaseFlags) -> None:
+    """Rebuild your packages for another version of a container.
+
+    Resolves what you asked for again, with the packages of the image that CONTAINER has now. First it prints what
+    becomes of each package; if one cannot be installed, nothing changes. For the same image, all packages are updated.
+
+    \b
+    Examples:
+      hpcmod rebase PyTorch --dry-run
+      hpcmod rebase PyTorch --from 2.7.1-rocm-6.2.4-singularity
+    """
+    found = find_set(flags)
+    if not found.set.exists:
+        raise NotFoundError(f"you have added no packages to {found.name}", f"Add some: hpcmod add {found.name} PACKAGE")
+    builder = make_builder()
+    state = choose_source(found.target, found.set, flags.source)
+    with terminate_cleanly():
+        rebase = plan_rebase(
+            found.target, found.set, state, builder, pip=make_pip_options(flags), without=flags.without
+        )
+        if not flags.as_json:
+            _print_report(found, rebase)
+        if rebase.failures:
+            _refuse(found, rebase, as_json=flags.as_json)
+        if not (flags.dry_run or flags.yes or flags.as_json) and on_a_terminal():
+            click.confirm(f"Rebuild your packages for {found.target.module}?", abort=True, err=True)
+        new = None if flags.dry_run else carry_out(rebase, found.set, builder, tell)
+    if flags.as_json:
+        _print_json(found, rebase, new)
+    elif new:
+        tell(
+            f"state {new.number} of `{found.set.choice.shown}` for {found.target.module} is active: "
+            f"{len(new.locked)} packages, one file of {format_size(new.size)}"
+        )
+
+
+def _print_report(found: Found, rebase: Rebase) -> None:
+    tell(f"state {rebase.source.number}, made for {rebase.source.module}, on {found.target.module}:")
+    for one in rebase.differences:
+        print_text(str(one))
+
+
+def _refuse(found: Found, rebase: Rebase, *, as_json: bool) -> None:
+    names = [one.name for one in rebase.failures]
+    message = f"{', '.join(names)} cannot be installed for {found.target.module}; nothing was changed"
+    detail = "".join(f"\n  {one}" for one in rebase.failures) if as_json else ""
+    leave_out = " ".join(f"--without {name}" for name in names)
+    raise CheckFailedError(f"{message}{detail}", f"Leave it out: hpcmod rebase {found.name} {leave_out}")
+
+
+def _print_json(found: Found, rebase: Rebase, new: State | None) -> None:
+    print_json(
+        module=found.target.module,
+        set=found.set.choice.shown,
+        directory=str(found.set.directory),
+        dry_run=new is None,
+        plan=[],
+        before=rebase.source.number,
+        state=describe_state(found.set, new) if new else None,
+        changes=describe_changes(list(rebase.differences)),
+    )

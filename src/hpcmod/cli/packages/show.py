@@ -1,0 +1,68 @@
+"""Print states of packages, and the differences between them, as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from hpcmod.cli.output import format_size, print_table
+from hpcmod.install.packages.sets import PackageSet
+from hpcmod.model.packages.compare import SAME, PackageDifference, compare_locked
+from hpcmod.model.packages.place import state_file
+from hpcmod.model.packages.state import Locked, State
+
+
+def describe_state(found: PackageSet, state: State) -> dict[str, Any]:
+    """Return a state as JSON."""
+    return {
+        "number": state.number,
+        "active": found.active_number(state.tag) == state.number,
+        "parent": state.parent,
+        "module": state.module,
+        "image": state.image,
+        "python": state.python,
+        "time": state.time,
+        "user": state.user,
+        "action": state.action,
+        "requirements": list(state.requirements),
+        "in_image": list(state.from_image),
+        "replaces": list(state.allowed),
+        "packages": [asdict(one) for one in state.locked],
+        "size": state.size,
+        "file": str(found.directory / state_file(state.number, state.tag)),
+    }
+
+
+def find_changes(before: State | None, after: State) -> list[PackageDifference]:
+    """Return the packages that differ between two states."""
+    old = before.locked if before else ()
+    return [one for one in compare_locked(old, after.locked) if one.verdict != SAME]
+
+
+def describe_changes(changes: list[PackageDifference]) -> list[dict[str, str]]:
+    """Return differences as JSON."""
+    return [asdict(one) for one in changes]
+
+
+def print_packages(state: State) -> None:
+    """Print the packages of a state as a table: name, version, who asked for it, since when, size, source."""
+    names = state.names
+    rows = [
+        [
+            one.name,
+            one.version,
+            "yours" if one.name in names else "needed",
+            one.since[:10],
+            format_size(one.size),
+            _source(one),
+        ]
+        for one in state.locked
+    ]
+    rows += [[*one.split("==", 1), "in the image", "", "", ""] for one in state.from_image]
+    print_table(("package", "version", "from you", "since", "size", "source"), rows)
+
+
+def _source(one: Locked) -> str:
+    """Return the host or directory that a package came from."""
+    scheme, _, rest = one.url.partition("://")
+    return rest.rpartition("/")[0] if scheme == "file" else rest.partition("/")[0]

@@ -1,0 +1,210 @@
+"""The commands for the states of a package set: packages, and undo for a container."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import click
+
+from hpcmod.cli.flags import with_flags
+from hpcmod.cli.output import format_size, print_data, print_json, print_table, print_text, tell
+from hpcmod.cli.packages.show import (
+    describe_changes,
+    describe_state,
+    find_changes,
+    print_packages,
+)
+from hpcmod.cli.packages.target import Found, SetFlags, find_set, make_builder, package_options
+from hpcmod.errors import NotFoundError
+from hpcmod.install.packages.changing import KEPT, collect, undo_change, use
+from hpcmod.install.packages.sets import find_sets
+from hpcmod.model.packages.lockfile import render_package_lock
+from hpcmod.model.packages.state import State
+
+_ONE_OF = ("history", "diff", "lock", "use", "gc")
+
+
+@dataclass(frozen=True)
+class PackagesFlags(SetFlags):
+    """Options of `hpcmod packages`."""
+
+    history: bool
+    diff: tuple[int, int] | None
+    lock: bool
+    use: int | None
+    gc: bool
+    keep: int
+    dry_run: bool
+
+
+@click.command("packages")
+@package_options
+@click.option("--history", is_flag=True, help="List all states, newest last.")
+@click.option("--diff", nargs=2, type=int, metavar="STATE STATE", help="Compare two states.")
+@click.option("--lock", is_flag=True, help="Print a lock file: versions and hashes of all packages.")
+@click.option("--use", type=int, metavar="STATE", help="Make a state active.")
+@click.option("--gc", is_flag=True, help="Remove old states, except active ones.")
+@click.option(
+    "--keep",
+    type=click.IntRange(0),
+    default=KEPT,
+    metavar="N",
+    help=f"Newest states kept by --gc (default: {KEPT}).",
+)
+@click.option("--dry-run", is_flag=True, help="With --gc: print what would be removed; remove nothing.")
+@with_flags(PackagesFlags)
+def packages_verb(flags: PackagesFlags) -> None:
+    """Show the packages that you added to a container.
+
+    Every change makes a new state, and old states are kept until --gc.
+
+    \b
+    Examples:
+      hpcmod packages PyTorch
+      hpcmod packages PyTorch --history
+      hpcmod packages PyTorch --lock > my.lock
+    """
+    chosen = [name for name in _ONE_OF if getattr(flags, name) not in (None, False)]
+    if len(chosen) > 1:
+        raise click.UsageError(f"give only one of {', '.join(f'--{name}' for name in chosen)}")
+    found = find_set(flags)
+    if flags.gc:
+        _collect(found, keep=flags.keep, dry_run=flags.dry_run, as_json=flags.as_json)
+    elif flags.use is not None:
+        state = use(found.target, _existing(found).set, flags.use, tell)
+        _print_switched(found, None, state, as_json=flags.as_json)
+    elif flags.diff:
+        _print_difference(_existing(found), *flags.diff, as_json=flags.as_json)
+    elif flags.lock and not flags.as_json:
+        print_data(render_package_lock(_active(found)), nl=False)
+    elif flags.history and not flags.as_json:
+        _print_history(_existing(found))
+    else:
+        _print_state(found, flags)
+
+
+def undo_packages(flags: SetFlags, *, dry_run: bool) -> None:
+    """Make the state before the active one active again, and report what that changes."""
+    found, as_json = find_set(flags), flags.as_json
+    active = _active(found)
+    if dry_run:
+        before = found.set.read(active.parent) if active.parent is not None else None
+        _print_switched(found, active, before, as_json=as_json, dry_run=True)
+        return
+    before, state = undo_change(found.target, found.set, make_builder(starts=False), tell)
+    _print_switched(found, before, state, as_json=as_json)
+
+
+def _existing(found: Found) -> Found:
+    if not found.set.exists:
+        known = ", ".join(one.choice.name for one in find_sets(found.name, os.environ))
+        more = f"; your sets: {known}" if known else ""
+        raise NotFoundError(
+            f"you have no packages `{found.set.choice.shown}` for {found.target.module}{more}",
+            f"Add some: hpcmod add {found.name} PACKAGE",
+        )
+    return found
+
+
+def _active(found: Found) -> State:
+    state = _existing(found).set.active(found.target.place.tag)
+    if state is None:
+        raise NotFoundError(
+            f"none of your packages `{found.set.choice.shown}` fit the image of {found.target.module}",
+            f"Rebuild them for it: hpcmod rebase {found.name}; or add some: hpcmod add {found.name} PACKAGE",
+        )
+    return state
+
+
+def _print_state(found: Found, flags: PackagesFlags) -> None:
+    state = _active(found) if not flags.as_json or found.set.exists else None
+    if flags.as_json:
+        states = found.set.states() if flags.history else []
+        print_json(
+            module=found.target.module,
+            set=found.set.choice.shown,
+            sets=[one.choice.name for one in find_sets(found.name, os.environ)],
+            directory=str(found.set.directory),
+            state=describe_state(found.set, state) if state else None,
+            history=[describe_state(found.set, one) for one in states],
+            lock=render_package_lock(state) if state and flags.lock else "",
+        )
+    elif state:
+        print_packages(state)
+        tell(
+            f"state {state.number} of `{found.set.choice.shown}` for {found.target.module}: "
+            f"{len(state.locked)} packages, {format_size(state.size)}; the image has {len(found.target.packages)} more"
+        )
+
+
+def _print_history(found: Found) -> None:
+    rows = [
+        [
+            f"{state.number}{' *' if found.set.active_number(state.tag) == state.number else ''}",
+            state.time,
+            state.user,
+            state.module,
+            str(len(state.locked)),
+            format_size(state.size),
+            state.action,
+        ]
+        for state in found.set.states()
+    ]
+    print_table(("state", "time", "user", "for", "packages", "size", "action"), rows)
+
+
+def _print_difference(found: Found, one: int, other: int, *, as_json: bool) -> None:
+    before, after = found.set.read(one), found.set.read(other)
+    changes = find_changes(before, after)
+    if as_json:
+        print_json(
+            module=found.target.module,
+            set=found.set.choice.shown,
+            before=one,
+            after=other,
+            changes=describe_changes(changes),
+        )
+        return
+    for change in changes:
+        print_text(str(change))
+    if not changes:
+        tell(f"states {one} and {other} have the same packages")
+
+
+def _print_switched(
+    found: Found, before: State | None, state: State | None, *, as_json: bool, dry_run: bool = False
+) -> None:
+    changes = find_changes(before, state) if before and state else []
+    if as_json:
+        print_json(
+            module=found.target.module,
+            set=found.set.choice.shown,
+            directory=str(found.set.directory),
+            dry_run=dry_run,
+            plan=[],
+            before=before.number if before else None,
+            state=describe_state(found.set, state) if state else None,
+            changes=describe_changes(changes),
+        )
+        return
+    for change in changes:
+        print_text(str(change))
+    what = f"state {state.number}" if state else "a state without packages"
+    tell(f"{what} of `{found.set.choice.shown}` for {found.target.module} {'would be' if dry_run else 'is'} active")
+
+
+def _collect(found: Found, *, keep: int, dry_run: bool, as_json: bool) -> None:
+    removed = collect(_existing(found).set, keep=keep, tell=tell, dry_run=dry_run)
+    if as_json:
+        print_json(
+            module=found.target.module,
+            set=found.set.choice.shown,
+            dry_run=dry_run,
+            removed=[{"number": number, "size": size} for number, size in removed],
+        )
+        return
+    for number, size in removed:
+        print_text(f"{number}  {format_size(size)}")
+    total = format_size(sum(size for _, size in removed)) if removed else "nothing"
+    tell(f"{'would free' if dry_run else 'freed'} {total}")

@@ -1,0 +1,174 @@
+"""Shared by the commands for a user's packages: options, the container, the set, and the tools of this machine."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from hpcmod.cli.containers import Here, complete_container, find_ready, json_option, look_around, site_option
+from hpcmod.cli.output import tell
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.image.trust.provenance import now
+from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.changing import read_target
+from hpcmod.install.packages.sets import PackageSet, open_set
+from hpcmod.install.runtime import find_runtime
+from hpcmod.model.packages.place import (
+    CHOICE_VARIABLE,
+    DEFAULT_SET,
+    DIRECTORY_VARIABLE,
+    SetChoice,
+    check_set_name,
+    parse_choice,
+)
+from hpcmod.model.packages.plan import PackageTarget
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+_DEFAULT_TEMPORARY = "/tmp"  # noqa: S108 - node-local on every Linux; TMPDIR names a better place
+
+set_option = click.option(
+    "--set", "set_name", metavar="NAME", help=f"Set of packages (default: ${CHOICE_VARIABLE}, else `{DEFAULT_SET}`)."
+)
+shared_option = click.option(
+    "--shared",
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
+    help="Directory of a set that a project shares; its permissions decide who may change it.",
+)
+
+
+def package_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the argument and options that all commands for packages share."""
+    container = click.argument("container", shell_complete=complete_container)
+    for add in (json_option, site_option, shared_option, set_option, container):
+        command = add(command)
+    return command
+
+
+@dataclass(frozen=True)
+class SetFlags:
+    """What `package_options` adds."""
+
+    container: str
+    set_name: str | None
+    shared: Path | None
+    site: str | None
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """A container and a set of packages for it."""
+
+    here: Here
+    target: PackageTarget
+    set: PackageSet
+
+    @property
+    def name(self) -> str:
+        """Return the name of the container."""
+        return self.target.place.name
+
+
+def find_set(flags: SetFlags) -> Found:
+    """Return a container and its set, which may not exist yet.
+
+    Raises
+    ------
+    HpcmodError
+        If the container is not installed, or cannot have packages.
+    """
+    here = look_around(flags.site)
+    target = read_target(find_ready(here, flags.container))
+    chosen = choose_set(flags.set_name, flags.shared)
+    return Found(here, target, open_set(target.place.name, chosen, os.environ))
+
+
+def choose_set(set_name: str | None, shared: Path | None) -> SetChoice:
+    """Return the set that the options ask for; by default the one that modules use.
+
+    Raises
+    ------
+    BadInputError
+        If the name of a set is not valid.
+    """
+    if set_name:
+        return SetChoice(check_set_name(set_name))
+    if shared:
+        return SetChoice("", str(shared.absolute()))
+    chosen = parse_choice(os.environ.get(CHOICE_VARIABLE, ""))
+    return SetChoice(chosen.name, chosen.directory) if chosen else SetChoice(DEFAULT_SET)
+
+
+def make_builder(*, starts: bool = True) -> Builder:
+    """Return what building a state needs of this machine.
+
+    Parameters
+    ----------
+    starts
+        Whether a container is started.
+
+    Raises
+    ------
+    LackingError
+        If there is no container runtime.
+    """
+    environ = {**os.environ, "PATH": _without_module(os.environ)}
+    runtime = find_runtime(environ)
+    if runtime is None and starts:
+        raise LackingError(
+            "no container runtime on this machine, and pip runs in the container",
+            "Add apptainer or singularity to PATH, or run this on a node that has one.",
+        )
+    temporary = Path(os.environ.get("TMPDIR") or _DEFAULT_TEMPORARY)
+    return Builder(runtime or "", environ, temporary, now(), getpass.getuser())
+
+
+def _without_module(environ: Mapping[str, str]) -> str:
+    """Return PATH without the wrappers of a loaded module, whose `singularity` adds the module's binds."""
+    root = environ.get("CONTAINERROOT")
+    return ":".join(entry for entry in environ.get("PATH", "").split(":") if not root or entry != f"{root}/bin")
+
+
+def choose_data(found: Found, prefix: Path | None) -> Path | None:
+    """Return the directory for the data of a new set; None for the directory where modules look.
+
+    The site profile's directories for images come before the home directory, whose quota is small.
+
+    Raises
+    ------
+    BadInputError
+        If there are several.
+    """
+    from hpcmod.install.own_place import own_prefixes
+
+    chosen = found.set.choice
+    if chosen.directory or (found.set.exists and not prefix):
+        return None
+    if prefix:
+        return prefix.absolute() / "packages" / found.name / chosen.name
+    if os.environ.get(DIRECTORY_VARIABLE, "").startswith("/"):
+        return None
+    places = list(dict.fromkeys(own.parent / "hpcmod" for own in own_prefixes(found.here.site, os.environ)))
+    if len(places) > 1:
+        listed = "\n".join(f"  {place}" for place in places)
+        raise BadInputError(
+            f"your packages could go to several directories:\n{listed}", f"Choose one: --prefix {places[0]}"
+        )
+    return places[0] / "packages" / found.name / chosen.name if places else None
+
+
+def tell_loaded(found: Found, *, is_first: bool) -> None:
+    """Tell how the packages become active, where they are not yet."""
+    loaded = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
+    if is_first and loaded == found.target.module:
+        tell(f"to use them in this shell: module load {found.target.module}")
+    chosen = os.environ.get(CHOICE_VARIABLE, "")
+    if found.set.choice.shown not in (chosen.rpartition("@")[0] or chosen or DEFAULT_SET, chosen):
+        tell(f"to use this set: export {CHOICE_VARIABLE}={found.set.choice.shown}")

@@ -1,0 +1,96 @@
+"""Write a directory as a squashfs: the same files give the same bytes, whoever packs them and when."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from hpcmod.errors import BadInputError
+from hpcmod.fs.reading import open_regular
+from hpcmod.image.squashfs.codecs import Codec
+from hpcmod.image.squashfs.tree import Node
+from hpcmod.image.squashfs.writer import SquashfsWriter
+
+_CHUNK = 1 << 20
+_DEEPEST = 250  # levels of directories
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was written."""
+
+    size: int
+    """Bytes of the squashfs."""
+    files: int
+    """Number of files, links and directories in it."""
+    content: int
+    """Bytes of all files before compression."""
+
+
+def pack_directory(root: Path, file: BinaryIO, *, codec: Codec, mtime: int, threads: int | None = None) -> Packed:
+    """Write everything below a directory as a squashfs at the position of an open file.
+
+    Links are stored, not followed. All files belong to root and have the same time; of the permissions only whether
+    the owner may execute a file is kept, so that everyone who may read the squashfs can use it.
+
+    Parameters
+    ----------
+    mtime
+        Modification time of all files, in Unix seconds.
+    threads
+        See `SquashfsWriter`.
+
+    Raises
+    ------
+    BadInputError
+        If there is anything but files, links and directories.
+    VerificationError
+        If a file changes while it is read.
+    """
+    with SquashfsWriter(file, codec=codec, threads=threads) as writer:
+        packing = _Packing(writer, mtime)
+        tree = packing.directory(root, _DEEPEST)
+        size = writer.finish(tree, mtime=mtime)
+    return Packed(size, packing.files, packing.content)
+
+
+class _Packing:
+    """The tree that is being packed."""
+
+    def __init__(self, writer: SquashfsWriter, mtime: int) -> None:
+        self._writer, self._mtime = writer, mtime
+        self.files = self.content = 0
+
+    def directory(self, path: Path, levels: int) -> Node:
+        if not levels:
+            raise BadInputError(f"{path}: is nested too deeply")
+        node = Node("dir", 0o755, mtime=self._mtime)
+        with os.scandir(path) as found:
+            entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
+        for entry in entries:
+            node.children[os.fsencode(entry.name)] = self._entry(Path(entry.path), levels)
+            self.files += 1
+        return node
+
+    def _entry(self, path: Path, levels: int) -> Node:
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            return self.directory(path, levels - 1)
+        if stat.S_ISLNK(status.st_mode):
+            return Node("symlink", 0o777, mtime=self._mtime, target=os.fsencode(path.readlink()))
+        if not stat.S_ISREG(status.st_mode):
+            raise BadInputError(f"{path}: is neither a file, a link nor a directory", "Remove it.")
+        self.content += status.st_size
+        mode = 0o755 if status.st_mode & stat.S_IXUSR else 0o644
+        data = self._writer.add_file(status.st_size, _chunks(path))
+        return Node("file", mode, mtime=self._mtime, data=data)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with open_regular(path, follow=False) as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk

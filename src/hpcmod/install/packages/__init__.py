@@ -1,0 +1,1 @@
+"""Build a user's package sets, and switch between their states."""

@@ -1,0 +1,229 @@
+"""Build a state: pip runs in the container into a node-local directory, which is packed into one file."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib.util
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.errors import LackingError, VerificationError
+from hpcmod.fs.reading import read_file
+from hpcmod.fs.replacing import replacing, scratch
+from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.image.preflight import Need, check_room
+from hpcmod.image.squashfs.codecs import codec
+from hpcmod.image.squashfs.pack import Packed, pack_directory
+from hpcmod.install.packages.sets import PackageSet
+from hpcmod.install.user_layer import write_venv
+from hpcmod.model.bind import Bind
+from hpcmod.model.guard import HOST_PYTHON
+from hpcmod.model.packages.compare import find_in_image
+from hpcmod.model.packages.lockfile import find_changed
+from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER
+from hpcmod.model.packages.plan import OWN_PIP, WORK, StatePlan
+from hpcmod.model.packages.report import explain_failure, parse_pip_report, without_credentials
+from hpcmod.model.packages.requirement import normalize_package
+from hpcmod.model.packages.state import Locked, State
+from hpcmod.process import run
+
+_SCRATCH = "hpcmod-packages"
+_MTIME = 315532800  # 1980-01-01, the earliest time that wheels can store: equal packages give equal files
+_REPORT_LIMIT = 256 << 20  # bytes of pip's report
+_RECORD_LIMIT = 64 << 20  # bytes of a package's list of files
+_PACKED_MODE = 0o444
+_NOT_PASSED = ("SINGULARITY", "APPTAINER")
+_PIP_NOT_PASSED = frozenset(
+    f"PIP_{name}"
+    for name in (
+        *("TARGET", "PREFIX", "ROOT", "USER", "REQUIRE_VIRTUALENV", "CONSTRAINT", "REQUIREMENT", "EDITABLE", "REPORT"),
+        *("DRY_RUN", "IGNORE_INSTALLED", "FORCE_REINSTALL", "NO_DEPS", "ONLY_BINARY", "NO_BINARY", "PYTHON", "SRC"),
+    )
+)
+"""Variables that would make pip install something else, or elsewhere, than the plan says."""
+
+
+@dataclass(frozen=True)
+class Builder:
+    """What building a state needs of this machine."""
+
+    runtime: str
+    """Path of the container runtime."""
+    environ: Mapping[str, str]
+    temporary: Path
+    """Node-local directory for pip's files."""
+    now: str
+    user: str
+
+
+def build_state(plan: StatePlan, found: PackageSet, builder: Builder) -> State:
+    """Install the packages of a plan, pack them into the set and return the state, which is not active yet.
+
+    The caller must hold the lock of the set. After an error, nothing of the new state is left.
+
+    Raises
+    ------
+    HpcmodError
+        If pip refuses the plan, the index serves other files than before, or there is no space.
+    """
+    _check_room(plan, found)
+    with _node_local(builder.temporary) as layer:
+        venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
+        venv.parent.mkdir()
+        write_venv(plan.target.python, plan.target.venv, venv)
+        locked = _install(plan, layer, venv, builder) if plan.lines else ()
+        state = _make_state(plan, locked, builder)
+        packed = _pack(layer / "venv", plan, found)
+    state = replace(state, size=packed.size)
+    found.add(state)
+    return state
+
+
+def resolve_packages(plan: StatePlan, builder: Builder) -> tuple[Locked, ...]:
+    """Return what pip would install for a plan; nothing is installed.
+
+    Raises
+    ------
+    HpcmodError
+        If pip refuses the plan.
+    """
+    with _node_local(builder.temporary) as layer:
+        venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
+        venv.parent.mkdir()
+        write_venv(plan.target.python, plan.target.venv, venv)
+        return _run_pip(plan, layer, builder, "--dry-run") if plan.lines else ()
+
+
+def _check_room(plan: StatePlan, found: PackageSet) -> None:
+    cure = f"keep it elsewhere: hpcmod add {found.name} --prefix DIRECTORY"
+    check_room([Need(found.tree.root, 1 << 20, 4, f"packages for {plan.target.module}", cure)])
+
+
+@contextlib.contextmanager
+def _node_local(temporary: Path) -> Iterator[Path]:
+    """Yield an empty private directory, removed at the end of the block; one of a killed process is removed first."""
+    if not temporary.is_dir():
+        raise LackingError(f"{temporary}: no such directory for temporary files", "Set TMPDIR to a directory.")
+    clear_leftovers(temporary, _SCRATCH)
+    with scratch(temporary / _SCRATCH) as made:
+        layer = Path(os.path.realpath(made.directory)) / "layer"  # the runtime cannot follow a path through /proc
+        (layer / ".hpcmod" / "tmp").mkdir(parents=True)
+        yield layer
+
+
+def _install(plan: StatePlan, layer: Path, venv: Path, builder: Builder) -> tuple[Locked, ...]:
+    locked = _run_pip(plan, layer, builder)
+    changed = find_changed(plan.parent.locked if plan.parent else (), locked)
+    if changed:
+        lines = [f"  {new.pin}: expected sha256 {old.sha256}, got {new.sha256} from {new.url}" for old, new in changed]
+        raise VerificationError(
+            "\n".join(["the index serves other files than when you added these packages:", *lines]),
+            "Do not use them before you know why. To accept them: hpcmod drop them, and add them again.",
+        )
+    packages = venv / "lib" / f"python{plan.target.python.version}" / "site-packages"
+    if locked:
+        _compile(plan, layer, packages, builder)
+    sizes = _read_sizes(packages)
+    return tuple(replace(one, size=sizes.get(one.name, 0)) for one in locked)
+
+
+def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tuple[Locked, ...]:
+    work = layer / ".hpcmod"
+    (work / "requirements.txt").write_text("".join(f"{line}\n" for line in plan.lines), encoding="utf-8")
+    (work / "constraints.txt").write_text("".join(f"{line}\n" for line in plan.constraints), encoding="utf-8")
+    argv = [*_container(plan, layer, builder), *plan.argv, *more]
+    done = run(argv, env=_environment(builder.environ), stdin="", tied=True)
+    if done.status != 0:
+        raise explain_failure(plan, f"{done.stdout}\n{done.stderr}")
+    report = work / "report.json"
+    return parse_pip_report(read_file(report, _REPORT_LIMIT), plan.parent, builder.now)
+
+
+def _container(plan: StatePlan, layer: Path, builder: Builder) -> list[str]:
+    binds = [Bind(str(layer), USER_LAYER_IN_CONTAINER)]
+    binds += [Bind(place, place, "ro") for place in plan.pip.places]
+    if not plan.target.find("pip"):
+        (layer / ".hpcmod" / "pip").mkdir()
+        binds.append(Bind(_own_pip(), OWN_PIP, "ro"))
+    words = [word for bind in binds for word in ("--bind", str(bind))]
+    return [builder.runtime, "exec", *words, plan.target.sif]
+
+
+def _own_pip() -> str:
+    """Return the directory of the pip that runs hpcmod's Python."""
+    found = importlib.util.find_spec("pip")
+    if found is None or not found.submodule_search_locations:
+        raise LackingError("neither the image nor hpcmod's Python has pip", "Install pip for hpcmod's Python.")
+    return str(found.submodule_search_locations[0])
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the runtime: pip's settings pass, the host's Python and other containers do not."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(_NOT_PASSED) and name not in _PIP_NOT_PASSED and name not in HOST_PYTHON
+    }
+    inside = {"PYTHONNOUSERSITE": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    inside["TMPDIR"] = posixpath.join(WORK, "tmp")
+    prefixed = {f"{runtime}ENV_{name}": value for runtime in _NOT_PASSED for name, value in inside.items()}
+    return {**kept, **prefixed}
+
+
+def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> None:
+    """Compile all modules; those with errors, such as templates, are left as they are."""
+    inside = f"{USER_LAYER_IN_CONTAINER}/{packages.relative_to(layer)}"
+    argv = [f"{plan.target.venv}/bin/python", "-m", "compileall", "-q", "-j", "0"]
+    argv += ["--invalidation-mode", "unchecked-hash", inside]
+    run([*_container(plan, layer, builder), *argv], env=_environment(builder.environ), stdin="", tied=True)
+
+
+def _read_sizes(packages: Path) -> dict[str, int]:
+    """Return the installed bytes of each package, by its normalized name, from the lists of files that pip writes."""
+    found = {}
+    for info in sorted(packages.glob("*.dist-info")):
+        with contextlib.suppress(OSError, ValueError, csv.Error):
+            rows = csv.reader(read_file(info / "RECORD", _RECORD_LIMIT).decode().splitlines())
+            name = normalize_package(info.name.split("-")[0])
+            found[name] = sum(int(row[2]) for row in rows if len(row) > 2 and row[2].isdigit())
+    return found
+
+
+def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -> State:
+    return State(
+        number=plan.number,
+        tag=plan.target.place.tag,
+        requirements=plan.requirements,
+        locked=locked,
+        module=plan.target.module,
+        image=plan.target.sha256,
+        python=plan.target.python.version,
+        time=builder.now,
+        user=builder.user,
+        action=plan.action,
+        parent=plan.parent.number if plan.parent and plan.parent.tag == plan.target.place.tag else None,
+        reference=plan.target.reference,
+        options=tuple(map(without_credentials, plan.pip.words)),
+        allowed=plan.allowed,
+        from_image=find_in_image(plan.requirements, locked, plan.target),
+    )
+
+
+def _pack(venv: Path, plan: StatePlan, found: PackageSet) -> Packed:
+    """Write the squashfs of a state into the set; its name appears when it is complete and on disk."""
+    top = venv.parent / "packed"
+    top.mkdir()
+    venv.rename(top / "venv")
+    with contextlib.ExitStack() as opened:
+        place, name = opened.enter_context(found.tree.parent(plan.file))
+        partial = opened.enter_context(replacing(Path(f"/proc/self/fd/{place}", name)))
+        with partial.open("x+b") as file:
+            packed = pack_directory(top, file, codec=codec("zstd"), mtime=_MTIME)
+            os.fchmod(file.fileno(), _PACKED_MODE)
+            file.flush()
+            os.fsync(file.fileno())
+    return packed

@@ -1,0 +1,187 @@
+"""Change a package set: add and drop packages, undo, switch, rebuild for another image, remove old states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hpcmod.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.install.installed import Installed
+from hpcmod.install.packages.building import Builder, build_state
+from hpcmod.install.packages.sets import PackageSet
+from hpcmod.model.images.facts import PythonFacts
+from hpcmod.model.packages.lockfile import Lock
+from hpcmod.model.packages.place import PackagePlace
+from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, check_known, make_state_plan
+from hpcmod.model.packages.requirement import NOTHING, Requirements
+from hpcmod.model.packages.state import State
+from hpcmod.render.quote import sh_word
+
+KEPT = 3
+"""States that `collect` keeps besides the active ones, if not told otherwise."""
+
+NO_OPTIONS = PipOptions()
+
+
+@dataclass(frozen=True)
+class PackageChange:
+    """What is to become of a set."""
+
+    added: Requirements = NOTHING
+    dropped: tuple[str, ...] = ()
+    lock: Lock | None = None
+    """Replaces all requirements and versions."""
+    pip: PipOptions = NO_OPTIONS
+    allowed: tuple[str, ...] = ()
+    """Packages of the image that may be replaced."""
+    action: str = ""
+    """As typed, for the history."""
+
+
+def read_target(installed: Installed) -> PackageTarget:
+    """Return the container that packages are added to, from the record of its installation.
+
+    Raises
+    ------
+    LackingError
+        If its image has no Python, or an older hpcmod installed it.
+    """
+    if "own_packages" not in installed.record:
+        raise LackingError(
+            f"{installed.module} was installed by an older hpcmod, whose module does not look for your packages",
+            f"Refresh it: hpcmod update {sh_word(installed.module)}; if it is the site's, ask its support.",
+        )
+    known = installed.record["own_packages"]
+    if not known:
+        raise LackingError(f"the image of {installed.module} has no Python, so it cannot have packages", "")
+    python = known["python"]
+    provenance = installed.record.get("provenance")
+    return PackageTarget(
+        module=installed.module,
+        sif=installed.of_image("path"),
+        sha256=installed.of_image("sha256"),
+        python=PythonFacts(
+            str(python["executable"]), str(python["version"]), str(python["prefix"]), bool(python["activation_scripts"])
+        ),
+        venv=str(known["venv"]),
+        place=PackagePlace(str(known["name"]), str(known["tag"])),
+        packages=installed.packages,
+        reference=str(provenance.get("reference", "")) if isinstance(provenance, dict) else "",
+    )
+
+
+def plan_change(target: PackageTarget, found: PackageSet, change: PackageChange) -> StatePlan:
+    """Return the plan of the state that a change makes, from the set as it is now.
+
+    Raises
+    ------
+    BadInputError
+        If a package to drop was not added.
+    """
+    parent = found.active(target.place.tag)
+    check_known(parent, change.dropped, target.module)
+    lock = change.lock
+    return make_state_plan(
+        target,
+        directory=str(found.directory),
+        number=found.next_number(),
+        parent=None if lock else parent,
+        added=Requirements(lock.requirements) if lock else change.added,
+        dropped=change.dropped,
+        pip=change.pip,
+        allowed=(*change.allowed, *(lock.allowed if lock else ())),
+        action=change.action,
+        locked=lock.lines if lock else None,
+    )
+
+
+def make_change(
+    target: PackageTarget, found: PackageSet, change: PackageChange, builder: Builder, tell: Callable[[str], None]
+) -> tuple[State | None, State]:
+    """Build the state of a change and make it the active one; return the state before, and the new one.
+
+    Raises
+    ------
+    HpcmodError
+        As `build_state`; the set is then as it was.
+    """
+    with found.locked(tell):
+        before = found.active(target.place.tag)
+        state = build_state(plan_change(target, found, change), found, builder)
+        found.switch(state)
+    return before, state
+
+
+def undo_change(
+    target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]
+) -> tuple[State, State]:
+    """Make the state before the active one active again; return both. The first is followed by one without packages.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing to undo.
+    """
+    with found.locked(tell):
+        active = found.active(target.place.tag)
+        if active is None or (active.parent is None and not active.requirements):
+            raise NotFoundError(
+                f"there is nothing to undo in your packages `{found.choice.shown}` for {target.module}",
+                f"See: hpcmod packages {found.name} --history",
+            )
+        if active.parent is not None:
+            state = found.read(active.parent)
+        else:
+            dropped = PackageChange(dropped=tuple(sorted(active.names)), action="undo")
+            state = build_state(_empty(target, found, dropped), found, builder)
+        found.switch(state)
+    return active, state
+
+
+def _empty(target: PackageTarget, found: PackageSet, change: PackageChange) -> StatePlan:
+    return make_state_plan(
+        target,
+        directory=str(found.directory),
+        number=found.next_number(),
+        parent=None,
+        added=NOTHING,
+        pip=NO_OPTIONS,
+        action=change.action,
+    )
+
+
+def use(target: PackageTarget, found: PackageSet, number: int, tell: Callable[[str], None]) -> State:
+    """Make a state active and return it.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such state.
+    BadInputError
+        If it was made for another image.
+    """
+    with found.locked(tell):
+        state = found.read(number)
+        if state.tag != target.place.tag:
+            raise BadInputError(
+                f"state {number} was made for {state.module} (Python {state.python}), not for {target.module}",
+                f"Rebuild its packages: hpcmod rebase {found.name} --from {number}",
+            )
+        found.switch(state)
+    return state
+
+
+def collect(found: PackageSet, *, keep: int, tell: Callable[[str], None], dry_run: bool) -> list[tuple[int, int]]:
+    """Remove old states but the newest, the active ones of all images and their parents; return numbers and bytes.
+
+    A running container keeps the file of its state open, so it is not affected.
+    """
+    with found.locked(tell):
+        numbers = found.numbers()
+        active = found.active_numbers()
+        parents = {state.parent for state in found.states() if state.number in active}
+        wanted = {*list(numbers)[max(0, len(numbers) - keep) :], *active, *parents}
+        old = [(number, tag) for number, tag in numbers.items() if number not in wanted]
+        if dry_run:
+            return [(number, found.size(number, tag)) for number, tag in old]
+        return [(number, found.remove(number, tag)) for number, tag in old]

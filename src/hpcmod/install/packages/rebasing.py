@@ -1,0 +1,153 @@
+"""Rebuild a package set for another image: resolve the same requirements again, and report what that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.install.packages.building import Builder, build_state, resolve_packages
+from hpcmod.install.packages.sets import PackageSet
+from hpcmod.model.packages.compare import (
+    CONFLICT,
+    GONE,
+    SAME,
+    PackageDifference,
+    compare_with_image,
+)
+from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, make_state_plan
+from hpcmod.model.packages.requirement import NOTHING, name_of
+from hpcmod.model.packages.state import State
+
+
+@dataclass(frozen=True)
+class Rebase:
+    """What a rebuild would do."""
+
+    source: State
+    plan: StatePlan
+    """With which pip succeeds; if there are failures, with which it does not."""
+    differences: tuple[PackageDifference, ...]
+    """Of each package, sorted by name."""
+
+    @property
+    def failures(self) -> list[PackageDifference]:
+        """Return the packages that cannot be installed."""
+        return [one for one in self.differences if one.verdict in (GONE, CONFLICT)]
+
+
+def choose_source(target: PackageTarget, found: PackageSet, wanted: str) -> State:
+    """Return the state whose requirements are to be resolved again.
+
+    Parameters
+    ----------
+    wanted
+        Number of a state, or version of the container that it was made for; empty: the active state, else the newest
+        one for another image.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none.
+    """
+    if wanted.isdecimal() and int(wanted) in found.numbers():
+        return found.read(int(wanted))
+    states, active = found.states(), found.active_numbers()
+    if wanted:
+        states = [one for one in states if one.module.partition("/")[2].startswith(wanted)]
+    elif found.active_number(target.place.tag) is not None:
+        states = [found.read(found.active_number(target.place.tag) or 0)]
+    chosen = [one for one in states if one.number in active] or states
+    if not chosen:
+        what = f" for version {wanted}" if wanted else ""
+        raise NotFoundError(
+            f"you have no packages `{found.choice.shown}`{what} of {found.name}",
+            f"See: hpcmod packages {found.name} --history",
+        )
+    return chosen[-1]
+
+
+def plan_rebase(
+    target: PackageTarget,
+    found: PackageSet,
+    source: State,
+    builder: Builder,
+    *,
+    pip: PipOptions,
+    without: Sequence[str] = (),
+) -> Rebase:
+    """Return what rebuilding a state for an image would do; nothing is changed.
+
+    The versions of the state are kept where they fit. For the image that it was made for, everything is resolved anew.
+
+    Parameters
+    ----------
+    without
+        Packages to leave out.
+
+    Raises
+    ------
+    HpcmodError
+        If pip cannot ask the index.
+    """
+    fault: HpcmodError | None = None
+    for keep in (False,) if source.tag == target.place.tag else (True, False):
+        plan = _make_plan(target, found, source, pip, without, keep=keep)
+        try:
+            locked = resolve_packages(plan, builder)
+        except (BadInputError, NotFoundError) as err:
+            fault = err
+            continue
+        return Rebase(source, plan, tuple(compare_with_image(source, locked, target)))
+    differences = tuple(_try_each(plan, source, builder))
+    if not any(one.verdict in (GONE, CONFLICT) for one in differences) and fault:
+        raise fault
+    return Rebase(source, plan, differences)
+
+
+def carry_out(rebase: Rebase, found: PackageSet, builder: Builder, tell: Callable[[str], None]) -> State:
+    """Build the state of a rebuild and make it active; the states before stay.
+
+    Raises
+    ------
+    HpcmodError
+        As `build_state`; the set is then as it was.
+    """
+    with found.locked(tell):
+        state = build_state(replace(rebase.plan, number=found.next_number()), found, builder)
+        found.switch(state)
+    return state
+
+
+def _make_plan(
+    target: PackageTarget, found: PackageSet, source: State, pip: PipOptions, without: Sequence[str], *, keep: bool
+) -> StatePlan:
+    return make_state_plan(
+        target,
+        directory=str(found.directory),
+        number=found.next_number(),
+        parent=source,
+        added=NOTHING,
+        dropped=without,
+        pip=pip,
+        action=f"rebase from {source.number} ({source.module})",
+        keep=keep,
+    )
+
+
+def _try_each(plan: StatePlan, source: State, builder: Builder) -> Iterator[PackageDifference]:
+    """Resolve each requirement alone, and yield what is the matter with it."""
+    for line in sorted(plan.requirements, key=name_of):
+        name = name_of(line) or line
+        before = source.find(name)
+        version = before.version if before else ""
+        try:
+            locked = resolve_packages(replace(plan, requirements=(line,), lines=(line,), parent=None), builder)
+        except NotFoundError as err:
+            yield PackageDifference(name, GONE, version, detail=err.message.splitlines()[0])
+        except BadInputError as err:
+            yield PackageDifference(name, CONFLICT, version, detail=err.message.splitlines()[0].removesuffix(":"))
+        else:
+            alone = replace(source, requirements=(line,))
+            found = [one for one in compare_with_image(alone, locked, plan.target) if one.name == name]
+            yield found[0] if found else PackageDifference(name, SAME, version)

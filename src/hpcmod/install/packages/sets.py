@@ -1,0 +1,224 @@
+"""A package set on disk: its states, the link to the active one, and the lock that every change takes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.fs.tree import Tree
+from hpcmod.lock import hold
+from hpcmod.model.packages.place import (
+    STATES,
+    SetChoice,
+    active_link,
+    parse_active_link,
+    parse_state_file,
+    record_file,
+    set_directory,
+    state_file,
+)
+from hpcmod.model.packages.state import State, parse_state, render_state
+
+LOCK = ".lock"
+_LIMIT = 8 << 20  # bytes of a record
+_RECORD_MODE = 0o644
+
+
+@dataclass(frozen=True)
+class PackageSet:
+    """One set of packages of a container."""
+
+    name: str
+    """Name of the container, e.g. PyTorch."""
+    choice: SetChoice
+    directory: Path
+    """As the module names it; it may be a link to where the data is."""
+
+    @property
+    def tree(self) -> Tree:
+        """Return the directory with the data, below which no link is followed.
+
+        Raises
+        ------
+        BadInputError
+            If a member of the project has replaced the directory of a shared set by a link.
+        """
+        if self.choice.directory and self.directory.is_symlink():
+            raise BadInputError(
+                f"{self.directory} is a link to {self.directory.readlink()}, expected a directory",
+                "Name the directory that it leads to: --shared DIRECTORY",
+            )
+        return Tree(self.directory.resolve())
+
+    @property
+    def exists(self) -> bool:
+        """Return whether there is such a set."""
+        return self.directory.is_dir()
+
+    def numbers(self) -> dict[int, str]:
+        """Return the tag of each state, by number, whether or not it is complete."""
+        found = (parse_state_file(name) for name in self.tree.names(STATES)) if self.exists else ()
+        return dict(sorted(pair for pair in found if pair))
+
+    def next_number(self) -> int:
+        """Return the number of the next state."""
+        return max(self.numbers(), default=0) + 1
+
+    def read(self, number: int) -> State:
+        """Return a state by its number.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none.
+        BadInputError
+            If its record is damaged.
+        """
+        tag = self.numbers().get(number)
+        if tag is None:
+            known = ", ".join(map(str, self.numbers())) or "none"
+            raise NotFoundError(
+                f"state {number} not found in {self.directory}; it has {known}",
+                f"See: hpcmod packages {self.name} --history",
+            )
+        path = record_file(number, tag)
+        try:
+            state = parse_state(self.tree.read(path, _LIMIT), f"{self.directory}/{path}")
+        except FileNotFoundError as err:
+            raise NotFoundError(f"state {number} in {self.directory} is incomplete", "Use another one.") from err
+        if (state.number, state.tag) != (number, tag):
+            raise BadInputError(f"{self.directory}/{path}: is the record of state {state.number} ({state.tag})")
+        return state
+
+    def states(self) -> list[State]:
+        """Return all complete states, oldest first; damaged ones are left out."""
+        found = []
+        for number in self.numbers():
+            with contextlib.suppress(HpcmodError, OSError):
+                found.append(self.read(number))
+        return found
+
+    def active_number(self, tag: str) -> int | None:
+        """Return the number of the active state of a tag; None if there is none."""
+        try:
+            target = self.tree.read_link(active_link(tag)) if self.exists else ""
+        except OSError:
+            return None
+        found = parse_state_file(target.removeprefix(f"{STATES}/"))
+        return found[0] if found and target == state_file(*found) and found[0] in self.numbers() else None
+
+    def active(self, tag: str) -> State | None:
+        """Return the active state of a tag; None if there is none."""
+        number = self.active_number(tag)
+        return None if number is None else self.read(number)
+
+    def active_numbers(self) -> frozenset[int]:
+        """Return the numbers of the active states of all tags."""
+        tags = (parse_active_link(name) for name in self.tree.names()) if self.exists else ()
+        found = (self.active_number(tag) for tag in tags if tag)
+        return frozenset(number for number in found if number is not None)
+
+    def switch(self, state: State) -> None:
+        """Make a state the active one of its tag; the caller must hold the lock."""
+        self.tree.symlink(active_link(state.tag), state_file(state.number, state.tag))
+
+    def add(self, state: State) -> None:
+        """Write the record of a state whose file is in place; the caller must hold the lock."""
+        self.tree.write(record_file(state.number, state.tag), render_state(state), mode=_RECORD_MODE)
+
+    def size(self, number: int, tag: str) -> int:
+        """Return the bytes of a state's file."""
+        return self.tree.status(state_file(number, tag)).st_size
+
+    def remove(self, number: int, tag: str) -> int:
+        """Remove a state and return the bytes that this frees; the caller must hold the lock."""
+        size = self.size(number, tag)
+        self.tree.remove(record_file(number, tag))
+        self.tree.remove(state_file(number, tag))
+        return size
+
+    def make(self) -> None:
+        """Create the directory of the states, with the permissions of the set's own directory."""
+        mode = stat.S_IMODE(self.tree.root.stat().st_mode)
+        self.tree.make_directory(STATES, mode=mode)
+
+    @contextlib.contextmanager
+    def locked(self, tell: Callable[[str], None]) -> Iterator[None]:
+        """Hold the lock of the set while the block runs, and remove what a killed process left.
+
+        Raises
+        ------
+        BusyError
+            If its holder cannot be checked and gives no sign of life.
+        """
+        root = self.tree.root
+        with hold(root / LOCK, limit=None, tell=tell, on_stale=lambda: None, below=root):
+            clear_leftovers(root, alone=True)
+            if STATES in self.tree.names():
+                self._remove_unfinished()
+            yield
+
+    def _remove_unfinished(self) -> None:
+        """Remove files of states without a record, unless they are active."""
+        with contextlib.suppress(OSError):
+            place = self.tree.open(STATES, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                clear_leftovers(Path(f"/proc/self/fd/{place}"), alone=True)
+            finally:
+                os.close(place)
+        names, active = set(self.tree.names(STATES)), self.active_numbers()
+        for number, tag in self.numbers().items():
+            if number not in active and record_file(number, tag).removeprefix(f"{STATES}/") not in names:
+                self.tree.remove(state_file(number, tag))
+
+
+def open_set(name: str, choice: SetChoice, environ: Mapping[str, str]) -> PackageSet:
+    """Return a set of a container, whether or not it exists yet."""
+    return PackageSet(name, choice, Path(set_directory(name, choice, environ)))
+
+
+def find_sets(name: str, environ: Mapping[str, str]) -> list[PackageSet]:
+    """Return the user's own sets of a container, sorted by name."""
+    parent = Path(set_directory(name, SetChoice("x"), environ)).parent
+    with contextlib.suppress(OSError):
+        names = sorted(path.name for path in parent.iterdir() if path.is_dir() and not path.name.startswith("."))
+        return [open_set(name, SetChoice(one), environ) for one in names]
+    return []
+
+
+def make_set(found: PackageSet, data: Path | None) -> None:
+    """Create the directory of a set, or the link to its data elsewhere.
+
+    Parameters
+    ----------
+    data
+        Directory for the data; None for the set's own directory.
+
+    Raises
+    ------
+    BadInputError
+        If the set exists and its data is elsewhere.
+    """
+    if found.choice.directory:
+        parent = found.directory.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        Tree(parent).make_directory(found.directory.name, mode=stat.S_IMODE(parent.stat().st_mode))
+    elif data is None or data == found.directory:
+        found.directory.mkdir(parents=True, exist_ok=True)
+    else:
+        data.mkdir(parents=True, exist_ok=True)
+        if found.exists and not found.directory.samefile(data):
+            raise BadInputError(
+                f"you already have a set {found.choice.shown!r} for {found.name}, in {found.directory.resolve()}",
+                "Choose another name: --set NAME",
+            )
+        if not found.exists:
+            found.directory.parent.mkdir(parents=True, exist_ok=True)
+            Tree(found.directory.parent).symlink(found.directory.name, str(data.resolve()))
+    found.make()

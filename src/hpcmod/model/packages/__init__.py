@@ -1,0 +1,1 @@
+"""A user's own packages as values: sets, states, requirements and locks."""

@@ -1,0 +1,64 @@
+"""Compare two states of a set, and a state with the image that it is to be rebuilt for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hpcmod.model.packages.plan import PackageTarget
+from hpcmod.model.packages.requirement import name_of
+from hpcmod.model.packages.state import Locked, State
+
+SAME, CHANGED, ADDED, REMOVED, IN_IMAGE, GONE, CONFLICT = (
+    "same", "changed", "added", "removed", "in the image", "gone", "conflict",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PackageDifference:
+    """What becomes of one package."""
+
+    name: str
+    verdict: str
+    before: str = ""
+    """Version; empty if it was not there."""
+    after: str = ""
+    detail: str = ""
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        versions = " -> ".join(filter(None, dict.fromkeys([self.before, self.after])))
+        detail = f" ({self.detail})" if self.detail else ""
+        return f"{self.name}: {' '.join(filter(None, [self.verdict, versions]))}{detail}"
+
+
+def compare_locked(before: Sequence[Locked], after: Sequence[Locked]) -> Iterator[PackageDifference]:
+    """Yield a difference for each package of two states, sorted by name."""
+    old, new = ({one.name: one for one in packages} for packages in (before, after))
+    for name in sorted({*old, *new}):
+        one, other = old.get(name), new.get(name)
+        if one is None or other is None:
+            verdict = ADDED if one is None else REMOVED
+            yield PackageDifference(name, verdict, one.version if one else "", other.version if other else "")
+        else:
+            yield PackageDifference(name, SAME if one.version == other.version else CHANGED, one.version, other.version)
+
+
+def compare_with_image(before: State, after: Sequence[Locked], target: PackageTarget) -> Iterator[PackageDifference]:
+    """Yield what becomes of each package of a state on another image, sorted by name."""
+    for found in compare_locked(before.locked, after):
+        inside = target.find(found.name) if found.verdict == REMOVED else None
+        if inside:
+            yield PackageDifference(found.name, IN_IMAGE, found.before, inside.version)
+        elif found.verdict == REMOVED and found.name not in before.names:
+            yield PackageDifference(found.name, REMOVED, found.before, detail="no longer needed")
+        else:
+            yield found
+
+
+def find_in_image(requirements: Sequence[str], locked: Sequence[Locked], target: PackageTarget) -> tuple[str, ...]:
+    """Return the required packages that the image has already, as name==version."""
+    installed = {one.name for one in locked}
+    names = [name for line in requirements if (name := name_of(line)) and name not in installed]
+    found = (target.find(name) for name in names)
+    return tuple(f"{one.name}=={one.version}" for one in found if one)

@@ -1,0 +1,89 @@
+"""Lock files: a state as a requirements file with hashes, which pip reads too, and hpcmod rebuilds exactly."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.packages.requirement import normalize_package
+from hpcmod.model.packages.state import Locked, State
+
+HEAD = "# hpcmod lock 1"
+
+_PINNED = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.!+_-]*)((?:\s+--hash=sha256:[0-9a-f]{64})+)"
+)
+_HASH = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The content of a lock file."""
+
+    requirements: tuple[str, ...]
+    """What had been asked for; without a header, each locked package."""
+    pins: tuple[tuple[str, str, tuple[str, ...]], ...]
+    """Of each package its normalized name, version and accepted sha256."""
+    allowed: tuple[str, ...] = ()
+    """Packages of the image that may be replaced."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines for pip, each with its hashes."""
+        return tuple(
+            " ".join([f"{name}=={version}", *(f"--hash=sha256:{one}" for one in hashes)])
+            for name, version, hashes in self.pins
+        )
+
+
+def render_package_lock(state: State) -> str:
+    """Return the lock file of a state.
+
+    Raises
+    ------
+    BadInputError
+        If a package has no hash, as one from a git repository.
+    """
+    without = [one.pin for one in state.locked if not one.sha256]
+    if without:
+        raise BadInputError(
+            f"no hash is known for {', '.join(without)}, so no lock file can promise the same files",
+            "Install it from a wheel or source archive.",
+        )
+    head = [HEAD, f"# container: {state.module}", f"# image: sha256:{state.image}", f"# python: {state.python}"]
+    head += [f"# requirement: {one}" for one in state.requirements]
+    head += [f"# replaces: {one}" for one in state.allowed]
+    lines = [f"{one.pin} --hash=sha256:{one.sha256}" for one in state.locked]
+    return "\n".join([*head, *lines]) + "\n"
+
+
+def parse_package_lock(text: str, origin: str) -> Lock:
+    """Parse a lock file: one of `render_package_lock`, or any requirements file that pins each package with hashes.
+
+    Raises
+    ------
+    BadInputError
+        With each line that is not a pinned package with its sha256.
+    """
+    pins, faults = [], []
+    joined = re.sub(r"\\\n", " ", text)
+    for number, line in enumerate(joined.splitlines(), start=1):
+        plain = re.sub(r"(?:^|\s+)#.*$", "", line).strip()
+        found = _PINNED.fullmatch(plain)
+        if found:
+            pins.append((normalize_package(found[1]), found[2], tuple(_HASH.findall(found[3]))))
+        elif plain:
+            faults.append(f"{origin}:{number}: {plain[:200]!r} is not NAME==VERSION --hash=sha256:...")
+    if faults:
+        raise BadInputError("\n".join(faults), "Write one with: hpcmod packages NAME --lock > FILE")
+    headers = tuple(re.findall(r"^# requirement: (.+)$", text, re.MULTILINE))
+    allowed = tuple(re.findall(r"^# replaces: (.+)$", text, re.MULTILINE))
+    return Lock(headers or tuple(f"{name}=={version}" for name, version, _ in pins), tuple(pins), allowed)
+
+
+def find_changed(old: tuple[Locked, ...], new: tuple[Locked, ...]) -> list[tuple[Locked, Locked]]:
+    """Return the packages of the same version whose files differ, which an index should never serve."""
+    known = {(one.name, one.version): one for one in old if one.sha256}
+    pairs = ((known.get((one.name, one.version)), one) for one in new if one.sha256)
+    return [(before, after) for before, after in pairs if before and before.sha256 != after.sha256]

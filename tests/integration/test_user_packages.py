@@ -1,0 +1,233 @@
+"""A user's own packages with the real pip in real containers, on both module tools and in both syntaxes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import (
+    TOY,
+    Loader,
+)
+from tests.stack import Done
+from tests.wheels import make_source, make_wheel, sha256_of
+
+pytestmark = pytest.mark.stack
+
+SHOW = "import einops, sys; print(einops.version, einops.__file__)"
+INSIDE = "/user-software/venv/toy/lib/python3.11/site-packages/einops.py"
+
+
+SETUP = """
+import os
+from setuptools import setup
+open(os.environ["HOME"] + "/ran", "w").write(str(os.path.exists("/.singularity.d")))
+setup(name="source", version="1.0", py_modules=[])
+"""
+
+
+@dataclass(frozen=True)
+class Mine:
+    """A user with a home directory, a directory of wheels, and the installed module Toy/1.0."""
+
+    loader: Loader
+    wheels: Path
+
+    @property
+    def home(self) -> Path:
+        return self.loader.tool.home
+
+    @property
+    def packages(self) -> Path:
+        return self.home / ".local/share/hpcmod/packages/Toy"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        tree = self.loader.eb.modules
+        own = {"MODULEPATH": str(tree), "EASYBUILD_PREFIX": str(self.loader.eb.prefix), "HPCMOD_SITE": "generic"}
+        return {**self.loader.tool.environment(), **own, **more}
+
+    def argv(self, verb: str, *words: str | Path) -> list[str]:
+        offline = ["--wheel-dir", self.wheels, "--no-index"] if verb in ("add", "drop", "rebase") else []
+        return [str(self.loader.eb.stack.python.parent / "hpcmod"), verb, *map(str, [*words, *offline])]
+
+    def __call__(self, verb: str, *words: str | Path, **env: str) -> Done:
+        return subprocess.run(
+            self.argv(verb, *words),
+            env=self.environment(**env),
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def must(self, verb: str, *words: str | Path, **env: str) -> str:
+        done = self(verb, *words, **env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def state(self, **env: str) -> dict[str, object]:
+        """Return the active state."""
+        found: dict[str, object] = json.loads(self.must("packages", "Toy", "--json", **env))["state"]
+        return found
+
+    def seen(self, command: str = "singularity exec $SIF python", **env: str) -> str:
+        """Load Toy and return the version of einops that a command imports; empty if there is none."""
+        snippet = f'module load {TOY} && {command} -c "{SHOW}"'
+        done = self.loader(snippet, **env)
+        assert done.returncode == 0 or "No module named 'einops'" in done.stderr, done.stderr
+        version, _, path = done.stdout.strip().partition(" ")
+        assert path in ("", INSIDE)
+        return version
+
+
+@pytest.fixture
+def mine(loader: Loader, tmp_path: Path) -> Mine:
+    """A user without packages; wheels: einops in two versions, one that needs it, one that conflicts with the image."""
+    wheels = tmp_path / "wheels"
+    for version in ("0.8.0", "0.8.1"):
+        make_wheel(wheels, "einops", version, scripts={"einops-tool": "einops:main"})
+    make_wheel(wheels, "needy", "1.0", requires=["einops>=0.8", "click"])
+    make_wheel(wheels, "clash", "1.0", requires=["packaging<20"])
+    return Mine(loader, wheels)
+
+
+only_lmod = pytest.mark.parametrize("loader", ["lmod-lua"], indirect=True)
+
+
+def test_packages_are_active_however_the_container_is_started(mine: Mine) -> None:
+    """Also after undo, without loading the module again, and gone after unload."""
+    mine.must("add", "Toy", "einops<0.8.1")
+    for command in (
+        "singularity exec $SIF python",
+        "python",
+        "singularity exec $SIF conda-python-simple",
+        "start-shell -c 'exec python \"$@\"' x",
+    ):
+        assert mine.seen(command) == "0.8.0", command
+    assert mine.seen("unset SINGULARITY_BINDPATH APPTAINER_BINDPATH; python") == "0.8.0"
+    hpcmod = " ".join(mine.argv("add", "Toy", "einops"))
+    undo = " ".join(mine.argv("undo", "Toy"))
+    run = f"singularity exec $SIF python -c '{SHOW}'"
+    done = mine.loader(
+        f"module load {TOY} && {run} && {hpcmod} >&2 && {run} && {undo} >&2 && {run}; "
+        "env | grep -c '^SINGULARITY_BINDPATH=.*active-cp311'; module unload Toy; env | grep -c user-software",
+        EASYBUILD_PREFIX=str(mine.loader.eb.prefix),
+        HPCMOD_SITE="generic",
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["0.8.0", "0.8.1", "0.8.0", "1", "0"], done.stderr
+    assert "not writable" not in done.stderr  # Apptainer's warning in each process
+    assert mine.must("exec", "Toy", "python", "-c", SHOW).split()[0] == "0.8.0"
+
+
+def test_a_set_is_chosen_by_name_state_or_directory(mine: Mine, tmp_path: Path) -> None:
+    mine.must("add", "Toy", "einops==0.8.0")
+    mine.must("add", "Toy", "einops==0.8.1")
+    mine.must("add", "Toy", "einops==0.8.0", "--shared", tmp_path / "project")
+    seen = {
+        chosen: mine.seen(HPCMOD_PACKAGES=chosen)
+        for chosen in ("", "default@1", "default@2", "none", str(tmp_path / "project"))
+    }
+    assert list(seen.values()) == ["0.8.1", "0.8.0", "0.8.1", "", "0.8.0"]
+    for chosen, said in (
+        ("typo", "you have no set of packages `typo`"),
+        ("default@7", "state 7 of your packages `default` does not fit"),
+    ):
+        done = mine.loader(
+            f"module load {TOY}; unset _HPCMOD_CONTAINER; python -c 1; python -c 1", HPCMOD_PACKAGES=chosen
+        )
+        assert (
+            " ".join(done.stderr.split()).count(said) == 3
+        )  # the module once, and each wrapper where no module told it
+        done = mine.loader(f"module load {TOY}; python -c 1", HPCMOD_PACKAGES=chosen)
+        assert " ".join(done.stderr.split()).count(said) == 1
+
+
+def test_packages_for_another_image_are_off_and_named_at_load(mine: Mine) -> None:
+    mine.must("add", "Toy", "einops")
+    for name in ("active-cp311-000000000000.squashfs",):
+        link = next(mine.packages.glob("default/active-*"))
+        link.rename(link.with_name(name))
+    done = mine.loader(f"module load {TOY}; singularity exec $SIF python -c 'import einops'")
+    assert "No module named 'einops'" in done.stderr
+    said = " ".join(done.stderr.split())
+    assert (
+        said.count(
+            "your packages `default` were made for another image, so they are off; to make them fit: hpcmod rebase Toy"
+        )
+        == 1
+    )
+
+
+@only_lmod
+def test_adding_keeps_what_is_there_and_the_images_packages(mine: Mine) -> None:
+    mine.must("add", "Toy", "einops==0.8.0")
+    assert "einops" not in mine.must("add", "Toy", "needy")  # needs einops>=0.8; 0.8.1 is there, 0.8.0 stays
+    state = mine.state()
+    assert [(one["name"], one["version"]) for one in state["packages"]] == [("einops", "0.8.0"), ("needy", "1.0")]  # type: ignore[attr-defined]
+    refused = mine("add", "Toy", "clash")
+    assert refused.returncode == 2
+    assert "clash conflicts with packaging 26.3 of the image Toy/2.0" in refused.stderr
+    assert "--allow-replace packaging" in refused.stderr
+    assert mine.state() == state
+    assert "packaging 26.3 is in the image" in mine("add", "Toy", "packaging").stderr
+    unknown = mine("add", "Toy", "no-such-package")
+    assert (unknown.returncode, "no version of no-such-package fits Python 3.11" in unknown.stderr) == (3, True)
+    assert mine.must("drop", "Toy", "einops") == ""  # needy still needs it
+    assert mine.must("drop", "Toy", "needy").splitlines() == ["einops: removed 0.8.0", "needy: removed 1.0"]
+    assert "needs" in mine("drop", "Toy", "einops").stderr or mine("drop", "Toy", "einops").returncode == 2
+
+
+@only_lmod
+def test_one_file_for_each_state_and_the_same_bytes_from_the_same_packages(mine: Mine) -> None:
+    for name in ("default", "again"):
+        mine.must("add", "Toy", "needy", "--set", name)
+    one, other = (next(mine.packages.glob(f"{name}/states/1-*.squashfs")) for name in ("default", "again"))
+    assert sha256_of(one) == sha256_of(other)
+    assert sum(path.is_file() and not path.is_symlink() for path in (mine.packages / "default").rglob("*")) == 2
+    assert not list(Path("/tmp").glob(f".hpcmod-packages.hpcmod-part*{os.getpid()}*"))
+
+
+@only_lmod
+def test_a_lock_brings_the_same_files_and_refuses_others(mine: Mine) -> None:
+    mine.must("add", "Toy", "needy", "einops<0.8.1")
+    lock = mine.home / "my.lock"
+    lock.write_text(mine.must("packages", "Toy", "--lock"))
+    mine.must("add", "Toy", "--set", "copy", "--lock", lock)
+    ours, theirs = (mine.state(HPCMOD_PACKAGES=name) for name in ("default", "copy"))
+    assert [{**one, "since": ""} for one in ours["packages"]] == [{**one, "since": ""} for one in theirs["packages"]]  # type: ignore[attr-defined]
+    assert ours["requirements"] == theirs["requirements"]
+    make_wheel(mine.wheels, "needy", "1.0", requires=["einops", "click"], files={"needy.py": "evil = True\n"})
+    changed = mine("add", "Toy", "--set", "copy", "--lock", lock)
+    assert (changed.returncode, "does not match its hash" in changed.stderr) == (4, True), changed.stderr
+    again = mine("add", "Toy", "einops")
+    assert (again.returncode, "serves other files" in again.stderr) == (4, True), again.stderr
+
+
+@only_lmod
+def test_nothing_hostile_reaches_the_host(mine: Mine, tmp_path: Path) -> None:
+    outside = tmp_path / "pwned"
+    make_wheel(mine.wheels, "dots", "1.0", files={f"../../../../../../../..{outside}": "x", "dots.py": ""})
+    make_wheel(mine.wheels, "slash", "1.0", files={str(outside): "x", "slash.py": ""})
+    make_source(mine.wheels, "source", "1.0", SETUP)
+    for name in (
+        "dots",
+        "slash",
+        "source",
+        "--target=/x",
+        "a b",
+        "-e .",
+        "x;touch pwned",
+        "$(touch pwned)",
+        "../../etc",
+    ):
+        done = mine("add", "Toy", "--", name) if name.startswith("-") else mine("add", "Toy", name)
+        assert done.returncode in (1, 2, 3), (name, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+    assert not outside.exists()
+    assert not (mine.home / "ran").exists()
+    assert not list(mine.home.rglob("pwned"))

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.packages.test_states import active, call, data, home, must
+
+__all__ = ["home"]
+
+
+def test_a_dry_run_prints_the_plan_and_changes_nothing(home: Path, tmp_path: Path) -> None:
+    before = sorted(home.rglob("*"))
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("torchinfo\n--extra-index-url https://example.org/simple\n")
+    lines = must(
+        "add", "PyTorch", "timm<1", "-r", str(requirements), "--allow-replace", "torch", "--dry-run"
+    ).splitlines()
+    assert "requirement: timm<1" in lines
+    assert "requirement: torchinfo" in lines
+    assert "may replace: torch" in lines
+    assert "constraints: 0 packages of the image" in lines
+    assert "constraint: einops==0.8.1" in lines
+    assert "--extra-index-url=https://example.org/simple" in lines[-1]
+    assert sorted(home.rglob("*")) == before
+    found = data("drop", "PyTorch", "needy", "--dry-run")
+    assert (found["state"], found["before"], "requirement: einops" in found["plan"]) == (None, 2, True)
+
+
+def test_the_set_is_that_of_the_environment_or_the_option(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data("add", "PyTorch", "x", "--dry-run", "--set", "mine")["set"] == "mine"
+    assert data("add", "PyTorch", "x", "--dry-run", "--shared", "/proj/ai")["directory"] == "/proj/ai/PyTorch"
+    monkeypatch.setenv("HPCMOD_PACKAGES", "other@3")
+    assert data("add", "PyTorch", "x", "--dry-run")["set"] == "other"
+    monkeypatch.setenv("HPCMOD_PACKAGES_DIR", str(home / "elsewhere"))
+    assert data("add", "PyTorch", "x", "--dry-run")["directory"] == f"{home}/elsewhere/packages/PyTorch/other"
+
+
+def test_dropping_everything_needs_no_pip(home: Path) -> None:
+    refused = call("drop", "PyTorch", "einops", "needy")
+    assert "no container runtime" in refused.output
+    assert active(home).startswith("states/2-")

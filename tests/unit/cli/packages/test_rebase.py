@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hpcmod.cli.packages import rebase as verb
+from hpcmod.errors import NotFoundError
+from hpcmod.install.packages import building, rebasing
+from hpcmod.model.packages.plan import StatePlan
+from hpcmod.model.packages.state import Locked
+from tests.package_states import EINOPS
+from tests.unit.cli.packages.test_states import active, call, data, home
+
+__all__ = ["home"]
+
+
+@pytest.fixture(autouse=True)
+def no_needy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip of an image that has no needy; the real one is called in tests/integration."""
+
+    def resolve(plan: StatePlan, *_: object) -> tuple[Locked, ...]:
+        if "needy" in plan.lines:
+            raise NotFoundError("no version of needy fits")
+        return (EINOPS,) if "einops" in plan.lines else ()
+
+    monkeypatch.setattr(rebasing, "resolve_packages", resolve)
+    monkeypatch.setattr(building, "_install", lambda plan, *_: resolve(plan))
+    monkeypatch.setattr("hpcmod.cli.packages.target.find_runtime", lambda _: "/bin/false")
+
+
+def test_what_cannot_be_installed_is_named_and_nothing_changes(home: Path) -> None:
+    result = call("rebase", "PyTorch")
+    assert result.exit_code == 1
+    assert result.stdout == "einops: same 0.8.1\nneedy: gone 1.0 (no version of needy fits)\n"
+    assert "hpcmod rebase PyTorch --without needy" in result.stderr
+    assert active(home).startswith("states/2-")
+    assert json.loads(call("rebase", "PyTorch", "--json").stdout)["error"]["code"] == 1
+
+
+def test_packages_can_be_left_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data("rebase", "PyTorch", "--without", "needy", "--dry-run")["state"] is None
+    monkeypatch.setattr(verb, "on_a_terminal", lambda: True)
+    assert call("rebase", "PyTorch", "--without", "needy").exit_code == 1  # nobody answers
+    assert active(home).startswith("states/2-")
+    found = call("rebase", "PyTorch", "--without", "needy", "--yes")
+    assert (found.exit_code, found.stdout) == (0, "einops: same 0.8.1\nneedy: removed 1.0\n"), found.output
+    assert active(home).startswith("states/4-")

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.cli.main import main
+from tests.installations import install
+from tests.package_states import EINOPS, NEEDY, OTHER_TAG, SHA256, TAG, make_state, write_set
+
+OWN = {
+    "name": "PyTorch",
+    "tag": TAG,
+    "venv": "/user-software/venv/pytorch",
+    "python": {"executable": "/opt/python3.12", "version": "3.12", "prefix": "/opt", "activation_scripts": False},
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home directory of a user who has installed PyTorch/2.7.1, and added packages in three states."""
+    for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER", "CONTAINERROOT"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HPCMOD_PACKAGES", "HPCMOD_PACKAGES_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    install(tmp_path, "PyTorch/2.7.1")
+    path = tmp_path / "software/PyTorch/2.7.1/record.json"
+    record = json.loads(path.read_text())
+    record["image"]["sha256"] = SHA256
+    record["own_packages"] = OWN
+    record["packages"] = [{"name": "torch", "version": "2.7.1"}]
+    path.write_text(json.dumps(record))
+    states = make_state(1, EINOPS), make_state(2, EINOPS, NEEDY, parent=1), make_state(3, tag=OTHER_TAG)
+    write_set(tmp_path / "home/.local/share/hpcmod/packages/PyTorch/default", *states)
+    return tmp_path / "home"
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def must(*words: str) -> str:
+    result = call(*words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def data(*words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(must(*words, "--json"))
+    return found
+
+
+def active(home: Path) -> str:
+    link = home / f".local/share/hpcmod/packages/PyTorch/default/active-{TAG}.squashfs"
+    return str(link.readlink())
+
+
+def test_packages_lists_what_is_yours_and_what_they_need(home: Path) -> None:
+    assert must("packages", "PyTorch").splitlines() == [
+        "einops  0.8.1  yours  2026-01-01  100 B  example.org",
+        "needy   1.0    yours  2026-01-01  50 B   /wheels",
+    ]
+    assert [one["number"] for one in data("packages", "PyTorch", "--history")["history"]] == [1, 2, 3]
+    found = data("packages", "PyTorch", "--lock")
+    assert (found["state"]["number"], found["sets"]) == (2, ["default"])
+    assert "needy==1.0 --hash=sha256:" in found["lock"]
+    assert must("packages", "PyTorch", "--lock") == found["lock"]
+    assert "2 *" in must("packages", "PyTorch", "--history")
+
+
+def test_differences_are_shown(home: Path) -> None:
+    assert must("packages", "PyTorch", "--diff", "1", "2") == "needy: added 1.0\n"
+    assert data("packages", "PyTorch", "--diff", "2", "1")["changes"][0]["verdict"] == "removed"
+
+
+def test_undo_needs_no_container(home: Path) -> None:
+    assert must("undo", "PyTorch", "--dry-run") == "needy: removed 1.0\n"
+    assert active(home) == f"states/2-{TAG}.squashfs"
+    assert must("undo", "PyTorch") == "needy: removed 1.0\n"
+    assert active(home) == f"states/1-{TAG}.squashfs"
+    assert data("undo", "PyTorch")["state"]["packages"] == []
+    assert call("undo", "PyTorch").exit_code == 3
+
+
+def test_any_state_for_this_image_can_be_used(home: Path) -> None:
+    assert "state 1 of `default` for PyTorch/2.7.1 is active" in call("packages", "PyTorch", "--use", "1").stderr
+    assert active(home) == f"states/1-{TAG}.squashfs"
+    assert call("packages", "PyTorch", "--use", "3").exit_code == 2
+    assert call("packages", "PyTorch", "--use", "9").exit_code == 3
+
+
+def test_old_states_are_removed(home: Path) -> None:
+    assert data("packages", "PyTorch", "--gc", "--keep", "0", "--dry-run")["removed"] == []
+    must("packages", "PyTorch", "--use", "1")
+    assert must("packages", "PyTorch", "--gc", "--keep", "0") == "2  4.1 kB\n"
+    assert [one["number"] for one in data("packages", "PyTorch", "--history")["history"]] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("packages", "PyTorch", "--set", "other"), 3, "your sets: default"),
+        (("packages", "PyTorch", "--set", "../up"), 2, "not a valid name"),
+        (("packages", "PyTorch", "--lock", "--gc"), 2, "only one of"),
+        (("packages", "Nothing"), 3, "Nothing"),
+        (("drop", "PyTorch", "torch"), 2, "not among your packages"),
+        (("add", "PyTorch"), 2, "give packages"),
+        (("add", "PyTorch", "-r", "missing.txt"), 3, "no such file"),
+        (("add", "PyTorch", "--lock", "x", "einops"), 2, "give no others"),
+        (("add", "PyTorch", "einops"), 7, "no container runtime"),
+        (("rebase", "PyTorch"), 7, "no container runtime"),
+        (("undo", "PyTorch", "--set", "other"), 3, "your sets: default"),
+    ],
+)
+def test_faults_say_what_to_do(home: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    before = sorted(home.rglob("*"))
+    result = call(*words)
+    assert (result.exit_code, said in result.output) == (code, True), result.output
+    assert sorted(home.rglob("*")) == before
+
+
+def test_an_installation_of_an_older_hpcmod_is_named(home: Path) -> None:
+    path = home.parent / "software/PyTorch/2.7.1/record.json"
+    record = json.loads(path.read_text())
+    del record["own_packages"]
+    path.write_text(json.dumps(record))
+    result = call("packages", "PyTorch")
+    assert (result.exit_code, "hpcmod update PyTorch/2.7.1" in result.output) == (7, True)

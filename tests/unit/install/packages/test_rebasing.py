@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.install.packages import rebasing
+from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.rebasing import choose_source, plan_rebase
+from hpcmod.model.images.facts import Package
+from hpcmod.model.packages.plan import PipOptions, StatePlan
+from hpcmod.model.packages.state import Locked
+from tests.package_states import EINOPS, NEEDY, OTHER_TAG, TARGET, make_state, write_set
+
+BUILDER = Builder("/no/runtime", {}, Path("/tmp"), "2026-02-02T00:00:00Z", "alice")
+OLD = make_state(1, EINOPS, NEEDY, tag=OTHER_TAG, module="PyTorch/2.6.0", python="3.11")
+
+Resolve = Callable[[StatePlan], tuple[Locked, ...]]
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolve], None]:
+    """Let a function stand for pip."""
+
+    def use(resolve: Resolve) -> None:
+        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: resolve(plan))
+
+    return use
+
+
+def test_the_source_is_what_fits_least_or_what_is_asked_for(tmp_path: Path) -> None:
+    found = write_set(tmp_path / "default", OLD, make_state(2, NEEDY, tag=OTHER_TAG, module="PyTorch/2.6.0"))
+    assert choose_source(TARGET, found, "").number == 2
+    assert choose_source(TARGET, found, "1") == OLD
+    assert choose_source(TARGET, found, "2.6").number == 2
+    with pytest.raises(NotFoundError, match="version 9"):
+        choose_source(TARGET, found, "9.0")
+    mine = write_set(tmp_path / "default", make_state(3, EINOPS))
+    assert choose_source(TARGET, mine, "").number == 3
+
+
+def test_versions_are_kept_where_they_fit(tmp_path: Path, answer: Callable[[Resolve], None]) -> None:
+    asked = []
+
+    def resolve(plan: StatePlan) -> tuple[Locked, ...]:
+        asked.append(plan.constraints)
+        if "einops==0.8.1" in plan.constraints:
+            raise BadInputError("no")
+        return (replace(EINOPS, version="0.9"), NEEDY)
+
+    answer(resolve)
+    found = write_set(tmp_path / "default", OLD)
+    rebase = plan_rebase(TARGET, found, OLD, BUILDER, pip=PipOptions())
+    assert list(map(str, rebase.differences)) == ["einops: changed 0.8.1 -> 0.9", "needy: same 1.0"]
+    assert len(asked) == 2
+    assert rebase.failures == []
+
+
+def test_each_package_that_cannot_be_installed_is_named_with_its_reason(
+    tmp_path: Path, answer: Callable[[Resolve], None]
+) -> None:
+    gone, image = Locked("gone", "1"), Package("torchvision", "0.22")
+    source = make_state(1, EINOPS, NEEDY, gone, Locked("torchvision", "0.21"), tag=OTHER_TAG)
+    target = replace(TARGET, packages=(*TARGET.packages, image))
+
+    def resolve(plan: StatePlan) -> tuple[Locked, ...]:
+        if "gone" in plan.lines:
+            raise NotFoundError("no version of gone fits")
+        if "needy" in plan.lines:
+            raise BadInputError("needy conflicts with torch:")
+        return (EINOPS,) if plan.lines == ("einops",) else ()
+
+    answer(resolve)
+    found = write_set(tmp_path / "default", source)
+    rebase = plan_rebase(target, found, source, BUILDER, pip=PipOptions())
+    assert list(map(str, rebase.differences)) == [
+        "einops: same 0.8.1",
+        "gone: gone 1 (no version of gone fits)",
+        "needy: conflict 1.0 (needy conflicts with torch)",
+        "torchvision: in the image 0.21 -> 0.22",
+    ]
+    left = plan_rebase(target, found, source, BUILDER, pip=PipOptions(), without=("gone", "needy"))
+    assert left.failures == []
+    assert found.states() == [source]

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.images.facts import Package
+from hpcmod.model.packages.plan import (
+    PipOptions,
+    StatePlan,
+    check_known,
+    make_constraints,
+    make_state_plan,
+    render_state_plan,
+)
+from hpcmod.model.packages.requirement import Requirements
+from tests.package_states import EINOPS, NEEDY, TARGET, make_state
+
+PARENT = make_state(1, EINOPS, NEEDY, requirements=("needy",))
+
+
+def plan(*added: str, **more: Any) -> StatePlan:
+    values = {"parent": PARENT, "pip": PipOptions(("--no-index",)), "action": "add", **more}
+    return make_state_plan(TARGET, directory="/sets/default", number=2, added=Requirements(added), **values)
+
+
+def test_the_images_packages_are_constraints() -> None:
+    assert make_constraints(TARGET.packages, ()) == ("pip==26.3", "torch==2.7.1+rocm6.2.4", "Typing_Extensions==4.12")
+    assert make_constraints(TARGET.packages, ["Torch", "typing-extensions"]) == ("pip==26.3",)
+    odd = (Package("a", "1"), Package("A", "2"), Package("b", "not a version"), Package("-r x", "1"))
+    assert make_constraints(odd, ()) == ("a==1",)  # Python imports the first of two
+
+
+def test_what_is_there_keeps_its_version_and_what_is_asked_for_anew_does_not() -> None:
+    made = plan("torchinfo")
+    assert made.requirements == ("needy", "torchinfo")
+    assert made.constraints[-2:] == ("einops==0.8.1", "needy==1.0")
+    assert plan("einops>=0.9").constraints[-1] == "needy==1.0"
+    assert plan("einops>=0.9").requirements == ("needy", "einops>=0.9")
+    assert plan("needy==2").requirements == ("needy==2",)
+    assert plan(dropped=("needy",)).requirements == ()
+    assert plan(keep=False).constraints == make_constraints(TARGET.packages, ())
+
+
+def test_a_package_that_the_image_has_now_is_not_pinned() -> None:
+    target = replace(TARGET, packages=(*TARGET.packages, Package("einops", "0.9")))
+    made = make_state_plan(
+        target, directory="/d", number=2, parent=PARENT, added=Requirements(), pip=PipOptions(), action=""
+    )
+    assert "einops==0.9" in made.constraints
+    assert "einops==0.8.1" not in made.constraints
+
+
+def test_with_one_hash_all_packages_get_theirs() -> None:
+    line = f"new==1 --hash=sha256:{'c' * 64}"
+    assert plan(line).lines == (
+        "needy",
+        line,
+        f"{EINOPS.pin} --hash=sha256:{EINOPS.sha256}",
+        f"{NEEDY.pin} --hash=sha256:{NEEDY.sha256}",
+    )
+
+
+def test_pip_installs_wheels_into_the_directory_that_is_packed() -> None:
+    argv = plan("x").argv
+    assert argv[:4] == ("/user-software/venv/pytorch/bin/python", "-m", "pip", "install")
+    assert "--only-binary=:all:" in argv
+    assert "--no-index" in argv
+    assert "--only-binary=:all:" not in plan("x", pip=PipOptions(build=True)).argv
+    without = replace(plan("x"), target=replace(TARGET, packages=()))
+    assert without.argv[1] == "/user-software/.hpcmod/pip"
+
+
+def test_the_dry_run_says_what_would_be_where() -> None:
+    lines = list(render_state_plan(plan("x", allowed=("torch",))))
+    assert "state: /sets/default/states/2-cp312-555555555555.squashfs" in lines
+    assert "constraints: 2 packages of the image" in lines
+    assert "may replace: torch" in lines
+    assert any(line.startswith("in the container: /user-software/venv/pytorch/bin/python -m pip") for line in lines)
+
+
+def test_only_what_was_added_can_be_dropped() -> None:
+    check_known(PARENT, ["Needy"], "PyTorch/2.7.1")
+    with pytest.raises(BadInputError, match="another package of your set needs it"):
+        check_known(PARENT, ["einops"], "PyTorch/2.7.1")
+    with pytest.raises(BadInputError, match="not among your packages"):
+        check_known(None, ["x"], "PyTorch/2.7.1")
