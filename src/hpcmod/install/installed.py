@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.fs.reading import open_regular, read_file
+from hpcmod.model.catalogue.record import is_file_name
 from hpcmod.model.images.facts import Package
 
 RECORD = "record.json"
@@ -150,6 +151,8 @@ def find_without_modulefile(software: Iterable[Path], text: str) -> Iterator[Ins
         Directories that contain installations.
     """
     name, _, version = text.partition("/")
+    if not all(map(is_file_name, text.split("/"))):
+        return
     for root in (root for place in software for root in sorted(place.glob(f"{escape(name)}/{escape(version) or '*'}"))):
         record = read_record(root)
         path, _ = _recorded_modulefile(record)

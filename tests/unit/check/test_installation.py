@@ -91,6 +91,8 @@ def test_a_copied_modulefile_is_not_compared_with_the_original(installed: Instal
 def test_a_deleted_modulefile_is_known_from_the_record(installed: Installed, tmp_path: Path) -> None:
     assert list(find_without_modulefile([tmp_path / "software"], "Toy")) == []
     installed.modulefile.unlink()
+    for text in ("", "/", "../Toy", "Toy/../Toy", "/Toy"):
+        assert list(find_without_modulefile([tmp_path / "software"], text)) == []
     (found,) = find_without_modulefile([tmp_path / "software"], "Toy")
     assert (found.module, found.modulefile, found.root) == ("Toy/1.0", installed.modulefile, installed.root)
     assert "the modulefile is missing" in find_damage(found)

@@ -22,11 +22,11 @@ from hpcmod.cli.jobs.options import JobFlags
 from hpcmod.cli.output import print_data, print_json, print_message, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.cli.use.python_module import check_python_module
-from hpcmod.errors import BadInputError, CheckFailedError
+from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.install.installed import Installed
 from hpcmod.model.interactive.server import KINDS, Server, make_ssh_command, make_url
 from hpcmod.model.site import Site
-from hpcmod.process import call, run
+from hpcmod.process import call, run, which
 from hpcmod.render.quote import sh_word
 
 _LOOK = 0.5  # seconds between two looks for the server's file
@@ -82,6 +82,8 @@ def _run_job(
     dry_run: bool,
     as_json: bool,
 ) -> None:
+    if not dry_run and which("sbatch", os.environ) is None:
+        raise LackingError("no Slurm here: sbatch is missing", "Run it on this node: hpcmod jupyter NAME --here")
     words = ("env", "python", str(session.program), KINDS[kind][0], "node")
     asked = _job_flags(container, options, session)
     flags = replace(asked, program=words, site=site, submit=not dry_run, dry_run=dry_run)
@@ -92,7 +94,7 @@ def _run_job(
     tell(f"submitted job {written.number}; waiting until it starts (Ctrl-C cancels it)")
     try:
         server = _wait_for_server(session, written.number)
-        way = Way(node=_squeue(written.number, "%N"), login=_login(socket.getfqdn()), job=written.number)
+        way = Way(node=_squeue(written.number, "%N").strip("?"), login=_login(socket.getfqdn()), job=written.number)
         _print_way(session, server, kind, way, as_json=as_json)
         while _is_waiting_or_running(written.number):
             time.sleep(_ASK)

@@ -82,3 +82,9 @@ def test_job_options_for_something_else_are_refused(top: Path, options: tuple[st
 
 def test_job_options_with_here_are_refused(top: Path) -> None:
     assert hpcmod("Lab", "--here", "--", "-t", "5").exit_code == 2
+
+
+def test_without_slurm_the_other_way_is_suggested(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(top))
+    done = hpcmod("Lab")
+    assert (done.exit_code, "hpcmod jupyter NAME --here" in done.stderr) == (7, True)
