@@ -76,3 +76,12 @@ def test_packages_are_baked_into_an_image_that_works_alone_and_as_a_module(  # t
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(prefix)
     assert done.stdout.split()[1:] == ["99.0", "/user-software/venv/baked", "1.0"]
+
+    make_wheel(tmp_path, "extra", "2.0")
+    done = hpcmod("add", "Toy", "extra", "--wheel-dir", tmp_path, "--no-index")
+    assert done.returncode == 0, done.stderr
+    planned = json.loads(hpcmod("bake", "Toy", "-o", tmp_path / "set.sif", "--dry-run", "--json").stdout)
+    assert planned["packages"].endswith(".squashfs") and planned["added"] == ["extra==2.0"]
+    assert hpcmod("bake", "Toy", "-o", tmp_path / "set.sif").returncode == 0
+    alone = [str(eb.stack.apptainer), "exec", str(tmp_path / "set.sif"), python, "-c", "import extra"]
+    assert run(alone, eb.environment(), tmp_path).returncode == 0

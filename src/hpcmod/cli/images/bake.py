@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from hpcmod.cli.containers import complete_file, complete_image, find_ready, loo
 from hpcmod.cli.output import format_size, print_data, print_json, print_text, print_wrapped, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import NotFoundError
+from hpcmod.install.installed import Installed
 from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -106,18 +108,29 @@ def _request(
             )
         return request(Path(image), packages, "", "")
     found = find_ready(look_around(site), image)
-    own = packages or next((path for path in own_packages(found.root) if path.exists()), None)
+    own = packages or next((path for path in own_packages(found) if path.exists()), None)
     if own is None:
         raise NotFoundError(
             f"{found.module}: you have no packages of your own for it",
-            f"Install some: hpcmod exec {found.module} pip install NAME; or name them: --packages PATH",
+            f"Add some: hpcmod add {found.name} PACKAGE; or name them: --packages PATH",
         )
     return request(Path(found.of_image("path")), own, found.name.lower(), found.of_image("sha256"))
 
 
-def own_packages(root: Path) -> tuple[Path, ...]:
-    """Return where the user's packages of an installation may be; the first that exists is used."""
-    return (root / "user-software.squashfs", root / "user-software")
+def own_packages(found: Installed) -> Iterator[Path]:
+    """Yield where the user's packages of an installation may be: the active state of their set, else in it."""
+    if found.record.get("own_packages"):
+        from hpcmod.cli.packages.target import choose_set
+        from hpcmod.install.packages.changing import read_target
+        from hpcmod.install.packages.sets import open_set
+        from hpcmod.model.packages.place import state_file
+
+        place = read_target(found).place
+        chosen = open_set(place.name, choose_set(None, None), os.environ)
+        number = chosen.active_number(place.tag)
+        if number is not None:
+            yield chosen.tree.root / state_file(number, place.tag)
+    yield from (found.root / "user-software.squashfs", found.root / "user-software")
 
 
 def _print_plan(plan: BakePlan) -> None:
