@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,22 +10,16 @@ from pathlib import Path
 from hpcmod.check.binds import explain_binds
 from hpcmod.check.netstack import check_capture
 from hpcmod.errors import HpcmodError
+from hpcmod.install.slurm import find_mpi_types
 from hpcmod.machine import Machine
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from hpcmod.model.libraries.netstack import RECORD
 from hpcmod.model.site import NodeType, Site
-from hpcmod.process import run, which
 
 GPU_DEVICES = {"amd": ("/dev/kfd",), "nvidia": ("/dev/nvidiactl", "/proc/driver/nvidia/version")}
 """By vendor, paths that exist if the driver is loaded."""
 
 NETWORK = Path("/sys/class/net")
-
-MPI_TYPES = ("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2", "cray_shasta")
-"""Types that `srun --mpi=list` may print, except those that no current MPI needs."""
-
-_PATIENCE = 30.0
-"""Seconds to wait for a Slurm that does not respond."""
 
 
 def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -125,7 +118,7 @@ def _threads(node: NodeType) -> tuple[int, int]:
 
 def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Compare the types of MPI that srun offers with those of the profile."""
-    offered = _find_mpi_types(environ)
+    offered = find_mpi_types(environ)
     if offered is None:
         return
     absent = [kind for kind in site.launcher.mpi if kind not in offered]
@@ -138,19 +131,6 @@ def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
         listed = ", ".join(f'"{kind}"' for kind in offered)
         cure = f"Add mpi = [{listed}] to [launcher], so that jobs use the type that the MPI of their image needs."
         yield Finding(OK, "mpi", f"srun offers {', '.join(offered)}; not set in the profile", cure)
-
-
-def _find_mpi_types(environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the types that srun offers; None if Slurm is missing or does not respond."""
-    srun = which("srun", environ)
-    if not srun:
-        return None
-    try:
-        done = run([srun, "--mpi=list"], env=environ, timeout=_PATIENCE)
-    except HpcmodError:
-        return None
-    said = done.stdout + done.stderr
-    return None if done.status else tuple(kind for kind in MPI_TYPES if re.search(rf"\b{kind}\b", said))
 
 
 def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -11,11 +11,10 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree, write_file
-from hpcmod.render.modules.modulefile import SYNTAXES, render_template
+from hpcmod.render.modules.modulefile import SUFFIXES, render_template
 from hpcmod.render.modules.published import MODULERC
 from hpcmod.render.modules.site_module import SiteModule, render_launcher, render_site_module
 
-_SUFFIX = {"Lua": ".lua", "Tcl": ""}
 _GROUP_BITS = 0o2020
 
 
@@ -78,9 +77,9 @@ def _launcher(place: Path, program: Path) -> SetupFile:
 def _modulefiles(directory: Path, module: SiteModule) -> Iterator[SetupFile]:
     templates = resources.module_templates()
     values = {"aliases": [(f"hpcmod/{module.version}", ["default"])], "hidden": []}
-    for syntax in SYNTAXES:
+    for syntax in SUFFIXES:
         text = render_site_module(module, syntax, templates)
-        yield SetupFile(directory / f"{module.version}{_SUFFIX[syntax]}", text)
+        yield SetupFile(directory / f"{module.version}{SUFFIXES[syntax]}", text)
     # Only for Lua: for a Tcl module, Lmod 8.6 would start a program at each command, and fail if the path has spaces.
     yield SetupFile(directory / MODULERC["Lua"], render_template("modulerc", "Lua", templates, values))
 

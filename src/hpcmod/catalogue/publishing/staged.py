@@ -30,10 +30,10 @@ from hpcmod.fs.tree import write_file
 from hpcmod.install.eb import run_eb
 from hpcmod.lock import read_holder
 from hpcmod.machine import absolute
+from hpcmod.render.modules.modulefile import SUFFIXES
 
 _KEPT = "kept"
 _STAGED = "HPCMOD_STAGED"  # tells the easyblock to leave the image where it is
-_SUFFIX = {".lua": "Lua", "": "Tcl"}
 _SAID = 15  # lines of the output of a failed `eb`
 
 
@@ -190,7 +190,7 @@ def _toml(text: str) -> str:
 
 def _modules_of(stage: Stage) -> dict[str, Path]:
     """Return the modulefiles that `eb` wrote, by syntax."""
-    found = {syntax: stage.modules / stage.name / f"{stage.version}{suffix}" for suffix, syntax in _SUFFIX.items()}
+    found = {syntax: stage.modules / stage.name / f"{stage.version}{suffix}" for syntax, suffix in SUFFIXES.items()}
     found = {syntax: path for syntax, path in found.items() if path.is_file()}
     if not found:
         raise CheckFailedError(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, LackingError
+from hpcmod.install import slurm
 from hpcmod.install.module_tool import with_one_tool
 from hpcmod.model.catalogue.record import Check
 from hpcmod.process import Completed, run, which
@@ -90,8 +91,8 @@ def find_srun(environ: Mapping[str, str], *, use_slurm: bool, needed: bool) -> s
     LackingError
         If it is needed and not available.
     """
-    srun = which("srun", environ) if use_slurm else None
-    if srun and run(["sinfo", "--noheader"], env=environ, timeout=60).status == 0:
+    srun = slurm.responding_srun(environ) if use_slurm else ""
+    if srun:
         return srun
     if needed:
         raise LackingError(
@@ -104,8 +105,8 @@ def find_srun(environ: Mapping[str, str], *, use_slurm: bool, needed: bool) -> s
 def _run(trial: CheckRun, command: str, srun: str = "") -> Check:
     shown = ":" if command == EASYBUILD_CHECK else command
     script = render_check(shown, module=trial.module, modulepath=str(trial.modulepath))
-    slurm = [srun, "--quiet", "--nodes=1", "--ntasks=1", *trial.slurm] if srun else []
-    done = run([*slurm, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=trial.timeout)
+    step = [srun, "--quiet", "--nodes=1", "--ntasks=1", *trial.slurm] if srun else []
+    done = run([*step, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=trial.timeout)
     where = "slurm" if srun else ""
     if done.status == _NOT_FOUND and done.stderr.strip() == NO_MODULE_TOOL:
         raise LackingError(

@@ -22,16 +22,14 @@ from hpcmod.install.installed import RECORD
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.modules.deferred import Deferred, defer
-from hpcmod.render.modules.modulefile import SYNTAXES
+from hpcmod.render.modules.modulefile import SUFFIXES, SYNTAXES
 from hpcmod.render.modules.published import MODULERC, render_modulerc, render_published
 from hpcmod.resources import module_templates
-
-_SUFFIX = {"Lua": ".lua", "Tcl": ""}
 
 
 def modulefile(catalogue: Catalogue, name: str, version: str, syntax: str) -> Path:
     """Return the path of the modulefile that users see."""
-    return catalogue.modules / name / f"{version}{_SUFFIX[syntax]}"
+    return catalogue.modules / name / f"{version}{SUFFIXES[syntax]}"
 
 
 def easyconfig_name(name: str, version: str) -> str:

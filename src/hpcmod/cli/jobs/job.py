@@ -16,10 +16,11 @@ from hpcmod.cli.containers import complete_container, complete_file
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.jobs.options import JobFlags, make_request, slurm_options
 from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name
-from hpcmod.cli.jobs.script import save_script, submit_script, test_script
+from hpcmod.cli.jobs.script import save_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
+from hpcmod.install.slurm import submit_script, test_script
 from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, with_options
 from hpcmod.model.site import STAGE_PLACES, Site

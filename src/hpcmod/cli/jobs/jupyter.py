@@ -24,9 +24,10 @@ from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.install.installed import Installed
+from hpcmod.install.slurm import NO_ANSWER, cancel_job, query_job
 from hpcmod.model.interactive.server import KINDS, Server, make_ssh_command, make_url
 from hpcmod.model.site import Site
-from hpcmod.process import call, run, which
+from hpcmod.process import call, which
 from hpcmod.render.quote import sh_word
 
 _LOOK = 0.5  # seconds between two looks for the server's file
@@ -94,7 +95,8 @@ def _run_job(
     tell(f"submitted job {written.number}; waiting until it starts (Ctrl-C cancels it)")
     try:
         server = _wait_for_server(session, written.number)
-        way = Way(node=_squeue(written.number, "%N").strip("?"), login=_login(socket.getfqdn()), job=written.number)
+        node = query_job(written.number, "%N").strip(NO_ANSWER)
+        way = Way(node=node, login=_login(socket.getfqdn()), job=written.number)
         _print_way(session, server, kind, way, as_json=as_json)
         while _is_waiting_or_running(written.number):
             time.sleep(_ASK)
@@ -144,23 +146,17 @@ def _wait_for_server(session: Session, number: str) -> Server:
     return server
 
 
-def _squeue(number: str, field: str) -> str:
-    """Return a field of a job in Slurm's queue; empty if the job is no longer there, `?` if Slurm does not answer."""
-    found = run(["squeue", "--noheader", "--jobs", number, f"--format={field}"])
-    return found.stdout.strip() if found.status == 0 or "Invalid job id" in found.stderr else "?"
-
-
 def _is_waiting_or_running(number: str) -> bool:
-    return _squeue(number, "%T") not in ("", "COMPLETING")
+    return query_job(number, "%T") not in ("", "COMPLETING")
 
 
 def _cancel(number: str) -> None:
     """Cancel a job that has not ended, and wait for its processes, which write to the session's directory."""
     if _is_waiting_or_running(number):
-        run(["scancel", number])
+        cancel_job(number)
         tell(f"cancelled job {number}")
     end = time.monotonic() + _CLEANUP
-    while _squeue(number, "%T") and time.monotonic() < end:
+    while query_job(number, "%T") and time.monotonic() < end:
         time.sleep(_LOOK)
 
 

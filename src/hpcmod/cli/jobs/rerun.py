@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 from hpcmod.cli.jobs.options import JobFlags, directives
-from hpcmod.cli.jobs.script import MARK, save_script, submit_script, test_script
+from hpcmod.cli.jobs.script import MARK, save_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.install.module_tool import find_modulefile
+from hpcmod.install.slurm import read_script_of_job, submit_script, test_script
 from hpcmod.model.jobs.written import WrittenJob, read_written_job
-from hpcmod.process import run, which
 
 _LARGEST_SCRIPT = 4 << 20  # bytes; Slurm's default limit
 
@@ -67,11 +67,9 @@ def _read_script(text: str) -> tuple[str, str]:
             raise BadInputError(f"{text}: {err.strerror}", "Give a batch script.") from err
         except UnicodeDecodeError as err:
             raise BadInputError(f"{text}: not valid UTF-8", "Give a batch script.") from err
-    commands = (["scontrol", "write", "batch_script", text, "-"], ["sacct", "--batch-script", "--jobs", text])
-    for argv in commands:
-        output = run(argv).stdout if which(argv[0], os.environ) else ""
-        if "#!" in output:
-            return output[output.index("#!") :], f"job {text}"
+    script = read_script_of_job(text)
+    if script:
+        return script, f"job {text}"
     raise NotFoundError(
         f"Slurm does not remember the batch script of job {text}",
         "Give the file that `hpcmod job --submit` wrote in the directory of that job: hpcmod job --rerun FILE",

@@ -15,8 +15,10 @@ from hpcmod.model.plan import InstallPlan
 from hpcmod.render.modules.notice import HEAD, LIMIT
 from hpcmod.render.quote import lua, tcl, unquote_lua
 
-SYNTAXES = ("Lua", "Tcl")
-"""EasyBuild's names for the two syntaxes."""
+SUFFIXES = {"Lua": ".lua", "Tcl": ""}
+"""Suffixes of modulefiles, by EasyBuild's names for the two syntaxes."""
+
+SYNTAXES = tuple(SUFFIXES)
 
 _COLUMNS = 80
 
