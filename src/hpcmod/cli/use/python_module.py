@@ -42,5 +42,5 @@ def check_python_module(installed: Installed, module: str, package: str) -> None
         )
     raise LackingError(
         f"{installed.module} has no {package}, neither in its image nor in your own packages",
-        f"Install it into your own copy: hpcmod exec {name} pip install {package}",
+        f"Add it to your own packages: hpcmod add {name} {package}",
     )
