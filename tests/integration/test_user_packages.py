@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import (
-    TOY,
-    Loader,
-)
+from tests.integration.conftest import THOROUGH, TOY, Loader, moments
 from tests.stack import Done
 from tests.wheels import make_source, make_wheel, sha256_of
 
@@ -96,6 +96,7 @@ def mine(loader: Loader, tmp_path: Path) -> Mine:
     return Mine(loader, wheels)
 
 
+two_loaders = pytest.mark.parametrize("loader", ["lmod-lua", "envmodules-tcl"], indirect=True)
 only_lmod = pytest.mark.parametrize("loader", ["lmod-lua"], indirect=True)
 
 
@@ -124,6 +125,7 @@ def test_packages_are_active_however_the_container_is_started(mine: Mine) -> Non
     assert mine.must("exec", "Toy", "python", "-c", SHOW).split()[0] == "0.8.0"
 
 
+@two_loaders
 def test_a_set_is_chosen_by_name_state_or_directory(mine: Mine, tmp_path: Path) -> None:
     mine.must("add", "Toy", "einops==0.8.0")
     mine.must("add", "Toy", "einops==0.8.1")
@@ -147,6 +149,7 @@ def test_a_set_is_chosen_by_name_state_or_directory(mine: Mine, tmp_path: Path) 
         assert " ".join(done.stderr.split()).count(said) == 1
 
 
+@two_loaders
 def test_packages_for_another_image_are_off_and_named_at_load(mine: Mine) -> None:
     mine.must("add", "Toy", "einops")
     for name in ("active-cp311-000000000000.squashfs",):
@@ -231,3 +234,70 @@ def test_nothing_hostile_reaches_the_host(mine: Mine, tmp_path: Path) -> None:
     assert not outside.exists()
     assert not (mine.home / "ran").exists()
     assert not list(mine.home.rglob("pwned"))
+
+
+@only_lmod
+def test_two_users_of_one_set_at_once_both_get_their_packages(mine: Mine) -> None:
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda name: mine("add", "Toy", name), ["needy", "einops<0.8.1"]))
+    assert [one.returncode for one in done] == [0, 0], [one.stderr for one in done]
+    state = mine.state()
+    assert state["requirements"] in (["needy", "einops<0.8.1"], ["einops<0.8.1", "needy"])
+    assert state["number"] == 2
+
+
+@only_lmod
+def test_a_kill_leaves_the_state_before_or_the_new_one(mine: Mine) -> None:
+    """At any moment, the active state is complete, and the next command works."""
+    mine.must("add", "Toy", "einops==0.8.0")
+    began = time.monotonic()
+    mine.must("add", "Toy", "einops==0.8.1")
+    whole = time.monotonic() - began
+    for number, moment in enumerate(moments(100 if THOROUGH else 2)):
+        wanted = ("0.8.0", "0.8.1")[number % 2]
+        before = mine.state()["number"]
+        child = subprocess.Popen(
+            mine.argv("add", "Toy", f"einops=={wanted}"),
+            env=mine.environment(),
+            cwd=mine.home,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(moment * whole)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        after = mine.state()
+        assert after["number"] == before or [one["version"] for one in after["packages"]] == [wanted]  # type: ignore[attr-defined]
+        assert mine.must("exec", "Toy", "python", "-c", SHOW).split()[0] in ("0.8.0", "0.8.1")
+    mine.must("add", "Toy", "einops==0.8.1")
+    names = sorted(path.name for path in (mine.packages / "default").rglob("*") if "hpcmod-part" in path.name)
+    assert names == []
+    files = {path.stem for path in (mine.packages / "default/states").iterdir()}
+    assert all((mine.packages / f"default/states/{stem}.json").exists() for stem in files)
+
+
+@only_lmod
+def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
+    """The requirements of a state for another image: one fits, one is in the image, one is gone."""
+    mine.must("add", "Toy", "einops==0.8.0")
+    record = next(mine.packages.glob("default/states/*.json"))
+    values = json.loads(record.read_text())
+    other = "cp310-000000000000"
+    values.update(tag=other, python="3.10", image="0" * 64, requirements=["einops", "packaging", "lost"])
+    values["locked"] += [{**values["locked"][0], "name": name} for name in ("lost", "packaging")]
+    record.unlink()
+    record.with_name(f"1-{other}.json").write_text(json.dumps(values))
+    (mine.packages / f"default/states/{record.stem}.squashfs").rename(record.with_name(f"1-{other}.squashfs"))
+    next(mine.packages.glob("default/active-*")).unlink()
+    (mine.packages / f"default/active-{other}.squashfs").symlink_to(f"states/1-{other}.squashfs")
+    refused = mine("rebase", "Toy")
+    assert refused.returncode == 1, refused.stderr
+    assert [line.split(" (")[0] for line in refused.stdout.splitlines()] == [
+        "einops: same 0.8.0",
+        "lost: gone 0.8.0",
+        "packaging: in the image 0.8.0 -> 26.3",
+    ]
+    assert "hpcmod rebase Toy --without lost" in refused.stderr
+    mine.must("rebase", "Toy", "--without", "lost")
+    assert mine.seen() == "0.8.0"
+    assert (mine.packages / f"default/active-{other}.squashfs").exists()

@@ -81,13 +81,7 @@ class Tree:
     def symlink(self, path: Path | str, target: str) -> None:
         """Make a symbolic link atomically; an existing link or file of that name is replaced."""
         with self.parent(path) as (place, name):
-            temporary = temporary_name(name)
-            os.symlink(target, temporary, dir_fd=place)
-            try:
-                os.replace(temporary, name, src_dir_fd=place, dst_dir_fd=place)
-            except BaseException:
-                remove_at(place, temporary)
-                raise
+            link_at(place, name, target)
 
     def status(self, path: Path | str) -> os.stat_result:
         """Return the `lstat` status of a path."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from hpcmod.model.packages.compare import (
 )
 from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, make_state_plan
 from hpcmod.model.packages.requirement import NOTHING, name_of
-from hpcmod.model.packages.state import State
+from hpcmod.model.packages.state import Locked, State
 
 
 @dataclass(frozen=True)
@@ -91,15 +92,17 @@ def plan_rebase(
         If pip cannot ask the index.
     """
     fault: HpcmodError | None = None
+    plans = []
     for keep in (False,) if source.tag == target.place.tag else (True, False):
         plan = _make_plan(target, found, source, pip, without, keep=keep)
+        plans.append(plan)
         try:
             locked = resolve_packages(plan, builder)
         except (BadInputError, NotFoundError) as err:
             fault = err
             continue
         return Rebase(source, plan, tuple(compare_with_image(source, locked, target)))
-    differences = tuple(_try_each(plan, source, builder))
+    differences = tuple(_try_each(plans, source, builder))
     if not any(one.verdict in (GONE, CONFLICT) for one in differences) and fault:
         raise fault
     return Rebase(source, plan, differences)
@@ -135,19 +138,31 @@ def _make_plan(
     )
 
 
-def _try_each(plan: StatePlan, source: State, builder: Builder) -> Iterator[PackageDifference]:
-    """Resolve each requirement alone, and yield what is the matter with it."""
-    for line in sorted(plan.requirements, key=name_of):
+def _try_each(plans: Sequence[StatePlan], source: State, builder: Builder) -> Iterator[PackageDifference]:
+    """Resolve each requirement alone, with the first plan that fits it, and yield what is the matter with it."""
+    for line in sorted(plans[0].requirements, key=name_of):
         name = name_of(line) or line
         before = source.find(name)
         version = before.version if before else ""
         try:
-            locked = resolve_packages(replace(plan, requirements=(line,), lines=(line,), parent=None), builder)
+            locked = _resolve_first(plans, line, builder)
         except NotFoundError as err:
             yield PackageDifference(name, GONE, version, detail=err.message.splitlines()[0])
         except BadInputError as err:
             yield PackageDifference(name, CONFLICT, version, detail=err.message.splitlines()[0].removesuffix(":"))
         else:
             alone = replace(source, requirements=(line,))
-            found = [one for one in compare_with_image(alone, locked, plan.target) if one.name == name]
+            found = [one for one in compare_with_image(alone, locked, plans[0].target) if one.name == name]
             yield found[0] if found else PackageDifference(name, SAME, version)
+
+
+def _resolve_first(plans: Sequence[StatePlan], line: str, builder: Builder) -> tuple[Locked, ...]:
+    """Return what pip installs for one requirement with the first plan that fits; the last one's error if none does."""
+    for plan in plans[:-1]:
+        with contextlib.suppress(BadInputError, NotFoundError):
+            return resolve_packages(_alone(plan, line), builder)
+    return resolve_packages(_alone(plans[-1], line), builder)
+
+
+def _alone(plan: StatePlan, line: str) -> StatePlan:
+    return replace(plan, requirements=(line,), lines=(line,), parent=None)

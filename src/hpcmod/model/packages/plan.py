@@ -138,7 +138,7 @@ def make_state_plan(
     requirements = tuple(dict.fromkeys((*kept, *added.lines)))
     allow = tuple(dict.fromkeys([*(parent.allowed if parent else ()), *map(normalize_package, allowed)]))
     kept_here = {normalize_package(one.name) for one in target.packages} - set(allow)
-    free = names | gone | kept_here
+    free = names | kept_here  # what was dropped keeps its version if another package needs it
     pins = [one for one in parent.locked if one.name not in free] if parent and keep else []
     has_hashes = any("--hash=" in line for line in requirements)
     lines = requirements if locked is None else locked
