@@ -97,7 +97,7 @@ def undo_packages(flags: SetFlags, *, dry_run: bool) -> None:
 
 
 def _existing(found: Found) -> Found:
-    if not found.set.exists:
+    if not found.set.numbers():
         known = ", ".join(one.choice.name for one in find_sets(found.name, os.environ))
         more = f"; your sets: {known}" if known else ""
         raise NotFoundError(

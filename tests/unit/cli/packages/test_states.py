@@ -133,3 +133,9 @@ def test_an_installation_of_an_older_hpcmod_is_named(home: Path) -> None:
     path.write_text(json.dumps(record))
     result = call("packages", "PyTorch")
     assert (result.exit_code, "hpcmod update PyTorch/2.7.1" in result.output) == (7, True)
+
+
+def test_a_set_that_a_failed_add_left_empty_has_no_packages(home: Path) -> None:
+    (home / ".local/share/hpcmod/packages/PyTorch/empty/states").mkdir(parents=True)
+    result = call("packages", "PyTorch", "--set", "empty")
+    assert (result.exit_code, "you have no packages `empty` for PyTorch/2.7.1" in result.stderr) == (3, True)
