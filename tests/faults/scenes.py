@@ -21,6 +21,7 @@ from tests.oci_corpus import f, tar_bytes, write_layout
 from tests.registry import Registry, run_registry
 from tests.stack import ModuleTool, Stack
 from tests.unit.catalogue.stage import load
+from tests.wheels import make_wheel
 
 Words = tuple[str, ...]
 
@@ -109,6 +110,11 @@ def _with_packages(ground: Ground) -> None:
     (site / "einops.py").write_text("x = 1")
 
 
+def _editable(ground: Ground) -> None:
+    _installed(ground)
+    (ground.top / "out").mkdir()
+
+
 def _bundled(ground: Ground) -> None:
     _fetched(ground)
     ground.does("bundle", "export", "out/b.tar", "source/Toy-1.0.eb", "source/toy.sif")
@@ -117,6 +123,32 @@ def _bundled(ground: Ground) -> None:
 def _installed(ground: Ground) -> None:
     _sources(ground)
     ground.does("install", "source/Toy-1.0.eb")
+
+
+def _addable(ground: Ground) -> None:
+    """Install Toy, and make two wheels that can be added to it."""
+    _installed(ground)
+    for name in ("one", "two"):
+        make_wheel(ground.top / "source" / "wheels", name, "1.0")
+
+
+def _added(ground: Ground) -> None:
+    _addable(ground)
+    for name in ("one", "two"):
+        ground.does("add", "Toy", name, *_WHEELS)
+
+
+def _damaged(ground: Ground) -> None:
+    _installed(ground)
+    (ground.top / "eb/software/Toy/1.0/runscripts/get-master").unlink()
+
+
+def _with_ipykernel(ground: Ground) -> None:
+    _installed(ground)
+    venv = ground.top / "eb/software/Toy/1.0/user-software/venv/toy"
+    package = next(venv.glob("lib/python3*/site-packages")) / "ipykernel"
+    package.mkdir()
+    (package / "__init__.py").touch()
 
 
 def _served(ground: Ground) -> None:
@@ -240,6 +272,8 @@ def _loaded(ground: Ground) -> None:
         load(catalogue, "Toy/1.0", when)
 
 
+_WHEELS: Words = ("--wheel-dir", "source/wheels", "--no-index")
+
 _CHECKED: tuple[Words, ...] = (("verify", "Toy/1.0"), ("ls",))
 
 SCENES: dict[str, Scene] = {
@@ -271,6 +305,13 @@ SCENES: dict[str, Scene] = {
     "install": Scene(("install", "source/Toy-1.0.eb"), _sources),
     "update": Scene(("update", "Toy"), _installed),
     "remove": Scene(("remove", "Toy/1.0"), _installed),
+    "repair": Scene(("repair", "Toy/1.0"), _damaged, (("verify", "Toy/1.0"),), same=False),
+    "add": Scene(("add", "Toy", "one", *_WHEELS), _addable, (("packages", "Toy"),), same=False, children=False),
+    "drop": Scene(("drop", "Toy", "one", *_WHEELS), _added, (("packages", "Toy"),), same=False, children=False),
+    "rebase": Scene(("rebase", "Toy", *_WHEELS), _added, (("packages", "Toy"),), same=False, children=False),
+    "packages": Scene(("packages", "Toy", "--use", "1"), _added, (("packages", "Toy"),), same=False),
+    "kernel": Scene(("kernel", "Toy"), _with_ipykernel, children=False),
+    "code": Scene(("code", "Toy", "--directory", "out"), _editable),
     "catalogue init": Scene(("catalogue", "init", "{top}/catalogue"), _sources),
     "publish": Scene(_publish("1.0"), _empty_catalogue, _CHECKED, "home/.local/state/hpcmod/staging/"),
     "accept": Scene(("accept", "--yes", "Toy/1.0"), _licensed, _CHECKED),
@@ -304,11 +345,14 @@ SCENES: dict[str, Scene] = {
 """By command."""
 
 CHANGES_NOTHING = {
-    "ls", "search", "info", "diff", "inspect", "outdated", "verify", "compat", "lint", "doctor", "env", "binds",
+    "ls", "search", "info", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds",
     "completion", "catalogue journal", "cache ls", "advisory ls", "advisory show", "netstack check", "netstack show",
     "site check", "site detect", "site list", "site settings", "site show",
 }  # fmt: skip
 """Commands that only read."""
+
+NEEDS_A_JOB = {"jupyter"}
+"""Commands that live as long as a job; tests/e2e/test_interactive.py ends them."""
 
 RUNS_A_PROGRAM = {"exec", "shell", "run", "launch"}
 """Commands that write nothing themselves: they become the program that they start."""

@@ -21,7 +21,6 @@ from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, ope
 from hpcmod.cli.output import tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.install.installed import Installed, find_installed, find_without_modulefile, module_trees, own_trees
-from hpcmod.install.leftovers import software_directories
 from hpcmod.install.own_place import MODULES, own_module_trees, own_prefixes
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.site import Site
@@ -224,6 +223,8 @@ def find_broken(here: Here, text: str) -> Installed | None:
 
     A name without a version matches only if the user has no other version of it.
     """
+    from hpcmod.install.leftovers import software_directories  # `ls` and `search` need not import it
+
     prefixes = own_prefixes(here.site, os.environ)
     software = software_directories([*own_trees(here.trees), *(prefix / MODULES for prefix in prefixes)])
     found = list(find_without_modulefile(software, text))

@@ -8,6 +8,7 @@ from pathlib import Path
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.reading import read_text
 from hpcmod.fs.removal import prune
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
 from hpcmod.model.interactive.kernel import KernelSpec, parse_kernel, render_kernel
 from hpcmod.render.quote import sh_word
@@ -50,7 +51,9 @@ def install_kernel(directory: Path, kernel: KernelSpec) -> Path:
         If a kernel of that name exists and hpcmod did not install it.
     """
     place = directory / kernel.name
-    if place.exists() and _read(place / _FILE) is None:
+    clear_leftovers(place, _FILE)
+    is_new = not place.exists() or (place.is_dir() and not any(place.iterdir()))  # a killed run left it empty
+    if not is_new and _read(place / _FILE) is None:
         raise BadInputError(
             f"{place} already exists and was not installed by hpcmod",
             f"Choose another name: hpcmod kernel {sh_word(kernel.module)} --name NAME",

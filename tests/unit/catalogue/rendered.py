@@ -10,11 +10,11 @@ from hpcmod.catalogue.change import changing, commit
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible.kept import installed_files, render_kept_files
-from hpcmod.install.store import make_scripts
+from hpcmod.install.store import describe_own_packages, make_scripts
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.plan import make_plan, with_notices
+from hpcmod.model.plan import make_plan, with_notices, with_own_packages
 from hpcmod.model.spec import InstallSpec
 from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.resources import module_templates, runscript_templates
@@ -58,13 +58,14 @@ def _place(catalogue: Catalogue, record: CatalogueRecord, *, with_files: bool) -
         found_at=str(catalogue.images / record.sif),
         description="A Toy",
     )
-    plan = make_plan(FACTS, load_site("generic", {}), spec)
+    plan = with_own_packages(make_plan(FACTS, load_site("generic", {}), spec), record.sha256)
     scripts = dict(make_scripts(plan, runscript_templates()))
     for name, text in scripts.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
         (root / name).chmod(0o755)
     values = {"hpcmod": "0.1", "site": "generic", "image": {"sha256": record.sha256}, "files": list(scripts)}
+    values["own_packages"] = describe_own_packages(plan)
     (root / "record.json").write_text(json.dumps(values, indent=1) + "\n")
     told = with_notices(plan, [str(catalogue.notices)], record.sha256)
     templates = module_templates()

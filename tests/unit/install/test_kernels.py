@@ -44,3 +44,9 @@ def test_a_kernel_of_someone_else_is_not_replaced_or_listed(tmp_path: Path) -> N
     with pytest.raises(BadInputError, match="not installed by hpcmod"):
         install_kernel(tmp_path, KERNEL)
     assert list(find_kernels(tmp_path)) == []
+
+
+def test_the_directory_that_a_killed_run_left_is_used(tmp_path: Path) -> None:
+    (tmp_path / KERNEL.name).mkdir()
+    install_kernel(tmp_path, KERNEL)
+    assert list(find_kernels(tmp_path)) == [KERNEL]

@@ -216,7 +216,7 @@ local function own_packages()
     local found = place .. "/" .. "active-cp312-555555555555.squashfs"
     if state then found = place .. "/states/" .. state .. "-" .. "cp312-555555555555.squashfs" end
     if exists(found) then return found end
-    if mode() ~= "load" then return end
+    if mode() ~= "load" or not lfs then return end
     local known, entries, directory = pcall(lfs.dir, place)
     if not known then
         if not shared and chosen ~= "" then
