@@ -259,21 +259,19 @@ def _acquire(
     began = heard = time.monotonic()
     last: _Seen | None = None
     told: Holder | None = None
-    stale = False
     while True:
         mine = None if os.path.lexists(path) else _take(path)
         if mine is not None:
-            if stale:
-                on_stale()
             return told is not None, mine
         seen = _look(path)
         if seen is None:
             continue
-        if seen.holder.is_dead() and _clear(path, seen):
-            _LOG.info("cleared %s, which was held by dead %s", path, seen.holder)
+        mine = _take(path, dead=seen) if seen.holder.is_dead() else None
+        if mine is not None:
+            _LOG.info("took over %s, which was held by dead %s", path, seen.holder)
             tell(f"removing the lock of {seen.holder}, which no longer exists")
-            stale = True
-            continue
+            on_stale()
+            return told is not None, mine
         now = time.monotonic()
         if last is None or (seen.file, seen.beat) != (last.file, last.beat):
             last, heard = seen, now
@@ -298,26 +296,34 @@ def _check_heartbeat(path: Path, seen: _Seen, silence: float) -> None:
         )
 
 
-def _take(path: Path) -> int | None:
-    """Take the lock and return its descriptor; None if another process has it."""
+def _take(path: Path, *, dead: _Seen | None = None) -> int | None:
+    """Take the lock, a free one or that of a dead process, and return its descriptor; None if another has it."""
     temporary = path.with_name(temporary_name(path.name))
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     mine = os.open(temporary, flags, 0o600)
     try:
-        with _named(temporary):
-            os.write(mine, json.dumps(asdict(Holder.me())).encode())
-            os.fchmod(mine, 0o644)  # whatever the umask: others must be able to read whom they wait for
-        _link(mine, temporary, path)
+        os.write(mine, json.dumps(asdict(Holder.me())).encode())
+        os.fchmod(mine, 0o644)  # whatever the umask: others must be able to read whom they wait for
+        if dead is None:
+            _link(mine, temporary, path)
+        else:
+            with _unchanged(path, dead) as unchanged:
+                if unchanged:  # never removed first: a process that took it then would not know that it has to clear up
+                    temporary.replace(path)
         if _is_at(path, mine):
             return mine
     except FileExistsError:
         if _is_at(path, mine):  # NFS: the link was made, and the first reply was lost
             return mine
-    except FileNotFoundError:  # another user has removed our file: try again
-        if os.fstat(mine).st_nlink:
+    except FileNotFoundError:
+        if _is_at(path, mine):  # NFS: it was renamed, and the first reply was lost
+            return mine
+        if os.fstat(mine).st_nlink:  # otherwise another user has removed our file: try again
             raise
-    except BaseException:
+    except BaseException as err:
         os.close(mine)
+        if isinstance(err, OSError):  # a full disk shows while writing, where the system knows no file name
+            err.filename = err.filename or str(temporary)
         raise
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -338,15 +344,6 @@ def _link(mine: int, temporary: Path, path: Path) -> None:
         os.close(place)
 
 
-@contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as err:
-        err.filename = err.filename or str(path)  # a full disk shows while writing, where the system knows no file name
-        raise
-
-
 def _is_at(path: Path, descriptor: int) -> bool:
     """Return whether a path still names an open file."""
     try:
@@ -358,21 +355,24 @@ def _is_at(path: Path, descriptor: int) -> bool:
 def clear_dead(path: Path) -> bool:
     """Remove a lock if its holder is known to be dead; return whether it was removed."""
     seen = _look(path)
-    return bool(seen and seen.holder.is_dead() and _clear(path, seen))
+    if seen is None or not seen.holder.is_dead():
+        return False
+    with _unchanged(path, seen) as unchanged:
+        if unchanged:
+            path.unlink(missing_ok=True)
+        return unchanged
 
 
-def _clear(path: Path, dead: _Seen) -> bool:
-    """Remove the lock of a dead process if it has not changed; return whether it was removed.
+@contextlib.contextmanager
+def _unchanged(path: Path, dead: _Seen) -> Iterator[bool]:
+    """Yield whether a dead process still holds the lock, and keep it so while the block runs.
 
-    Every process that may do so runs on the same machine (see `Holder.is_dead`), so a mutex in its kernel makes this
-    check and the removal atomic: no process can remove a lock that was taken in between.
+    Every process that may remove or replace such a lock runs on the same machine (see `Holder.is_dead`), so a mutex in
+    its kernel is enough: no process can remove a lock that was taken between the check and the removal.
     """
     with _alone(path) as alone:
         now = _look(path) if alone else None
-        if now is None or (now.file, now.holder) != (dead.file, dead.holder):
-            return False
-        path.unlink(missing_ok=True)
-        return True
+        yield now is not None and (now.file, now.holder) == (dead.file, dead.holder)
 
 
 @contextlib.contextmanager

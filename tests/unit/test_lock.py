@@ -267,13 +267,13 @@ def test_a_lock_removed_manually_and_taken_by_another_process_is_kept(path: Path
     assert holder.pid == other.pid
 
 
-def test_a_dead_lock_replaced_between_check_and_removal_is_not_removed(path: Path, start: Start) -> None:
+def test_a_dead_lock_taken_over_by_another_process_is_not_taken_over_again(path: Path, start: Start) -> None:
     plant(path, pid=4_000_000)
     seen = lock._look(path)
     assert seen is not None
     path.unlink()
     start()
-    assert not lock._clear(path, seen)
+    assert lock._take(path, dead=seen) is None
     assert path.exists()
 
 
@@ -384,6 +384,26 @@ def test_never_two_of_six_processes_hold_the_lock_even_if_some_die(path: Path, t
     assert [process.returncode for process in processes] == [9 if way == "dies" else 0 for way in ways], said
     with hold(path, limit=0.0, tell=lambda line: None, on_stale=inside.unlink):  # the last one may have died
         assert not inside.exists()
+
+
+def test_no_other_process_takes_the_lock_of_a_dead_one_without_clearing_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process takes the lock as soon as its name is free."""
+    plant(path, pid=4_000_000)
+    left = path.with_name("left")
+    left.touch()
+    unlink = Path.unlink
+
+    def unlink_and_lose(self: Path, **how: bool) -> None:
+        unlink(self, **how)
+        if self.name == path.name and left.exists():
+            plant(path)
+            pytest.fail(f"{self} was free, and what the dead process left was not cleared up")
+
+    monkeypatch.setattr(Path, "unlink", unlink_and_lose)
+    with hold(path, limit=0.0, tell=lambda line: None, on_stale=left.unlink):
+        assert not left.exists()
 
 
 def test_nothing_stays_next_to_the_lock(path: Path) -> None:
