@@ -19,7 +19,7 @@ from hpcmod.errors import BadInputError, LackingError, VerificationError, explai
 from hpcmod.fs.replacing import scratch
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.bake.packages import PackageTree, Venv, directory_in, open_packages
-from hpcmod.image.bake.placement import Target, find_new_commands, place_packages
+from hpcmod.image.bake.placement import OF_EMPTY_VENV, Target, find_new_commands, place_packages
 from hpcmod.image.inspect.contents import (
     BAKED_IN_CONTAINER,
     baked_prefixes,
@@ -197,6 +197,7 @@ def _prepared(request: BakeRequest) -> Iterator[_Prepared]:
         squashfs = Squashfs(file, partition.offset, partition.size)
         target = _find_target(squashfs, sif.path)
         venv = _choose_venv(packages, target.python, request)
+        _check_something_to_add(packages, venv, request)
         tree = read_tree(file, partition.offset, partition.size)
         yield _Prepared(request, sif, file, tree, packages, target, venv, _read_labels(squashfs))
 
@@ -234,6 +235,16 @@ def _choose_venv(packages: PackageTree, python: PythonFacts, request: BakeReques
             f"{request.packages}: several virtual environments: {names}", "Choose one with --venv NAME."
         )
     return (preferred or fitting)[0]
+
+
+def _check_something_to_add(packages: PackageTree, venv: Venv, request: BakeRequest) -> None:
+    """Check that there is more than an empty virtual environment."""
+    if any(name not in OF_EMPTY_VENV for name in venv.site.children) or set(packages.root.children) - {b"venv"}:
+        return
+    raise BadInputError(
+        f"{request.packages}: the virtual environment {venv.name} has no packages, so there is nothing to add",
+        "Install some first, `hpcmod add CONTAINER PACKAGE`, or choose another environment with --venv NAME.",
+    )
 
 
 def _read_labels(squashfs: Squashfs) -> dict[str, object]:

@@ -24,7 +24,7 @@ USER_SOFTWARE = "/user-software"
 _STARTER = "_hpcmod_packages"
 _LONGEST_SCRIPT = 1 << 20
 _OF_VENV = re.compile(rb"(python|pip|activate|Activate)[0-9.]*(\..*)?")
-_HIDDEN = (b"image.pth",)
+OF_EMPTY_VENV = (b"image.pth",)
 """Files of site-packages that only a virtual environment needs; this one would add the image's packages again."""
 
 _START = f'''\
@@ -102,7 +102,7 @@ def place_packages(root: Node, packages: PackageTree, venv: Venv, target: Target
     commands = find_new_commands(root, venv, target)
     _overlay(make_directory(root, USER_SOFTWARE), packages.root)
     below = f"{target.prefix}/lib/python{venv.python}/site-packages"
-    _overlay(make_directory(root, below), venv.site, without=_HIDDEN)
+    _overlay(make_directory(root, below), venv.site, without=OF_EMPTY_VENV)
     site = find_directory(root, target.site)
     site.children[f"{_STARTER}.py".encode()] = add_text(f"{_STARTER}.py", _START.encode(), 0o644)
     site.children[f"{_STARTER}.pth".encode()] = add_text(f"{_STARTER}.pth", f"import {_STARTER}\n".encode(), 0o644)

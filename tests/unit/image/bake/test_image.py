@@ -73,6 +73,19 @@ def mode_of(sif: Path, path: str) -> int:
         return found.mode
 
 
+def test_an_empty_virtual_environment_is_refused(image: Path, tmp_path: Path) -> None:
+    top = tmp_path / "user-software"
+    site = top / "venv/mine/lib/python3.12/site-packages"
+    site.mkdir(parents=True)
+    (site / "image.pth").write_text("import site\n")
+    with pytest.raises(BadInputError, match="has no packages, so there is nothing to add") as refused:
+        bake(request(image, top, tmp_path / "mine.sif"))
+    assert "hpcmod add CONTAINER PACKAGE" in refused.value.cure
+    assert not (tmp_path / "mine.sif").exists()
+    (top / "data").write_text("x")
+    assert plan_bake(request(image, top, tmp_path / "mine.sif")).files == 2
+
+
 def test_a_baked_image_has_its_own_files_and_the_packages(image: Path, packages: Path, tmp_path: Path) -> None:
     made = bake(request(image, packages, tmp_path / "mine.sif"))
     assert made.plan.added == ("einops==0.8.0", "torch==3.0")
