@@ -80,7 +80,7 @@ class ConvertedImage:
     left_out: tuple[str, ...]
     """Parts of the image that a SIF cannot store: variables with names invalid in a shell, extended attributes."""
     reused: tuple[str, ...] = ()
-    """Layers copied from a SIF at hand."""
+    """Layers copied from a local SIF."""
     sections: tuple[PackedSection, ...] = ()
     """Where each layer is in the SIF, if asked for; the top layer first."""
 
@@ -91,7 +91,7 @@ def layer_key(layer: Layer) -> str:
 
 
 def form_of(options: ConvertOptions) -> str:
-    """Return what else than its layers decides the bytes of a SIF's contents."""
+    """Return everything but the layers that determines the bytes of a SIF's contents."""
     chosen = codec(options.compression, options.level)
     library = library_version(chosen.name)
     return f"{_LAYOUT} {chosen.name}:{chosen.level} {library} {options.block_size} {options.squash_owners}"
@@ -248,7 +248,7 @@ class _Conversion:
 
     @contextmanager
     def _source(self) -> Iterator[SectionSource | None]:
-        """Open the SIF at hand; after the block, check that it had the expected bytes."""
+        """Open the local SIF; after the block, check that it had the expected bytes."""
         try:
             source = SectionSource(self._known) if self._known is not None else None
         except (NotFoundError, BadInputError) as err:

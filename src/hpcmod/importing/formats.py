@@ -25,7 +25,7 @@ BUILT_IN = {
     "shpc": "hpcmod.importing.shpc:FORMAT",
     "sif": "hpcmod.importing.sif:FORMAT",
 }
-"""hpcmod's own formats, as setup.cfg declares them too: these work without metadata, and need no search for it."""
+"""hpcmod's own formats. setup.cfg lists them too, but these are found without reading package metadata."""
 
 OURS = "hpcmod"
 

@@ -30,7 +30,7 @@ class ImportRow:
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     reason: str = ""
-    """Reason of a refusal."""
+    """Reason for a refusal."""
 
 
 def write_easyconfigs(

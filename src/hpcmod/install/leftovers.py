@@ -11,7 +11,7 @@ from hpcmod.install.installed import RECORD
 from hpcmod.model.catalogue.record import is_file_name
 
 USER_LAYER = "user-software"
-"""Prefix of the names of packages that a user adds to an installation, in its directory."""
+"""Prefix of the file names of packages that a user adds to an installation."""
 
 _MODULES = ("modules", "all")
 _EMPTY = ("modules/*", "modules", "build", "ebfiles_repo/*", "ebfiles_repo", "sources/*", "sources")

@@ -1,6 +1,6 @@
-"""Slurm's programs: test, submit, watch and cancel jobs, read their scripts, and ask what srun offers.
+"""Run Slurm's programs: test, submit, watch and cancel jobs, read their scripts, and list srun's MPI types.
 
-The only module that runs them; a test keeps it so. Batch scripts and steps are made in model/jobs and render/jobscript.
+No other module runs them; a test checks that. Batch scripts and steps are made in model/jobs and render/jobscript.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
     Parameters
     ----------
     must
-        Whether it is an error that Slurm does not answer or would not run it.
+        Whether to raise an error if Slurm does not answer or would not run it.
 
     Raises
     ------

@@ -52,7 +52,7 @@ class InstallSpec:
     easyconfig: str
     """File name of the easyconfig, for the cure in messages."""
     found_at: str = ""
-    """Where the image was found, if it was: the module's last resort, because a site may keep images there."""
+    """Where the image was found, if anywhere: the module looks there last, because a site may keep images there."""
     description: str = ""
     homepage: str = ""
     install_mode: str = "auto"

@@ -54,7 +54,7 @@ class Stage:
 
     @property
     def title(self) -> str:
-        """Return the name of this container among those that are published at the same time."""
+        """Return the name that distinguishes this container from others being published at the same time."""
         return f"{self.name}@{self.version}"  # no name contains an @
 
     @property

@@ -141,7 +141,7 @@ def _checked_sums(look: LintContext) -> Iterator[Finding]:
                 "no-checksum",
                 FAIL,
                 f"{one[:80]!r} is not a valid sha256",
-                "It has 64 hex digits.",
+                "A sha256 has 64 hex digits.",
             )
 
 

@@ -1,4 +1,4 @@
-"""Check before a job waits in the queue that its program, data files and profiler exist."""
+"""Check that a job's program, data files and profiler exist, before it waits in the queue."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 """Options of Python that take the next word."""
 
 Fault = tuple[str, str]
-"""What is missing, and how to fix it."""
+"""A missing file or command, and how to fix it."""
 
 
 def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Fault, ...]:
-    """Return what a job needs and does not exist: program, data files, profiler.
+    """Return what a job needs but does not exist: program, data files, profiler.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ _PATH = click.Path(path_type=Path)
     metavar="PATH",
     type=_PATH,
     shell_complete=complete_file,
-    help="Directory or squashfs of the packages (default: your own of the container).",
+    help="Directory or squashfs of the packages (default: your own for this container).",
 )
 @click.option("--venv", metavar="NAME", default="", help="Virtual environment to use if there are several.")
 @click.option("--dry-run", is_flag=True, help="Print what would be added; write nothing.")
@@ -118,7 +118,7 @@ def _request(
 
 
 def own_packages(found: Installed) -> Iterator[Path]:
-    """Yield where the user's packages of an installation may be: the active state of their set, else in it."""
+    """Yield the places of a user's packages: the active state of their set, else the installation itself."""
     if found.record.get("own_packages"):
         from hpcmod.cli.packages.target import choose_set
         from hpcmod.install.packages.changing import read_target

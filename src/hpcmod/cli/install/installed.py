@@ -264,7 +264,7 @@ def reinstall_command(here: Here, own: Installed) -> list[str]:
 def _restore_provenance(own: Installed) -> None:
     """Write the provenance from the record next to the installed image, so that the update can use this image.
 
-    Without it, an image that is pinned by digest would be fetched again, since nothing shows that this file has it.
+    Without it, an image pinned by digest would be fetched again, since nothing shows that this file has that digest.
     """
     image, known = Path(own.of_image("path")), own.record.get("provenance")
     if not isinstance(known, dict) or not image.is_file() or own.root not in image.parents or sidecar(image).exists():

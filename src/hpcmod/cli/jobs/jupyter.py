@@ -30,9 +30,9 @@ from hpcmod.model.site import Site
 from hpcmod.process import call, which
 from hpcmod.render.quote import sh_word
 
-_LOOK = 0.5  # seconds between two looks for the server's file
-_ASK = 5.0  # seconds between two questions to Slurm about the job
-_CLEANUP = 15.0  # seconds that Slurm gets to end a cancelled job
+_LOOK = 0.5  # seconds between checks for the server's file
+_ASK = 5.0  # seconds between queries to Slurm about the job
+_CLEANUP = 15.0  # seconds to wait for Slurm to end a cancelled job
 _SAID = 15  # lines of the server's log that are shown if it fails
 
 
@@ -111,7 +111,7 @@ def _job_flags(container: str, options: tuple[str, ...], session: Session) -> Jo
     Raises
     ------
     BadInputError
-        If they ask for something else than one server in one job.
+        If they request anything other than one server in one job.
     """
     ours = ["--ranks-per-node", "1", "--output", str(session.log), "-o", str(session.directory / "job.sh")]
     named = [] if {"-J", "--job-name"} & set(options) else ["--job-name", "jupyter"]
@@ -192,7 +192,7 @@ def _run_here(session: Session, found: Installed, kind: str, profile: Site, *, d
 
 @contextmanager
 def _reporting(session: Session, report: Callable[[Server], None]) -> Iterator[threading.Event]:
-    """Call a function once the server runs; the event that is yielded is set then."""
+    """Call a function once the server runs, and then set the event that is yielded."""
     seen, ended = threading.Event(), threading.Event()
 
     def look() -> None:
@@ -218,7 +218,7 @@ def _login(host: str) -> str:
 
 @dataclass(frozen=True)
 class Way:
-    """Where a server is, as seen from the user's computer."""
+    """Location of a server, as seen from the user's computer."""
 
     node: str
     """Name of the node; empty if it is unknown, or this one."""

@@ -62,7 +62,7 @@ def open_session(*, keep: bool) -> Iterator[Session]:
     Parameters
     ----------
     keep
-        Whether nothing is to be created, for a dry run.
+        If True, create nothing: for a dry run.
     """
     home = os.environ.get("XDG_STATE_HOME") or (f"{os.environ['HOME']}/.local/state" if os.environ.get("HOME") else "")
     if not home:

@@ -41,7 +41,7 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 @dataclass(frozen=True)
 class IndexFlags(SetFlags):
-    """What `index_options` adds to `package_options`."""
+    """Options of `package_options` and `index_options`."""
 
     index: str | None
     extra_index: tuple[str, ...]
@@ -72,7 +72,7 @@ def index_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say where pip finds packages."""
     flags: list[Decorator] = [
         click.option("--index", metavar="URL", help="Package index instead of pip's own setting."),
-        click.option("--extra-index", multiple=True, metavar="URL", help="Further package index."),
+        click.option("--extra-index", multiple=True, metavar="URL", help="Additional package index."),
         click.option(
             "--wheel-dir",
             "--find-links",
@@ -108,7 +108,7 @@ def index_options(command: Callable[..., None]) -> Callable[..., None]:
     shell_complete=complete_file,
     help="Requirements file.",
 )
-@click.option("--lock", "lock_file", metavar="FILE", shell_complete=complete_file, help="Exactly what this lock has.")
+@click.option("--lock", "lock_file", metavar="FILE", shell_complete=complete_file, help="Lock file to install exactly.")
 @index_options
 @click.option(
     "--prefix",

@@ -53,7 +53,7 @@ def package_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True)
 class SetFlags:
-    """What `package_options` adds."""
+    """Options of `package_options`."""
 
     container: str
     set_name: str | None
@@ -107,7 +107,7 @@ def choose_set(set_name: str | None, shared: Path | None) -> SetChoice:
 
 
 def make_builder(*, starts: bool = True) -> Builder:
-    """Return what building a state needs of this machine.
+    """Return the tools and directories of this machine that building a state needs.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def choose_data(found: Found, prefix: Path | None) -> Path | None:
 
 
 def tell_loaded(found: Found, *, is_first: bool) -> None:
-    """Tell how the packages become active, where they are not yet."""
+    """Print how to make the packages active, unless they already are."""
     loaded = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
     if is_first and loaded == found.target.module:
         tell(f"to use them in this shell: module load {found.target.module}")

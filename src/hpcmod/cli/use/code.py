@@ -69,7 +69,7 @@ def code_verb(container: str, directory: Path, dry_run: bool, site: str | None, 
             print_data(file.text)
     for text in kept:
         tell(f"kept your own value: {folder}/{text}")
-    tell(f"VS Code {'would run' if dry_run else 'runs'} Python of {found.module} in {folder.parent}")
+    tell(f"VS Code {'would run' if dry_run else 'runs'} the Python of {found.module} in {folder.parent}")
 
 
 def _read(path: Path) -> tuple[str | None, str]:

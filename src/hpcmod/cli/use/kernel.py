@@ -40,8 +40,8 @@ def kernel_verb(
 ) -> None:
     """Install a Jupyter kernel that runs in a container.
 
-    Any Jupyter of yours finds it, also that of Open OnDemand: its notebooks run in the container with your own packages
-    and the GPUs. The kernel needs neither a loaded module nor hpcmod.
+    Every Jupyter that you run finds it, including Open OnDemand's. Its notebooks run in the container, with your own
+    packages and the GPUs. The kernel needs neither a loaded module nor hpcmod.
 
     \b
     Examples:

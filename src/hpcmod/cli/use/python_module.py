@@ -9,7 +9,7 @@ from hpcmod.render.quote import sh_word
 
 
 def check_python_module(installed: Installed, module: str, package: str) -> None:
-    """Check that Python in a container can import a module; the container is started if its record does not tell.
+    """Check that Python in a container can import a module; start the container if its record does not say.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class FetchPlan:
     bytes: int | None
     """Stored size of all layers in bytes."""
     bytes_to_fetch: int | None
-    """Stored size in bytes of the layers that are neither in the cache nor in a SIF at hand."""
+    """Stored size in bytes of the layers that are neither in the cache nor in a local SIF."""
     policy: str
     """Requirements of the site's trust rule."""
 

@@ -52,7 +52,7 @@ _LARGEST_LABELS = 1 << 20
 
 @dataclass(frozen=True)
 class BakeRequest:
-    """An image and packages to make into one image."""
+    """An image, and the packages to add to it."""
 
     image: Path
     packages: Path
@@ -83,13 +83,13 @@ class BakePlan:
     added: tuple[str, ...]
     """Packages, as NAME==VERSION."""
     commands: tuple[str, ...]
-    """Commands that are added beside the image's Python."""
+    """Commands added next to the image's Python."""
     files: int
     """Number of added files."""
     bytes: int
     """Largest expected size of the new SIF."""
     left_out: tuple[str, ...]
-    """Parts of the image that the new SIF does not have: its signatures."""
+    """Parts of the image that are left out of the new SIF: its signatures."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def plan_bake(request: BakeRequest) -> BakePlan:
 
 
 def bake(request: BakeRequest, *, progress: Progress | None = None) -> Baked:
-    """Write the new SIF with its provenance file beside it; it gets its name when it is complete and checked.
+    """Write the new SIF and its provenance file; it gets its final name once it is complete and checked.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def _choose_venv(packages: PackageTree, python: PythonFacts, request: BakeReques
     if not found:
         raise BadInputError(
             f"{request.packages}: no packages: expected venv/NAME/lib/python{python.version}/site-packages in it",
-            "Name the directory or the squashfs that is at /user-software in the container: --packages PATH",
+            "Give the directory or squashfs that is mounted at /user-software in the container: --packages PATH",
         )
     fitting = [venv for venv in found if venv.python == python.version]
     if not fitting:

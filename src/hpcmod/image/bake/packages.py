@@ -55,11 +55,11 @@ class PackageTree:
     size: int
     """Bytes of the squashfs, or of the files of the directory."""
     source: SourceTree | None = None
-    """The squashfs that they are in."""
+    """Squashfs that contains them."""
     directory: Tree | None = None
-    """The directory that they are in."""
+    """Directory that contains them."""
     _paths: dict[Node, Path] = field(default_factory=dict)
-    """File of each node in the directory; relative."""
+    """Path of each node's file, relative to that directory."""
 
     def read(self, node: Node, limit: int) -> bytes:
         """Return at most the first `limit` bytes of a file."""
@@ -128,7 +128,9 @@ def open_packages(path: Path) -> Iterator[PackageTree]:
     try:
         file = open_regular(path)
     except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such file or directory", "Name the packages: --packages PATH") from err
+        raise NotFoundError(
+            f"{path}: no such file or directory", "Give the path of the packages: --packages PATH"
+        ) from err
     with file:
         yield _read_squashfs(file)
 
@@ -184,7 +186,7 @@ def _read_directory(path: Path) -> PackageTree:
                 continue
             files += 1
             if files > _MOST_FILES:
-                raise BadInputError(f"{path}: more than {_MOST_FILES} files", "Name the directory of the packages.")
+                raise BadInputError(f"{path}: more than {_MOST_FILES} files", "Give the directory of the packages.")
             if node.kind == "file" and node not in paths:
                 known[status.st_dev, status.st_ino] = node
                 paths[node] = Path(entry.path).relative_to(path)

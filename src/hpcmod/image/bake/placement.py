@@ -3,7 +3,7 @@
 A module binds a directory of its own over /user-software, which hides what an image has there. So the packages have
 two names: /user-software, for anything that refers to the paths where they were installed, and a directory of
 /opt/hpcmod-packages, which a .pth file of the image's Python puts in front of the image's own packages, as a virtual
-environment would. Commands are added beside the image's Python unless it has one of the same name.
+environment would. Commands are added next to the image's Python unless it has one of the same name.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def place_packages(root: Node, packages: PackageTree, venv: Venv, target: Target
 def _make_command(
     name: bytes, node: Node, packages: PackageTree, venv: Venv, target: Target, add_text: AddText
 ) -> Node:
-    """Return a command that runs with the image's Python; anything but a script of the virtual environment as it is."""
+    """Return a command that runs with the image's Python; anything other than a Python script is returned unchanged."""
     if node.data is None or node.data.size > _LONGEST_SCRIPT:
         return node
     content = packages.read(node, _LONGEST_SCRIPT)
@@ -164,7 +164,7 @@ def make_directory(root: Node, path: str) -> Node:
 
 
 def _overlay(target: Node, source: Node, *, without: tuple[bytes, ...] = ()) -> None:
-    """Give everything in a directory a name in another one; a file replaces what has its name, directories merge."""
+    """Hard-link everything in a directory into another; files replace those of the same name, directories merge."""
     todo = [(target, source)]
     while todo:
         there, here = todo.pop()

@@ -1,1 +1,1 @@
-"""Reuse the layers of an image that are already in a SIF at hand."""
+"""Reuse layers of an image that a local SIF already contains."""

@@ -50,7 +50,7 @@ class Section:
     """Offset in the section, and size field, of each fragment block."""
 
     def fits(self, hidden: Hidden) -> bool:
-        """Return whether a conversion would write the same contents under other upper layers."""
+        """Return whether a conversion would write the same contents below these upper layers."""
         for path, found in self.records:
             if isinstance(found, Node) and found.kind == "file" and (found.data is None) != hidden.hides(path):
                 return False
@@ -121,7 +121,7 @@ def _pack_entry(columns: dict[str, array[int]], found: Node | bytes | None, know
 
 
 def _details(found: Node | bytes | None) -> list[Any]:
-    """Return what few entries have: the target of a link, a device's numbers, and attributes."""
+    """Return the fields that only a few entries have: link target, device numbers and attributes."""
     if isinstance(found, bytes):
         return [_text(found), [0, 0], []]
     if found is None or not (found.target or found.xattrs or found.device != (0, 0)):
@@ -150,7 +150,7 @@ def unpack_section(one: PackedSection) -> Section:
         unpacking = zlib.decompressobj()
         body = unpacking.decompress(one.packed, MOST_UNPACKED)
         if not unpacking.eof:
-            raise BadInputError("the index of a SIF's layers is cut")
+            raise BadInputError("the index of a SIF's layers is truncated")
         end = body.index(b"\n")
         head = json.loads(body[:end])
         columns, at = _unpack_columns(head["lengths"], body, end + 1)

@@ -1,4 +1,4 @@
-"""Copy sections out of a SIF at hand, whose bytes are hashed as they are read, each exactly once."""
+"""Copy sections from a local SIF, reading and hashing each of its bytes exactly once."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _AHEAD = 8
 
 
 class SourceChangedError(VerificationError):
-    """A SIF at hand is not the file any more whose layers are known."""
+    """A local SIF is no longer the file that was indexed."""
 
 
 class SectionSource:
-    """An open SIF at hand, read once from begin to end; close it with `finish` or `close`.
+    """An open local SIF, read once from start to end; close it with `finish` or `close`.
 
     Raises
     ------

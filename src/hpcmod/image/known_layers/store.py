@@ -1,4 +1,4 @@
-"""The indexes of SIFs at hand: which layers are in them, and where; one private file for each SIF.
+"""Indexes of local SIFs: which layers each contains, and where; one private file per SIF.
 
 An index is written by the conversion that made the SIF, into the user's state directory. Only the user's own indexes
 are used, and only with a SIF whose bytes still have the sha256 in the index.
@@ -39,7 +39,7 @@ _NAME = re.compile(r"[0-9a-f]{64}\.layers")
 
 @dataclass(frozen=True)
 class KnownSif:
-    """A SIF at hand whose layers are known."""
+    """A local SIF whose layers are known."""
 
     path: Path
     sha256: str
@@ -63,7 +63,7 @@ class KnownSif:
 def save_known(
     sif: Path, sha256: str, size: int, *, form: str, sections: Sequence[PackedSection], environ: Mapping[str, str]
 ) -> None:
-    """Write the index of a new SIF, which need not have its name yet, and remove those of SIFs that are gone.
+    """Write the index of a new SIF, which may not have its final name yet, and remove those of deleted SIFs.
 
     Errors are only logged: without an index, the layers are converted again.
     """
@@ -91,7 +91,7 @@ def save_known(
 
 
 def find_known(layers: Sequence[str], *, form: str, environ: Mapping[str, str]) -> KnownSif | None:
-    """Return the SIF at hand that has most bytes of the layers of an image, in the same form; None if none has any."""
+    """Return the local SIF, in the same form, with the most bytes of an image's layers; None if none has any."""
     best, most = None, 0
     for known in _read_all(environ):
         if known.form != form or not _is_there(known):
@@ -146,7 +146,7 @@ def _read_head(path: Path, file: BinaryIO) -> KnownSif:
         layer, *numbers = one
         whole = isinstance(layer, str) and len(numbers) == 4 and all(type(each) is int for each in numbers)
         if not whole or min(numbers) < 0 or numbers[3] > _LARGEST_SECTION:
-            raise BadInputError(f"{path}: a layer that cannot be")
+            raise BadInputError(f"{path}: an impossible layer")
         layers.append((layer, numbers[0], numbers[1], numbers[2], numbers[3]))
     return KnownSif(
         Path(found.text("path")),
@@ -160,7 +160,7 @@ def _read_head(path: Path, file: BinaryIO) -> KnownSif:
 
 
 def _prune(directory: Path, new: str) -> None:
-    """Remove the indexes of SIFs that are gone, and the oldest beyond a number."""
+    """Remove the indexes of deleted SIFs, and the oldest ones above a number."""
     for number, path in enumerate(sorted(_indexes(directory), key=lambda path: path.stat().st_mtime, reverse=True)):
         with suppress(OSError, BadInputError), open_regular(path, follow=False) as file:
             if number >= _MOST_KEPT or not (path.stem == new or _is_there(_read_head(path, file))):

@@ -40,7 +40,7 @@ class Owners:
             If there is no such number.
         """
         if number >= len(self._ids):
-            raise self._blocks.damaged(self._blocks.superblock.ids_at, f"owner {number} of {len(self._ids)}")
+            raise self._blocks.damaged(self._blocks.superblock.ids_at, f"owner {number} of only {len(self._ids)}")
         return int(self._ids[number])
 
 
@@ -65,7 +65,7 @@ class Attributes:
         """
         if number not in self._known:
             if number >= self._count:
-                raise self._damaged(f"attributes {number} of {self._count}")
+                raise self._damaged(f"attribute set {number} of only {self._count}")
             self._known[number] = self._read_set(number)
         return self._known[number]
 

@@ -25,7 +25,7 @@ _LONGEST_OPTIONS = 64
 _NAMES = {number: name for name, number in NUMBERS.items()}
 
 _Run = tuple[int, int]
-"""Begin and end of bytes of a squashfs."""
+"""Start and end of a run of bytes in a squashfs."""
 
 
 def same_codec(blocks: Blocks) -> Codec:

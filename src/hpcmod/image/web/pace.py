@@ -50,7 +50,7 @@ def call_within(seconds: float, function: Callable[[], _Result]) -> _Result:
 
 
 class Watchdog:
-    """Shuts down a connection that has not been fed for a while, so that its reader stops waiting.
+    """Shuts down a connection that has received nothing for a while, so that its reader stops waiting.
 
     Parameters
     ----------

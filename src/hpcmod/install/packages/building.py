@@ -44,12 +44,12 @@ _PIP_NOT_PASSED = frozenset(
         *("DRY_RUN", "IGNORE_INSTALLED", "FORCE_REINSTALL", "NO_DEPS", "ONLY_BINARY", "NO_BINARY", "PYTHON", "SRC"),
     )
 )
-"""Variables that would make pip install something else, or elsewhere, than the plan says."""
+"""Variables that would make pip install other packages than planned, or in another place."""
 
 
 @dataclass(frozen=True)
 class Builder:
-    """What building a state needs of this machine."""
+    """Tools and directories of this machine that building a state needs."""
 
     runtime: str
     """Path of the container runtime."""
@@ -105,7 +105,7 @@ def _check_room(plan: StatePlan, found: PackageSet) -> None:
 
 @contextlib.contextmanager
 def _node_local(temporary: Path) -> Iterator[Path]:
-    """Yield an empty private directory, removed at the end of the block; one of a killed process is removed first."""
+    """Yield an empty private directory, removed after the block; one that a killed process left is removed first."""
     if not temporary.is_dir():
         raise LackingError(f"{temporary}: no such directory for temporary files", "Set TMPDIR to a directory.")
     clear_leftovers(temporary, _SCRATCH)

@@ -1,4 +1,4 @@
-"""Change a package set: add and drop packages, undo, switch, rebuild for another image, remove old states."""
+"""Change a package set: add and drop packages, undo, switch states, remove old ones."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hpcmod.model.packages.state import State
 from hpcmod.render.quote import sh_word
 
 KEPT = 3
-"""States that `collect` keeps besides the active ones, if not told otherwise."""
+"""Number of states that `collect` keeps by default, besides the active ones."""
 
 NO_OPTIONS = PipOptions()
 
 
 @dataclass(frozen=True)
 class PackageChange:
-    """What is to become of a set."""
+    """A requested change of a set."""
 
     added: Requirements = NOTHING
     dropped: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ def make_change(
 def undo_change(
     target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]
 ) -> tuple[State, State]:
-    """Make the state before the active one active again; return both. The first is followed by one without packages.
+    """Make the state before the active one active again; return both. Before the first is a state without packages.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def use(target: PackageTarget, found: PackageSet, number: int, tell: Callable[[s
 
 
 def collect(found: PackageSet, *, keep: int, tell: Callable[[str], None], dry_run: bool) -> list[tuple[int, int]]:
-    """Remove old states but the newest, the active ones of all images and their parents; return numbers and bytes.
+    """Remove old states except the newest, the active ones of all images and their parents; return numbers and bytes.
 
     A running container keeps the file of its state open, so it is not affected.
     """

@@ -23,13 +23,13 @@ from hpcmod.model.packages.state import Locked, State
 
 @dataclass(frozen=True)
 class Rebase:
-    """What a rebuild would do."""
+    """Plan of a rebuild, and what it changes."""
 
     source: State
     plan: StatePlan
-    """With which pip succeeds; if there are failures, with which it does not."""
+    """Plan that pip accepts; if packages fail, the one that it rejected."""
     differences: tuple[PackageDifference, ...]
-    """Of each package, sorted by name."""
+    """What becomes of each package, sorted by name."""
 
     @property
     def failures(self) -> list[PackageDifference]:
@@ -79,7 +79,7 @@ def plan_rebase(
 ) -> Rebase:
     """Return what rebuilding a state for an image would do; nothing is changed.
 
-    The versions of the state are kept where they fit. For the image that it was made for, everything is resolved anew.
+    The versions of the state are kept where they fit. For the image that it was made for, everything is resolved again.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _make_plan(
 
 
 def _try_each(plans: Sequence[StatePlan], source: State, builder: Builder) -> Iterator[PackageDifference]:
-    """Resolve each requirement alone, with the first plan that fits it, and yield what is the matter with it."""
+    """Resolve each requirement on its own, with the first plan that fits it, and yield the ones that fail."""
     for line in sorted(plans[0].requirements, key=name_of):
         name = name_of(line) or line
         before = source.find(name)
@@ -157,7 +157,7 @@ def _try_each(plans: Sequence[StatePlan], source: State, builder: Builder) -> It
 
 
 def _resolve_first(plans: Sequence[StatePlan], line: str, builder: Builder) -> tuple[Locked, ...]:
-    """Return what pip installs for one requirement with the first plan that fits; the last one's error if none does."""
+    """Return what pip installs for one requirement with the first plan that fits; if none fits, the last error."""
     for plan in plans[:-1]:
         with contextlib.suppress(BadInputError, NotFoundError):
             return resolve_packages(_alone(plan, line), builder)

@@ -38,7 +38,7 @@ class PackageSet:
     """Name of the container, e.g. PyTorch."""
     choice: SetChoice
     directory: Path
-    """As the module names it; it may be a link to where the data is."""
+    """Path that the module uses; it may be a link to the directory with the data."""
 
     @property
     def tree(self) -> Tree:
@@ -52,13 +52,13 @@ class PackageSet:
         if self.choice.directory and self.directory.is_symlink():
             raise BadInputError(
                 f"{self.directory} is a link to {self.directory.readlink()}, expected a directory",
-                "Name the directory that it leads to: --shared DIRECTORY",
+                "Give the directory that it points to: --shared DIRECTORY",
             )
         return Tree(self.directory.resolve())
 
     @property
     def exists(self) -> bool:
-        """Return whether there is such a set."""
+        """Return whether the set exists."""
         return self.directory.is_dir()
 
     def numbers(self) -> dict[int, str]:
@@ -91,7 +91,7 @@ class PackageSet:
         try:
             state = parse_state(self.tree.read(path, _LIMIT), f"{self.directory}/{path}")
         except FileNotFoundError as err:
-            raise NotFoundError(f"state {number} in {self.directory} is incomplete", "Use another one.") from err
+            raise NotFoundError(f"state {number} in {self.directory} is incomplete", "Use another state.") from err
         if (state.number, state.tag) != (number, tag):
             raise BadInputError(f"{self.directory}/{path}: is the record of state {state.number} ({state.tag})")
         return state
@@ -155,7 +155,7 @@ class PackageSet:
         Raises
         ------
         BusyError
-            If its holder cannot be checked and gives no sign of life.
+            If its holder cannot be checked and shows no activity.
         """
         root = self.tree.root
         with hold(root / LOCK, limit=None, tell=tell, on_stale=lambda: None, below=root):
@@ -193,7 +193,7 @@ def find_sets(name: str, environ: Mapping[str, str]) -> list[PackageSet]:
 
 
 def make_set(found: PackageSet, data: Path | None) -> None:
-    """Create the directory of a set, or the link to its data elsewhere.
+    """Create the directory of a set, or a link to its data elsewhere.
 
     Parameters
     ----------

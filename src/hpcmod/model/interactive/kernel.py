@@ -25,7 +25,7 @@ class KernelSpec:
     name: str
     """Name of its directory, and the name by which clients start it."""
     display_name: str
-    """Text that notebooks show."""
+    """Name that notebooks show."""
     module: str
     root: str
     """Directory of the installation."""
@@ -46,7 +46,7 @@ def make_kernel(
     name
         Name of the kernel; empty: the module's, in lower case.
     display_name
-        Text that notebooks show; empty: the module's name.
+        Name that notebooks show; empty: the module's name.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Compare two states of a set, and a state with the image that it is to be rebuilt for."""
+"""Compare two states of a set, or a state with the image that it will be rebuilt for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PackageDifference:
     name: str
     verdict: str
     before: str = ""
-    """Version; empty if it was not there."""
+    """Version; empty if it was not installed."""
     after: str = ""
     detail: str = ""
 
@@ -57,7 +57,7 @@ def compare_with_image(before: State, after: Sequence[Locked], target: PackageTa
 
 
 def find_in_image(requirements: Sequence[str], locked: Sequence[Locked], target: PackageTarget) -> tuple[str, ...]:
-    """Return the required packages that the image has already, as name==version."""
+    """Return the required packages that the image already has, as name==version."""
     installed = {one.name for one in locked}
     names = [name for line in requirements if (name := name_of(line)) and name not in installed]
     found = (target.find(name) for name in names)

@@ -1,4 +1,4 @@
-"""Lock files: a state as a requirements file with hashes, which pip reads too, and hpcmod rebuilds exactly."""
+"""Lock files: a state as a requirements file with hashes. pip reads it too; hpcmod reproduces the state exactly."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Lock:
     """The content of a lock file."""
 
     requirements: tuple[str, ...]
-    """What had been asked for; without a header, each locked package."""
+    """The requirements as typed; without a header, each locked package."""
     pins: tuple[tuple[str, str, tuple[str, ...]], ...]
-    """Of each package its normalized name, version and accepted sha256."""
+    """Normalized name, version and accepted sha256 of each package."""
     allowed: tuple[str, ...] = ()
     """Packages of the image that may be replaced."""
 
@@ -43,12 +43,12 @@ def render_package_lock(state: State) -> str:
     Raises
     ------
     BadInputError
-        If a package has no hash, as one from a git repository.
+        If a package has no hash, such as one from a git repository.
     """
     without = [one.pin for one in state.locked if not one.sha256]
     if without:
         raise BadInputError(
-            f"no hash is known for {', '.join(without)}, so no lock file can promise the same files",
+            f"no hash is known for {', '.join(without)}, so a lock file cannot guarantee the same files",
             "Install it from a wheel or source archive.",
         )
     head = [HEAD, f"# container: {state.module}", f"# image: sha256:{state.image}", f"# python: {state.python}"]

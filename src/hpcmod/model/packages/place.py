@@ -41,7 +41,7 @@ _ACTIVE = re.compile(r"active-(cp\d+-[0-9a-f]{12})\.squashfs")
 
 @dataclass(frozen=True)
 class PackagePlace:
-    """What a module needs to find the user's packages that fit its image."""
+    """Where a module finds the user's packages that fit its image."""
 
     name: str
     """Name of the container without its version, e.g. PyTorch."""
@@ -65,7 +65,7 @@ class SetChoice:
     name: str
     """Name of a set; empty for a shared one."""
     directory: str = ""
-    """Directory of a shared set; empty for one of the user's own."""
+    """Directory of a shared set; empty for the user's own."""
     state: int | None = None
     """Number of one state; None for the active one."""
 

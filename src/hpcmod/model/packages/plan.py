@@ -66,9 +66,9 @@ class StatePlan:
     number: int
     parent: State | None
     requirements: tuple[str, ...]
-    """Of the new state, as typed."""
+    """Requirements of the new state, as typed."""
     lines: tuple[str, ...]
-    """What pip gets: requirements, or the packages of a lock with their hashes."""
+    """Lines for pip: requirements, or the packages of a lock file with their hashes."""
     constraints: tuple[str, ...]
     pip: PipOptions
     allowed: tuple[str, ...]
@@ -117,19 +117,19 @@ def make_state_plan(
     locked: tuple[str, ...] | None = None,
     keep: bool = True,
 ) -> StatePlan:
-    """Decide a new state from the parent, what is added and what is dropped.
+    """Plan a new state from its parent, with packages added and dropped.
 
     Parameters
     ----------
     locked
         Lines of a lock file, which pip gets instead of the requirements.
     keep
-        Keep the versions of all packages in the parent that are not asked for anew.
+        Keep the parent's versions of all packages that are not requested again.
 
     Raises
     ------
     NotFoundError, BadInputError
-        If a package to drop is not one that was asked for.
+        If a package to drop was not requested.
     """
     names = {name_of(line) for line in added.lines} - {""}
     gone = {normalize_package(name) for name in dropped}
@@ -167,7 +167,7 @@ def _with_hashes(pins: Sequence[Locked], lines: Sequence[str]) -> Iterator[str]:
 
 
 def check_known(parent: State | None, names: Sequence[str], module: str) -> None:
-    """Check that packages to drop were asked for.
+    """Check that packages to drop were requested.
 
     Raises
     ------

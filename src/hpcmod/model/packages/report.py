@@ -1,4 +1,4 @@
-"""What pip says: its report of an installation, and its reasons for refusing one."""
+"""Read pip's output: its report of an installation, and its reasons for refusing one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse_pip_report(text: str | bytes, parent: State | None, now: str) -> tuple
     Parameters
     ----------
     parent
-        State whose packages keep the time when they first came into the set.
+        State whose packages keep the time at which they were first added to the set.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def explain_failure(plan: StatePlan, output: str) -> HpcmodError:
         listed = ", ".join(f"{one} {version}" for one, version in constrained)
         return BadInputError(
             f"{_asked(plan)} conflicts with {listed}, which you have added before:\n{detail}",
-            f"Resolve all of your packages anew: hpcmod rebase {name}",
+            f"Resolve all of your packages again: hpcmod rebase {name}",
         )
     if any(text in output for text in _MISMATCH):
         return VerificationError(

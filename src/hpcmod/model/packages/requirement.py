@@ -22,21 +22,21 @@ _PASSED = {
     "--trusted-host": "--trusted-host", "--no-index": "--no-index", "--pre": "--pre",
     "--prefer-binary": "--prefer-binary", "--require-hashes": "--require-hashes",
 }  # fmt: skip
-"""Options of a requirements file that are passed to pip, by what people write."""
+"""Options of a requirements file that are passed to pip, by the forms that people write."""
 
 _IGNORED = {"--only-binary", "--no-binary", "--use-feature"}
-"""Options of a requirements file that --build decides here."""
+"""Options of a requirements file that --build replaces."""
 
 MOST_INCLUDED = 20
-"""Requirements files that may include one another."""
+"""Most requirements files that may include one another."""
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """What is asked for: lines for pip, and options that hold for all of them."""
+    """Requirements: lines for pip, and options that apply to all of them."""
 
     lines: tuple[str, ...] = ()
-    """Each one requirement in pip's syntax, with its markers and hashes."""
+    """One requirement per line, in pip's syntax, with its markers and hashes."""
     constraints: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     """Options of pip, each one word: --index-url=..., --pre."""
@@ -95,7 +95,7 @@ def parse_file(path: str, read: Callable[[str], str], exists: Callable[[str], bo
     Raises
     ------
     BadInputError
-        With the file and line of each error: what only a development installation can do, unknown options.
+        With the file and line of each error: editable installations and unknown options.
     """
     return _parse(path, read, exists, [])
 
@@ -162,7 +162,7 @@ def _parse_option(line: str, path: str) -> Requirements:
     editable = _EDITABLE.fullmatch(line)
     if editable:
         raise BadInputError(
-            f"{line!r} is an editable installation, which a packed set cannot hold",
+            f"{line!r} is an editable installation, which cannot be packed into one file",
             f"Install a copy instead: remove `-e`, and use --build if {editable[1].split('#')[0]} has no wheel.",
         )
     found = _OPTION.fullmatch(line)

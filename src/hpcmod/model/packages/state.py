@@ -1,4 +1,4 @@
-"""One state of a set of packages: what was asked for, and what was installed for it."""
+"""One state of a set of packages: what was requested, and what was installed for it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Locked:
     """Normalized; see `normalize_package`."""
     version: str
     sha256: str = ""
-    """Of the downloaded wheel or source; empty if pip does not know it, as for a git repository."""
+    """sha256 of the downloaded wheel or source; empty if pip does not report it, as for a git repository."""
     url: str = ""
     """Where it came from, without credentials."""
     size: int = 0
     """Installed bytes."""
     since: str = ""
-    """When this version first came into the set, in UTC."""
+    """Time at which this version was first added to the set, in UTC."""
 
     @property
     def pin(self) -> str:
-        """Return the requirement that only this version fulfils."""
+        """Return the requirement that only this version meets."""
         return f"{self.name}=={self.version}"
 
 
@@ -58,9 +58,9 @@ class State:
     time: str
     user: str
     action: str
-    """What made it, as typed: add einops."""
+    """Command that made it, as typed: add einops."""
     parent: int | None = None
-    """The state that it was made from; None for the first."""
+    """Number of the state that it was made from; None for the first."""
     reference: str = ""
     """Where the image came from; empty if unknown."""
     options: tuple[str, ...] = ()

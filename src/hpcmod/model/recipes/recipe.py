@@ -71,7 +71,7 @@ class Recipe:
     needs: tuple[tuple[str, str], ...]
     """Settings without a default, with their meaning: package indexes for pip; --wheel-dir replaces them."""
     environment: tuple[tuple[str, str], ...]
-    """Set in the image; tunables do not belong here but in the module."""
+    """Set in the image; tunables belong in the module instead."""
     search_paths: tuple[SearchPath, ...]
     """Prepended in the image."""
     steps: tuple[RecipeStep, ...]

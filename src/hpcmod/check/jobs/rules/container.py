@@ -16,7 +16,7 @@ _CACHES = re.compile(
     r"(?:MIOPEN_USER_DB_PATH|MIOPEN_CUSTOM_CACHE_DIR|TRITON_CACHE_DIR|TORCHINDUCTOR_CACHE_DIR|TORCH_EXTENSIONS_DIR|AITER_JIT_DIR)"
 )
 _OF_A_JOB = re.compile(r"SLURM_JOB|TMPDIR|mktemp")
-"""Variables that usually name a directory of this job alone; TMPDIR does so at many sites."""
+"""Variables that usually name a directory for this job only; at many sites TMPDIR does too."""
 
 
 def _no_module(look: ScriptContext) -> Iterator[Fault]:
