@@ -17,7 +17,7 @@ from hpcmod.install.installed import Installed, find_installed, module_trees, re
 from hpcmod.model.finding import FAIL, OK, UNKNOWN, Finding
 from hpcmod.render.quote import sh_word
 
-IMAGE, SCRIPTS, MODULEFILE = "image", "scripts", "modulefile"
+IMAGE, SCRIPTS, MODULEFILE, PACKAGES = "image", "scripts", "modulefile", "packages"
 """Rules of the findings about an installation."""
 
 _LISTED = 3  # files named in one finding
@@ -136,8 +136,8 @@ def _differs(image: Path, expected: str, found: str) -> str:
 
 
 def exit_code_of(findings: Iterable[Finding]) -> int:
-    """Return the exit code for failed findings: 4 if the image is damaged, else 1."""
-    damaged = any(one.rule == IMAGE and one.level == FAIL for one in findings)
+    """Return the exit code for failed findings: 4 if the image or a state of packages is damaged, else 1."""
+    damaged = any(one.rule in (IMAGE, PACKAGES) and one.level == FAIL for one in findings)
     return VerificationError.exit_code if damaged else 1
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,13 +26,15 @@ from hpcmod.cli.containers import (
 )
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_own_recipe
 from hpcmod.cli.output import print_data, print_json, print_text, tell
-from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
+from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NotFoundError
 from hpcmod.image.trust.provenance import parse_provenance, sidecar, write_provenance
 from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import RECORD, Installed, own_trees
+from hpcmod.install.kernels import find_kernels, kernels_directory
 from hpcmod.install.leftovers import find_left_packages, is_user_packages, remove_left_packages, software_directories
 from hpcmod.install.own_place import MODULES, own_prefixes
 from hpcmod.install.remove import find_unfinished, make_removal, remove
+from hpcmod.model.interactive.kernel import KernelSpec
 from hpcmod.render.quote import sh_word
 
 _UPDATE = "HPCMOD_UPDATE"
@@ -74,6 +78,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
     packages = removal.packages  # before they are removed
+    kernels = [one.name for one in _find_kernels(found)]
     if not (dry_run or yes or as_json) and on_a_terminal():
         too = f" with your own packages in {', '.join(map(str, packages))}" if packages else ""
         click.confirm(f"Remove {found.module} from {found.root}{too}?", abort=True)
@@ -83,7 +88,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     if as_json:
         values = {"removed": paths, "packages": packages, "kept": removal.kept}
         lists = {name: list(map(str, listed)) for name, listed in values.items()}
-        print_json(dry_run=dry_run, module=found.module, **lists)
+        print_json(dry_run=dry_run, module=found.module, kernels=kernels, **lists)
         return
     for path in paths:
         print_text(str(path))
@@ -91,9 +96,18 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     tell(f"{done} {found.module}: {len(paths)} files and directories")
     for path in packages:
         tell(f"{done} your own packages: {path}")
+    for name in kernels:
+        stops = "would stop" if dry_run else "stops"
+        tell(f"the Jupyter kernel {name} {stops} working; to remove it: hpcmod kernel --remove --name {name}")
     for path in removal.kept:
         why = "these are your own packages (--with-packages removes them)"
         tell(f"kept, because {why if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
+
+
+def _find_kernels(found: Installed) -> Iterator[KernelSpec]:
+    """Yield the user's Jupyter kernels that run in an installation."""
+    with suppress(LackingError, OSError):
+        yield from (one for one in find_kernels(kernels_directory(os.environ)) if one.root == str(found.root))
 
 
 def _find_to_remove(here: Here, container: str) -> Installed | None:
@@ -132,7 +146,7 @@ def _remove_left(here: Here, container: str, *, with_packages: bool, dry_run: bo
             remove_left_packages(path)
     if as_json:
         paths = list(map(str, left))
-        print_json(dry_run=dry_run, module=container, removed=paths, packages=paths, kept=[])
+        print_json(dry_run=dry_run, module=container, removed=paths, packages=paths, kernels=[], kept=[])
         return
     for path in left:
         print_text(str(path))

@@ -21,6 +21,7 @@ from hpcmod.cli.packages.target import (
     find_set,
     make_builder,
     package_options,
+    tell_hidden,
     tell_loaded,
 )
 from hpcmod.cli.signals import terminate_cleanly
@@ -183,6 +184,8 @@ def make_pip_options(flags: IndexFlags) -> PipOptions:
 def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
     """Make a change of a set, or print its plan, and report what has changed."""
     data = choose_data(found, prefix)
+    if change.added.lines or change.lock:
+        tell_hidden(found)
     plan = plan_change(found.target, found.set, change)
     if flags.dry_run:
         _print_plan(found, plan, as_json=flags.as_json)

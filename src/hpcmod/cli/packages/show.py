@@ -29,6 +29,7 @@ def describe_state(found: PackageSet, state: State) -> dict[str, Any]:
         "replaces": list(state.allowed),
         "packages": [asdict(one) for one in state.locked],
         "size": state.size,
+        "sha256": state.sha256,
         "file": str(found.directory / state_file(state.number, state.tag)),
     }
 

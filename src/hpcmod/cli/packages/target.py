@@ -14,10 +14,12 @@ from hpcmod.cli.containers import Here, complete_container, find_ready, json_opt
 from hpcmod.cli.output import tell
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.image.trust.provenance import now
+from hpcmod.install.installed import Installed
 from hpcmod.install.packages.building import Builder
 from hpcmod.install.packages.changing import read_target
 from hpcmod.install.packages.sets import PackageSet, open_set
 from hpcmod.install.runtime import find_runtime
+from hpcmod.install.user_layer import DIRECTORY, has_additions
 from hpcmod.model.packages.place import (
     CHOICE_VARIABLE,
     DEFAULT_SET,
@@ -27,6 +29,7 @@ from hpcmod.model.packages.place import (
     parse_choice,
 )
 from hpcmod.model.packages.plan import PackageTarget
+from hpcmod.render.quote import sh_word
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -67,6 +70,7 @@ class Found:
     """A container and a set of packages for it."""
 
     here: Here
+    installed: Installed
     target: PackageTarget
     set: PackageSet
 
@@ -85,9 +89,10 @@ def find_set(flags: SetFlags) -> Found:
         If the container is not installed, or cannot have packages.
     """
     here = look_around(flags.site)
-    target = read_target(find_ready(here, flags.container))
+    installed = find_ready(here, flags.container)
+    target = read_target(installed)
     chosen = choose_set(flags.set_name, flags.shared)
-    return Found(here, target, open_set(target.place.name, chosen, os.environ))
+    return Found(here, installed, target, open_set(target.place.name, chosen, os.environ))
 
 
 def choose_set(set_name: str | None, shared: Path | None) -> SetChoice:
@@ -162,6 +167,23 @@ def choose_data(found: Found, prefix: Path | None) -> Path | None:
             f"your packages could go to several directories:\n{listed}", f"Choose one: --prefix {places[0]}"
         )
     return places[0] / "packages" / found.name / chosen.name if places else None
+
+
+def find_hidden(found: Found) -> Path | None:
+    """Return the packages that were installed by hand next to the image, which those of a set hide; None without any."""
+    root = found.installed.root
+    paths = (root / f"{DIRECTORY}.squashfs", root / DIRECTORY)
+    return next((path for path in paths if path.exists() and has_additions(path)), None)
+
+
+def tell_hidden(found: Found) -> None:
+    """Tell that a first state will hide packages that were installed by hand, and how to take them over."""
+    hidden = find_hidden(found)
+    if hidden and found.set.active_number(found.target.place.tag) is None:
+        tell(
+            f"hidden while these packages are active: those installed by hand in {hidden}; "
+            f"to take them over: hpcmod add {sh_word(found.name)} --from {sh_word(str(hidden))}"
+        )
 
 
 def tell_loaded(found: Found, *, is_first: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import importlib.util
 import os
 import posixpath
@@ -17,7 +18,7 @@ from hpcmod.fs.replacing import replacing, scratch
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.squashfs.codecs import codec
-from hpcmod.image.squashfs.pack import Packed, pack_directory
+from hpcmod.image.squashfs.pack import pack_directory
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.install.user_layer import write_venv
 from hpcmod.model.bind import Bind
@@ -36,6 +37,7 @@ _MTIME = 315532800  # 1980-01-01, the earliest time that wheels can store: equal
 _REPORT_LIMIT = 256 << 20  # bytes of pip's report
 _RECORD_LIMIT = 64 << 20  # bytes of a package's list of files
 _PACKED_MODE = 0o444
+_PIECE = 1 << 20  # bytes read at once
 _NOT_PASSED = ("SINGULARITY", "APPTAINER")
 _PIP_NOT_PASSED = frozenset(
     f"PIP_{name}"
@@ -77,8 +79,8 @@ def build_state(plan: StatePlan, found: PackageSet, builder: Builder) -> State:
         write_venv(plan.target.python, plan.target.venv, venv)
         locked = _install(plan, layer, venv, builder) if plan.lines else ()
         state = _make_state(plan, locked, builder)
-        packed = _pack(layer / "venv", plan, found)
-    state = replace(state, size=packed.size)
+        size, sha256 = _pack(layer / "venv", plan, found)
+    state = replace(state, size=size, sha256=sha256)
     found.add(state)
     return state
 
@@ -213,8 +215,11 @@ def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -
     )
 
 
-def _pack(venv: Path, plan: StatePlan, found: PackageSet) -> Packed:
-    """Write the squashfs of a state into the set; its name appears when it is complete and on disk."""
+def _pack(venv: Path, plan: StatePlan, found: PackageSet) -> tuple[int, str]:
+    """Write the squashfs of a state into the set and return its size and sha256.
+
+    Its name appears when it is complete and on disk.
+    """
     top = venv.parent / "packed"
     top.mkdir()
     venv.rename(top / "venv")
@@ -226,4 +231,8 @@ def _pack(venv: Path, plan: StatePlan, found: PackageSet) -> Packed:
             os.fchmod(file.fileno(), _PACKED_MODE)
             file.flush()
             os.fsync(file.fileno())
-    return packed
+            sha256 = hashlib.sha256()
+            file.seek(0)
+            while piece := file.read(_PIECE):
+                sha256.update(piece)
+    return packed.size, sha256.hexdigest()

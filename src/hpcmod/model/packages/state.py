@@ -71,6 +71,8 @@ class State:
     """Bytes of the state's file."""
     from_image: tuple[str, ...] = field(default=())
     """Required packages that the image has, as name==version."""
+    sha256: str = ""
+    """Of the state's file; empty in records of older versions of hpcmod."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -128,15 +130,21 @@ def _make_state(values: Mapping[str, Any]) -> State:
         allowed=_texts(values["allowed"]),
         size=int(values["size"]),
         from_image=_texts(values["from_image"]),
+        sha256=_digest(values.get("sha256", "")),
     )
 
 
 def _make_locked(one: Mapping[str, Any]) -> Locked:
-    sha256 = _text(one["sha256"])
-    if sha256 and not _SHA256.fullmatch(sha256):
-        raise ValueError(f"{sha256!r} is not a sha256")
+    sha256 = _digest(one["sha256"])
     name, version, url, since = (_text(one[key]) for key in ("name", "version", "url", "since"))
     return Locked(name, version, sha256, url, int(one["size"]), since)
+
+
+def _digest(value: object) -> str:
+    text = _text(value)
+    if text and not _SHA256.fullmatch(text):
+        raise ValueError(f"{text!r} is not a sha256")
+    return text
 
 
 def _text(value: object) -> str:

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod.cli.main import main
+from hpcmod.install.kernels import install_kernel
+from hpcmod.model.interactive.kernel import make_kernel
 from tests.installations import install
 
 
@@ -91,6 +93,20 @@ def test_remove_asks_nothing_with_yes_or_in_a_script(top: Path, monkeypatch: pyt
     monkeypatch.setattr("hpcmod.cli.install.installed.on_a_terminal", lambda: True)
     assert CliRunner().invoke(main, ["remove", "--yes", "PyTorch/2.7"]).exit_code == 0
     assert files(top) == []
+
+
+def test_kernels_that_stop_working_are_named(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JUPYTER_DATA_DIR", raising=False)
+    directory = top / "home/.local/share/jupyter/kernels"
+    for version in ("2.6", "2.7"):
+        root = str(top / "software/PyTorch" / version)
+        kernel = make_kernel(f"{root}/in-environment", f"PyTorch/{version}", root, flags=[], name=f"torch{version}")
+        install_kernel(directory, kernel)
+    done = CliRunner().invoke(main, ["remove", "--dry-run", "PyTorch/2.6"])
+    assert "the Jupyter kernel torch2.6 would stop working" in done.stderr
+    done = CliRunner().invoke(main, ["remove", "--json", "PyTorch/2.6"])
+    assert json.loads(done.stdout)["kernels"] == ["torch2.6"]
+    assert "hpcmod kernel --remove --name torch2.7" in CliRunner().invoke(main, ["remove", "PyTorch/2.7"]).stderr
 
 
 def test_remove_leaves_no_empty_directories(top: Path) -> None:

@@ -40,3 +40,16 @@ def test_dropping_everything_needs_no_pip(home: Path) -> None:
     refused = call("drop", "PyTorch", "einops", "needy")
     assert "no container runtime" in refused.output
     assert active(home).startswith("states/2-")
+
+
+def test_packages_that_were_installed_by_hand_are_named_before_they_are_hidden(home: Path) -> None:
+    venv = home.parent / "software/PyTorch/2.7.1/user-software/venv/pytorch/lib/python3.12/site-packages"
+    venv.mkdir(parents=True)
+    (venv / "image.pth").touch()
+    first = ("add", "PyTorch", "x", "--dry-run", "--set", "first")
+    assert "by hand" not in call(*first).stderr
+    (venv / "mine.py").touch()
+    said = " ".join(call(*first).stderr.split())
+    assert "hidden while these packages are active: those installed by hand in " in said
+    assert f"hpcmod add PyTorch --from {home.parent}/software/PyTorch/2.7.1/user-software" in said
+    assert "by hand" not in call("add", "PyTorch", "x", "--dry-run").stderr  # there they are hidden already

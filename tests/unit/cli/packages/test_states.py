@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,23 @@ def test_an_installation_of_an_older_hpcmod_is_named(home: Path) -> None:
     path.write_text(json.dumps(record))
     result = call("packages", "PyTorch")
     assert (result.exit_code, "hpcmod update PyTorch/2.7.1" in result.output) == (7, True)
+
+
+def test_verify_covers_the_packages(home: Path) -> None:
+    states = home / ".local/share/hpcmod/packages/PyTorch/default/states"
+    record = states / f"2-{TAG}.json"
+    values = json.loads(record.read_text())
+    values["sha256"] = sha256((states / f"2-{TAG}.squashfs").read_bytes()).hexdigest()
+    record.write_text(json.dumps(values))
+    assert levels("verify", "PyTorch") == ["unknown", "ok"]
+    (states / f"2-{TAG}.squashfs").write_bytes(b"hsqs")
+    assert levels("verify", "PyTorch") == ["unknown", "fail"]
+    assert call("verify", "PyTorch").exit_code == 4
+
+
+def levels(*words: str) -> list[str]:
+    findings = json.loads(call(*words, "--json").stdout)["findings"]
+    return [one["level"] for one in findings if one["rule"] == "packages"]
 
 
 def test_a_set_that_a_failed_add_left_empty_has_no_packages(home: Path) -> None:
