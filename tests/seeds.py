@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from hpcmod.cli.main import main
 from hpcmod.machine import load_site
-from hpcmod.model.toml import load_toml
+from hpcmod.model.documents import load_toml
 from hpcmod.render.modules.modulefile import render_body
 from hpcmod.resources import module_templates
 from tests.plans import make_example

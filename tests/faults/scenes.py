@@ -132,6 +132,12 @@ def _addable(ground: Ground) -> None:
         make_wheel(ground.top / "source" / "wheels", name, "1.0")
 
 
+def _listed(ground: Ground) -> None:
+    """Install Toy, and list the packages that are to be taken over."""
+    _addable(ground)
+    (ground.top / "source/list.txt").write_text("one==1.0\ntwo==0.9\n")
+
+
 def _added(ground: Ground) -> None:
     _addable(ground)
     for name in ("one", "two"):
@@ -307,6 +313,13 @@ SCENES: dict[str, Scene] = {
     "remove": Scene(("remove", "Toy/1.0"), _installed),
     "repair": Scene(("repair", "Toy/1.0"), _damaged, (("verify", "Toy/1.0"),), same=False),
     "add": Scene(("add", "Toy", "one", *_WHEELS), _addable, (("packages", "Toy"),), same=False, children=False),
+    "add --from": Scene(
+        ("add", "Toy", "--from", "source/list.txt", *_WHEELS),
+        _listed,
+        (("packages", "Toy"),),
+        same=False,
+        children=False,
+    ),
     "drop": Scene(("drop", "Toy", "one", *_WHEELS), _added, (("packages", "Toy"),), same=False, children=False),
     "rebase": Scene(("rebase", "Toy", *_WHEELS), _added, (("packages", "Toy"),), same=False, children=False),
     "packages": Scene(("packages", "Toy", "--use", "1"), _added, (("packages", "Toy"),), same=False),

@@ -301,3 +301,40 @@ def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
     mine.must("rebase", "Toy", "--without", "lost")
     assert mine.seen() == "0.8.0"
     assert (mine.packages / f"default/active-{other}.squashfs").exists()
+
+
+@only_lmod
+def test_packages_of_other_places_are_taken_over(mine: Mine) -> None:
+    """What LUMI's users installed by hand, and the dependencies of a project."""
+    by_hand = f"python -m pip install -q --no-index --find-links {mine.wheels} needy einops==0.8.0"
+    done = mine.loader(f"module load {TOY} && singularity exec $SIF {by_hand}")
+    assert done.returncode == 0, done.stderr
+    place = mine.loader.eb.prefix / "software" / TOY / "user-software"
+    hidden = mine("add", TOY, "einops", "--dry-run")
+    assert f"hpcmod add Toy --from {place}" in " ".join(hidden.stderr.split())
+    done = mine("add", TOY, "--from", place)
+    remove = "python -m pip uninstall -q -y needy einops"
+    assert mine.loader(f"module load {TOY} && singularity exec $SIF {remove}", HPCMOD_PACKAGES="none").returncode == 0
+    assert done.stdout.splitlines() == ["einops: same 0.8.0", "needy: same 1.0"], done.stderr
+    assert mine.state()["requirements"] == ["einops", "needy"]
+    assert mine.seen() == "0.8.0"
+    (mine.home / "pyproject.toml").write_text('[project]\nname = "mine"\ndependencies = ["clash"]\n')
+    refused = mine("add", "Toy", "--from", mine.home, "--set", "project")
+    assert (refused.returncode, "--without clash" in refused.stderr) == (1, True), refused.stderr
+    assert mine("packages", "Toy", "--set", "project").returncode == 3
+
+
+@only_lmod
+@pytest.mark.skipif(not THOROUGH, reason="starts twenty containers; HPCMOD_THOROUGH=1 runs it")
+def test_lists_of_packages_are_taken_over(mine: Mine) -> None:
+    """A freeze with other versions, and a conda environment."""
+    freeze = mine.home / "freeze.txt"
+    freeze.write_text("packaging==20.0\neinops==0.7.9\n-e /home/me/code\n")
+    done = mine("add", "Toy", "--from", freeze, "--set", "freeze")
+    assert done.stdout.splitlines() == ["einops: changed 0.7.9 -> 0.8.1", "packaging: in the image 20.0 -> 26.3"]
+    assert "not taken over: /home/me/code (editable)" in done.stderr
+    environment = mine.home / "environment.yml"
+    environment.write_text("dependencies:\n- python=3.11\n- needy=1.0\n- lost\n- pip:\n  - einops==0.8.0\n")
+    found = json.loads(mine.must("add", "Toy", "--from", environment, "--set", "conda", "--json"))
+    assert [(one["name"], one["verdict"]) for one in found["changes"]] == [("einops", "same"), ("needy", "same")]
+    assert [one["name"] for one in found["left_out"]] == ["python", "lost"]

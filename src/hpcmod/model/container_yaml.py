@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hpcmod.errors import BadInputError, LackingError
+from hpcmod.errors import BadInputError
+from hpcmod.model.documents import load_yaml
 
 SOURCES = ("docker", "oras", "gh", "path")
 """Keys that name the source of the image; a recipe has exactly one of them."""
 
 _SCRIPTS = ("docker_scripts", "singularity_scripts", "test")
 _READ = (*SOURCES, "url", "description", "maintainer", "latest", "tags", "filter", "aliases", "env", "features")
-_LONGEST = 1 << 20  # characters; the longest recipe of the peer's registry, with 310 aliases, has 40,000
 _NOTHING = ("", "~", "null", "Null", "NULL")  # YAML's spellings of null
 
 
@@ -63,7 +63,7 @@ def parse_container_yaml(text: str, where: str) -> ContainerYaml:
     LackingError
         If PyYAML is not installed.
     """
-    values = _load(text, where)
+    values = load_yaml(text, where)
     if not isinstance(values, dict) or not any(_text(values, key) for key in SOURCES):
         raise BadInputError(f"{where}: no image source", f"A recipe needs one of the keys {', '.join(SOURCES)}.")
     kinds = [key for key in SOURCES if _text(values, key)]
@@ -83,23 +83,6 @@ def parse_container_yaml(text: str, where: str) -> ContainerYaml:
         scripts=tuple(key for key in _SCRIPTS if values.get(key)),
         unknown=tuple(str(key) for key in values if key not in (*_READ, *_SCRIPTS, "overrides")),
     )
-
-
-def _load(text: str, where: str) -> Any:
-    try:
-        import yaml
-    except ImportError as err:
-        raise LackingError(f"{where}: PyYAML is not installed", "pip install 'hpcmod[shpc]'") from err
-
-    if len(text) > _LONGEST:
-        raise BadInputError(f"{where}: {len(text)} characters are too many for a recipe", "")
-    try:
-        loader = yaml.SafeLoader(text)
-        loader.yaml_implicit_resolvers = {}  # keep plain scalars as strings: the tag 1.10 is not the number 1.1
-        return loader.get_single_data()
-    except (yaml.YAMLError, ValueError, RecursionError) as err:
-        problem = " ".join(str(err).split())[:200]
-        raise BadInputError(f"{where}: invalid YAML: {problem}", "") from err
 
 
 def _text(values: Mapping[Any, Any], key: str) -> str:

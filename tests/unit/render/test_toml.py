@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmod.machine import find_machine
+from hpcmod.model.documents import load_toml
 from hpcmod.model.profiles.profile import make_site, merge_written, parse_profile
-from hpcmod.model.toml import load_toml
 from hpcmod.render.toml import render_toml
 from hpcmod.resources import site_profiles
 

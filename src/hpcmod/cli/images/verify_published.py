@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import NoReturn
 
 from hpcmod import machine
 from hpcmod.catalogue.finding.find import Container, find_container
@@ -35,7 +37,12 @@ def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool
     repeat
         Whether to run its checks again.
     """
-    installed = _verify_own(text, site=site, as_json=as_json)
+    here = look_around(site)
+    installed: Installed | None = None
+    with suppress(NotFoundError):
+        installed = find_copy(here, text)
+    if installed and not any(one.modules in installed.modulefile.parents for one in here.catalogues):
+        _verify_own(installed, as_json=as_json)
     catalogues = find_catalogues(machine.find_machine(None, os.environ, flag=site).site, os.environ, tell=tell)
     if not catalogues:
         return
@@ -48,15 +55,8 @@ def verify_published(text: str, *, site: str | None, repeat: bool, as_json: bool
     show_findings(found, as_json=as_json, fail_code=exit_code_of(found))
 
 
-def _verify_own(text: str, *, site: str | None, as_json: bool) -> Installed | None:
-    """Verify the installed copy and exit; if `module load` would load a published one, return it, or None."""
-    here = look_around(site)
-    try:
-        found = find_copy(here, text)
-    except NotFoundError:
-        return None
-    if any(one.modules in found.modulefile.parents for one in here.catalogues):
-        return found
+def _verify_own(found: Installed, *, as_json: bool) -> NoReturn:
+    """Verify an installed copy that is not published, and exit."""
     with ProgressLine(found.module) as progress:
         findings = [*check_installation(found, progress), *_check_packages(found)]
     show_findings(findings, as_json=as_json, fail_code=exit_code_of(findings))

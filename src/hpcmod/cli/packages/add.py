@@ -12,8 +12,9 @@ import click
 
 from hpcmod.cli.containers import complete_file
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.output import format_size, print_json, print_text, tell
-from hpcmod.cli.packages.show import describe_changes, describe_state, find_changes
+from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.cli.packages.importing import add_from
+from hpcmod.cli.packages.show import describe_changes, describe_state, find_changes, tell_active
 from hpcmod.cli.packages.target import (
     Found,
     SetFlags,
@@ -28,6 +29,7 @@ from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import read_text
 from hpcmod.install.packages.changing import PackageChange, make_change, plan_change
+from hpcmod.install.packages.importing import ImportOptions
 from hpcmod.install.packages.sets import make_set
 from hpcmod.model.packages.lockfile import Lock, parse_package_lock
 from hpcmod.model.packages.plan import PipOptions, StatePlan, render_state_plan
@@ -66,6 +68,8 @@ class AddFlags(DropFlags):
 
     files: tuple[str, ...]
     lock_file: str | None
+    origin: str | None
+    without: tuple[str, ...]
     prefix: Path | None
 
 
@@ -110,6 +114,14 @@ def index_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Requirements file.",
 )
 @click.option("--lock", "lock_file", metavar="FILE", shell_complete=complete_file, help="Lock file to install exactly.")
+@click.option(
+    "--from",
+    "origin",
+    metavar="PATH",
+    shell_complete=complete_file,
+    help="Packages of a user-software directory or squashfs, venv, environment.yml, pyproject.toml or pip freeze.",
+)
+@click.option("--without", multiple=True, metavar="PACKAGE", help="With --from: package to leave out.")
 @index_options
 @click.option(
     "--prefix",
@@ -124,21 +136,28 @@ def add_verb(flags: AddFlags) -> None:
 
     pip in the container installs them next to the image, which is not changed. They are packed into one file, and every
     container that starts after that has them. Packages of the image, and those you added before, keep their versions.
+    --from takes over what you have elsewhere: versions are kept where they fit, and what becomes of each is reported.
 
     \b
     Examples:
       hpcmod add PyTorch einops 'transformers<5'
       hpcmod add PyTorch -r requirements.txt --wheel-dir wheels --no-index
       hpcmod add PyTorch --lock my.lock
+      hpcmod add PyTorch --from ~/old-venv
     """
     words = [*flags.packages, *(word for one in flags.files for word in ("-r", one))]
+    if flags.origin:
+        _add_from(flags, flags.origin, words)
+        return
+    if flags.without:
+        raise click.UsageError("--without is for --from")
     lock = _read_lock(flags.lock_file, words) if flags.lock_file else None
     asked = join(
         parse_typed(flags.packages, str(Path.cwd()), os.path.exists),
         *(parse_file(str(Path(one).absolute()), _read, os.path.exists) for one in flags.files),
     )
     if not (asked.lines or lock):
-        raise click.UsageError("give packages, -r FILE or --lock FILE")
+        raise click.UsageError("give packages, -r FILE, --lock FILE or --from PATH")
     words += ["--lock", flags.lock_file] if flags.lock_file else []
     change = PackageChange(
         added=asked,
@@ -171,6 +190,18 @@ def drop_verb(flags: DropFlags) -> None:
     change_set(find_set(flags), change, flags, prefix=None)
 
 
+def _add_from(flags: AddFlags, origin: str, others: list[str]) -> None:
+    if others or flags.lock_file:
+        raise click.UsageError("give --from alone, and other packages in a second command")
+    left_out = [word for one in flags.without for word in ("--without", one)]
+    words = ["add", "--from", str(Path(origin).absolute()), *left_out]
+    options = ImportOptions(
+        make_pip_options(flags), flags.allow_replace, flags.without, action=" ".join(map(sh_word, words))
+    )
+    found = find_set(flags)
+    add_from(found, origin, options, prefix=flags.prefix, dry_run=flags.dry_run, as_json=flags.as_json)
+
+
 def make_pip_options(flags: IndexFlags) -> PipOptions:
     """Return how pip looks for packages, from the options of `index_options`."""
     places = [str(one.absolute()) for one in flags.wheel_dirs]
@@ -184,8 +215,9 @@ def make_pip_options(flags: IndexFlags) -> PipOptions:
 def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
     """Make a change of a set, or print its plan, and report what has changed."""
     data = choose_data(found, prefix)
-    if change.added.lines or change.lock:
-        tell_hidden(found)
+    is_first = found.set.active_number(found.target.place.tag) is None
+    if not change.dropped:
+        tell_hidden(found, is_first=is_first)
     plan = plan_change(found.target, found.set, change)
     if flags.dry_run:
         _print_plan(found, plan, as_json=flags.as_json)
@@ -195,7 +227,6 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
             f"you have added no packages to {found.target.module}", f"See: hpcmod packages {found.name}"
         )
     builder = make_builder()
-    is_first = found.set.active_number(found.target.place.tag) is None
     make_set(found.set, data)
     tell(f"installing with pip of {found.target.module} ...")
     with terminate_cleanly():
@@ -217,10 +248,7 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
             print_text(str(one))
         for pin in state.from_image:
             tell(f"{pin.replace('==', ' ')} is in the image")
-        tell(
-            f"state {state.number} of `{found.set.choice.shown}` for {found.target.module} is active: "
-            f"{len(state.locked)} packages, one file of {format_size(state.size)}"
-        )
+        tell_active(found, state)
     tell_loaded(found, is_first=is_first)
 
 

@@ -8,9 +8,9 @@ import click
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.install.installed import on_a_terminal
-from hpcmod.cli.output import format_size, print_json, print_text, tell
+from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.cli.packages.add import IndexFlags, index_options, make_pip_options
-from hpcmod.cli.packages.show import describe_changes, describe_state
+from hpcmod.cli.packages.show import describe_changes, describe_state, tell_active
 from hpcmod.cli.packages.target import Found, find_set, make_builder, package_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import CheckFailedError, NotFoundError
@@ -65,10 +65,7 @@ def rebase_verb(flags: RebaseFlags) -> None:
     if flags.as_json:
         _print_json(found, rebase, new)
     elif new:
-        tell(
-            f"state {new.number} of `{found.set.choice.shown}` for {found.target.module} is active: "
-            f"{len(new.locked)} packages, one file of {format_size(new.size)}"
-        )
+        tell_active(found, new)
 
 
 def _print_report(found: Found, rebase: Rebase) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from hpcmod.cli.output import format_size, print_table
+from hpcmod.cli.output import format_size, print_table, tell
+from hpcmod.cli.packages.target import Found
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.compare import SAME, PackageDifference, compare_locked
 from hpcmod.model.packages.place import state_file
@@ -43,6 +44,14 @@ def find_changes(before: State | None, after: State) -> list[PackageDifference]:
 def describe_changes(changes: list[PackageDifference]) -> list[dict[str, str]]:
     """Return differences as JSON."""
     return [asdict(one) for one in changes]
+
+
+def tell_active(found: Found, state: State) -> None:
+    """Tell that a new state is active."""
+    tell(
+        f"state {state.number} of `{found.set.choice.shown}` for {found.target.module} is active: "
+        f"{len(state.locked)} packages, one file of {format_size(state.size)}"
+    )
 
 
 def print_packages(state: State) -> None:

@@ -170,16 +170,16 @@ def choose_data(found: Found, prefix: Path | None) -> Path | None:
 
 
 def find_hidden(found: Found) -> Path | None:
-    """Return the packages that were installed by hand next to the image, which those of a set hide; None without any."""
+    """Return where packages were installed by hand next to the image, which those of a set hide; None if nowhere."""
     root = found.installed.root
     paths = (root / f"{DIRECTORY}.squashfs", root / DIRECTORY)
     return next((path for path in paths if path.exists() and has_additions(path)), None)
 
 
-def tell_hidden(found: Found) -> None:
-    """Tell that a first state will hide packages that were installed by hand, and how to take them over."""
-    hidden = find_hidden(found)
-    if hidden and found.set.active_number(found.target.place.tag) is None:
+def tell_hidden(found: Found, *, is_first: bool) -> None:
+    """Tell that a first state hides packages that were installed by hand, and how to take them over."""
+    hidden = find_hidden(found) if is_first else None
+    if hidden:
         tell(
             f"hidden while these packages are active: those installed by hand in {hidden}; "
             f"to take them over: hpcmod add {sh_word(found.name)} --from {sh_word(str(hidden))}"

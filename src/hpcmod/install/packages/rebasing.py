@@ -17,7 +17,7 @@ from hpcmod.model.packages.compare import (
     compare_with_image,
 )
 from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, make_state_plan
-from hpcmod.model.packages.requirement import NOTHING, name_of
+from hpcmod.model.packages.requirement import Requirements, name_of
 from hpcmod.model.packages.state import Locked, State
 
 
@@ -76,6 +76,9 @@ def plan_rebase(
     *,
     pip: PipOptions,
     without: Sequence[str] = (),
+    keeps: Sequence[bool] = (),
+    action: str = "",
+    constraints: tuple[str, ...] = (),
 ) -> Rebase:
     """Return what rebuilding a state for an image would do; nothing is changed.
 
@@ -85,6 +88,12 @@ def plan_rebase(
     ----------
     without
         Packages to leave out.
+    keeps
+        Whether to keep the versions of the state, tried in this order; empty for the default above.
+    action
+        For the history; empty: that this is a rebuild.
+    constraints
+        Further constraints for pip.
 
     Raises
     ------
@@ -93,8 +102,20 @@ def plan_rebase(
     """
     fault: HpcmodError | None = None
     plans = []
-    for keep in (False,) if source.tag == target.place.tag else (True, False):
-        plan = _make_plan(target, found, source, pip, without, keep=keep)
+    added = Requirements(constraints=constraints)
+    action = action or f"rebase from {source.number} ({source.module})"
+    for keep in keeps or ((False,) if source.tag == target.place.tag else (True, False)):
+        plan = make_state_plan(
+            target,
+            directory=str(found.directory),
+            number=found.next_number(),
+            parent=source,
+            added=added,
+            dropped=without,
+            pip=pip,
+            action=action,
+            keep=keep,
+        )
         plans.append(plan)
         try:
             locked = resolve_packages(plan, builder)
@@ -120,22 +141,6 @@ def carry_out(rebase: Rebase, found: PackageSet, builder: Builder, tell: Callabl
         state = build_state(replace(rebase.plan, number=found.next_number()), found, builder)
         found.switch(state)
     return state
-
-
-def _make_plan(
-    target: PackageTarget, found: PackageSet, source: State, pip: PipOptions, without: Sequence[str], *, keep: bool
-) -> StatePlan:
-    return make_state_plan(
-        target,
-        directory=str(found.directory),
-        number=found.next_number(),
-        parent=source,
-        added=NOTHING,
-        dropped=without,
-        pip=pip,
-        action=f"rebase from {source.number} ({source.module})",
-        keep=keep,
-    )
 
 
 def _try_each(plans: Sequence[StatePlan], source: State, builder: Builder) -> Iterator[PackageDifference]:

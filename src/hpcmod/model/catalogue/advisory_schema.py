@@ -11,8 +11,8 @@ from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.catalogue.advisory import MOST_STARS, VERSION, Advisory, HostFact, seconds_of
 from hpcmod.model.catalogue.package_range import PackageRange, parse_range
 from hpcmod.model.condition import Bound
+from hpcmod.model.documents import load_toml
 from hpcmod.model.profiles import checks as check
-from hpcmod.model.toml import load_toml
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BOUND = re.compile(r"(>=|<=|==|>|<) *(\d{1,9}(?:\.\d{1,9})*)")

@@ -10,6 +10,7 @@ from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.bind import Bind
+from hpcmod.model.documents import load_toml
 from hpcmod.model.images.trust import TrustPolicy
 from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.site import (
@@ -23,7 +24,6 @@ from hpcmod.model.site import (
     Site,
     StagePlace,
 )
-from hpcmod.model.toml import load_toml
 
 BUILT_IN = "built-in"
 """Origin of a value that is not set in any profile."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.model.documents import load_toml
 from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.toml import load_toml
 
 CHOICES = {"mpi": ("ompi", "mpich", "none"), "ofi": ("builtin", "swap", "none")}
 """Valid values of --mpi and --ofi; a recipe lists those it supports, its default first."""

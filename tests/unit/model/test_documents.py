@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.toml import load_toml
+from hpcmod.model.documents import load_toml, load_yaml
 
 
 def test_reads_a_table() -> None:
@@ -18,3 +18,13 @@ def test_names_the_file_and_the_line_of_a_mistake() -> None:
 def test_refuses_deep_nesting() -> None:
     with pytest.raises(BadInputError, match="nested too deeply"):
         load_toml("a = " + "[" * 100_000, "site profile x.toml")
+
+
+def test_scalars_are_strings() -> None:
+    assert load_yaml("a: 1.10\nb: [yes, x=1.2]\n", "f") == {"a": "1.10", "b": ["yes", "x=1.2"]}
+
+
+@pytest.mark.parametrize("text", ["a: [", "!!python/object/apply:os.getcwd []", "x" * (1 << 21), "[" * 5000])
+def test_what_is_not_plain_yaml_is_refused(text: str) -> None:
+    with pytest.raises(BadInputError, match="f: "):
+        load_yaml(text, "f")

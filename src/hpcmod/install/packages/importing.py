@@ -1,0 +1,226 @@
+"""Take over packages that were installed or listed elsewhere: resolve them again for the image, and build a state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.reading import open_regular, read_text
+from hpcmod.image.inspect.contents import METADATA, METADATA_LIMIT, MOST_LISTED, read_package
+from hpcmod.image.squashfs.reader import Squashfs
+from hpcmod.install.packages.building import Builder, build_state
+from hpcmod.install.packages.rebasing import Rebase, plan_rebase
+from hpcmod.install.packages.sets import PackageSet
+from hpcmod.model.packages.compare import CHANGED, GONE, SAME, PackageDifference
+from hpcmod.model.packages.plan import PackageTarget, PipOptions
+from hpcmod.model.packages.requirement import name_of
+from hpcmod.model.packages.sources import (
+    LeftOut,
+    Metadata,
+    Source,
+    make_installed_source,
+    parse_environment,
+    parse_list,
+    parse_project,
+)
+from hpcmod.model.packages.state import Locked, State
+
+_LIMIT = 8 << 20  # bytes of a list of packages
+_URL_LIMIT = 1 << 16  # bytes of direct_url.json
+_SQUASHFS = b"hsqs"
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """How packages are taken over."""
+
+    pip: PipOptions
+    allowed: tuple[str, ...] = ()
+    """Packages of the image that may be replaced."""
+    without: tuple[str, ...] = ()
+    """Packages to leave out."""
+    action: str = ""
+    """As typed, for the history."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """What taking over packages does."""
+
+    rebase: Rebase
+    left_out: tuple[LeftOut, ...]
+    state: State | None = None
+    """The new state; None if it was not built."""
+
+
+def read_source(path: Path) -> Source:
+    """Read what is installed in, or listed by, a path.
+
+    Parameters
+    ----------
+    path
+        A directory `user-software` or a squashfs of it, a virtual environment, `environment.yml`, `pyproject.toml`, or
+        a requirements file.
+
+    Raises
+    ------
+    HpcmodError
+        If there is no such file, or it is none of these.
+    """
+    path = path.absolute()
+    if path.is_dir():
+        return _read_directory(path)
+    if not path.exists():
+        raise NotFoundError(f"{path}: no such file or directory", "Check the path after --from.")
+    with open_regular(path) as file:
+        if file.read(len(_SQUASHFS)) == _SQUASHFS:
+            squashfs = Squashfs(file, 0, path.stat().st_size)
+
+            def read(inner: str, limit: int) -> str:
+                inode = squashfs.find(inner)
+                is_file = inode is not None and inode.kind == "file"
+                return squashfs.read_bytes(inner, limit).decode(errors="replace") if is_file else ""
+
+            return _make_source(str(path), _find_metadata(["/venv", "/"], squashfs.listdir, read))
+    if path.suffix == ".toml":
+        return parse_project(_read_list(str(path)), str(path), os.path.exists)
+    if path.suffix in (".yml", ".yaml"):
+        return parse_environment(_read_list(str(path)), str(path), _read_list, os.path.exists)
+    return parse_list(str(path), _read_list, os.path.exists)
+
+
+def _read_directory(path: Path) -> Source:
+    project = path / "pyproject.toml"
+    if project.is_file() and not (path / "pyvenv.cfg").exists():
+        return parse_project(_read_list(str(project)), str(project), os.path.exists)
+    return _make_source(str(path), _find_metadata([f"{path}/venv", str(path)], _names_in, _read_start))
+
+
+def _make_source(path: str, found: Iterator[Metadata]) -> Source:
+    packages = {one.name: one for one in found}
+    if not packages:
+        raise BadInputError(
+            f"{path}: no installed Python packages found",
+            "Name a directory user-software, a squashfs of it, a virtual environment, or a file that lists packages.",
+        )
+    return make_installed_source([packages[name] for name in sorted(packages)])
+
+
+def _find_metadata(
+    tops: list[str], names_in: Callable[[str], list[str]], read: Callable[[str, int], str]
+) -> Iterator[Metadata]:
+    """Yield the packages of all virtual environments in the first directory that has some, else of the second."""
+    environments = [f"{tops[0]}/{name}" for name in sorted(names_in(tops[0])[:MOST_LISTED])]
+    for environment in [one for one in environments if names_in(f"{one}/lib")] or [tops[1].rstrip("/")]:
+        for python in sorted(names_in(f"{environment}/lib")):
+            site = f"{environment}/lib/{python}/site-packages"
+            infos = [name for name in names_in(site) if name.endswith(METADATA)] if python.startswith("python") else []
+            for info in sorted(infos)[:MOST_LISTED]:
+                found = read_package(f"{site}/{info}", lambda inner: read(inner, METADATA_LIMIT))
+                if found:
+                    requested = "REQUESTED" in names_in(f"{site}/{info}")
+                    url = read(f"{site}/{info}/direct_url.json", _URL_LIMIT)
+                    yield Metadata(found.name, found.version, requested, url)
+
+
+def _names_in(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)  # noqa: PTH208 - names, not paths
+    except OSError:
+        return []
+
+
+def _read_start(path: str, limit: int) -> str:
+    try:
+        with open_regular(path) as file:
+            return file.read(limit).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _read_list(path: str) -> str:
+    try:
+        return read_text(path, _LIMIT)
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such file", "Check the path.") from err
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
+
+
+def plan_import(
+    target: PackageTarget, found: PackageSet, source: Source, builder: Builder, options: ImportOptions
+) -> Import:
+    """Return what taking over packages would do; nothing is changed.
+
+    Raises
+    ------
+    HpcmodError
+        If pip cannot ask the index.
+    """
+    merged = _merge(target, found, source, builder, options)
+    pip = options.pip
+    places = tuple(dict.fromkeys((*pip.places, *source.asked.places)))
+    pip = PipOptions((*pip.words, *source.asked.options), pip.build, places)
+
+    def plan(without: tuple[str, ...]) -> Rebase:
+        return plan_rebase(
+            target, found, merged, builder, pip=pip, without=without, keeps=(True, False), action=options.action,
+            constraints=source.asked.constraints,
+        )  # fmt: skip
+
+    rebase = plan(options.without)
+    missing = tuple(one.name for one in rebase.failures if one.verdict == GONE and one.name in source.optional)
+    if missing:
+        rebase = plan((*options.without, *missing))
+    left_out = [*source.left_out, *(LeftOut(name, "not on the package index") for name in missing)]
+    return Import(replace(rebase, differences=tuple(map(_widen, rebase.differences))), tuple(left_out))
+
+
+def import_packages(
+    target: PackageTarget,
+    found: PackageSet,
+    source: Source,
+    builder: Builder,
+    options: ImportOptions,
+    tell: Callable[[str], None],
+) -> Import:
+    """Take packages over into a new state and make it active, unless some cannot be installed.
+
+    Raises
+    ------
+    HpcmodError
+        As `build_state`; the set is then as it was.
+    """
+    with found.locked(tell):
+        planned = plan_import(target, found, source, builder, options)
+        if planned.rebase.failures:
+            return planned
+        state = build_state(planned.rebase.plan, found, builder)
+        found.switch(state)
+    return replace(planned, state=state)
+
+
+def _merge(target: PackageTarget, found: PackageSet, source: Source, builder: Builder, options: ImportOptions) -> State:
+    """Return the active state with the packages of a source: as if all had been added, in these versions."""
+    active = found.active(target.place.tag)
+    versions = dict(source.versions)
+    names = {name_of(line) for line in source.asked.lines}
+    merged = active or State(0, "", (), (), target.module, "", "", "", "", "")
+    kept = [line for line in merged.requirements if name_of(line) not in names]
+    locked = [one for one in merged.locked if one.name not in versions and one.name not in names]
+    locked += [Locked(name, version, since=builder.now) for name, version in versions.items()]
+    return replace(
+        merged,
+        requirements=tuple(dict.fromkeys((*kept, *source.asked.lines))),
+        locked=tuple(sorted(locked, key=lambda one: one.name)),
+        allowed=tuple(dict.fromkeys((*merged.allowed, *options.allowed))),
+    )
+
+
+def _widen(one: PackageDifference) -> PackageDifference:
+    """Return that a package is the same where the source names only the start of its version, as 1.26.*."""
+    fits = one.verdict == CHANGED and one.before.endswith(".*") and f"{one.after}.".startswith(one.before[:-1])
+    return replace(one, verdict=SAME, before=one.after) if fits else one

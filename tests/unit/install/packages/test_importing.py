@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.image.squashfs.codecs import codec
+from hpcmod.image.squashfs.pack import pack_directory
+from hpcmod.install.packages import rebasing
+from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.importing import ImportOptions, plan_import, read_source
+from hpcmod.model.packages.plan import PipOptions, StatePlan
+from hpcmod.model.packages.requirement import Requirements
+from hpcmod.model.packages.sources import Source
+from hpcmod.model.packages.state import Locked
+from tests.package_states import EINOPS, NEEDY, TARGET, make_state, write_set
+
+BUILDER = Builder("/no/runtime", {}, Path("/tmp"), "2026-02-02T00:00:00Z", "alice")
+OPTIONS = ImportOptions(PipOptions(), action="add --from x")
+
+
+def write_venv(venv: Path, **packages: bool) -> None:
+    """Write a virtual environment with packages in version 1.0, some of which were asked for."""
+    site = venv / "lib/python3.12/site-packages"
+    for name, requested in packages.items():
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+        if requested:
+            (info / "REQUESTED").touch()
+
+
+@pytest.mark.parametrize("kind", ["user-software", "squashfs", "venv"])
+def test_what_is_installed_is_read_from_a_directory_or_squashfs(tmp_path: Path, kind: str) -> None:
+    top = tmp_path / "user-software"
+    write_venv(top / "venv/torch", one=True, two=False)
+    path = {"user-software": top, "venv": top / "venv/torch"}.get(kind)
+    if path is None:
+        packed = io.BytesIO()
+        pack_directory(top, packed, codec=codec("gzip"), mtime=0)
+        path = tmp_path / "user-software.squashfs"
+        path.write_bytes(packed.getvalue())
+    found = read_source(path)
+    assert found.asked.lines == ("one",)
+    assert found.versions == (("one", "1.0"), ("two", "1.0"))
+
+
+def test_what_came_from_elsewhere_is_named(tmp_path: Path) -> None:
+    write_venv(tmp_path, mine=True)
+    url = {"url": "file:///code", "dir_info": {"editable": True}}
+    (tmp_path / "lib/python3.12/site-packages/mine-1.0.dist-info/direct_url.json").write_text(json.dumps(url))
+    assert read_source(tmp_path).left_out[0].reason == "editable, from /code"
+
+
+def test_files_are_read_by_their_kind(tmp_path: Path) -> None:
+    (tmp_path / "freeze.txt").write_text("one==1\n")
+    (tmp_path / "environment.yml").write_text("dependencies:\n- two=2\n- pip:\n  - -r freeze.txt\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["three"]\n')
+    for name, lines in (
+        ("freeze.txt", ("one",)),
+        ("environment.yml", ("two", "one")),
+        ("pyproject.toml", ("three",)),
+        ("", ("three",)),
+    ):
+        assert read_source(tmp_path / name).asked.lines == lines
+
+
+def test_what_has_no_packages_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="no installed Python packages"):
+        read_source(tmp_path)
+    with pytest.raises(NotFoundError):
+        read_source(tmp_path / "missing")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInputError, match="UTF-8"):
+        read_source(tmp_path / "binary")
+
+
+Resolve = Callable[[StatePlan], "tuple[Locked, ...]"]
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolve], None]:
+    """Let a function stand for pip."""
+
+    def use(resolve: Resolve) -> None:
+        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: resolve(plan))
+
+    return use
+
+
+def test_they_join_the_packages_of_the_set_and_the_image_keeps_its_own(
+    tmp_path: Path, answer: Callable[[Resolve], None]
+) -> None:
+    asked = []
+
+    def resolve(plan: StatePlan) -> tuple[Locked, ...]:
+        asked.append(plan)
+        return (EINOPS, NEEDY)
+
+    answer(resolve)
+    found = write_set(tmp_path / "default", make_state(1, EINOPS))
+    source = Source(Requirements(("needy", "torch")), (("needy", "1.*"), ("torch", "2.6")))
+    done = plan_import(TARGET, found, source, BUILDER, OPTIONS)
+    assert asked[0].lines == ("einops", "needy", "torch")
+    assert {"einops==0.8.1", "needy==1.*", "torch==2.7.1+rocm6.2.4"} <= set(asked[0].constraints)
+    assert list(map(str, done.rebase.differences)) == [
+        *("einops: same 0.8.1", "needy: same 1.0", "torch: in the image 2.6 -> 2.7.1+rocm6.2.4"),
+    ]
+    assert (done.rebase.plan.action, done.rebase.plan.parent.number) == ("add --from x", 1)  # type: ignore[union-attr]
+
+
+def test_conda_packages_that_the_index_does_not_have_are_left_out(
+    tmp_path: Path, answer: Callable[[Resolve], None]
+) -> None:
+    def resolve(plan: StatePlan) -> tuple[Locked, ...]:
+        if "lost" in plan.lines:
+            raise NotFoundError("no version of lost")
+        return (replace(EINOPS, version="0.9"),) if "einops" in plan.lines else ()
+
+    answer(resolve)
+    found = write_set(tmp_path / "default")
+    lines, versions = Requirements(("einops", "lost")), (("einops", "0.8"),)
+    required = plan_import(TARGET, found, Source(lines, versions), BUILDER, OPTIONS)
+    assert [str(one) for one in required.rebase.failures] == ["lost: gone (no version of lost)"]
+    done = plan_import(TARGET, found, Source(lines, versions, optional=frozenset({"lost"})), BUILDER, OPTIONS)
+    assert done.rebase.failures == []
+    assert [(one.name, one.reason) for one in done.left_out] == [("lost", "not on the package index")]
+    assert done.rebase.plan.requirements == ("einops",)
