@@ -19,10 +19,10 @@ from hpcmod.model.packages.plan import PackageTarget, PipOptions
 from hpcmod.model.packages.requirement import name_of
 from hpcmod.model.packages.sources import (
     LeftOut,
-    Metadata,
+    PipMetadata,
     Source,
     make_installed_source,
-    parse_environment,
+    parse_conda_environment,
     parse_list,
     parse_project,
 )
@@ -88,7 +88,7 @@ def read_source(path: Path) -> Source:
     if path.suffix == ".toml":
         return parse_project(_read_list(str(path)), str(path), os.path.exists)
     if path.suffix in (".yml", ".yaml"):
-        return parse_environment(_read_list(str(path)), str(path), _read_list, os.path.exists)
+        return parse_conda_environment(_read_list(str(path)), str(path), _read_list, os.path.exists)
     return parse_list(str(path), _read_list, os.path.exists)
 
 
@@ -99,7 +99,7 @@ def _read_directory(path: Path) -> Source:
     return _make_source(str(path), _find_metadata([f"{path}/venv", str(path)], _names_in, _read_start))
 
 
-def _make_source(path: str, found: Iterator[Metadata]) -> Source:
+def _make_source(path: str, found: Iterator[PipMetadata]) -> Source:
     packages = {one.name: one for one in found}
     if not packages:
         raise BadInputError(
@@ -111,7 +111,7 @@ def _make_source(path: str, found: Iterator[Metadata]) -> Source:
 
 def _find_metadata(
     tops: list[str], names_in: Callable[[str], list[str]], read: Callable[[str, int], str]
-) -> Iterator[Metadata]:
+) -> Iterator[PipMetadata]:
     """Yield the packages of all virtual environments in the first directory that has some, else of the second."""
     environments = [f"{tops[0]}/{name}" for name in sorted(names_in(tops[0])[:MOST_LISTED])]
     for environment in [one for one in environments if names_in(f"{one}/lib")] or [tops[1].rstrip("/")]:
@@ -123,7 +123,7 @@ def _find_metadata(
                 if found:
                     requested = "REQUESTED" in names_in(f"{site}/{info}")
                     url = read(f"{site}/{info}/direct_url.json", _URL_LIMIT)
-                    yield Metadata(found.name, found.version, requested, url)
+                    yield PipMetadata(found.name, found.version, requested, url)
 
 
 def _names_in(directory: str) -> list[str]:

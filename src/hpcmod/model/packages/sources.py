@@ -68,7 +68,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Metadata:
+class PipMetadata:
     """What pip wrote about an installed package."""
 
     name: str
@@ -79,7 +79,7 @@ class Metadata:
     """Text of direct_url.json; empty for packages from an index."""
 
 
-def make_installed_source(found: Sequence[Metadata]) -> Source:
+def make_installed_source(found: Sequence[PipMetadata]) -> Source:
     """Return installed packages as a source; where nothing says which were asked for, all of them were."""
     lines, versions, left_out = [], [], []
     is_known = any(one.is_requested for one in found)
@@ -95,7 +95,7 @@ def make_installed_source(found: Sequence[Metadata]) -> Source:
     return Source(Requirements(tuple(lines)), tuple(versions), tuple(left_out))
 
 
-def _read_direct_url(package: Metadata) -> tuple[str, str]:
+def _read_direct_url(package: PipMetadata) -> tuple[str, str]:
     """Return the requirement for an installed package, or an empty one and why it cannot be taken over."""
     try:
         values = json.loads(package.direct_url or "{}")
@@ -187,7 +187,7 @@ def parse_project(text: str, path: str, exists: Callable[[str], bool]) -> Source
     return Source(parse_typed(tuple(listed), posixpath.dirname(path), exists), left_out=tuple(left_out))
 
 
-def parse_environment(text: str, path: str, read: Callable[[str], str], exists: Callable[[str], bool]) -> Source:
+def parse_conda_environment(text: str, path: str, read: Callable[[str], str], exists: Callable[[str], bool]) -> Source:
     """Parse a conda environment.yml: its pip part, and conda packages that the Python index may have too.
 
     Parameters

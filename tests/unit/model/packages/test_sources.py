@@ -6,10 +6,10 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.packages.sources import (
-    Metadata,
+    PipMetadata,
     Source,
     make_installed_source,
-    parse_environment,
+    parse_conda_environment,
     parse_list,
     parse_project,
 )
@@ -24,10 +24,10 @@ def left_out(source: Source) -> dict[str, str]:
 
 
 def test_installed_packages_are_taken_with_their_versions() -> None:
-    found = make_installed_source([Metadata("Needy", "1.0", True, ""), Metadata("einops", "0.8", False, "")])
+    found = make_installed_source([PipMetadata("Needy", "1.0", True, ""), PipMetadata("einops", "0.8", False, "")])
     assert found.asked.lines == ("Needy",)
     assert found.versions == (("needy", "1.0"), ("einops", "0.8"))
-    nothing_known = make_installed_source([Metadata("a", "1", False, ""), Metadata("b", "2", False, "[]")])
+    nothing_known = make_installed_source([PipMetadata("a", "1", False, ""), PipMetadata("b", "2", False, "[]")])
     assert nothing_known.asked.lines == ("a", "b")
 
 
@@ -46,7 +46,7 @@ def test_installed_packages_are_taken_with_their_versions() -> None:
     ],
 )
 def test_where_a_package_came_from_decides(values: dict[str, object], line: str | None, reason: str | None) -> None:
-    found = make_installed_source([Metadata("x", "1", True, json.dumps(values))])
+    found = make_installed_source([PipMetadata("x", "1", True, json.dumps(values))])
     assert found.asked.lines == ((line,) if line else ())
     assert left_out(found) == ({"x": reason} if reason else {})
 
@@ -99,7 +99,7 @@ dependencies:
 
 
 def test_a_conda_environment_gives_what_the_python_index_may_have() -> None:
-    found = parse_environment(ENVIRONMENT, "/p/environment.yml", {}.__getitem__, lambda _: False)
+    found = parse_conda_environment(ENVIRONMENT, "/p/environment.yml", {}.__getitem__, lambda _: False)
     assert found.asked.lines == ("torch", "numpy", "scipy", "pandas>=2,<3", "einops", "x<2")
     assert found.versions == (("torch", "2.6.*"), ("numpy", "1.26.4"), ("scipy", "1.11"), ("einops", "0.8.0"))
     assert found.optional == {"torch", "numpy", "scipy", "pandas"}
@@ -112,4 +112,4 @@ def test_a_conda_environment_gives_what_the_python_index_may_have() -> None:
 @pytest.mark.parametrize("text", ["[]", "dependencies: x", "a: ["])
 def test_what_is_no_environment_is_refused(text: str) -> None:
     with pytest.raises(BadInputError):
-        parse_environment(text, "/p/environment.yml", {}.__getitem__, lambda _: False)
+        parse_conda_environment(text, "/p/environment.yml", {}.__getitem__, lambda _: False)
