@@ -1,9 +1,10 @@
-"""The command `hpcmod build`: build a SIF from a recipe or from your own Dockerfile."""
+"""The command `hpcmod build`: build a SIF from a recipe, your own Dockerfile, or a base image and requirements."""
 
 from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 import hpcmod
 from hpcmod import machine, resources
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.containers import complete_file, site_option
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.signals import terminate_cleanly
@@ -34,12 +35,31 @@ FOR_RECIPES = {
     "ofi": "--ofi",
     "extras": "--with",
     "settings": "--set",
-    "base": "--base",
     "host_libs": "--host-libs",
-    "wheel_dir": "--wheel-dir",
     "offline_sources": "--offline-sources",
 }
-"""Options that apply to recipes only, not to your own Dockerfile, by parameter."""
+"""Options that apply to recipes only, by parameter."""
+
+NOT_FOR_DOCKERFILES = {**FOR_RECIPES, "base": "--base", "wheel_dirs": "--wheel-dir"}
+
+FOR_REQUIREMENTS = {
+    "index": "--index",
+    "extra_index": "--extra-index",
+    "no_index": "--no-index",
+    "source_builds": "--build",
+    "allow_replace": "--allow-replace",
+}
+"""Options that apply to --requirements only, by parameter."""
+
+NOT_FOR_REQUIREMENTS = {
+    **FOR_RECIPES,
+    "offline": "--offline",
+    "context": "--context",
+    "arch": "--arch",
+    "engine": "--engine",
+    "printed": "--print",
+    "compression": "--compression",
+}
 
 _DIRECTORY = click.Path(path_type=Path)
 
@@ -56,10 +76,16 @@ class BuildFlags:
     settings: tuple[str, ...]
     base: str
     host_libs: Path | None
-    wheel_dir: Path | None
+    wheel_dirs: tuple[Path, ...]
     offline_sources: Path | None
     offline: bool
     lock: Path | None
+    requirements: tuple[Path, ...]
+    index: str | None
+    extra_index: tuple[str, ...]
+    no_index: bool
+    source_builds: bool
+    allow_replace: tuple[str, ...]
     context: Path | None
     dockerfile: Path
     arch: str | None
@@ -105,14 +131,41 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 )
 @click.option("--base", default="", metavar="REFERENCE", help="Base image to use instead of the recipe's.")
 @click.option("--host-libs", metavar="DIR", type=_DIRECTORY, help="Host libraries to copy into the image.")
-@click.option("--wheel-dir", metavar="DIR", type=_DIRECTORY, help="Directory of wheels; pip installs from it only.")
+@click.option(
+    "--wheel-dir",
+    "--find-links",
+    "wheel_dirs",
+    multiple=True,
+    metavar="DIR",
+    type=_DIRECTORY,
+    help="Directory of wheels; for a recipe, pip installs from it only.",
+)
 @click.option("--offline-sources", metavar="DIR", type=_DIRECTORY, help="Directory to search for sources first.")
 @click.option("--offline", is_flag=True, help="Download no sources, and report the missing ones.")
 @click.option(
     "--lock",
     metavar="FILE",
     type=_DIRECTORY,
-    help="Lock file for the checksums of sources that are used for the first time.",
+    help="Lock file: checksums of a recipe's sources, or versions and hashes of packages.",
+)
+@click.option(
+    "-r",
+    "--requirements",
+    multiple=True,
+    metavar="FILE",
+    type=_DIRECTORY,
+    shell_complete=complete_file,
+    help="Requirements file of packages to add to --base.",
+)
+@click.option("--index", metavar="URL", help="Package index for --requirements instead of pip's own setting.")
+@click.option("--extra-index", multiple=True, metavar="URL", help="Further package index for --requirements.")
+@click.option("--no-index", is_flag=True, help="Take --requirements only from --wheel-dir: no network is needed.")
+@click.option("--build", "source_builds", is_flag=True, help="Build required packages without a wheel, in the base.")
+@click.option(
+    "--allow-replace",
+    multiple=True,
+    metavar="PACKAGE",
+    help="Package of --base that --requirements may replace by another version.",
 )
 @click.option(
     "--context", metavar="DIR", type=_DIRECTORY, help="Build your own Dockerfile, with this directory as context."
@@ -143,6 +196,10 @@ def build(flags: BuildFlags) -> None:
     Needs one of buildah, podman, docker, apptainer or singularity, but no root. An image that was already built from
     the same recipe, options and sources is not built again.
 
+    With --requirements, pip of a base image adds packages to it, and the new SIF has both. No engine is needed, and the
+    base's compressed blocks are copied. The base is a SIF, a container, or docker://... Versions and hashes are written
+    to OUT.sif.lock; --lock FILE uses those in FILE, or writes them there. The same base and lock give the same SIF.
+
     \b
     Examples:
       hpcmod build --list
@@ -150,17 +207,36 @@ def build(flags: BuildFlags) -> None:
       hpcmod build pytorch-ngc-ofi --ofi swap --with nccl-tests --print dockerfile
       hpcmod build pytorch-rocm-wheels --wheel-dir ~/wheels
       hpcmod build --context . -f singularity/Dockerfile -o mine.sif
+      hpcmod build --requirements requirements.txt --base PyTorch -o mine.sif
     """
     if flags.listed:
         _list(flags.as_json)
     elif flags.engines:
         with terminate_cleanly():
             _print_engines(flags.as_json)
+    elif flags.requirements:
+        _build_from_requirements(flags)
     elif flags.dry_run or flags.printed:
         _print(_plan(flags, flags.arch or _architecture()), flags.printed or "plan", flags.as_json)
     else:
         with terminate_cleanly():
             _build(flags)
+
+
+def _build_from_requirements(flags: BuildFlags) -> None:
+    from hpcmod.cli.images.build_packages import build_from_requirements
+
+    if flags.recipe:
+        raise BadInputError(f"--requirements and the recipe {flags.recipe} exclude each other", "Give one of them.")
+    idle = _given(flags, NOT_FOR_REQUIREMENTS)
+    if idle:
+        raise BadInputError(f"{idle}: does not apply to --requirements", "Leave it out.")
+    build_from_requirements(flags)
+
+
+def _given(flags: BuildFlags, options: Mapping[str, str]) -> str:
+    """Return which of these options were given, separated by commas."""
+    return ", ".join(option for parameter, option in options.items() if getattr(flags, parameter))
 
 
 def _list(as_json: bool) -> None:
@@ -210,6 +286,11 @@ def _plan(flags: BuildFlags, architecture: str) -> BuildPlan:
     """Return the build plan; download nothing."""
     from hpcmod.building.ingredients import plan_own, plan_recipe
 
+    idle = _given(flags, FOR_REQUIREMENTS)
+    if idle:
+        raise BadInputError(
+            f"{idle}: applies to packages only", "Name them: --requirements FILE --base REFERENCE, or leave it out."
+        )
     if not flags.context:
         if not flags.recipe:
             cure = "List the recipes with hpcmod build --list, or build a Dockerfile with --context DIR."
@@ -217,10 +298,10 @@ def _plan(flags: BuildFlags, architecture: str) -> BuildPlan:
         return plan_recipe(flags.recipe, _request(flags, architecture), store=_source_store(flags))
     if flags.recipe:
         raise BadInputError(f"--context and the recipe {flags.recipe} exclude each other", "Give one of them.")
-    idle = [option for parameter, option in FOR_RECIPES.items() if getattr(flags, parameter)]
+    idle = _given(flags, NOT_FOR_DOCKERFILES)
     if idle:
         raise BadInputError(
-            f"{', '.join(idle)}: applies to recipes only, and --context builds your own Dockerfile",
+            f"{idle}: applies to recipes only, and --context builds your own Dockerfile",
             "Leave it out, or do the same in the Dockerfile.",
         )
     return plan_own(flags.context, flags.dockerfile, architecture)
@@ -230,6 +311,8 @@ def _request(flags: BuildFlags, architecture: str) -> BuildRequest:
     from hpcmod.model.recipes.building import BuildRequest
 
     settings = dict(_setting(text) for text in flags.settings)
+    if len(flags.wheel_dirs) > 1:
+        raise BadInputError("--wheel-dir: a recipe takes one directory", "Put all wheels into one directory.")
     extras = [name.strip() for text in flags.extras for name in text.split(",") if name.strip()]
     return BuildRequest(
         architecture=architecture,
@@ -239,7 +322,7 @@ def _request(flags: BuildFlags, architecture: str) -> BuildRequest:
         settings=settings,
         base=flags.base,
         host_libs=str(flags.host_libs.absolute()) if flags.host_libs else "",
-        wheels=str(flags.wheel_dir.absolute()) if flags.wheel_dir else "",
+        wheels="".join(str(place.absolute()) for place in flags.wheel_dirs),
     )
 
 

@@ -67,6 +67,8 @@ class BakeRequest:
     force: bool = False
     """Replace an existing file."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    shown: str = ""
+    """Name of the image in the provenance file; empty for its path."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def bake(request: BakeRequest, *, progress: Progress | None = None) -> Baked:
         sha256 = _write(prepared, made.path, progress)
         _check(prepared, made.path)
         provenance = Provenance(
-            reference=f"bake:{prepared.plan.image}@sha256:{prepared.sha256}",
+            reference=f"bake:{request.shown or prepared.plan.image}@sha256:{prepared.sha256}",
             digest="",
             sha256=sha256,
             size=made.path.stat().st_size,
@@ -145,7 +147,7 @@ def bake(request: BakeRequest, *, progress: Progress | None = None) -> Baked:
         )
         remember(provenance, request.environ)
         write_provenance(made.beside / request.out.name, provenance)
-        _check_free(request)
+        check_free(request.out, force=request.force)
         made.put()
     return Baked(request.out, sha256, provenance.size, prepared.plan)
 
@@ -181,16 +183,23 @@ def _check(prepared: _Prepared, path: Path) -> None:
         )
 
 
-def _check_free(request: BakeRequest) -> None:
-    if request.out.is_dir():
-        raise BadInputError(f"{request.out}: is a directory", "Give a file name for the SIF.")
-    if request.out.exists() and not request.force:
-        raise BadInputError(f"{request.out}: already exists", "Choose another file, or replace it with --force.")
+def check_free(out: Path, *, force: bool) -> None:
+    """Check that a SIF may be written.
+
+    Raises
+    ------
+    BadInputError
+        If the path is a directory, or the file exists and must not be replaced.
+    """
+    if out.is_dir():
+        raise BadInputError(f"{out}: is a directory", "Give a file name for the SIF.")
+    if out.exists() and not force:
+        raise BadInputError(f"{out}: already exists", "Choose another file, or replace it with --force.")
 
 
 @contextmanager
 def _prepared(request: BakeRequest) -> Iterator[_Prepared]:
-    _check_free(request)
+    check_free(request.out, force=request.force)
     sif = read_sif(request.image)
     partition = squashfs_partition(sif)
     with open_sif(sif.path) as file, open_packages(request.packages) as packages:

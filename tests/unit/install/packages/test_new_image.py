@@ -1,0 +1,103 @@
+"""What needs no container; tests/integration/test_build_packages.py builds images with the real pip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BadInputError, CheckFailedError, LackingError
+from hpcmod.image.inspect.contents import read_facts
+from hpcmod.image.integrity import file_sha256
+from hpcmod.install.packages import new_image
+from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.new_image import ImageRequest, build_with_packages, read_base, resolve_with_packages
+from hpcmod.install.packages.sets import PackageSet
+from hpcmod.model.packages.lockfile import parse_package_lock
+from hpcmod.model.packages.plan import StatePlan
+from hpcmod.model.packages.requirement import Requirements
+from hpcmod.model.packages.state import State
+from tests import corpus
+from tests.package_states import EINOPS, make_state
+
+pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs is missing")
+
+LOCK = f"# hpcmod lock 1\n# requirement: einops\n{EINOPS.pin} --hash=sha256:{EINOPS.sha256}\n"
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    """A runtime that fails, as pip does for requirements that do not fit."""
+    runtime = tmp_path / "runtime"
+    runtime.write_text("#!/bin/sh\nexit 7\n")
+    runtime.chmod(0o755)
+    (tmp_path / "tmp").mkdir()
+    return Builder(str(runtime), {"HOME": str(tmp_path)}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> ImageRequest:
+    base = read_base(corpus.make_image(tmp_path / "image.sif"), "image.sif")
+    out = tmp_path / "mine.sif"
+    return ImageRequest(base, Requirements(("einops",)), out, tmp_path / "mine.sif.lock", "hpcmod test")
+
+
+def test_the_base_is_read_with_its_python_packages_and_checksum(tmp_path: Path) -> None:
+    sif = corpus.make_image(tmp_path / "image.sif")
+    base = read_base(sif, "docker://example.org/x:1", reference="docker://example.org/x@sha256:1")
+    assert (base.module, base.sha256, base.reference) == (
+        "docker://example.org/x:1",
+        file_sha256(sif),
+        "docker://example.org/x@sha256:1",
+    )
+    assert base.packages == read_facts(sif).packages
+    assert base.python.version == "3.12"
+    assert read_base(sif, "x", sha256="5" * 64).sha256 == "5" * 64
+
+
+def test_a_base_without_python_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LackingError, match="has no Python"):
+        read_base(corpus.make_image(tmp_path / "image.sif", {"etc/motd": "hello"}), "image.sif")
+
+
+def test_an_existing_file_is_refused_before_pip_starts(request_: ImageRequest, builder: Builder) -> None:
+    request_.out.touch()
+    for build in (build_with_packages, resolve_with_packages):
+        with pytest.raises(BadInputError, match="already exists"):
+            build(request_, replace(builder, runtime="/nowhere"))
+
+
+def test_nothing_is_left_where_pip_fails(request_: ImageRequest, builder: Builder) -> None:
+    for build in (build_with_packages, resolve_with_packages):
+        with pytest.raises(CheckFailedError, match=r"pip failed in image\.sif"):
+            build(request_, builder)
+    assert not request_.out.exists() and not request_.lock_file.exists()
+    assert list(builder.temporary.iterdir()) == []
+
+
+def test_packages_that_the_base_has_make_no_image(
+    request_: ImageRequest, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = replace(make_state(1), from_image=("einops==0.8.1",))
+    monkeypatch.setattr(new_image, "build_state", lambda *_: state)
+    with pytest.raises(BadInputError, match=r"image\.sif has all of these packages: einops==0\.8\.1"):
+        build_with_packages(request_, builder)
+    assert not request_.lock_file.exists()
+
+
+def test_options_of_a_requirements_file_hold_for_its_lock(
+    request_: ImageRequest, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = []
+
+    def build_state(plan: StatePlan, found: PackageSet, builder: Builder) -> State:
+        plans.append(plan)
+        return make_state(1)
+
+    monkeypatch.setattr(new_image, "build_state", build_state)
+    asked = replace(request_.requirements, options=("--pre",), places=("/wheels",))
+    with pytest.raises(BadInputError):
+        build_with_packages(replace(request_, requirements=asked, lock=parse_package_lock(LOCK, "my.lock")), builder)
+    assert plans[0].lines == (f"einops==0.8.1 --hash=sha256:{EINOPS.sha256}",)
+    assert (plans[0].pip.words, plans[0].pip.places) == (("--pre",), ("/wheels",))
