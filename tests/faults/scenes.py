@@ -144,6 +144,12 @@ def _added(ground: Ground) -> None:
         ground.does("add", "Toy", name, *_WHEELS)
 
 
+def _edited(ground: Ground) -> None:
+    _added(ground)
+    files = ground.does("edit", "Toy").strip()
+    next(Path(files).glob("venv/*/lib/python3*/site-packages/one.py")).write_text("version = 'mine'")
+
+
 def _damaged(ground: Ground) -> None:
     _installed(ground)
     (ground.top / "eb/software/Toy/1.0/runscripts/get-master").unlink()
@@ -321,6 +327,8 @@ SCENES: dict[str, Scene] = {
         children=False,
     ),
     "drop": Scene(("drop", "Toy", "one", *_WHEELS), _added, (("packages", "Toy"),), same=False, children=False),
+    "edit": Scene(("edit", "Toy"), _added, (("packages", "Toy"),), same=False),
+    "pack": Scene(("pack", "Toy"), _edited, (("packages", "Toy"),), same=False, children=False),
     "rebase": Scene(("rebase", "Toy", *_WHEELS), _added, (("packages", "Toy"),), same=False, children=False),
     "packages": Scene(("packages", "Toy", "--use", "1"), _added, (("packages", "Toy"),), same=False),
     "kernel": Scene(("kernel", "Toy"), _with_ipykernel, children=False),

@@ -31,6 +31,30 @@ setup(name="source", version="1.0", py_modules=[])
 """
 
 
+BACKEND = """
+import os, zipfile
+def build_editable(directory, config_settings=None, metadata_directory=None):
+    name, info = "mycode-1.0-py3-none-any.whl", "mycode-1.0.dist-info"
+    with zipfile.ZipFile(os.path.join(directory, name), "w") as wheel:
+        wheel.writestr("mycode.pth", os.getcwd())
+        wheel.writestr(info + "/METADATA", "Metadata-Version: 2.1\\nName: mycode\\nVersion: 1.0\\n")
+        wheel.writestr(info + "/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(info + "/RECORD", "")
+    return name
+"""
+"""Stands for setuptools, which needs a network to be installed."""
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "mycode"
+version = "1.0"
+"""
+
+
 @dataclass(frozen=True)
 class Mine:
     """A user with a home directory, a directory of wheels, and the installed module Toy/1.0."""
@@ -338,3 +362,31 @@ def test_lists_of_packages_are_taken_over(mine: Mine) -> None:
     found = json.loads(mine.must("add", "Toy", "--from", environment, "--set", "conda", "--json"))
     assert [(one["name"], one["verdict"]) for one in found["changes"]] == [("einops", "same"), ("needy", "same")]
     assert [one["name"] for one in found["left_out"]] == ["python", "lost"]
+
+
+@only_lmod
+def test_packages_are_edited_and_packed_again(mine: Mine) -> None:
+    """With an editable installation, whose code stays where it is."""
+    mine.must("add", "Toy", "einops==0.8.0")
+    code = mine.home / "mycode"
+    code.mkdir()
+    for name, text in (("pyproject.toml", PROJECT), ("backend.py", BACKEND), ("mycode.py", "version = 'old'\n")):
+        (code / name).write_text(text)
+    pip = ("python", "-m", "pip", "install", "-q", "--no-index", "--find-links", mine.wheels)
+    mine.must("edit", "Toy", "--", *pip, "needy", "-e", code)
+    assert mine("edit", "Toy", "--", *pip, "clash").returncode != 0  # it would replace a package of the image
+    files = Path(mine.must("edit", "Toy").strip())
+    next(files.glob("venv/*/lib/python3*/site-packages/einops.py")).write_text("version = 'edited'\n")
+    assert "being edited since" in mine("packages", "Toy").stderr
+    refused = mine("add", "Toy", "einops==0.8.1")
+    assert (refused.returncode, "hpcmod pack Toy" in refused.stderr) == (6, True), refused.stderr
+    show = ("python", "-c", "import einops, mycode; print(einops.version, mycode.version)")
+    assert mine.must("edit", "Toy", "--", *show) == "edited old\n"
+    assert mine.seen() == "0.8.0"
+    done = mine("pack", "Toy")
+    assert done.stdout.splitlines() == ["mycode: added 1.0", "needy: added 1.0"], done.stderr
+    assert f"mycode is editable: its code stays in {code}" in " ".join(done.stderr.split())
+    (code / "mycode.py").write_text("version = 'new'\n")
+    assert mine.must("exec", "Toy", *show) == "edited new\n"
+    assert mine.state()["requirements"] == ["einops==0.8.0", f"mycode @ file://{code}", "needy"]
+    assert not files.parent.exists()

@@ -80,6 +80,14 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "add": ("packages.add:add_verb", "Add Python packages to a container."),
         "packages": ("packages.states:packages_verb", "Show the packages that you added to a container."),
         "drop": ("packages.add:drop_verb", "Remove packages that you added to a container."),
+        "edit": (
+            "packages.editing:edit_verb",
+            "Edit your packages in a shell or by a command in the container.",
+        ),
+        "pack": (
+            "packages.editing:pack_verb",
+            "Pack the packages that you edited into one file.",
+        ),
         "rebase": ("packages.rebase:rebase_verb", "Rebuild your packages for another version of a container."),
     },
     "Images": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -37,8 +38,13 @@ def describe_state(found: PackageSet, state: State) -> dict[str, Any]:
 
 def find_changes(before: State | None, after: State) -> list[PackageDifference]:
     """Return the packages that differ between two states."""
+    return find_locked_changes(before, after.locked)
+
+
+def find_locked_changes(before: State | None, after: Sequence[Locked]) -> list[PackageDifference]:
+    """Return the packages that differ between a state and what is installed now."""
     old = before.locked if before else ()
-    return [one for one in compare_locked(old, after.locked) if one.verdict != SAME]
+    return [one for one in compare_locked(old, after) if one.verdict != SAME]
 
 
 def describe_changes(changes: list[PackageDifference]) -> list[dict[str, str]]:

@@ -9,6 +9,7 @@ import click
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import format_size, print_data, print_json, print_table, print_text, tell
+from hpcmod.cli.packages.editing import describe_edit
 from hpcmod.cli.packages.show import (
     describe_changes,
     describe_state,
@@ -18,6 +19,7 @@ from hpcmod.cli.packages.show import (
 from hpcmod.cli.packages.target import Found, SetFlags, find_set, make_builder, package_options
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.changing import KEPT, collect, undo_change, use
+from hpcmod.install.packages.editing import find_edit
 from hpcmod.install.packages.sets import find_sets
 from hpcmod.model.packages.lockfile import render_package_lock
 from hpcmod.model.packages.state import State
@@ -118,7 +120,8 @@ def _active(found: Found) -> State:
 
 
 def _print_state(found: Found, flags: PackagesFlags) -> None:
-    state = _active(found) if not flags.as_json or found.set.exists else None
+    edit = find_edit(found.set, found.target.place.tag)
+    state = None if edit and edit.base is None else _active(found) if not flags.as_json or found.set.exists else None
     if flags.as_json:
         states = found.set.states() if flags.history else []
         print_json(
@@ -129,12 +132,19 @@ def _print_state(found: Found, flags: PackagesFlags) -> None:
             state=describe_state(found.set, state) if state else None,
             history=[describe_state(found.set, one) for one in states],
             lock=render_package_lock(state) if state and flags.lock else "",
+            edited=describe_edit(edit),
         )
     elif state:
         print_packages(state)
         tell(
             f"state {state.number} of `{found.set.choice.shown}` for {found.target.module}: "
             f"{len(state.locked)} packages, {format_size(state.size)}; the image has {len(found.target.packages)} more"
+        )
+    if edit and not flags.as_json:
+        base = f"state {edit.base}" if edit.base else "no packages"
+        tell(
+            f"being edited since {edit.time} by {edit.user}, from {base}, in {edit.files}; "
+            f"to finish: hpcmod pack {found.name}; to remove the changes: hpcmod edit {found.name} --discard"
         )
 
 

@@ -1,10 +1,10 @@
-"""Write a directory as a squashfs: the same files give the same bytes, whoever packs them and when."""
+"""Write a directory as a squashfs, and back: the same files give the same bytes, whoever packs them and when."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -12,6 +12,8 @@ from typing import BinaryIO
 from hpcmod.errors import BadInputError
 from hpcmod.fs.reading import open_regular
 from hpcmod.image.squashfs.codecs import Codec
+from hpcmod.image.squashfs.nodes import SourceTree, read_tree
+from hpcmod.image.squashfs.reuse import read_content
 from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
 
@@ -94,3 +96,50 @@ def _chunks(path: Path) -> Iterator[bytes]:
     with open_regular(path, follow=False) as file:
         while chunk := file.read(_CHUNK):
             yield chunk
+
+
+def unpack(file: BinaryIO, target: Path, *, below: str = "", skipped: Collection[str] = ()) -> int:
+    """Write files, directories and links into an empty directory of this user; return the number of files.
+
+    Owners, times and anything else are left out; of the permissions only whether a file is executable is kept.
+
+    Parameters
+    ----------
+    below
+        Name of a directory at the top of the squashfs; the rest is left out. Nothing is written if there is none.
+    skipped
+        Names that are left out, wherever they are.
+
+    Raises
+    ------
+    BadInputError, VerificationError, LackingError
+        If it is not a squashfs, is damaged, or cannot be decompressed.
+    """
+    tree = read_tree(file, 0, os.fstat(file.fileno()).st_size)
+    left_out = {os.fsencode(name) for name in skipped}
+    top = tree.root.children.get(os.fsencode(below)) if below else tree.root
+    todo = [(top, target)] if top is not None and top.kind == "dir" else []
+    files = 0
+    while todo:
+        node, place = todo.pop()
+        for name, child in node.children.items():
+            path = place / os.fsdecode(name)
+            if name in left_out:
+                continue
+            if child.kind == "dir":
+                path.mkdir()
+                todo.append((child, path))
+            elif child.kind == "symlink":
+                path.symlink_to(os.fsdecode(child.target))
+            elif child.kind == "file":
+                _write(tree, child, path)
+                files += 1
+    return files
+
+
+def _write(tree: SourceTree, node: Node, path: Path) -> None:
+    with path.open("xb") as file:
+        for piece in read_content(tree.blocks, node.data) if node.data is not None else ():
+            file.write(piece)
+    if node.mode & 0o111:
+        path.chmod(path.stat().st_mode | (path.stat().st_mode & 0o444) >> 2)

@@ -26,7 +26,7 @@ from hpcmod.model.guard import HOST_PYTHON
 from hpcmod.model.packages.compare import find_in_image
 from hpcmod.model.packages.lockfile import find_changed
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER
-from hpcmod.model.packages.plan import OWN_PIP, WORK, StatePlan
+from hpcmod.model.packages.plan import OWN_PIP, WORK, PackageTarget, StatePlan
 from hpcmod.model.packages.report import explain_failure, parse_pip_report, without_credentials
 from hpcmod.model.packages.requirement import normalize_package
 from hpcmod.model.packages.state import Locked, State
@@ -72,14 +72,35 @@ def build_state(plan: StatePlan, found: PackageSet, builder: Builder) -> State:
     HpcmodError
         If pip refuses the plan, the index serves other files than before, or there is no space.
     """
-    _check_room(plan, found)
-    with _node_local(builder.temporary) as layer:
+    check_room_for(plan.target, found)
+    with scratch_layer(builder.temporary) as layer:
         venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
         venv.parent.mkdir()
         write_venv(plan.target.python, plan.target.venv, venv)
-        locked = _install(plan, layer, venv, builder) if plan.lines else ()
-        state = _make_state(plan, locked, builder)
-        size, sha256 = _pack(layer / "venv", plan, found)
+        locked = _install(plan, layer, builder) if plan.lines else ()
+        return pack_layer(plan, locked, layer, found, builder)
+
+
+def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: PackageSet, builder: Builder) -> State:
+    """Compile and pack what is installed in a directory as the state of a plan, which is not active yet.
+
+    Parameters
+    ----------
+    layer
+        Directory of `scratch_layer`; what is in it is moved.
+
+    Raises
+    ------
+    HpcmodError
+        If there is no space.
+    """
+    venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
+    packages = venv / "lib" / f"python{plan.target.python.version}" / "site-packages"
+    if locked:
+        _compile(plan, layer, packages, builder)
+    sizes = _read_sizes(packages)
+    state = _make_state(plan, tuple(replace(one, size=sizes.get(one.name, 0)) for one in locked), builder)
+    size, sha256 = _pack(layer, plan, found)
     state = replace(state, size=size, sha256=sha256)
     found.add(state)
     return state
@@ -93,21 +114,31 @@ def resolve_packages(plan: StatePlan, builder: Builder) -> tuple[Locked, ...]:
     HpcmodError
         If pip refuses the plan.
     """
-    with _node_local(builder.temporary) as layer:
+    with scratch_layer(builder.temporary) as layer:
         venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
         venv.parent.mkdir()
         write_venv(plan.target.python, plan.target.venv, venv)
         return _run_pip(plan, layer, builder, "--dry-run") if plan.lines else ()
 
 
-def _check_room(plan: StatePlan, found: PackageSet) -> None:
+def check_room_for(target: PackageTarget, found: PackageSet) -> None:
+    """Check that a set has space for another state.
+
+    Raises
+    ------
+    HpcmodError
+        If the file system or a quota is full.
+    """
     cure = f"keep it elsewhere: hpcmod add {found.name} --prefix DIRECTORY"
-    check_room([Need(found.tree.root, 1 << 20, 4, f"packages for {plan.target.module}", cure)])
+    check_room([Need(found.tree.root, 1 << 20, 4, f"packages for {target.module}", cure)])
 
 
 @contextlib.contextmanager
-def _node_local(temporary: Path) -> Iterator[Path]:
-    """Yield an empty private directory, removed after the block; one that a killed process left is removed first."""
+def scratch_layer(temporary: Path) -> Iterator[Path]:
+    """Yield a private directory of this node for what a container sees at /user-software, until the end of the block.
+
+    Only `.hpcmod` is in it, which is not packed. The directory of a killed process is removed first.
+    """
     if not temporary.is_dir():
         raise LackingError(f"{temporary}: no such directory for temporary files", "Set TMPDIR to a directory.")
     clear_leftovers(temporary, _SCRATCH)
@@ -117,7 +148,7 @@ def _node_local(temporary: Path) -> Iterator[Path]:
         yield layer
 
 
-def _install(plan: StatePlan, layer: Path, venv: Path, builder: Builder) -> tuple[Locked, ...]:
+def _install(plan: StatePlan, layer: Path, builder: Builder) -> tuple[Locked, ...]:
     locked = _run_pip(plan, layer, builder)
     changed = find_changed(plan.parent.locked if plan.parent else (), locked)
     if changed:
@@ -126,11 +157,7 @@ def _install(plan: StatePlan, layer: Path, venv: Path, builder: Builder) -> tupl
             "\n".join(["the index serves other files than when you added these packages:", *lines]),
             "Do not use them before you know why. To accept them: hpcmod drop them, and add them again.",
         )
-    packages = venv / "lib" / f"python{plan.target.python.version}" / "site-packages"
-    if locked:
-        _compile(plan, layer, packages, builder)
-    sizes = _read_sizes(packages)
-    return tuple(replace(one, size=sizes.get(one.name, 0)) for one in locked)
+    return locked
 
 
 def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tuple[Locked, ...]:
@@ -215,14 +242,16 @@ def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -
     )
 
 
-def _pack(venv: Path, plan: StatePlan, found: PackageSet) -> tuple[int, str]:
+def _pack(layer: Path, plan: StatePlan, found: PackageSet) -> tuple[int, str]:
     """Write the squashfs of a state into the set and return its size and sha256.
 
     Its name appears when it is complete and on disk.
     """
-    top = venv.parent / "packed"
+    top = layer / ".hpcmod" / "packed"
     top.mkdir()
-    venv.rename(top / "venv")
+    for path in layer.iterdir():
+        if path != top.parent:
+            path.rename(top / path.name)
     with contextlib.ExitStack() as opened:
         place, name = opened.enter_context(found.tree.parent(plan.file))
         partial = opened.enter_context(replacing(Path(f"/proc/self/fd/{place}", name)))

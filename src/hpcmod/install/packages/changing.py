@@ -106,6 +106,7 @@ def make_change(
         As `build_state`; the set is then as it was.
     """
     with found.locked(tell):
+        found.check_not_edited(target.place.tag)
         before = found.active(target.place.tag)
         state = build_state(plan_change(target, found, change), found, builder)
         found.switch(state)

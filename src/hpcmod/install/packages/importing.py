@@ -96,7 +96,7 @@ def _read_directory(path: Path) -> Source:
     project = path / "pyproject.toml"
     if project.is_file() and not (path / "pyvenv.cfg").exists():
         return parse_project(_read_list(str(project)), str(project), os.path.exists)
-    return _make_source(str(path), _find_metadata([f"{path}/venv", str(path)], _names_in, _read_start))
+    return _make_source(str(path), read_installed_metadata(path))
 
 
 def _make_source(path: str, found: Iterator[PipMetadata]) -> Source:
@@ -107,6 +107,11 @@ def _make_source(path: str, found: Iterator[PipMetadata]) -> Source:
             "Name a directory user-software, a squashfs of it, a virtual environment, or a file that lists packages.",
         )
     return make_installed_source([packages[name] for name in sorted(packages)])
+
+
+def read_installed_metadata(path: Path) -> Iterator[PipMetadata]:
+    """Yield the packages in a directory `user-software`, a virtual environment or a conda environment."""
+    return _find_metadata([f"{path}/venv", str(path)], _names_in, _read_start)
 
 
 def _find_metadata(
@@ -195,6 +200,7 @@ def import_packages(
         As `build_state`; the set is then as it was.
     """
     with found.locked(tell):
+        found.check_not_edited(target.place.tag)
         planned = plan_import(target, found, source, builder, options)
         if planned.rebase.failures:
             return planned

@@ -138,6 +138,7 @@ def carry_out(rebase: Rebase, found: PackageSet, builder: Builder, tell: Callabl
         As `build_state`; the set is then as it was.
     """
     with found.locked(tell):
+        found.check_not_edited(rebase.plan.target.place.tag)
         state = build_state(replace(rebase.plan, number=found.next_number()), found, builder)
         found.switch(state)
     return state

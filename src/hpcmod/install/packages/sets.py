@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
 from hpcmod.lock import hold
@@ -17,6 +17,7 @@ from hpcmod.model.packages.place import (
     STATES,
     SetChoice,
     active_link,
+    edit_directory,
     parse_active_link,
     parse_state_file,
     record_file,
@@ -123,6 +124,21 @@ class PackageSet:
         tags = (parse_active_link(name) for name in self.tree.names()) if self.exists else ()
         found = (self.active_number(tag) for tag in tags if tag)
         return frozenset(number for number in found if number is not None)
+
+    def check_not_edited(self, tag: str) -> None:
+        """Check that no state of a tag is being edited, whose changes a new state would not have.
+
+        Raises
+        ------
+        BusyError
+            If one is.
+        """
+        if edit_directory(tag) in self.tree.names():
+            raise BusyError(
+                f"your packages `{self.choice.shown}` for {self.name} are being edited in "
+                f"{self.directory / edit_directory(tag)}",
+                f"First pack them: hpcmod pack {self.name}; or remove the changes: hpcmod edit {self.name} --discard",
+            )
 
     def switch(self, state: State) -> None:
         """Make a state the active one of its tag; the caller must hold the lock."""

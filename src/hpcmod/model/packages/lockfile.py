@@ -49,7 +49,7 @@ def render_package_lock(state: State) -> str:
     if without:
         raise BadInputError(
             f"no hash is known for {', '.join(without)}, so a lock file cannot guarantee the same files",
-            "Install it from a wheel or source archive.",
+            "Install it from a package index or a wheel; for all packages that are there: hpcmod rebase NAME",
         )
     head = [HEAD, f"# container: {state.module}", f"# image: sha256:{state.image}", f"# python: {state.python}"]
     head += [f"# requirement: {one}" for one in state.requirements]

@@ -85,6 +85,11 @@ def active_link(tag: str) -> str:
     return f"active-{tag}.squashfs"
 
 
+def edit_directory(tag: str) -> str:
+    """Return the name of the directory of the state of a tag that is being edited."""
+    return f"edit-{tag}"
+
+
 def state_file(number: int, tag: str) -> str:
     """Return the path of a state, relative to its set."""
     return f"{STATES}/{number}-{tag}.squashfs"

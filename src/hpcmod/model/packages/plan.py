@@ -19,6 +19,7 @@ OWN_PIP = f"{WORK}/pip"
 """Where hpcmod's own pip is bound for an image without one."""
 
 _VERSION = re.compile(r"[0-9][A-Za-z0-9.!+_-]*")
+_LOCAL = re.compile(r"(?:[^@\s]+\s*@\s*file://)?(/[^\s;#\[]+)")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -142,6 +143,7 @@ def make_state_plan(
     pins = [one for one in parent.locked if one.name not in free] if parent and keep else []
     has_hashes = any("--hash=" in line for line in requirements)
     lines = requirements if locked is None else locked
+    places = [*pip.places, *added.places, *(found[1] for line in lines if (found := _LOCAL.match(line)))]
     return StatePlan(
         target=target,
         directory=directory,
@@ -154,7 +156,7 @@ def make_state_plan(
             *added.constraints,
             *(one.pin for one in pins if locked is None),
         ),
-        pip=PipOptions((*pip.words, *added.options), pip.build, tuple(dict.fromkeys([*pip.places, *added.places]))),
+        pip=PipOptions((*pip.words, *added.options), pip.build, tuple(dict.fromkeys(places))),
         allowed=allow,
         action=action,
     )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.squashfs.codecs import codec
-from hpcmod.image.squashfs.pack import Packed, pack_directory
+from hpcmod.image.squashfs.pack import Packed, pack_directory, unpack
 from hpcmod.image.squashfs.reader import Squashfs
 
 
@@ -52,3 +53,54 @@ def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(BadInputError, match="fifo"):
         pack(tmp_path)
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    """A squashfs with files of all sizes, a program, a link, and compiled modules."""
+    source = tmp_path / "source"
+    (source / "a/b/__pycache__").mkdir(parents=True)
+    (source / "a/b/__pycache__/x.pyc").write_bytes(b"x")
+    (source / "a/empty").write_bytes(b"")
+    (source / "a/b/large").write_bytes(os.urandom(300_000) + bytes(300_000))
+    (source / "a/b/small").write_text("small")
+    (source / "c").write_text("#!/bin/sh\n")
+    (source / "c").chmod(0o755)
+    (source / "link").symlink_to("/somewhere/else")
+    file = io.BytesIO()
+    pack_directory(source, file, codec=codec("gzip"), mtime=0)
+    path = tmp_path / "packed"
+    path.write_bytes(file.getvalue())
+    return path
+
+
+def content(top: Path) -> dict[str, object]:
+    paths = {str(path.relative_to(top)): path for path in top.rglob("*")}
+    return {
+        name: str(path.readlink()) if path.is_symlink() else (path.read_bytes(), path.stat().st_mode & 0o100)
+        for name, path in paths.items()
+        if path.is_symlink() or path.is_file()
+    }
+
+
+def test_what_was_packed_comes_back(tmp_path: Path, packed: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    with packed.open("rb") as file:
+        assert unpack(file, target) == 5
+    assert content(target) == content(tmp_path / "source")
+
+
+def test_a_part_of_it_comes_back(tmp_path: Path, packed: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    with packed.open("rb") as file:
+        assert unpack(file, target, below="missing") == unpack(file, target, below="c") == 0
+        assert unpack(file, target, below="a", skipped=["__pycache__"]) == 3
+    assert set(content(target)) == {"empty", "b/large", "b/small"}
+
+
+def test_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"x" * 200)
+    with (tmp_path / "x").open("rb") as file, pytest.raises(BadInputError):
+        unpack(file, tmp_path)

@@ -1,0 +1,183 @@
+"""Edit a state: its files as a writable directory for development, which becomes one file again.
+
+The directory is in the set, next to the states, and has two entries: the files, which a container sees at
+/user-software, and a record. Modules and jobs use the active state until the directory is packed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.replacing import replacing_directory
+from hpcmod.image.squashfs.pack import unpack
+from hpcmod.install.packages.building import Builder, check_room_for, pack_layer, scratch_layer
+from hpcmod.install.packages.importing import read_installed_metadata
+from hpcmod.install.packages.sets import PackageSet
+from hpcmod.install.user_layer import write_venv
+from hpcmod.model.packages.edited import Edited, describe_edited
+from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, edit_directory, state_file
+from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, make_constraints, make_state_plan
+from hpcmod.model.packages.requirement import Requirements
+from hpcmod.model.packages.state import State
+
+FILES = "user-software"
+"""Directory with the files of an edited state."""
+
+CONSTRAINTS = "constraints.txt"
+"""File at the top of the files that keeps pip from replacing the image's packages."""
+
+_RECORD = "edit.json"
+_LIMIT = 1 << 16  # bytes of the record
+_CACHE = "__pycache__"
+
+
+@dataclass(frozen=True)
+class WritableState:
+    """A state that is being edited."""
+
+    directory: Path
+    base: int | None
+    """Number of the state that it began with; None for no packages."""
+    time: str
+    user: str
+
+    @property
+    def files(self) -> Path:
+        """Return the directory that a container sees at /user-software."""
+        return self.directory / FILES
+
+
+@dataclass(frozen=True)
+class Packing:
+    """What packing an edited state does."""
+
+    before: State | None
+    state: State | None
+    """The new state; None if nothing was written."""
+    edited: Edited
+
+
+def find_edit(found: PackageSet, tag: str) -> WritableState | None:
+    """Return the state that is being edited for an image; None if there is none."""
+    name = edit_directory(tag)
+    try:
+        values = json.loads(found.tree.read(f"{name}/{_RECORD}", _LIMIT))
+        base = None if values["base"] is None else int(values["base"])
+        return WritableState(found.directory / name, base, str(values["time"]), str(values["user"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def begin_edit(
+    target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]
+) -> WritableState:
+    """Return the edited state of an image; if there is none, make one from the active state.
+
+    Raises
+    ------
+    HpcmodError
+        If there is no space, or the file of the active state is damaged.
+    """
+    with found.locked(tell):
+        begun = find_edit(found, target.place.tag)
+        if begun:
+            return begun
+        check_room_for(target, found)
+        base = found.active(target.place.tag)
+        with contextlib.ExitStack() as opened:
+            place, name = opened.enter_context(found.tree.parent(edit_directory(target.place.tag)))
+            new = opened.enter_context(replacing_directory(Path(f"/proc/self/fd/{place}", name)))
+            files = new / FILES
+            files.mkdir()
+            _fill(target, found, base, files)
+            values = {"base": base.number if base else None, "time": builder.now, "user": builder.user}
+            (new / _RECORD).write_text(json.dumps(values), encoding="utf-8")
+        made = find_edit(found, target.place.tag)
+    if made is None:
+        raise BadInputError(f"{found.directory}: the directory to edit has disappeared", "Try again.")
+    return made
+
+
+def _fill(target: PackageTarget, found: PackageSet, base: State | None, files: Path) -> None:
+    if base:
+        with found.tree.open_file(state_file(base.number, base.tag)) as packed:
+            unpack(packed, files, skipped=[_CACHE])  # compiled modules of a state are used even if the source changes
+    else:
+        venv = files / Path(target.venv).relative_to(USER_LAYER_IN_CONTAINER)
+        venv.parent.mkdir()
+        write_venv(target.python, target.venv, venv)
+    lines = make_constraints(target.packages, base.allowed if base else ())
+    (files / CONSTRAINTS).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def discard_edit(found: PackageSet, tag: str, tell: Callable[[str], None]) -> None:
+    """Remove the edited state of an image; do nothing if there is none."""
+    with found.locked(tell):
+        found.tree.remove_all(edit_directory(tag))
+
+
+def plan_packing(target: PackageTarget, found: PackageSet, builder: Builder) -> tuple[Packing, StatePlan]:
+    """Return what packing the edited state would do, and its plan.
+
+    Raises
+    ------
+    NotFoundError
+        If no state is being edited.
+    """
+    edit = find_edit(found, target.place.tag)
+    if edit is None:
+        raise NotFoundError(
+            f"no packages `{found.choice.shown}` for {target.module} are being edited",
+            f"Begin with: hpcmod edit {found.name}",
+        )
+    base = found.read(edit.base) if edit.base in found.numbers() else None
+    edited = describe_edited(list(read_installed_metadata(edit.files)), base, target, builder.now)
+    plan = make_state_plan(
+        target,
+        directory=str(found.directory),
+        number=found.next_number(),
+        parent=base,
+        added=Requirements(edited.requirements),
+        dropped=edited.dropped,
+        pip=PipOptions(),
+        allowed=edited.replaced,
+        action="edit",
+    )
+    return Packing(base, None, edited), plan
+
+
+def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]) -> Packing:
+    """Pack the edited state into one file, make it active, and remove its directory.
+
+    Raises
+    ------
+    HpcmodError
+        If no state is being edited, or there is no space; the directory is then as it was.
+    """
+    with found.locked(tell):
+        packing, plan = plan_packing(target, found, builder)
+        before = found.active(target.place.tag)
+        files = found.tree.root / edit_directory(target.place.tag) / FILES
+        check_room_for(target, found)
+        with scratch_layer(builder.temporary) as layer:
+            _copy(files, layer)
+            state = pack_layer(plan, packing.edited.locked, layer, found, builder)
+        found.switch(state)
+        found.tree.remove_all(edit_directory(target.place.tag))
+    return Packing(before, state, packing.edited)
+
+
+def _copy(files: Path, layer: Path) -> None:
+    """Copy what is to be packed: without compiled modules, whose times would not fit, and without the constraints."""
+    for path in sorted(files.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            ignore = shutil.ignore_patterns(_CACHE)
+            shutil.copytree(path, layer / path.name, symlinks=True, ignore=ignore, dirs_exist_ok=False)
+        elif path.name != CONSTRAINTS:
+            shutil.copy2(path, layer / path.name, follow_symlinks=False)

@@ -1,0 +1,101 @@
+"""What was changed in a state that was edited: packages, and what was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcmod.model.packages.plan import PackageTarget
+from hpcmod.model.packages.report import without_credentials
+from hpcmod.model.packages.requirement import name_of, normalize_package
+from hpcmod.model.packages.sources import PipMetadata
+from hpcmod.model.packages.state import Locked, State
+
+
+@dataclass(frozen=True)
+class Editable:
+    """A package whose code stays where it is."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Edited:
+    """The packages of a state that was edited."""
+
+    locked: tuple[Locked, ...]
+    """All that are installed, sorted by name."""
+    requirements: tuple[str, ...]
+    """What the user asked for while editing."""
+    dropped: tuple[str, ...]
+    """Required packages that the user removed."""
+    replaced: tuple[str, ...]
+    """Packages of the image that have another version now."""
+    editable: tuple[Editable, ...]
+
+
+def describe_edited(found: Sequence[PipMetadata], base: State | None, target: PackageTarget, now: str) -> Edited:
+    """Compare what is installed in an edited state with the state that it began with.
+
+    Parameters
+    ----------
+    base
+        None if it began without packages.
+    now
+        When packages that the base does not have came into the set.
+    """
+    locked, lines, editable = [], [], []
+    for one in found:
+        name, direct = normalize_package(one.name), _Direct.parse(one.direct_url)
+        before = base.find(name) if base else None
+        if before and before.version == one.version and direct.url in ("", before.url):
+            locked.append(before)
+        else:
+            locked.append(Locked(name, one.version, direct.sha256, direct.url, since=now))
+            is_known = base is not None and name in base.names
+            if one.is_requested or is_known:
+                lines.append(f"{name} @ {direct.requirement}" if direct.requirement else name)
+        if direct.is_editable:
+            editable.append(Editable(name, direct.url.removeprefix("file://")))
+    names = {one.name for one in locked}
+    asked = base.names if base else frozenset[str]()
+    return Edited(
+        locked=tuple(sorted(locked, key=lambda one: one.name)),
+        requirements=tuple(sorted(lines, key=name_of)),
+        dropped=tuple(sorted(name for name in asked - names if base and base.find(name))),
+        replaced=tuple(sorted(name for name in names if _is_replaced(name, locked, target))),
+        editable=tuple(editable),
+    )
+
+
+def _is_replaced(name: str, locked: Sequence[Locked], target: PackageTarget) -> bool:
+    inside = target.find(name)
+    return inside is not None and any(one.name == name and one.version != inside.version for one in locked)
+
+
+@dataclass(frozen=True)
+class _Direct:
+    """Where a package came from if not from an index."""
+
+    url: str = ""
+    requirement: str = ""
+    """URL that pip accepts."""
+    sha256: str = ""
+    is_editable: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> _Direct:
+        """Parse a direct_url.json; of a wheel on this machine, only its hash is known to others."""
+        try:
+            values = json.loads(text or "{}")
+            url = without_credentials(str(values.get("url", "")))
+            vcs, archive, directory = (values.get(f"{kind}_info") or {} for kind in ("vcs", "archive", "dir"))
+            if vcs:
+                return cls(url, f"{vcs['vcs']}+{url}@{vcs['commit_id']}")
+            sha256 = str((archive.get("hashes") or {}).get("sha256", ""))
+            is_wheel_here = bool(archive) and url.startswith("file://")
+            return cls(url, "" if is_wheel_here else url, sha256, bool(directory.get("editable")))
+        except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+            return cls()

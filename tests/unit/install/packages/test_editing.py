@@ -1,0 +1,114 @@
+"""What does not need a container; tests/integration/test_user_packages.py edits with the real pip."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from hpcmod.errors import BusyError, NotFoundError
+from hpcmod.image.squashfs.codecs import codec
+from hpcmod.image.squashfs.pack import pack_directory, unpack
+from hpcmod.install.packages import building
+from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.changing import PackageChange, make_change
+from hpcmod.install.packages.editing import begin_edit, discard_edit, find_edit, pack_edit
+from hpcmod.install.packages.sets import PackageSet
+from tests.package_states import EINOPS, TAG, TARGET, make_state, write_set
+from tests.unit.install.packages.test_importing import write_venv
+
+
+@pytest.fixture
+def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
+    """No container is started: modules are not compiled."""
+    monkeypatch.setattr(building, "_compile", lambda *_: None)
+    (tmp_path / "tmp").mkdir()
+    return Builder("/no/runtime", {}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> PackageSet:
+    """A set whose active state has one package, and its compiled modules."""
+    top = tmp_path / "files"
+    write_venv(top / "venv/pytorch", einops=True)
+    site = top / "venv/pytorch/lib/python3.12/site-packages"
+    (site / "__pycache__").mkdir()
+    (site / "__pycache__/einops.pyc").write_text("")
+    packed = io.BytesIO()
+    pack_directory(top, packed, codec=codec("gzip"), mtime=0)
+    made = write_set(tmp_path / "default", make_state(1, EINOPS))
+    (made.directory / f"states/1-{TAG}.squashfs").write_bytes(packed.getvalue())
+    return made
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir())
+
+
+def test_the_active_state_becomes_writable_without_compiled_modules(found: PackageSet, builder: Builder) -> None:
+    edit = begin_edit(TARGET, found, builder, print)
+    assert (edit.base, edit.user) == (1, "alice")
+    info = "venv/pytorch/lib/python3.12/site-packages/einops-1.0.dist-info"
+    assert names(edit.files) == ["constraints.txt", f"{info}/METADATA", f"{info}/REQUESTED"]
+    assert "torch==2.7.1+rocm6.2.4\n" in (edit.files / "constraints.txt").read_text()
+    (edit.files / "mine").touch()
+    assert begin_edit(TARGET, found, builder, print) == edit
+    assert (edit.files / "mine").exists()
+
+
+def test_without_packages_it_begins_with_an_empty_environment(tmp_path: Path, builder: Builder) -> None:
+    empty = write_set(tmp_path / "empty")
+    edit = begin_edit(TARGET, empty, builder, print)
+    assert edit.base is None
+    assert (edit.files / "venv/pytorch/pyvenv.cfg").is_file()
+
+
+def test_it_becomes_one_file_with_what_is_installed_now(tmp_path: Path, found: PackageSet, builder: Builder) -> None:
+    edit = begin_edit(TARGET, found, builder, print)
+    write_venv(edit.files / "venv/pytorch", new=True, needed=False)
+    (edit.files / "notes").write_text("mine")
+    done = pack_edit(TARGET, found, builder, print)
+    state = found.active(TAG)
+    assert state == done.state
+    assert state is not None and (state.number, state.parent, state.action) == (2, 1, "edit")
+    assert state.requirements == ("einops", "new")
+    assert [one.pin for one in state.locked] == ["einops==1.0", "needed==1.0", "new==1.0"]
+    assert find_edit(found, TAG) is None
+    assert not (found.directory / f"edit-{TAG}").exists()
+    (tmp_path / "out").mkdir()
+    with found.tree.open_file(f"states/2-{TAG}.squashfs") as file:
+        unpack(file, tmp_path / "out")
+    assert (tmp_path / "out/notes").read_text() == "mine"
+    assert "constraints.txt" not in names(tmp_path / "out")
+
+
+def test_meanwhile_nothing_else_changes_the_packages(found: PackageSet, builder: Builder) -> None:
+    begin_edit(TARGET, found, builder, print)
+    with pytest.raises(BusyError, match="being edited"):
+        make_change(TARGET, found, PackageChange(dropped=("einops",)), builder, print)
+    discard_edit(found, TAG, print)
+    assert make_change(TARGET, found, PackageChange(dropped=("einops",)), builder, print)[1].number == 2
+    with pytest.raises(NotFoundError, match="being edited"):
+        pack_edit(TARGET, found, builder, print)
+
+
+@pytest.mark.parametrize("name", ["unpack", "pack_layer"])
+def test_a_kill_leaves_what_was_there(
+    found: PackageSet, builder: Builder, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if name == "pack_layer":
+        begin_edit(TARGET, found, builder, print)
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(f"hpcmod.install.packages.editing.{name}", lambda *_, **__: os._exit(9))
+        (begin_edit if name == "unpack" else pack_edit)(TARGET, found, builder, print)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert found.active_number(TAG) == 1
+    assert (find_edit(found, TAG) is None) == (name == "unpack")
+    begin_edit(TARGET, found, builder, print)
+    assert pack_edit(TARGET, found, builder, print).state is not None
+    assert sorted(path.name for path in found.directory.iterdir()) == [f"active-{TAG}.squashfs", "states"]
+    assert list(builder.temporary.iterdir()) == []
