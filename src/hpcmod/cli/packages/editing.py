@@ -65,7 +65,7 @@ def edit_verb(flags: EditFlags) -> None:
     \b
     Examples:
       hpcmod edit PyTorch
-      hpcmod edit PyTorch -- pip install -e ./mycode
+      hpcmod edit PyTorch -- pip install -e ~/mycode
       hpcmod edit PyTorch -- python -m pytest mycode
       hpcmod edit PyTorch --discard
     """
