@@ -18,11 +18,17 @@ def make_wheel(
     requires: Sequence[str] = (),
     files: Mapping[str, str] | None = None,
     scripts: Mapping[str, str] | None = None,
+    extras: Mapping[str, Sequence[str]] | None = None,
+    tag: str = "py3-none-any",
 ) -> Path:
     """Write a wheel with one module, whose `version` is its version, or with these files.
 
     Parameters
     ----------
+    extras
+        What each extra requires, by its name.
+    tag
+        Python, ABI and platform that it fits.
     scripts
         Function that each command calls, by its name: {"greet": "einops:main"}.
     """
@@ -30,13 +36,15 @@ def make_wheel(
     info = f"{name}-{version}.dist-info"
     content = {f"{name}.py": f"version = {version!r}\n"} if files is None else dict(files)
     lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {one}" for one in requires)]
+    for extra, needed in (extras or {}).items():
+        lines += [f"Provides-Extra: {extra}", *(f"Requires-Dist: {one}; extra == '{extra}'" for one in needed)]
     content[f"{info}/METADATA"] = "\n".join(["Metadata-Version: 2.1", *lines, ""])
-    content[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    content[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n"
     if scripts:
         listed = "".join(f"{command} = {function}\n" for command, function in scripts.items())
         content[f"{info}/entry_points.txt"] = f"[console_scripts]\n{listed}"
     content[f"{info}/RECORD"] = ""
-    path = directory / f"{name}-{version}-py3-none-any.whl"
+    path = directory / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         for member, text in content.items():
             wheel.writestr(zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0)), text)

@@ -83,7 +83,14 @@ def parse_package_lock(text: str, origin: str) -> Lock:
 
 
 def find_changed(old: tuple[Locked, ...], new: tuple[Locked, ...]) -> list[tuple[Locked, Locked]]:
-    """Return the packages of the same version whose files differ, which an index should never serve."""
-    known = {(one.name, one.version): one for one in old if one.sha256}
-    pairs = ((known.get((one.name, one.version)), one) for one in new if one.sha256)
+    """Return the packages whose file has other content than before, which an index should never serve.
+
+    Files are compared by name: another Python or platform gets another wheel of the same version.
+    """
+    known = {(one.name, one.version, _file_of(one)): one for one in old if one.sha256}
+    pairs = ((known.get((one.name, one.version, _file_of(one))), one) for one in new if one.sha256)
     return [(before, after) for before, after in pairs if before and before.sha256 != after.sha256]
+
+
+def _file_of(one: Locked) -> str:
+    return one.url.rpartition("/")[2]

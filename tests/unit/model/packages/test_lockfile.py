@@ -6,6 +6,7 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.packages.lockfile import find_changed, parse_package_lock, render_package_lock
+from hpcmod.model.packages.state import Locked
 from tests.package_states import EINOPS, NEEDY, make_state
 
 STATE = make_state(1, EINOPS, NEEDY, requirements=("needy", "einops<1"), allowed=("numpy",))
@@ -40,3 +41,11 @@ def test_files_of_one_version_that_differ_are_found() -> None:
     other = replace(EINOPS, sha256="f" * 64)
     assert find_changed((EINOPS, NEEDY), (other, NEEDY)) == [(EINOPS, other)]
     assert find_changed((EINOPS,), (replace(other, version="0.9"),)) == []
+
+
+def test_the_wheel_of_another_python_has_another_hash() -> None:
+    old = Locked("numpy", "2.1.0", "a" * 64, "https://example.org/numpy-2.1.0-cp311-cp311-linux_x86_64.whl")
+    new = Locked("numpy", "2.1.0", "b" * 64, "https://example.org/numpy-2.1.0-cp312-cp312-linux_x86_64.whl")
+    assert find_changed((old,), (new,)) == []
+    elsewhere = replace(new, url=old.url.replace("example.org", "mirror.example.org"))
+    assert find_changed((old,), (elsewhere,)) == [(old, elsewhere)]
