@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.conftest import MEET, Jobs, equal_shares, must, places
 from tests.stack import CHECKOUT
 from tests.walkthroughs import blocks
+from tests.wheels import make_wheel
 
 pytestmark = pytest.mark.stack
 
@@ -37,6 +38,32 @@ def test_eight_ranks_on_four_nodes_train_while_three_and_one_on_two_of_them_redu
     first, second = others[0]["host"], others[3]["host"]
     assert places(others) == [*(f"{local % 2} 4 3 0 {first}" for local in range(3)), f"0 4 1 1 {second}"]
     assert {rank["total"] for rank in others} == {6}
+
+
+IMPORT = """import json, os
+try:
+    from einops import __file__ as found
+except ImportError:
+    found = ""
+told = {"found": found, "host": os.environ["SLURMD_NODENAME"], "RANK": os.environ["RANK"]}
+print(json.dumps(told) + chr(10), end="")  # in one piece: all ranks of a node share a pipe
+"""
+
+
+def test_packages_of_a_user_are_on_all_nodes_of_the_jobs_that_choose_them(tiny_jobs: Jobs) -> None:
+    make_wheel(tiny_jobs.directory / "wheels", "einops", "0.8.0")
+    own = {"HPCMOD_PACKAGES_DIR": str(tiny_jobs.directory)}
+    tiny_jobs.hpcmod("add", "PyTorch", "einops", "--wheel-dir", "wheels", "--no-index", **own)
+    (tiny_jobs.directory / "train.py").write_text(IMPORT)
+    words = ("-N", "2", *SHARED, "--", "train.py")
+    with_them, without = tiny_jobs.submit(*words, **own), tiny_jobs.submit(*words, **own, HPCMOD_PACKAGES="none")
+    tiny_jobs.wait(with_them, without)
+    found = [(rank["host"], rank["found"]) for rank in tiny_jobs.ranks(with_them)]
+    assert len({host for host, _ in found}) == 2 and len(found) == 4
+    assert all(
+        re.fullmatch(r"/user-software/venv/[^/]+/lib/python3[^/]+/site-packages/einops.py", path) for _, path in found
+    )
+    assert [rank["found"] for rank in tiny_jobs.ranks(without)] == [""] * 4
 
 
 def test_two_steps_of_one_allocation_do_not_meet(tiny_jobs: Jobs) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration.conftest import THOROUGH, TOY, Loader, moments
 from tests.stack import Done
+from tests.walkthroughs import blocks
 from tests.wheels import make_source, make_wheel, sha256_of
 
 pytestmark = pytest.mark.stack
@@ -34,9 +35,13 @@ setup(name="source", version="1.0", py_modules=[])
 BACKEND = """
 import os, zipfile
 def build_editable(directory, config_settings=None, metadata_directory=None):
+    return build(directory, "mycode.pth", os.getcwd())
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    return build(directory, "mycode.py", open("mycode.py").read())
+def build(directory, file, text):
     name, info = "mycode-1.0-py3-none-any.whl", "mycode-1.0.dist-info"
     with zipfile.ZipFile(os.path.join(directory, name), "w") as wheel:
-        wheel.writestr("mycode.pth", os.getcwd())
+        wheel.writestr(file, text)
         wheel.writestr(info + "/METADATA", "Metadata-Version: 2.1\\nName: mycode\\nVersion: 1.0\\n")
         wheel.writestr(info + "/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
         wheel.writestr(info + "/RECORD", "")
@@ -93,6 +98,14 @@ class Mine:
         done = self(verb, *words, **env)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+    def write_code(self) -> Path:
+        """Write a package of the user's own."""
+        code = self.home / "mycode"
+        code.mkdir()
+        for name, text in (("pyproject.toml", PROJECT), ("backend.py", BACKEND), ("mycode.py", "version = 'old'\n")):
+            (code / name).write_text(text)
+        return code
 
     def state(self, **env: str) -> dict[str, object]:
         """Return the active state."""
@@ -329,7 +342,7 @@ def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
 
 @only_lmod
 def test_packages_of_other_places_are_taken_over(mine: Mine) -> None:
-    """What LUMI's users installed by hand, and the dependencies of a project."""
+    """What LUMI's users installed by hand."""
     by_hand = f"python -m pip install -q --no-index --find-links {mine.wheels} needy einops==0.8.0"
     done = mine.loader(f"module load {TOY} && singularity exec $SIF {by_hand}")
     assert done.returncode == 0, done.stderr
@@ -342,51 +355,74 @@ def test_packages_of_other_places_are_taken_over(mine: Mine) -> None:
     assert done.stdout.splitlines() == ["einops: same 0.8.0", "needy: same 1.0"], done.stderr
     assert mine.state()["requirements"] == ["einops", "needy"]
     assert mine.seen() == "0.8.0"
-    (mine.home / "pyproject.toml").write_text('[project]\nname = "mine"\ndependencies = ["clash"]\n')
-    refused = mine("add", "Toy", "--from", mine.home, "--set", "project")
-    assert (refused.returncode, "--without clash" in refused.stderr) == (1, True), refused.stderr
-    assert mine("packages", "Toy", "--set", "project").returncode == 3
+
+
+if THOROUGH:  # it starts many containers
+
+    @only_lmod
+    def test_lists_of_packages_are_taken_over(mine: Mine) -> None:
+        """A freeze with other versions, a conda environment, and the dependencies of a project, which conflict."""
+        (mine.home / "pyproject.toml").write_text('[project]\nname = "mine"\ndependencies = ["clash"]\n')
+        refused = mine("add", "Toy", "--from", mine.home, "--set", "project")
+        assert (refused.returncode, "--without clash" in refused.stderr) == (1, True), refused.stderr
+        assert mine("packages", "Toy", "--set", "project").returncode == 3
+        freeze = mine.home / "freeze.txt"
+        freeze.write_text("packaging==20.0\neinops==0.7.9\n-e /home/me/code\n")
+        done = mine("add", "Toy", "--from", freeze, "--set", "freeze")
+        assert done.stdout.splitlines() == ["einops: changed 0.7.9 -> 0.8.1", "packaging: in the image 20.0 -> 26.3"]
+        assert "not taken over: /home/me/code (editable)" in done.stderr
+        environment = mine.home / "environment.yml"
+        environment.write_text("dependencies:\n- python=3.11\n- needy=1.0\n- lost\n- pip:\n  - einops==0.8.0\n")
+        found = json.loads(mine.must("add", "Toy", "--from", environment, "--set", "conda", "--json"))
+        assert [(one["name"], one["verdict"]) for one in found["changes"]] == [("einops", "same"), ("needy", "same")]
+        assert [one["name"] for one in found["left_out"]] == ["python", "lost"]
+
+
+if THOROUGH:  # it starts many containers
+
+    @only_lmod
+    def test_packages_are_edited_and_packed_again(mine: Mine) -> None:
+        """With an editable installation, whose code stays where it is."""
+        mine.must("add", "Toy", "einops==0.8.0")
+        code = mine.write_code()
+        pip = ("python", "-m", "pip", "install", "-q", "--no-index", "--find-links", mine.wheels)
+        mine.must("edit", "Toy", "--", *pip, "needy", "-e", code)
+        assert mine("edit", "Toy", "--", *pip, "clash").returncode != 0  # it would replace a package of the image
+        files = Path(mine.must("edit", "Toy").strip())
+        next(files.glob("venv/*/lib/python3*/site-packages/einops.py")).write_text("version = 'edited'\n")
+        assert "being edited since" in mine("packages", "Toy").stderr
+        refused = mine("add", "Toy", "einops==0.8.1")
+        assert (refused.returncode, "hpcmod pack Toy" in refused.stderr) == (6, True), refused.stderr
+        show = ("python", "-c", "import einops, mycode; print(einops.version, mycode.version)")
+        assert mine.must("edit", "Toy", "--", *show) == "edited old\n"
+        assert mine.seen() == "0.8.0"
+        done = mine("pack", "Toy")
+        assert done.stdout.splitlines() == ["mycode: added 1.0", "needy: added 1.0"], done.stderr
+        assert f"mycode is editable: its code stays in {code}" in " ".join(done.stderr.split())
+        (code / "mycode.py").write_text("version = 'new'\n")
+        assert mine.must("exec", "Toy", *show) == "edited new\n"
+        assert mine.state()["requirements"] == ["einops==0.8.0", f"mycode @ file://{code}", "needy"]
+        assert not files.parent.exists()
 
 
 @only_lmod
-@pytest.mark.skipif(not THOROUGH, reason="starts twenty containers; HPCMOD_THOROUGH=1 runs it")
-def test_lists_of_packages_are_taken_over(mine: Mine) -> None:
-    """A freeze with other versions, and a conda environment."""
-    freeze = mine.home / "freeze.txt"
-    freeze.write_text("packaging==20.0\neinops==0.7.9\n-e /home/me/code\n")
-    done = mine("add", "Toy", "--from", freeze, "--set", "freeze")
-    assert done.stdout.splitlines() == ["einops: changed 0.7.9 -> 0.8.1", "packaging: in the image 20.0 -> 26.3"]
-    assert "not taken over: /home/me/code (editable)" in done.stderr
-    environment = mine.home / "environment.yml"
-    environment.write_text("dependencies:\n- python=3.11\n- needy=1.0\n- lost\n- pip:\n  - einops==0.8.0\n")
-    found = json.loads(mine.must("add", "Toy", "--from", environment, "--set", "conda", "--json"))
-    assert [(one["name"], one["verdict"]) for one in found["changes"]] == [("einops", "same"), ("needy", "same")]
-    assert [one["name"] for one in found["left_out"]] == ["python", "lost"]
-
-
-@only_lmod
-def test_packages_are_edited_and_packed_again(mine: Mine) -> None:
-    """With an editable installation, whose code stays where it is."""
-    mine.must("add", "Toy", "einops==0.8.0")
-    code = mine.home / "mycode"
-    code.mkdir()
-    for name, text in (("pyproject.toml", PROJECT), ("backend.py", BACKEND), ("mycode.py", "version = 'old'\n")):
-        (code / name).write_text(text)
-    pip = ("python", "-m", "pip", "install", "-q", "--no-index", "--find-links", mine.wheels)
-    mine.must("edit", "Toy", "--", *pip, "needy", "-e", code)
-    assert mine("edit", "Toy", "--", *pip, "clash").returncode != 0  # it would replace a package of the image
-    files = Path(mine.must("edit", "Toy").strip())
-    next(files.glob("venv/*/lib/python3*/site-packages/einops.py")).write_text("version = 'edited'\n")
-    assert "being edited since" in mine("packages", "Toy").stderr
-    refused = mine("add", "Toy", "einops==0.8.1")
-    assert (refused.returncode, "hpcmod pack Toy" in refused.stderr) == (6, True), refused.stderr
-    show = ("python", "-c", "import einops, mycode; print(einops.version, mycode.version)")
-    assert mine.must("edit", "Toy", "--", *show) == "edited old\n"
-    assert mine.seen() == "0.8.0"
-    done = mine("pack", "Toy")
-    assert done.stdout.splitlines() == ["mycode: added 1.0", "needy: added 1.0"], done.stderr
-    assert f"mycode is editable: its code stays in {code}" in " ".join(done.stderr.split())
-    (code / "mycode.py").write_text("version = 'new'\n")
-    assert mine.must("exec", "Toy", *show) == "edited new\n"
-    assert mine.state()["requirements"] == ["einops==0.8.0", f"mycode @ file://{code}", "needy"]
-    assert not files.parent.exists()
+def test_the_page_on_packages_works_as_written(mine: Mine, tmp_path: Path) -> None:
+    """All commands in one shell; the container is Toy, and pip has only the wheels."""
+    make_wheel(mine.wheels, "transformers", "4.57.3")
+    mine.write_code()
+    info = mine.home / "old-venv/lib/python3.11/site-packages/needy-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Name: needy\nVersion: 1.0\n")
+    lines = [line.strip()[2:] for block in blocks("user-packages", "console") for line in block.splitlines()]
+    commands = "\n".join(lines).replace("PyTorch", "Toy").replace("/projappl", str(tmp_path / "projappl"))
+    done = mine.loader(
+        f'set -e; cd; hpcmod() {{ {mine.argv("")[0]} "$@"; }}\n{commands}\nhpcmod packages Toy',
+        **{name: mine.environment()[name] for name in ("EASYBUILD_PREFIX", "HPCMOD_SITE")},
+        PIP_NO_INDEX="1",
+        PIP_FIND_LINKS=str(mine.wheels),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[-1:]] == ["einops"], done.stdout
+    assert mine.state(HPCMOD_PACKAGES="default")["requirements"] == [
+        *("einops", "needy", f"mycode @ file://{mine.home}/mycode"),
+    ]
