@@ -12,8 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.faults.inject import ERRORS, KILL
 from tests.faults.scenes import SCENES
-from tests.faults.trials import HEAD, try_verb
+from tests.faults.trials import HEAD, Choice, Done, try_verb
 from tests.stack import find_stack, read_stack
 
 
@@ -23,6 +24,9 @@ def main() -> None:
     parser.add_argument("verbs", nargs="*", metavar="VERB", help=f"of {', '.join(SCENES)} (default: all)")
     parser.add_argument("--most", type=int, default=200, help="trials for each verb at most (default: 200)")
     parser.add_argument("--every-error", action="store_true", help="try all four errors at each point, not one in turn")
+    faults = (KILL, *ERRORS)
+    parser.add_argument("--fault", action="append", choices=faults, help="only this fault; may be repeated")
+    parser.add_argument("--done", type=Path, metavar="FILE", help="record trials here, and skip those that it has")
     given = parser.parse_args()
     if unknown := set(given.verbs) - set(SCENES):
         parser.error(f"unknown verb: {', '.join(sorted(unknown))}")
@@ -30,10 +34,11 @@ def main() -> None:
     if stack is None:
         raise SystemExit(f"no test stack in {find_stack()}: run dev/stack")
     print(HEAD, flush=True)
-    bad = 0
+    bad, done = 0, Done(given.done)
     for verb in given.verbs or SCENES:
         with tempfile.TemporaryDirectory(prefix="hpcmod-faults-") as work:
-            report = try_verb(verb, stack, Path(work), most=given.most, every_error=given.every_error)
+            choice = Choice(given.most, tuple(given.fault or ()), given.every_error)
+            report = try_verb(verb, stack, Path(work), choice, done)
         print(report.row(), flush=True)
         bad += len(report.bad)
     sys.exit(bool(bad))

@@ -43,6 +43,15 @@ def signature(top: Path, *, contents: bool = True) -> dict[str, str]:
     return found
 
 
+def describe_state(top: Path) -> str:
+    """Return a digest of everything below a directory, also of what `signature` leaves out, except for times."""
+    every = hashlib.sha256()
+    for path in sorted(top.rglob("*")):
+        content = "" if path.is_dir() and not path.is_symlink() else _digest(path)
+        every.update(f"{path.relative_to(top)}\0{_mode(path)} {content}\n".encode())
+    return every.hexdigest()
+
+
 def _mode(path: Path) -> str:
     return f"{path.lstat().st_mode:o}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import shutil
 from collections import Counter
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.errors import HpcmodError
-from tests.faults.compare import signature
+from tests.faults.compare import describe_state, signature
 from tests.faults.inject import ERRORS, KILL, STUCK, Point, Ran, find_points, run_plainly, run_with_fault
 from tests.faults.scenes import SCENES, Ground, Scene
 from tests.stack import Stack
@@ -42,14 +43,37 @@ class Report:
 HEAD = f"{'verb':18} {'points':>6} {'kills':>6} {'errors':>7} {'bad':>4}"
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Which trials to make."""
+
+    most: int
+    """Trials at most, spread evenly over the run."""
+    faults: tuple[str, ...] = ()
+    """Faults to try at each point; empty: KILL, and one of ERRORS in turn."""
+    every_error: bool = False
+    """Whether each point is tried with all of ERRORS, if no faults are named."""
+
+
+class Done:
+    """The trials made so far, kept in a file so that a campaign can be continued."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        lines = path.read_text().splitlines() if path and path.exists() else []
+        self.wrong: dict[tuple[str, ...], list[str]] = {tuple(key): wrong for key, wrong in map(json.loads, lines)}
+        """What was wrong in each trial, by verb, system call, its number, and fault."""
+
+    def add(self, key: tuple[str, ...], wrong: list[str]) -> None:
+        """Record a trial."""
+        self.wrong[key] = wrong
+        if self.path:
+            with self.path.open("a") as file:
+                file.write(json.dumps([key, wrong]) + "\n")
+
+
 def try_verb(
-    verb: str,
-    stack: Stack,
-    directory: Path,
-    *,
-    most: int,
-    every_error: bool = False,
-    tell: Callable[[str], None] = print,
+    verb: str, stack: Stack, directory: Path, choice: Choice, done: Done, *, tell: Callable[[str], None] = print
 ) -> Report:
     """Try one verb.
 
@@ -57,14 +81,13 @@ def try_verb(
     ----------
     directory
         An empty directory.
-    most
-        Trials at most, spread evenly over the run.
-    every_error
-        Whether each point is tried with all of ERRORS; else with KILL and one of them in turn.
+    done
+        Trials made before, which are counted but not repeated; new ones are added.
     tell
         Called with a line for each trial that ended badly.
     """
     scene, report = SCENES[verb], Report(verb)
+    judged: dict[str, list[str]] = {}
     with contextlib.ExitStack() as services:
         ground = Ground(stack, directory / "ground", services)
         ground.top.mkdir()
@@ -76,11 +99,14 @@ def try_verb(
         points = find_points(argv, below=ground.top, log=directory / "log", **how)
         whole = signature(ground.top, contents=scene.same)
         report.points = len(points)
-        for point, fault in _choose(points, most, every_error):
-            _copy(before, ground.top)
-            ran = run_with_fault(argv, point, fault, **how)
+        for point, fault in _choose(points, choice):
+            key = (verb, point.call, str(point.number), fault)
+            if key not in done.wrong:
+                _copy(before, ground.top)
+                ran = run_with_fault(argv, point, fault, **how)
+                done.add(key, list(_judge(ran, fault, scene, ground, whole, judged)))
             report.trials[fault] += 1
-            for wrong in _judge(ran, fault, scene, ground, whole):
+            for wrong in done.wrong[key]:
                 report.bad.append(f"{verb}: {fault} at {point.call} number {point.number} ({point.what}): {wrong}")
                 tell(report.bad[-1])
     return report
@@ -92,21 +118,30 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copytree(source, target, symlinks=True)
 
 
-def _choose(points: Sequence[Point], most: int, every_error: bool) -> Iterator[tuple[Point, str]]:
+def _choose(points: Sequence[Point], choice: Choice) -> Iterator[tuple[Point, str]]:
     """Spread the trials over the points of a run."""
+    errors = ERRORS if choice.every_error else ()
     every = [
         (point, fault)
         for number, point in enumerate(points)
-        for fault in (KILL, *(ERRORS if every_error else ERRORS[number % len(ERRORS) :][:1]))
+        for fault in choice.faults or (KILL, *(errors or ERRORS[number % len(ERRORS) :][:1]))
     ]
     # an odd step, so that both kills and errors come up
-    step = max(1, math.ceil(len(every) / most)) | 1 if len(every) > most else 1
+    step = max(1, math.ceil(len(every) / choice.most)) | 1 if len(every) > choice.most else 1
     yield from every[::step]
 
 
-def _judge(ran: Ran, fault: str, scene: Scene, ground: Ground, whole: dict[str, str]) -> Iterator[str]:
-    """Yield everything that is wrong after a fault; run the command again where it was not finished."""
-    argv, env = ground.argv(scene.words), ground.environment()
+def _judge(
+    ran: Ran, fault: str, scene: Scene, ground: Ground, whole: dict[str, str], judged: dict[str, list[str]]
+) -> Iterator[str]:
+    """Yield everything that is wrong after a fault; run the command again where it was not finished.
+
+    Parameters
+    ----------
+    judged
+        What was wrong after running the command again, by the state that the fault left: many faults leave the same
+        one. Added to.
+    """
     if "Traceback (most recent call last)" in ran.output:
         yield f"traceback: {ran.output[-700:]}"
     if ran.status == STUCK:
@@ -120,6 +155,14 @@ def _judge(ran: Ran, fault: str, scene: Scene, ground: Ground, whole: dict[str, 
         yield f"lost, with exit code 0: {differences}"
     elif ran.status == 0 and scene.says not in ran.output:
         yield f"left without a word: {differences}"
+    state = describe_state(ground.top)
+    if state not in judged:
+        judged[state] = list(_run_again(scene, ground, whole))
+    yield from judged[state]
+
+
+def _run_again(scene: Scene, ground: Ground, whole: dict[str, str]) -> Iterator[str]:
+    argv, env = ground.argv(scene.words), ground.environment()
     again = run_plainly(argv, env=env, cwd=ground.top)
     if again.status and _differences(ground.top, whole, contents=scene.same):
         yield f"stuck: run again it ends with {again.status}: {again.output[-500:]}"
