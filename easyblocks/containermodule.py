@@ -11,7 +11,7 @@ EasyBuild support for installing a container image (SIF) as a module, implemente
 import os
 import stat
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from easybuild.tools.utilities import trace_msg
 from hpcmod import __version__, resources
 from hpcmod.catalogue.visible.notices import look_for_notices
 from hpcmod.check.fit import check_fit
-from hpcmod.errors import ELSEWHERE, HpcmodError, explain_os_error
+from hpcmod.errors import ELSEWHERE, HpcmodError, NoSpaceError, explain_os_error
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
 from hpcmod.image.acquire.locate import image_directories, nowhere, parse_checksum
@@ -36,6 +36,7 @@ from hpcmod.image.integrity import check_sha256, file_sha256
 from hpcmod.image.trust.policy import verify_sif_trust
 from hpcmod.install import runtime, store
 from hpcmod.install.eb import report_exit_code
+from hpcmod.install.shared_prefix import read_shared_prefix
 from hpcmod.lock import hold, lock_name
 from hpcmod.log import read_settings, start_log
 from hpcmod.machine import load_site
@@ -56,7 +57,10 @@ def boundary():
     try:
         yield
     except (HpcmodError, OSError) as err:
-        fault = err if isinstance(err, HpcmodError) else explain_os_error(err, ELSEWHERE)
+        elsewhere = "" if "HPCMOD_STAGED" in os.environ else ELSEWHERE  # `hpcmod publish` has no such option
+        fault = err if isinstance(err, HpcmodError) else explain_os_error(err, elsewhere)
+        if isinstance(fault, NoSpaceError) and elsewhere not in fault.cure:
+            fault.cure = f"{fault.cure.rstrip('.')}: {elsewhere}"
         report_exit_code(fault.exit_code, os.environ)
         raise EasyBuildError("%s", terminal(str(fault)), exit_code=fault.exit_code) from err
 
@@ -121,6 +125,11 @@ class ContainerModule(EasyBlock):
             return with_mode(load_site(self.cfg["site_profile"], os.environ, self.cfg.path), self.cfg["netstack"])
 
     @cached_property
+    def shared(self):
+        """Prefix that others may write, to which `hpcmod` will copy this installation; None if there is none."""
+        return read_shared_prefix(os.environ)
+
+    @cached_property
     def plan(self):
         """Install plan, made from the installed image if it exists."""
         with boundary():
@@ -157,8 +166,11 @@ class ContainerModule(EasyBlock):
         if self.dry_run or build_option("ignore_locks"):
             return super().run_all_steps(*args, **kwargs)
         lock = Path(det_lock_path(lock_name(self.installdir)))
+        below = None
+        if self.shared:
+            lock, below = self.shared.lock(self.shared.final(self.installdir)), Path(self.shared.top)
         limit = max(0, build_option("wait_on_lock_limit")) or None
-        with boundary(), hold(lock, limit=limit, tell=self.tell, on_stale=self.clear_lock) as waited:
+        with boundary(), hold(lock, limit=limit, tell=self.tell, on_stale=self.clear_lock, below=below) as waited:
             if waited and not any(map(build_option, AGAIN)) and self.modules_tool.exist([self.full_mod_name])[0]:
                 self.tell(f"{self.full_mod_name} was installed by another process in the meantime")
                 return True
@@ -206,12 +218,21 @@ class ContainerModule(EasyBlock):
             raise nowhere(origin.reference, self.image_directories(), self.cfg["download_instructions"] or "")
         from hpcmod.image.settings import make_options  # imports requests, 0.1 s: not needed for a local image
 
-        directory = Path(source_paths()[0], self.name.lower()[0], self.name)
-        mkdir(str(directory), parents=True)
+        final = Path(source_paths()[0], self.name.lower()[0], self.name, origin.reference.file_name)
         options = make_options(self.site, os.environ, tool=f"hpcmod {__version__}", tell=self.tell)
         with ProgressLine(f"fetching {origin.reference.file_name}") as progress:
             options = replace(options, detail=progress.note)
-            return get_source(origin, directory, options=options, beside=self.image_directories(), progress=progress)
+            with self.anchored(final) as anchored:
+                beside = self.image_directories()
+                image = get_source(origin, anchored.parent, options=options, beside=beside, progress=progress)
+        return replace(image, path=final)
+
+    def anchored(self, path):
+        """Create the directory of a source; return a context with a path of it that no other user can redirect."""
+        if self.shared and path.is_relative_to(self.shared.prefix):
+            return self.shared.anchored(path)
+        mkdir(str(path.parent), parents=True)
+        return nullcontext(path)
 
     def fetch_step(self, *args, **kwargs):
         """Fetch the image without EasyBuild's checksums: the copy verifies them, or checksum_step under --fetch."""
@@ -265,8 +286,9 @@ class ContainerModule(EasyBlock):
         )
         with boundary(), ProgressLine(f"copying {source['name']}") as progress:
             self.plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes
+            prove = runtime.prover(os.environ)
             image = store.install(
-                self.plan, sif, version=__version__, prove=runtime.prover(os.environ), progress=progress
+                self.plan, sif, version=__version__, prove=prove, shared=self.shared, progress=progress
             )
         if source["checksum"] not in (None, image.sha256):
             print_warning("Ignoring the checksum mismatch: the sha256 of %s is %s", source["path"], image.sha256)

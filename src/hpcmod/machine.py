@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.model.images.trust import ANYTHING, TrustPolicy
 from hpcmod.model.profiles.profile import Profile, make_site, parse_profile
@@ -128,6 +128,21 @@ def _files(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 def absolute(path: str | None) -> str:
     """Return a path if it is absolute, else empty: a relative one would mean another file in each directory."""
     return path if path and path.startswith("/") else ""
+
+
+def state_directory(environ: Mapping[str, str]) -> Path:
+    """Return this user's state directory, which is not created.
+
+    Raises
+    ------
+    LackingError
+        If there is no home directory.
+    """
+    home = absolute(environ.get("HOME"))
+    state = absolute(environ.get("XDG_STATE_HOME")) or (f"{home}/.local/state" if home else "")
+    if not state:
+        raise LackingError("home directory unknown", "Set HOME, or XDG_STATE_HOME.")
+    return Path(state, "hpcmod")
 
 
 def detect(environ: Mapping[str, str]) -> Iterator[Choice]:

@@ -419,7 +419,8 @@ PAST_FS = {
     "importing/writing.py": "makes the output directory",
     "catalogue/records/sharing.py": "makes the catalogue's own directory",
     "catalogue/publishing/staged.py": "fills the publisher's private directory",
-    "catalogue/publishing/placed.py": "reads the publisher's private directory, copies into a Scratch",
+    "install/placed.py": "reads a private directory, copies into a Scratch",
+    "install/shared_prefix.py": "reads a private directory",
     "catalogue/publishing/terms.py": "makes the private directory of the licences that a user accepted",
 }
 """Files of these rooms that touch the disk otherwise, each with what they do there."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod import machine
-from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
-from hpcmod.machine import Choice, detect, find_machine, load_site
+from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundError
+from hpcmod.machine import Choice, detect, find_machine, load_site, state_directory
 
 Write = Callable[..., Path]
 
@@ -278,3 +278,11 @@ def test_a_file_in_an_easyconfig_is_searched_next_to_it(
     monkeypatch.chdir(tmp_path / "cwd")
     assert load_site("ours.toml", {}, str(tmp_path / "here" / "X.eb")).name == "ours"
     assert load_site("lumi", {}, str(tmp_path / "here" / "X.eb")).name == "lumi"
+
+
+def test_the_state_directory_is_absolute() -> None:
+    assert state_directory({"HOME": "/h"}) == Path("/h/.local/state/hpcmod")
+    assert state_directory({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == Path("/h/.local/state/hpcmod")
+    assert state_directory({"XDG_STATE_HOME": "/s"}) == Path("/s/hpcmod")
+    with pytest.raises(LackingError):
+        state_directory({"HOME": "relative"})

@@ -223,7 +223,7 @@ def find_broken(here: Here, text: str) -> Installed | None:
 
     A name without a version matches only if the user has no other version of it.
     """
-    from hpcmod.install.leftovers import software_directories  # `ls` and `search` need not import it
+    from hpcmod.install.remove import software_directories  # `ls` and `search` need not import it
 
     prefixes = own_prefixes(here.site, os.environ)
     software = software_directories([*own_trees(here.trees), *(prefix / MODULES for prefix in prefixes)])

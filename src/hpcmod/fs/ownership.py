@@ -31,6 +31,16 @@ def others_may_replace(path: Path | str) -> bool:
     return any(_others_may_rename_in(os.stat(above)) for above in whole.parents)
 
 
+def first_shared(path: Path | str) -> Path | None:
+    """Return the first directory from the root to a path, and the path itself, in which others may rename entries.
+
+    Links are resolved, and what does not exist is left out; None if there is no such directory.
+    """
+    whole = Path(os.path.realpath(path))
+    existing = [one for one in (*reversed(whole.parents), whole) if one.is_dir()]
+    return next((one for one in existing if _others_may_rename_in(os.stat(one))), None)
+
+
 def _others_may_rename_in(status: os.stat_result) -> bool:
     is_foreign = status.st_uid not in (os.geteuid(), 0)
     return is_foreign or bool(status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX)

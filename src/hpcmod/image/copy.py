@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.errors import ELSEWHERE, BadInputError, LackingError, NoSpaceError, VerificationError
+from hpcmod.errors import BadInputError, LackingError, NoSpaceError, VerificationError
 from hpcmod.fs.ownership import others_may_change
 from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, file_sha256, hash_range, parse_sha256
 from hpcmod.image.sif.reader import open_sif
@@ -97,7 +97,7 @@ def no_space(directory: Path, *, needed: int) -> NoSpaceError:
     """Return the error for a file of `needed` bytes that does not fit into a directory."""
     return NoSpaceError(
         f"{directory}: no space: {needed} bytes needed, {free_bytes(directory)} bytes free (a quota may leave less)",
-        f"Remove files you no longer need, ask for more quota, or install elsewhere: {ELSEWHERE}",
+        "Remove files you no longer need, ask for more quota, or choose another directory.",
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from hpcmod.fs.reading import read_text
 from hpcmod.fs.tree import Tree, write_file
 from hpcmod.install.installed import Installed
+from hpcmod.install.shared_prefix import SharedPrefix
 from hpcmod.render.modules.modulefile import render_template
 from hpcmod.render.modules.published import MODULERC
 from hpcmod.resources import module_templates
@@ -21,13 +22,22 @@ _HEADS = ("-- Of the catalogue, by hpcmod.", "-- Written by hpcmod from the cata
 """First line of a file written by an earlier hpcmod, and by this one."""
 
 
-def mark_default(copy: Installed) -> None:
+def mark_default(copy: Installed, shared: SharedPrefix | None = None) -> None:
     """Mark a copy as the default of its name, unless the default file was not written by hpcmod.
 
     Environment Modules uses the first directory of MODULEPATH and needs no mark: it does not read this file.
+
+    Parameters
+    ----------
+    shared
+        The prefix of the copy, if others may write there.
     """
     path = _file(copy)
-    if not path.exists() or _is_ours(path):
+    if path.exists() and not _is_ours(path):
+        return
+    if shared and path.is_relative_to(shared.prefix):
+        shared.tree.write(shared.at(path), _render(copy.module))
+    else:
         write_file(path, _render(copy.module))
 
 

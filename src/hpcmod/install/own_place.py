@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.reading import read_text
+from hpcmod.machine import absolute
 from hpcmod.model.site import Site
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -52,6 +53,17 @@ def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None 
             f"Choose one: --prefix {used[0]}, or export EASYBUILD_PREFIX={used[0]}",
         )
     return used[0] if used else None
+
+
+def configured_places(environ: Mapping[str, str]) -> tuple[Path, Path] | None:
+    """Return where EasyBuild's variables put installations and module trees; None if they do not say, or say more."""
+    prefix = environ.get("EASYBUILD_INSTALLPATH") or environ.get("EASYBUILD_PREFIX")
+    names = ("software", "modules")
+    found = [environ.get(f"EASYBUILD_INSTALLPATH_{name.upper()}") or (prefix and f"{prefix}/{name}") for name in names]
+    software, modules = (absolute(path) for path in found)
+    if not software or not modules or any(environ.get(f"EASYBUILD_SUBDIR_{name.upper()}") for name in names):
+        return None
+    return Path(software), Path(modules)
 
 
 def _check_writable(prefix: Path) -> None:

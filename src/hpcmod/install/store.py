@@ -11,6 +11,7 @@ import platform
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from hpcmod.image.sif.reader import check_sif, read_sif
 from hpcmod.image.trust.provenance import Provenance
 from hpcmod.install import user_layer
 from hpcmod.install.installed import RECORD, read_record, scripts_of
+from hpcmod.install.shared_prefix import SharedPrefix
 from hpcmod.model.plan import InstallPlan, with_own_packages
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import (
@@ -81,6 +83,7 @@ def install(
     *,
     version: str,
     prove: Callable[[Path], None],
+    shared: SharedPrefix | None = None,
     progress: Progress | None = None,
 ) -> InstalledImage:
     """Install the image, the run scripts and the wrappers, then the record; the caller must hold the lock.
@@ -89,12 +92,12 @@ def install(
     ----------
     version
         Version of hpcmod, for the record.
-    prove
+    prove, shared
         See `install_image`, which also lists the exceptions.
     """
     for directory in ("", "bin", "libexec", "runscripts"):
         clear_leftovers(Path(plan.spec.root, directory), alone=True)
-    image = install_image(plan, source, prove=prove, progress=progress)
+    image = install_image(plan, source, prove=prove, shared=shared, progress=progress)
     plan = with_own_packages(plan, image.sha256)
     files = install_files(plan, runscript_templates())
     write_record(plan, image, files, version, provenance=source.provenance)
@@ -106,6 +109,7 @@ def install_image(
     source: VerifiedSif,
     *,
     prove: Callable[[Path], None],
+    shared: SharedPrefix | None = None,
     progress: Progress | None = None,
 ) -> InstalledImage:
     """Check an image and put it in place; the previous image works until the new one is complete.
@@ -114,6 +118,9 @@ def install_image(
     ----------
     prove
         Called with the new image under its temporary name if it will replace another; raises to reject it.
+    shared
+        Where the rest of the installation will be copied. A private copy of the image goes there directly, and the
+        plan's path becomes a link to it.
 
     Raises
     ------
@@ -121,15 +128,19 @@ def install_image(
         If the image is not a SIF for this machine, its checksum does not match, or it does not fit on the disk.
     """
     check_sif(read_sif(source.path), architecture=source.architecture)
-    own = Path(plan.own_sif)
+    own = shared.final(plan.own_sif) if shared else Path(plan.own_sif)
     if plan.image_mode == "central" and _is_found_by_module(plan, source.path):
         return _use_central(own, source, prove, progress)
+    if shared:
+        Tree(Path(plan.spec.root)).symlink(plan.own_sif, str(own))
     kept = _find_unchanged(own, source, progress)
     if kept:
         source.verify(own)
         return _make_installed(own, kept, source, "kept", 0)
-    shared = source.ours and plan.image_mode == "copy" and plan.spec.install_mode == "auto"
-    return _copy(own, source, "share" if shared else plan.image_mode.replace("central", "copy"), prove, progress)
+    may_link = source.ours and plan.image_mode == "copy" and plan.spec.install_mode == "auto"
+    mode = "share" if may_link else plan.image_mode.replace("central", "copy")
+    with shared.anchored(own) if shared else nullcontext(own) as anchored:
+        return _copy(own, anchored, source, mode, prove, progress)
 
 
 def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
@@ -190,9 +201,14 @@ def _find_unchanged(own: Path, source: VerifiedSif, progress: Progress | None) -
 
 
 def _copy(
-    own: Path, source: VerifiedSif, mode: str, prove: Callable[[Path], None], progress: Progress | None
+    own: Path,
+    anchored: Path,
+    source: VerifiedSif,
+    mode: str,
+    prove: Callable[[Path], None],
+    progress: Progress | None,
 ) -> InstalledImage:
-    with replacing(own) as partial:
+    with replacing(anchored) as partial:
         result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=progress)
         source.verify(partial)
         if own.exists():

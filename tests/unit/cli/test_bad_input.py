@@ -114,8 +114,7 @@ def too_slow(*_: object) -> NoReturn:
 @pytest.fixture(autouse=True)
 def without_eb(monkeypatch: pytest.MonkeyPatch) -> None:
     """What reaches `eb` is an easyconfig in UTF-8: EasyBuild has its own errors for what is in it."""
-    for module in ("install", "installed"):
-        monkeypatch.setattr(f"hpcmod.cli.install.{module}.call_eb", lambda *_, **__: 1)
+    monkeypatch.setattr("hpcmod.install.shared_prefix.call_eb", lambda *_, **__: 1)
 
 
 @pytest.fixture(autouse=True)

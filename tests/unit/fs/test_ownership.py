@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.fs.ownership import make_private_directory, others_may_change, others_may_replace
+from hpcmod.fs.ownership import first_shared, make_private_directory, others_may_change, others_may_replace
 
 
 @pytest.mark.parametrize(("mode", "they_may"), [(0o644, False), (0o755, False), (0o664, True), (0o646, True)])
@@ -63,3 +63,14 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(OSError, match="not to you"):
         make_private_directory(tmp_path / "a")
+
+
+def test_the_first_directory_that_others_may_write_is_found(tmp_path: Path) -> None:
+    below = tmp_path / "open/closed"
+    below.mkdir(parents=True)
+    assert first_shared(below / "new/x") is None
+    (tmp_path / "open").chmod(0o2775)
+    (tmp_path / "link").symlink_to(below)
+    assert first_shared(tmp_path / "link/new") == tmp_path / "open"
+    (tmp_path / "open").chmod(0o1777)
+    assert first_shared(below) is None

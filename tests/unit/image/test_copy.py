@@ -163,8 +163,9 @@ def test_says_at_once_when_it_cannot_fit(source: Path, partial: Path, monkeypatc
     monkeypatch.setattr(fcntl, "ioctl", refuse(errno.EOPNOTSUPP))
     monkeypatch.setattr(os, "copy_file_range", refuse(errno.EIO))
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=10, f_frsize=4096))
-    with pytest.raises(NoSpaceError, match=f"{SIZE + 17} bytes needed, 40960 bytes free"):
+    with pytest.raises(NoSpaceError, match=f"{SIZE + 17} bytes needed, 40960 bytes free") as raised:
         copy_image(source, partial)
+    assert "--prefix" not in raised.value.cure  # fetch and publish have no such option
     assert not partial.exists()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, LackingError
-from hpcmod.install.own_place import choose_prefix, own_module_trees, own_prefixes
+from hpcmod.install.own_place import choose_prefix, configured_places, own_module_trees, own_prefixes
 from hpcmod.model.site import Site
 
 ALICE = {"USER": "alice", "HOME": "/nowhere"}
@@ -89,3 +89,23 @@ def test_a_prefix_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch:
         choose_prefix(Site("here"), ALICE, asked=tmp_path / "file/x")
     (tmp_path / "mine").mkdir()
     assert choose_prefix(Site("here"), ALICE, asked=tmp_path / "mine/x") == tmp_path / "mine/x"
+
+
+@pytest.mark.parametrize(
+    ("environ", "places"),
+    [
+        pytest.param({}, None, id="default"),
+        pytest.param({"EASYBUILD_PREFIX": "/p"}, ("/p/software", "/p/modules"), id="prefix"),
+        pytest.param(
+            {"EASYBUILD_PREFIX": "/p", "EASYBUILD_INSTALLPATH": "/i"}, ("/i/software", "/i/modules"), id="installpath"
+        ),
+        pytest.param(
+            {"EASYBUILD_INSTALLPATH_SOFTWARE": "/s", "EASYBUILD_INSTALLPATH_MODULES": "/m"}, ("/s", "/m"), id="each"
+        ),
+        pytest.param({"EASYBUILD_INSTALLPATH_SOFTWARE": "/s"}, None, id="one"),
+        pytest.param({"EASYBUILD_PREFIX": "relative"}, None, id="relative"),
+        pytest.param({"EASYBUILD_PREFIX": "/p", "EASYBUILD_SUBDIR_SOFTWARE": "x"}, None, id="more"),
+    ],
+)
+def test_the_places_that_variables_of_easybuild_choose(environ: dict[str, str], places: tuple[str, str] | None) -> None:
+    assert configured_places(environ) == (places and tuple(map(Path, places)))

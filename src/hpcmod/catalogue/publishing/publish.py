@@ -12,7 +12,7 @@ from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.publishing.candidate import Candidate, Request, choose_candidate, make_easyconfig
 from hpcmod.catalogue.publishing.facts import SBOM, make_record, stack_pairs
 from hpcmod.catalogue.publishing.republish import check_aliases, check_same, with_aliases
-from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept, state_directory
+from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept
 from hpcmod.catalogue.publishing.terms import restrict, set_terms
 from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, CheckRun, find_srun, now_text, run_checks
 from hpcmod.catalogue.records.sharing import check_writable, shared
@@ -32,7 +32,7 @@ from hpcmod.image.integrity import Progress
 from hpcmod.image.sif.reader import check_sif, read_sif
 from hpcmod.image.trust.provenance import sidecar
 from hpcmod.lock import hold, tidy
-from hpcmod.machine import Machine, is_profile_file
+from hpcmod.machine import Machine, is_profile_file, state_directory
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from hpcmod.model.compat.rules import RULES

@@ -9,7 +9,7 @@ from hpcmod.catalogue.publishing.candidate import Candidate, Request, choose_can
 from hpcmod.catalogue.publishing.facts import make_record
 from hpcmod.catalogue.publishing.publish import PublishContext, check_commands, judge_fit
 from hpcmod.catalogue.publishing.republish import check_aliases, check_same
-from hpcmod.catalogue.publishing.staged import Stage, eb_command, state_directory
+from hpcmod.catalogue.publishing.staged import Stage, eb_command
 from hpcmod.catalogue.publishing.trial import now_text
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.image.acquire.fetch_plan import FetchPlan, plan_fetch
@@ -17,6 +17,7 @@ from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.integrity import file_sha256
 from hpcmod.image.trust.provenance import Provenance
+from hpcmod.machine import state_directory
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.images.reference import LOCAL_KINDS
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hpcmod.catalogue.publishing.placed import PrivateInstallation
+from hpcmod.catalogue.publishing.placed import StagedInstallation
 from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode, removal_group
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible.kept import (
@@ -22,14 +22,13 @@ from hpcmod.catalogue.visible.kept import (
     render_kept_files,
 )
 from hpcmod.catalogue.visible.modulefiles import remove_code
-from hpcmod.errors import BusyError, CheckFailedError, LackingError
+from hpcmod.errors import BusyError, CheckFailedError
 from hpcmod.fs.ownership import make_private_directory
 from hpcmod.fs.removal import remove_path
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.tree import write_file
 from hpcmod.install.eb import run_eb
 from hpcmod.lock import read_holder
-from hpcmod.machine import absolute
 from hpcmod.render.modules.modulefile import SUFFIXES
 
 _KEPT = "kept"
@@ -78,10 +77,10 @@ class Stage:
         return self.catalogue.software / self.name / self.version
 
     @property
-    def private(self) -> PrivateInstallation:
+    def private(self) -> StagedInstallation:
         """Return the installation that `eb` makes, which is copied to its final place."""
         prefix = os.path.realpath(self.directory / "root")
-        return PrivateInstallation(self.catalogue, self.software, prefix, self.digest)
+        return StagedInstallation(self.software, prefix, self.digest, self.catalogue)
 
     @property
     def kept(self) -> Path:
@@ -119,21 +118,6 @@ class Stage:
                 self.catalogue.tree.remove_all(place, open_to=removal_group(self.catalogue, place))
         for name in (self.kept.parent, self.software.parent):
             self.catalogue.tree.remove_empty(name)  # unless it has other versions
-
-
-def state_directory(environ: Mapping[str, str]) -> Path:
-    """Return this user's state directory, which is not created.
-
-    Raises
-    ------
-    LackingError
-        If there is no home directory.
-    """
-    home = absolute(environ.get("HOME"))
-    state = absolute(environ.get("XDG_STATE_HOME")) or (f"{home}/.local/state" if home else "")
-    if not state:
-        raise LackingError("home directory unknown", "Set HOME, or XDG_STATE_HOME.")
-    return Path(state, "hpcmod")
 
 
 def eb_command(stage: Stage, easyconfig: Path) -> list[str]:

@@ -26,6 +26,9 @@ KEPT_MODULE = {"Lua": "module.lua", "Tcl": "module.tcl"}
 KEPT_EASYCONFIG = "easyconfig"
 """File name of a rendering's easyconfig."""
 
+CHECKSUMS = ("checksums", "modulefile")
+"""Entries with checksums in the record of an installation."""
+
 KEPT_FILES = "files.json"
 """File name of a rendering's scripts and installation record: a JSON object of texts by path below the installation."""
 
@@ -108,7 +111,7 @@ def installed_files(catalogue: Catalogue, root: Path) -> dict[str, str]:
 def without_checksums(text: str) -> str:
     """Return an installation's record without checksums, because a catalogue may change the recorded files."""
     record = parse_install_record(text)
-    kept = {name: value for name, value in record.items() if name not in ("checksums", "modulefile")}
+    kept = {name: value for name, value in record.items() if name not in CHECKSUMS}
     return text if len(kept) == len(record) else json.dumps(kept, indent=1) + "\n"
 
 

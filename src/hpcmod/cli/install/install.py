@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,10 @@ from hpcmod.cli.containers import (
 )
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.cli.output import print_data, print_json, tell
-from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import Installed, find_in_tree, own_trees
 from hpcmod.install.own_default import mark_default
-from hpcmod.install.own_place import MODULES, choose_prefix
+from hpcmod.install.own_place import MODULES, choose_prefix, configured_places
+from hpcmod.install.shared_prefix import SharedPrefix, install_with_eb, sharing
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.render.quote import sh_word
 
@@ -67,19 +69,21 @@ def install(
     wanted = [one for one in recipes.values() if rebuild or dry_run or not _is_installed(here, one, asked=prefix)]
     files = [find_easyconfig(text) for text in containers if text not in recipes]
     environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
-    flags = [*_place(chosen), *["--extended-dry-run"] * dry_run]
     status = 0
-    if files:
-        status = call_eb([*files, *flags, *["--rebuild"] * rebuild], environ, to_stderr=as_json)
-    if wanted and not status:
-        # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
-        again = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
-        status = call_eb([*(str(one.easyconfig) for one in wanted), *flags, *again], environ, to_stderr=as_json)
+    with nullcontext() if dry_run else _sharing(chosen) as shared:
+        flags = [*_place(chosen, shared), *["--extended-dry-run"] * dry_run]
+        run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, to_stderr=as_json)
+        if files:
+            status = run([*files, *flags, *["--rebuild"] * rebuild])
+        if wanted and not status:
+            # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
+            again = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
+            status = run([*(str(one.easyconfig) for one in wanted), *flags, *again])
     made = () if status or dry_run else recipes.values()
     copies = {one.module: _find_made(look_around(site), one, chosen) for one in made}
     for module, own in copies.items():
         if own and _is_default(here, module):
-            mark_default(own)
+            mark_default(own, shared)
         if not as_json:
             _show_how_to_load(module, own)
     if as_json:
@@ -88,12 +92,18 @@ def install(
     sys.exit(status)
 
 
-def _place(prefix: Path | None) -> list[str]:
+def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:
     """Return the `eb` options that install below a prefix, overriding EasyBuild's configuration."""
     if prefix is None:
-        return []
+        places = (("software", shared.software), ("modules", shared.modules)) if shared else ()
+        return [f"--installpath-{name}={path}" for name, path in places]
     software = [f"--installpath-software={prefix}/software", f"--installpath-modules={prefix}/modules"]
     return [f"--prefix={prefix}", f"--installpath={prefix}", *software, "--suffix-modules-path=all"]
+
+
+def _sharing(prefix: Path | None) -> AbstractContextManager[SharedPrefix | None]:
+    places = (prefix / "software", prefix / "modules") if prefix else configured_places(os.environ)
+    return sharing(*places, os.environ) if places else nullcontext()
 
 
 def _is_installed(here: Here, recipe: EasyconfigFile, *, asked: Path | None) -> bool:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -28,12 +28,19 @@ from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_own_
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NotFoundError
 from hpcmod.image.trust.provenance import parse_provenance, sidecar, write_provenance
-from hpcmod.install.eb import call_eb
 from hpcmod.install.installed import RECORD, Installed, own_trees
 from hpcmod.install.kernels import find_kernels, kernels_directory
-from hpcmod.install.leftovers import find_left_packages, is_user_packages, remove_left_packages, software_directories
 from hpcmod.install.own_place import MODULES, own_prefixes
-from hpcmod.install.remove import find_unfinished, make_removal, remove
+from hpcmod.install.remove import (
+    find_left_packages,
+    find_unfinished,
+    is_user_packages,
+    make_removal,
+    remove,
+    remove_left_packages,
+    software_directories,
+)
+from hpcmod.install.shared_prefix import SharedPrefix, install_with_eb, sharing
 from hpcmod.model.interactive.kernel import KernelSpec
 from hpcmod.render.quote import sh_word
 
@@ -262,12 +269,18 @@ def reinstall(here: Here, own: Installed, site: str | None, *, as_json: bool, ke
     """
     recipe = find_own_recipe(here, own)
     check_not_loaded(own.module)
-    if not keep_image:
-        images = [recipe.images] if recipe.images != own.root else []
-        return call_eb(reinstall_command(here, own)[1:], eb_environ(site, images), to_stderr=as_json)
-    _restore_provenance(own)
-    environ = {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"}
-    return call_eb(reinstall_command(here, own)[1:], environ, to_stderr=as_json)
+    if keep_image:
+        _restore_provenance(own)
+        environ = {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"}
+    else:
+        environ = eb_environ(site, [recipe.images] if recipe.images != own.root else [])
+    with _sharing(own) as shared:
+        return install_with_eb(reinstall_command(here, own)[1:], environ, shared, tell=tell, to_stderr=as_json)
+
+
+def _sharing(own: Installed) -> AbstractContextManager[SharedPrefix | None]:
+    tree, software = _directories(own)
+    return sharing(software, tree.parent, os.environ) if tree and software else nullcontext()
 
 
 def reinstall_command(here: Here, own: Installed) -> list[str]:
@@ -288,14 +301,18 @@ def _restore_provenance(own: Installed) -> None:
 
 def _eb_command(own: Installed, recipe: EasyconfigFile) -> list[str]:
     """Return the command line that installs into the same directories, overriding EasyBuild's configuration."""
-    tree = _without(own.modulefile.with_name(own.version), own.module)
-    software = _without(own.root, own.module)
+    tree, software = _directories(own)
     argv = ["eb", str(recipe.easyconfig), "--rebuild"]
     argv += [f"--module-syntax={'Lua' if own.modulefile.suffix == '.lua' else 'Tcl'}"]
     if tree and software:
         argv += [f"--installpath-software={software}", f"--installpath-modules={tree.parent}"]
         argv += [f"--suffix-modules-path={tree.name}"]
     return argv
+
+
+def _directories(own: Installed) -> tuple[Path | None, Path | None]:
+    """Return the module tree of an installation, and the directory of installations; None if they are unusual."""
+    return _without(own.modulefile.with_name(own.version), own.module), _without(own.root, own.module)
 
 
 def _without(path: Path, module: str) -> Path | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.publishing.placed import PrivateInstallation
+from hpcmod.catalogue.publishing.placed import StagedInstallation
 from hpcmod.catalogue.records.sharing import make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
@@ -19,7 +19,7 @@ DIGEST = "0123456789abcdef"
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> PrivateInstallation:
+def made(tmp_path: Path) -> StagedInstallation:
     """An installation for a catalogue that a group may write."""
     catalogue = Catalogue(tmp_path / "shop", "shop")
     make_catalogue(catalogue)
@@ -27,7 +27,7 @@ def made(tmp_path: Path) -> PrivateInstallation:
         path.chmod(0o2775)
     (catalogue.images / "Toy-1.sif").write_bytes(b"an image")
     prefix = str(tmp_path / "home" / DIGEST / "Toy@1" / "root")
-    made = PrivateInstallation(catalogue, catalogue.software / "Toy" / "1", prefix, DIGEST)
+    made = StagedInstallation(catalogue.software / "Toy" / "1", prefix, DIGEST, catalogue)
     for name in ("bin", "easybuild", "user-software/venv/toy/bin"):
         (made.root / name).mkdir(parents=True)
     (made.root / "bin/python").write_text(f"#!/bin/bash\nexec '{made.root}/runscripts/python'\n")
@@ -40,19 +40,19 @@ def made(tmp_path: Path) -> PrivateInstallation:
     return made
 
 
-def write_record(made: PrivateInstallation, *files: str) -> None:
+def write_record(made: StagedInstallation, *files: str) -> None:
     image = {"path": str(made.catalogue.images / "Toy-1.sif"), "method": "central", "size": 8}
-    (made.root / "record.json").write_text(
-        json.dumps({"files": files, "image": image, "checksums": {}, "modulefile": {"path": made.prefix}})
-    )
+    module = {"path": f"{made.prefix}/../modules/Toy/1.lua"}
+    record = {"files": files, "image": image, "checksums": {}, "modulefile": module}
+    (made.root / "record.json").write_text(json.dumps(record))
 
 
-def place(made: PrivateInstallation) -> None:
+def place(made: StagedInstallation) -> None:
     with shared(made.catalogue):
         made.place()
 
 
-def test_all_of_it_is_copied_with_the_paths_of_the_catalogue(made: PrivateInstallation) -> None:
+def test_all_of_it_is_copied_with_the_paths_of_the_catalogue(made: StagedInstallation) -> None:
     place(made)
     to = made.target
     assert (to / "bin/python").read_text() == f"#!/bin/bash\nexec '{to}/runscripts/python'\n"
@@ -64,7 +64,7 @@ def test_all_of_it_is_copied_with_the_paths_of_the_catalogue(made: PrivateInstal
     assert modes == [0o2775, 0o775, 0o664]
 
 
-def test_the_image_is_a_second_name_of_the_one_in_the_catalogue(made: PrivateInstallation) -> None:
+def test_the_image_is_a_second_name_of_the_one_in_the_catalogue(made: StagedInstallation) -> None:
     for _ in range(2):
         place(made)
         record = json.loads((made.target / "record.json").read_text())
@@ -77,7 +77,7 @@ def test_the_image_is_a_second_name_of_the_one_in_the_catalogue(made: PrivateIns
 
 
 def test_where_no_second_name_is_possible_the_module_uses_the_one_in_the_catalogue(
-    made: PrivateInstallation, monkeypatch: pytest.MonkeyPatch
+    made: StagedInstallation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with shared(made.catalogue):
         made.target.mkdir(parents=True)
@@ -92,7 +92,7 @@ def test_where_no_second_name_is_possible_the_module_uses_the_one_in_the_catalog
     assert json.loads((made.target / "record.json").read_text())["image"]["method"] == "central"
 
 
-def test_what_users_added_stays_and_scripts_that_are_no_longer_written_go(made: PrivateInstallation) -> None:
+def test_what_users_added_stays_and_scripts_that_are_no_longer_written_go(made: StagedInstallation) -> None:
     write_record(made, "bin/old", "bin/../../x", "bin/python")
     (made.root / "bin/old").touch()
     place(made)
@@ -106,7 +106,7 @@ def test_what_users_added_stays_and_scripts_that_are_no_longer_written_go(made: 
 
 
 @pytest.mark.parametrize("name", ["", "bin", "easybuild", "user-software", "user-software/venv"])
-def test_nothing_is_written_behind_a_link(made: PrivateInstallation, tmp_path: Path, name: str) -> None:
+def test_nothing_is_written_behind_a_link(made: StagedInstallation, tmp_path: Path, name: str) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     with shared(made.catalogue):
@@ -118,7 +118,7 @@ def test_nothing_is_written_behind_a_link(made: PrivateInstallation, tmp_path: P
     assert not (made.target / "record.json").exists()
 
 
-def test_nothing_is_written_into_a_directory_that_only_its_owner_may_change(made: PrivateInstallation) -> None:
+def test_nothing_is_written_into_a_directory_that_only_its_owner_may_change(made: StagedInstallation) -> None:
     (made.target / "bin").mkdir(parents=True, mode=0o755)
     (made.target / "bin").chmod(0o755)
     made.target.chmod(0o2775)
@@ -128,13 +128,13 @@ def test_nothing_is_written_into_a_directory_that_only_its_owner_may_change(made
     assert (made.target / "bin/python").read_text() == "mine"
 
 
-def test_a_private_directory_that_stays_in_a_script_is_refused(made: PrivateInstallation) -> None:
+def test_a_private_directory_that_stays_in_a_script_is_refused(made: StagedInstallation) -> None:
     (made.root / "bin/python").write_text(f"/h\\u00f6me/{DIGEST}/Toy@1/root{made.target}")
     with pytest.raises(BadInputError, match="unusual characters") as raised:
         place(made)
     assert "XDG_STATE_HOME" in raised.value.cure
 
 
-def test_what_is_not_a_container_is_refused(made: PrivateInstallation) -> None:
+def test_what_is_not_a_container_is_refused(made: StagedInstallation) -> None:
     with pytest.raises(CheckFailedError, match="installed no container"):
         place(replace(made, target=made.target.with_name("2")))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.publishing import staged
-from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept, state_directory
+from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept
 from hpcmod.catalogue.records.sharing import make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import CheckFailedError, LackingError
@@ -125,14 +125,6 @@ def test_shows_the_output_of_eb_if_it_fails(stage: Stage, monkeypatch: pytest.Mo
         install(stage, FakeEb(1), monkeypatch)
     stage.remove()
     assert not stage.directory.exists()
-
-
-def test_the_state_directory_is_absolute() -> None:
-    assert state_directory({"HOME": "/h"}) == Path("/h/.local/state/hpcmod")
-    assert state_directory({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == Path("/h/.local/state/hpcmod")
-    assert state_directory({"XDG_STATE_HOME": "/s"}) == Path("/s/hpcmod")
-    with pytest.raises(LackingError):
-        state_directory({"HOME": "relative"})
 
 
 def test_publishing_removes_what_killed_publishing_of_others_left(stage: Stage) -> None:

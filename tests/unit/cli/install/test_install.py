@@ -41,7 +41,7 @@ class FakeCall:
 @pytest.fixture
 def eb(monkeypatch: pytest.MonkeyPatch) -> FakeCall:
     call = FakeCall(0)
-    monkeypatch.setattr("hpcmod.cli.install.install.call_eb", call)
+    monkeypatch.setattr("hpcmod.install.shared_prefix.call_eb", call)
     return call
 
 

@@ -142,7 +142,7 @@ def test_update_as_json_has_the_status_of_each(top: Path, monkeypatch: pytest.Mo
         assert to_stderr
         return 1
 
-    monkeypatch.setattr("hpcmod.cli.install.installed.call_eb", fail)
+    monkeypatch.setattr("hpcmod.install.shared_prefix.call_eb", fail)
     (top / "software/PyTorch/2.6/easybuild").mkdir()
     (top / "software/PyTorch/2.6/easybuild/PyTorch-2.6.eb").touch()
     done = CliRunner().invoke(main, ["update", "--all", "--json"])

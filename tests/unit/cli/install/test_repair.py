@@ -27,7 +27,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_failed_repair_exits_with_the_status_of_eb(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcmod.cli.install.installed.call_eb", lambda *_, **__: 5)
+    monkeypatch.setattr("hpcmod.install.shared_prefix.call_eb", lambda *_, **__: 5)
     done = CliRunner().invoke(main, ["repair", "PyTorch"])
     assert (done.exit_code, "bin/python" in done.stdout) == (5, True)
 
@@ -39,7 +39,7 @@ def test_a_damaged_image_is_taken_from_its_source(root: Path, monkeypatch: pytes
         called.append(environ)
         return 0
 
-    monkeypatch.setattr("hpcmod.cli.install.installed.call_eb", call)
+    monkeypatch.setattr("hpcmod.install.shared_prefix.call_eb", call)
     (root / "bin/python").chmod(0o755)
     (root / "x.sif").unlink()
     done = CliRunner().invoke(main, ["repair", "PyTorch", "--json"])

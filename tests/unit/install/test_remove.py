@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.install.leftovers import (
+from hpcmod.install.remove import (
     find_left_packages,
     prune_prefix,
     remove_left_packages,
