@@ -146,12 +146,17 @@ def test_a_dry_run_tells_all_of_it_and_does_nothing(site: Site, images: list[Pat
     assert site.files() == before
 
 
-def test_the_same_image_twice_is_not_a_change_and_another_one_is_refused(site: Site, images: list[Path]) -> None:
-    site.published(images[0], "1.0")
+def test_the_same_image_twice_is_not_a_change_and_another_one_is_refused(
+    site: Site, images: list[Path], tmp_path: Path
+) -> None:
+    licence = tmp_path / "licence.txt"
+    licence.write_text("Cite us.\n")
+    assert written_as_planned(site, images[0], "--licence", licence, "--check", PRINTS) == ("publish", [])
     before = site.files()
-    site.published(images[0], "1.0")
+    assert written_as_planned(site, images[0]) == ("alias", [])
     assert site.files() == before
-    site.published(images[0], "1.0", "--alias", "stable")
+    assert written_as_planned(site, images[0], "--alias", "stable") == ("alias", [])
+    site.does("accept", "Toy/1.0", "--yes")
     assert site.loaded("Toy/stable") == "one"
     done = site.publish(images[1], "1.0")
     assert done.returncode == 2
@@ -168,7 +173,7 @@ def test_damage_is_found_and_publishing_again_fixes_it(site: Site, images: list[
     done = site.hpcmod("verify", "Toy/1.0")
     assert done.returncode == 4
     assert done.stdout.count("fail ") == 3
-    site.published(images[0], "1.0")
+    assert written_as_planned(site, images[0]) == ("repair", ["easyconfigs/t/Toy/Toy-1.0.eb", "modules/.code/"])
     assert site.does("verify", "Toy/1.0")
     assert site.loaded("Toy") == "one"
     assert site.journal()[-1]["verb"] == "repair"
@@ -309,3 +314,39 @@ def test_faults_that_break_other_tools_do_not_break_us(
     row(busy_site, images[0], tmp_path)
     assert busy_site.loaded("Toy/1.0") == "one"
     assert busy_site.does("verify", "Toy/1.0")
+
+
+def written_as_planned(site: Site, image: Path, *more: str | Path) -> tuple[str, list[str]]:
+    """Compare a plan with what publishing Toy 1.0 writes; return its action, and planned files that
+    stay unchanged.
+    """
+    words = ("publish", image, "--name", "Toy", "--version", "1.0", "--no-slurm", *more)
+    plan = json.loads(site.does(*words, "--dry-run", "--json").stdout)
+    before = times(site.catalogue)
+    site.does(*words)
+    after = times(site.catalogue)
+    written = {name for name, changed in after.items() if before.get(name) != changed}
+    assert not set(before) - set(after)
+
+    def is_planned(name: str, planned: str) -> bool:
+        return name.startswith(planned) if planned.endswith("/") else name == planned
+
+    assert [name for name in sorted(written) if not any(is_planned(name, one) for one in plan["files"])] == []
+    if plan["command"]:
+        record = site.record("1.0")
+        assert plan["easyconfig"] == (site.catalogue / "easyconfigs/t/Toy" / record["easyconfig"]).read_text()
+        assert {key: record[key] for key in plan["record"] if key not in SET_BY_PUBLISHING} == {
+            key: value for key, value in plan["record"].items() if key not in SET_BY_PUBLISHING
+        }
+        assert [check["name"] for check in record["checks"]][1:] == plan["checks"]
+    return plan["action"], [one for one in plan["files"] if not any(is_planned(name, one) for name in written)]
+
+
+SET_BY_PUBLISHING = ("aliases", "checks", "licence", "published", "publisher", "reference", "signature")
+
+
+def times(directory: Path) -> dict[str, int]:
+    """When each file was changed, by its path below the directory; locks are left out."""
+    found = (path for path in directory.rglob("*") if not path.is_dir() or path.is_symlink())
+    files = {str(path.relative_to(directory)): path.lstat().st_mtime_ns for path in found}
+    return {name: changed for name, changed in files.items() if not name.startswith(".locks/")}

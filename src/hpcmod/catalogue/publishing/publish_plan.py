@@ -1,86 +1,313 @@
-"""Plan what publishing would do without doing it: the facts of the image, the easyconfig, the commands, the checks."""
+"""Decide what publishing does before it writes anything: `publish` carries the plan out, `--dry-run` prints it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hpcmod.catalogue.change import Actor
 from hpcmod.catalogue.publishing.candidate import Candidate, Request, choose_candidate, make_easyconfig
-from hpcmod.catalogue.publishing.facts import make_record
-from hpcmod.catalogue.publishing.publish import PublishContext, check_commands, judge_fit
+from hpcmod.catalogue.publishing.facts import SBOM, make_record, stack_pairs
 from hpcmod.catalogue.publishing.republish import check_aliases, check_same
 from hpcmod.catalogue.publishing.staged import Stage, eb_command
-from hpcmod.catalogue.publishing.trial import now_text
+from hpcmod.catalogue.publishing.terms import find_group, read_licence_file
+from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, find_srun, now_text
+from hpcmod.catalogue.records.index import INDEX
+from hpcmod.catalogue.records.journal import JOURNAL
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.verify import verify_container
+from hpcmod.catalogue.visible.kept import read_easyconfig
+from hpcmod.check.compat import make_case
+from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.image.acquire.fetch_plan import FetchPlan, plan_fetch
+from hpcmod.image.acquire.fetch_sif import ObtainOptions
 from hpcmod.image.acquire.locate import recognize
+from hpcmod.image.inspect.commands import read_commands
 from hpcmod.image.inspect.contents import read_facts
-from hpcmod.image.integrity import file_sha256
-from hpcmod.image.trust.provenance import Provenance
-from hpcmod.machine import state_directory
+from hpcmod.image.inspect.stack import open_files
+from hpcmod.image.integrity import Progress, file_sha256
+from hpcmod.image.sif.reader import check_sif, read_sif
+from hpcmod.image.trust.provenance import Provenance, sidecar
+from hpcmod.machine import Machine, state_directory
 from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.compat.rules import RULES
+from hpcmod.model.compat.verdict import judge
+from hpcmod.model.finding import FAIL, WARN
 from hpcmod.model.images.reference import LOCAL_KINDS
+from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER
+from hpcmod.model.site import Site
+from hpcmod.render.quote import sh_word
+
+PUBLISH, REPAIR, ALIAS = "publish", "repair", "alias"
+
+
+@dataclass(frozen=True)
+class PublishContext:
+    """Settings and tools for fetching, installing and checking a container."""
+
+    machine: Machine
+    options: ObtainOptions
+    eb_environment: Mapping[str, str]
+    """Environment in which `eb` finds our easyblock."""
+    actor: Actor
+    slurm: tuple[str, ...] = ()
+    """Options for srun."""
+    use_slurm: bool = True
+    progress: Callable[[str], Progress | None] = lambda _: None
+    """Returns the progress display of a task, by its label."""
+    working: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
+    """Returns the display for a task of unknown length, by its label."""
 
 
 @dataclass(frozen=True)
 class PublishPlan:
-    """What would be published."""
+    """What publishing a container does."""
 
-    module: str
-    image: FetchPlan
-    """Source and target of the image."""
-    record: CatalogueRecord | None
-    """None if the image is not on this machine, so that its facts are unknown."""
-    easyconfig: str
-    """Its text; without a checksum if the image is not on this machine."""
+    candidate: Candidate
+    request: Request
+    """As the user made it; a repair runs the checks that passed before unless others are requested."""
+    stage: Stage
+    action: str
+    """`publish` a new container; `repair` one that is published with the same image; only move its `alias`."""
+    known: CatalogueRecord | None
+    """The published container; None if there is none."""
+    damage: tuple[str, ...]
+    """What a repair fixes."""
     command: tuple[str, ...]
-    """The command that installs it."""
+    """The command that installs it; empty if nothing is installed."""
     checks: tuple[str, ...]
     """Run on this machine."""
     job_checks: tuple[str, ...]
-    """Run as job steps, if Slurm is available."""
-    aliases: tuple[str, ...]
-    published: bool
-    """Whether it is published already, so that only the aliases would change."""
+    """Run as job steps, after the others."""
+    srun: str
+    """The command that starts a job step; empty if there are none."""
+    files: tuple[str, ...] = ()
+    """Files to create or replace, relative to the catalogue; a name that ends in `/` means files in that directory."""
+    record: CatalogueRecord | None = None
+    """Its record; None until the image is on this machine."""
+    easyconfig: str = ""
+    """Its text; without a checksum until the image is on this machine."""
+
+    @property
+    def easyconfig_path(self) -> Path:
+        """Return the path of the easyconfig that the command installs."""
+        return _easyconfig_path(self.stage, self.candidate)
 
 
 def plan_publish(catalogue: Catalogue, request: Request, context: PublishContext) -> PublishPlan:
-    """Return what `publish` would do.
+    """Decide what `publish` does; nothing is fetched or written.
 
     Raises
     ------
     HpcmodError
-        If `publish` would refuse before it fetches anything.
+        If the container cannot be published under that name, or if a check needs Slurm, which is not available.
     """
     candidate = choose_candidate(request, central=context.machine.site.central)
-    check_aliases(catalogue.named(candidate.name), candidate, request.aliases)
-    known = catalogue.find(candidate.name, candidate.version)
-    if known:
-        check_same(candidate, known, context.progress(candidate.sif))
-    image = plan_fetch(candidate.reference, catalogue.images / candidate.sif, options=context.options)
-    record = _read(candidate, request, context)
-    stage = Stage(catalogue, candidate.name, candidate.version, state_directory(context.options.environ))
-    return PublishPlan(
-        module=candidate.module,
-        image=image,
-        record=record,
-        easyconfig=make_easyconfig(
-            candidate, sha256=record.sha256 if record else "", reference=image.pinned or image.reference
-        ),
-        command=tuple(eb_command(stage, stage.directory / "easyconfigs" / candidate.easyconfig)),
-        checks=request.checks,
-        job_checks=(*request.checks, *request.job_checks) if context.use_slurm else (),
-        aliases=request.aliases,
-        published=known is not None,
+    return plan_candidate(make_stage(catalogue, candidate, context), candidate, request, context)
+
+
+def make_stage(catalogue: Catalogue, candidate: Candidate, context: PublishContext) -> Stage:
+    """Return the directory in which a container is prepared, which is not created."""
+    return Stage(catalogue, candidate.name, candidate.version, state_directory(context.options.environ))
+
+
+def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context: PublishContext) -> PublishPlan:
+    """Decide as `plan_publish` does; to carry the plan out, the caller must hold the container's lock."""
+    if request.readers:
+        find_group(request.readers)
+    named = stage.catalogue.named(candidate.name)
+    check_aliases(named, candidate, request.aliases)
+    known = next((one for one in named if one.version == candidate.version), None)
+    damage = _find_damage(stage.catalogue, candidate, known, context) if known else ()
+    action = REPAIR if damage else ALIAS if known else PUBLISH
+    if known and damage:
+        candidate = replace(candidate, checksum=known.sha256)
+        request = replace(_as_before(request, known), readers=request.readers or known.readers)
+    srun = find_srun(context.eb_environment, use_slurm=context.use_slurm, needed=bool(request.job_checks))
+    installed = action != ALIAS
+    if installed:
+        _check_owner(stage.catalogue, candidate)
+    plan = PublishPlan(
+        candidate=candidate,
+        request=request,
+        stage=stage,
+        action=action,
+        known=known,
+        damage=damage,
+        command=tuple(eb_command(stage, _easyconfig_path(stage, candidate))) if installed else (),
+        checks=request.checks if installed else (),
+        job_checks=(*request.checks, *request.job_checks) if installed and srun else (),
+        srun=srun,
     )
+    return replace(plan, files=tuple(_files(plan, named)))
 
 
-def _read(candidate: Candidate, request: Request, context: PublishContext) -> CatalogueRecord | None:
-    if recognize(candidate.reference).kind not in LOCAL_KINDS:
+def _easyconfig_path(stage: Stage, candidate: Candidate) -> Path:
+    return stage.directory / "easyconfigs" / candidate.easyconfig
+
+
+def _find_damage(
+    catalogue: Catalogue, candidate: Candidate, known: CatalogueRecord, context: PublishContext
+) -> tuple[str, ...]:
+    """Compare a published container with the candidate, and its files with its record."""
+    progress = context.progress(candidate.sif)
+    check_same(candidate, known, progress)
+    return tuple(one.found for one in verify_container(catalogue, known, progress=progress) if one.level == FAIL)
+
+
+def _as_before(request: Request, known: CatalogueRecord) -> Request:
+    """Return the request with the checks that passed before, if it has none of its own."""
+    if request.checks or request.job_checks:
+        return request
+    plain = tuple(one.name for one in known.checks if not one.under and one.name != EASYBUILD_CHECK)
+    job = tuple(one.name for one in known.checks if one.under and one.name not in plain)
+    return replace(request, checks=plain, job_checks=job)
+
+
+def _check_owner(catalogue: Catalogue, candidate: Candidate) -> None:
+    owner = find_owner(catalogue, candidate.sif)
+    if owner and owner.module != candidate.module:
+        path = catalogue.images / candidate.sif
+        raise BadInputError(f"{path} belongs to {owner.module}", "Use another image name in the easyconfig.")
+
+
+def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:
+    """Return the container that an image of the catalogue belongs to; None if there is none."""
+    if not (catalogue.images / sif).exists():
         return None
+    return next((one for one in catalogue.records() if one.sif == sif), None)
+
+
+def _files(plan: PublishPlan, named: Sequence[CatalogueRecord]) -> Iterator[str]:
+    """Yield the files that a plan creates or replaces; `named` are all records of the name."""
+    catalogue, candidate, request = plan.stage.catalogue, plan.candidate, plan.request
+    moved = [one for one in named if one is not plan.known and set(one.aliases) & set(request.aliases)]
+    if plan.action == ALIAS and not moved and not _is_changed(plan):
+        return
+    records = [(candidate.name, candidate.version), *((one.name, one.version) for one in moved)]
+    files = [catalogue.record_path(*key) for key in records]
+    directories = [catalogue.modules / candidate.name]  # of modulefiles and aliases
+    if request.licence:
+        files.append(read_licence_file(catalogue, request.licence)[0])
+    if plan.action != ALIAS:
+        image = catalogue.images / candidate.sif
+        files += [image, sidecar(image), catalogue.easyconfigs_of(candidate.name) / candidate.easyconfig]
+        directories += [plan.stage.software, plan.stage.kept, catalogue.code]
+    below = [str(path.relative_to(catalogue.directory)) for path in files]
+    yield from sorted([*below, *(f"{path.relative_to(catalogue.directory)}/" for path in directories)])
+    yield from (INDEX, JOURNAL)
+
+
+def _is_changed(plan: PublishPlan) -> bool:
+    """Return whether the record of a published container changes."""
+    known, request = plan.known, plan.request
+    if known is None:
+        return True
+    licence = read_licence_file(plan.stage.catalogue, request.licence)[0].name if request.licence else known.licence
+    terms = (request.readers or known.readers, licence)
+    return terms != (known.readers, known.licence) or bool(set(request.aliases) - set(known.aliases))
+
+
+def preview_publish(plan: PublishPlan, context: PublishContext) -> tuple[PublishPlan, FetchPlan]:
+    """Return a plan with all that is known before the image is fetched, and how it would be fetched.
+
+    Raises
+    ------
+    HpcmodError
+        If the image cannot be fetched, or a local one does not fit.
+    """
+    candidate, catalogue = plan.candidate, plan.stage.catalogue
+    path = catalogue.images / candidate.sif
+    if plan.action == ALIAS and plan.known:
+        text = read_easyconfig(catalogue, plan.known) or ""
+        kept = FetchPlan(plan.known.reference, "", str(path), None, None, 0, "nothing required")
+        return replace(plan, record=plan.known, easyconfig=text), kept
+    fetch = plan_fetch(candidate.reference, path, options=context.options)
+    if recognize(candidate.reference).kind not in LOCAL_KINDS:
+        text = make_easyconfig(candidate, sha256="", reference=fetch.pinned or fetch.reference)
+        return replace(plan, easyconfig=text), fetch
+    check_given(candidate, context)
     path = Path(candidate.reference.path)
-    facts = read_facts(path)
-    check_commands(candidate, path, context.machine.site)
     digest = file_sha256(path, context.progress(path.name))
-    found = Provenance(str(path.absolute()), "", digest, facts.size, now_text(), context.options.tool)
-    return judge_fit(make_record(candidate, facts, found, site=context.machine.site.name), path, request, context)
+    found = Provenance(str(path.absolute()), "", digest, path.stat().st_size, now_text(), context.options.tool)
+    return with_image(plan, path, found, context)[0], fetch
+
+
+def check_given(candidate: Candidate, context: PublishContext) -> None:
+    """Read the file that the user gave before it is copied, so that errors name that file."""
+    if recognize(candidate.reference).kind in LOCAL_KINDS:
+        path = Path(candidate.reference.path)
+        check_sif(read_sif(path), architecture=context.options.architecture)
+        read_facts(path)
+
+
+def with_image(
+    plan: PublishPlan, image: Path, provenance: Provenance, context: PublishContext
+) -> tuple[PublishPlan, CatalogueRecord]:
+    """Return a plan with the easyconfig that pins its image, and the record of the container.
+
+    Raises
+    ------
+    CheckFailedError
+        If the image does not fit this machine, and the request does not allow that.
+    NotFoundError
+        If it lacks a command that was requested.
+    """
+    site = context.machine.site
+    check_commands(plan.candidate, image, site)
+    untried = make_record(plan.candidate, read_facts(image), provenance, site=site.name)
+    record = judge_fit(untried, image, plan.request, context)
+    text = make_easyconfig(plan.candidate, sha256=record.sha256, reference=record.reference)
+    return replace(plan, record=record, easyconfig=text), record
+
+
+def check_commands(candidate: Candidate, image: Path, site: Site) -> None:
+    """Check that the programs of the container's commands exist in its image, unless a bind can provide them.
+
+    Raises
+    ------
+    NotFoundError
+        If a command is missing from the image, or its path does not exist there.
+    """
+    programs = {name: words[0] for name, words in candidate.commands}
+    if not programs:
+        return
+    found = read_commands(image, [path for path in programs.values() if path.startswith("/")])
+    bound = (RUNSCRIPTS_IN_CONTAINER, *(bind.place for group in site.all_binds for bind in group), *found.absent)
+    for name, program in programs.items():
+        in_image = program in found.files or program in found.names
+        if in_image or any(f"{program}/".startswith(f"{place}/") for place in bound):
+            continue
+        if not program.startswith("/"):
+            raise NotFoundError(
+                f"--command {name}: {image.name} has no command {program!r} on its PATH",
+                f"Give its path in the image: --command {sh_word(name)}=/PATH",
+            )
+        raise NotFoundError(
+            f"--command {name}: {image.name} has no file {program}", "Give the path of the program in the image."
+        )
+
+
+def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: PublishContext) -> CatalogueRecord:
+    """Record what the image is built on, and whether it fits this machine.
+
+    Raises
+    ------
+    CheckFailedError
+        If it does not fit, and the request does not allow that.
+    """
+    case = make_case(image, context.machine.site, context.options.environ)
+    verdict = judge(case, RULES)
+    for one in verdict.at(WARN):
+        context.actor.tell(f"warning: {one.rule}: {one.found} {one.cure}".rstrip())
+    if verdict.level == FAIL and not request.misfit:
+        why = "\n".join(f"  {one.rule}: {one.found} {one.cure}".rstrip() for one in verdict.at(FAIL))
+        raise CheckFailedError(
+            f"{record.module} does not fit this machine:\n{why}",
+            "Fix the image; or, if it is for different nodes than this one, use --misfit.",
+        )
+    with open_files(image) as files:
+        sbom = SBOM if files.real(SBOM) else ""
+    return replace(record, stack=stack_pairs(case.image), compat=verdict.level, sbom=sbom)

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -135,11 +135,21 @@ def eb_command(stage: Stage, easyconfig: Path) -> list[str]:
     ]
 
 
-def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, environ: Mapping[str, str]) -> None:
+def install_staged(
+    stage: Stage,
+    easyconfig: Path,
+    command: Sequence[str],
+    *,
+    profile: str,
+    site: str,
+    environ: Mapping[str, str],
+) -> None:
     """Run `eb`, copy the installation to its final place, and keep the files that `place_kept` needs.
 
     Parameters
     ----------
+    command
+        As `eb_command` returns it for this easyconfig.
     profile, site
         File or name of the site profile, and its name for the site.
     environ
@@ -156,7 +166,7 @@ def install_staged(stage: Stage, easyconfig: Path, *, profile: str, site: str, e
     # the module reads notices from the catalogues that are known here
     known = ":".join(filter(None, (str(stage.catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
     variables = {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known, _STAGED: "1"}
-    done = run_eb(eb_command(stage, easyconfig)[1:], variables)
+    done = run_eb(command[1:], variables)
     if done.status:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SAID:])
         raise CheckFailedError(

@@ -49,12 +49,25 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
             restrict(catalogue, image, readers)
         record = replace(record, readers=readers)
     if licence:
-        text = _read_licence(licence)
-        sha256 = hashlib.sha256(text).hexdigest()
-        catalogue.tree.make_directory(_licences(catalogue))
-        catalogue.tree.write(_licences(catalogue) / sha256, text, mode=file_mode(catalogue.directory))
-        record = replace(record, licence=sha256)
+        path, text = read_licence_file(catalogue, licence)
+        catalogue.tree.make_directory(path.parent)
+        catalogue.tree.write(path, text, mode=file_mode(catalogue.directory))
+        record = replace(record, licence=path.name)
     return record
+
+
+def read_licence_file(catalogue: Catalogue, licence: str) -> tuple[Path, bytes]:
+    """Return the path that a licence gets in the catalogue, whose name is its sha256, and its text.
+
+    Raises
+    ------
+    NotFoundError
+        If the file does not exist.
+    BadInputError
+        If it is not valid UTF-8.
+    """
+    text = _read_licence(licence)
+    return _licences(catalogue) / hashlib.sha256(text).hexdigest(), text
 
 
 def _images_of(catalogue: Catalogue, record: CatalogueRecord) -> tuple[Path, Path]:

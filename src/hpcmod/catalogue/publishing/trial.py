@@ -43,29 +43,32 @@ class CheckRun:
     """Seconds for one check, including the wait for nodes."""
 
 
-def run_checks(trial: CheckRun, commands: Sequence[str], job_commands: Sequence[str] = ()) -> Iterator[Check]:
+def run_checks(
+    trial: CheckRun, commands: Sequence[str], job_commands: Sequence[str] = (), *, srun: str = ""
+) -> Iterator[Check]:
     """Run the commands in order and yield their results; stop at the first failure.
 
     Parameters
     ----------
     commands
-        Run on this machine, and as a job step if Slurm is available.
+        Run on this machine.
     job_commands
-        Only run as a job step.
+        Run as job steps.
+    srun
+        The command that starts a job step, from `find_srun`.
 
     Raises
     ------
     CheckFailedError
         With the command's output.
     LackingError
-        If something must be run as a job step, and Slurm is not available.
+        If there is no module tool.
     """
     for command in commands:
         yield _run(trial, command)
-    srun = find_srun(trial.environ, use_slurm=trial.use_slurm, needed=bool(job_commands))
     if commands and not srun and trial.use_slurm and which("srun", trial.environ):
         trial.tell("Slurm does not respond, so the checks ran on this machine only and not in a job step")
-    for command in (*commands, *job_commands) if srun else ():
+    for command in job_commands:
         yield _run(trial, command, srun)
 
 

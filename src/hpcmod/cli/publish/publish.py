@@ -13,8 +13,8 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.catalogue.publishing.candidate import Request, describe_label_names
-from hpcmod.catalogue.publishing.publish import PublishContext, Published, publish
-from hpcmod.catalogue.publishing.publish_plan import PublishPlan, plan_publish
+from hpcmod.catalogue.publishing.publish import Published, publish
+from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish, preview_publish
 from hpcmod.cli.containers import complete_file, site_option
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.install.installed import on_a_terminal
@@ -23,6 +23,7 @@ from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.publish.options import ChangeFlags, changing_options, make_actor, open_catalogues
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError
+from hpcmod.image.acquire.fetch_plan import FetchPlan
 from hpcmod.image.integrity import Progress, parse_sha256
 from hpcmod.image.settings import make_options
 from hpcmod.model.catalogue.record import record_values
@@ -134,7 +135,8 @@ def publish_verb(flags: PublishFlags) -> None:
                 request, found.site.central, dry_run=flags.dry_run, ask=not flags.as_json and on_a_terminal()
             )
         if flags.dry_run:
-            _show_publish_plan(plan_publish(catalogue, request, context), as_json=flags.as_json)
+            plan, fetch = preview_publish(plan_publish(catalogue, request, context), context)
+            _show_publish_plan(plan, fetch, as_json=flags.as_json)
             return
         shown.enter_context(terminate_cleanly())
         done = publish(catalogue, request, context)
@@ -166,26 +168,42 @@ def _show(done: Published, *, as_json: bool) -> None:
     print_data(done.record.module)
 
 
-def _show_publish_plan(found: PublishPlan, *, as_json: bool) -> None:
+def _show_publish_plan(plan: PublishPlan, fetch: FetchPlan, *, as_json: bool) -> None:
     if as_json:
-        record = record_values(found.record) if found.record else None
-        print_json(**{**asdict(found), "record": record})
+        print_json(
+            module=plan.candidate.module,
+            action=plan.action,
+            damage=plan.damage,
+            image=asdict(fetch),
+            record=record_values(plan.record) if plan.record else None,
+            easyconfig=plan.easyconfig,
+            command=plan.command,
+            checks=plan.checks,
+            job_checks=plan.job_checks,
+            aliases=plan.request.aliases,
+            files=plan.files,
+            published=plan.known is not None,
+        )
         return
-    print_text("\n".join(_render_publish_plan(found)))
+    print_text("\n".join(_render_publish_plan(plan, fetch)))
 
 
-def _render_publish_plan(found: PublishPlan) -> list[str]:
-    record, image = found.record, found.image
-    lines = [f"module: {found.module}{' (already published)' * found.published}"]
-    lines += [f"image: {image.pinned or image.reference} -> {image.path}", f"policy: {image.policy}"]
-    if image.bytes_to_fetch is not None:
-        lines.append(f"to fetch: {image.bytes_to_fetch} bytes")
+def _render_publish_plan(plan: PublishPlan, fetch: FetchPlan) -> list[str]:
+    record = plan.record
+    lines = [f"module: {plan.candidate.module}{' (already published)' * (plan.known is not None)}"]
+    lines += [f"repair: {damage}" for damage in plan.damage]
+    if plan.command:
+        lines += [f"image: {fetch.pinned or fetch.reference} -> {fetch.path}", f"policy: {fetch.policy}"]
+    if plan.command and fetch.bytes_to_fetch is not None:
+        lines.append(f"to fetch: {fetch.bytes_to_fetch} bytes")
     if record:
         lines += [f"sha256: {record.sha256}", f"size: {record.size} bytes", f"architecture: {record.architecture}"]
         lines.append(f"python: {record.python or 'none found'}, {len(record.packages)} packages")
         lines.append(f"fits this machine: {record.compat}")
-    lines += [f"command: {shlex.join(found.command)}"]
-    lines += [f"check: {command}" for command in found.checks]
-    lines += [f"check under Slurm: {command}" for command in found.job_checks]
-    lines += [f"alias: {alias}" for alias in found.aliases]
-    return [*lines, "easyconfig:", *(f"  {line}" for line in found.easyconfig.splitlines())]
+    if plan.command:
+        lines.append(f"command: {shlex.join(plan.command)}")
+    lines += [f"check: {command}" for command in plan.checks]
+    lines += [f"check under Slurm: {command}" for command in plan.job_checks]
+    lines += [f"alias: {alias}" for alias in plan.request.aliases]
+    lines += [f"write: {name}" for name in plan.files] or ["nothing would change"]
+    return [*lines, "easyconfig:", *(f"  {line}" for line in plan.easyconfig.splitlines())]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.admin import lifecycle
-from hpcmod.catalogue.publishing import publish as room
+from hpcmod.catalogue.publishing import publish_plan as room
 from hpcmod.catalogue.publishing.candidate import Request
-from hpcmod.catalogue.publishing.publish import PublishContext, publish
-from hpcmod.catalogue.publishing.publish_plan import plan_publish
+from hpcmod.catalogue.publishing.publish import publish
+from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish, preview_publish
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, CheckFailedError, HpcmodError, LackingError, NotFoundError
 from hpcmod.image.settings import make_options
@@ -54,6 +54,10 @@ def image(tmp_path: Path) -> Path:
     return corpus.make_image(tmp_path / "image.sif")
 
 
+def dry_run(shop: Catalogue, request: Request, context: PublishContext) -> PublishPlan:
+    return preview_publish(plan_publish(shop, request, context), context)[0]
+
+
 def files(shop: Catalogue) -> set[str]:
     return {str(path.relative_to(shop.directory)) for path in shop.directory.rglob("*") if ".locks" not in path.parts}
 
@@ -64,7 +68,7 @@ def test_refuses_an_incompatible_image_and_leaves_nothing(
     refusal = Verdict((Finding("fail", "glibc", "2.17 is too old for the host's libmpi", "Take a newer base."),))
     monkeypatch.setattr(room, "judge", lambda *_: refusal)
     before = files(shop)
-    for verb in (publish, plan_publish):
+    for verb in (publish, dry_run):
         with pytest.raises(CheckFailedError) as raised:
             verb(shop, Request(str(image), "Toy", "2.0"), context)
         assert "glibc: 2.17 is too old for the host's libmpi Take a newer base." in raised.value.message
@@ -101,14 +105,14 @@ def test_the_dry_run_also_refuses_what_cannot_be_published(
 ) -> None:
     asked = Request(**{"what": str(image), "name": "Toy", **request_})  # type: ignore[arg-type]
     before = files(shop)
-    for verb in (publish, plan_publish):
+    for verb in (publish, dry_run):
         with pytest.raises(BadInputError, match=said):
             verb(shop, asked, context)
     assert files(shop) == before
 
 
 def test_a_missing_image_is_told_by_the_dry_run_as_well(shop: Catalogue, context: PublishContext) -> None:
-    for verb in (publish, plan_publish):
+    for verb in (publish, dry_run):
         with pytest.raises(NotFoundError, match="no such file"):
             verb(shop, Request("/nowhere.sif", "Toy", "2.0"), context)
 
@@ -142,6 +146,6 @@ def test_a_dry_run_of_an_image_elsewhere_says_what_is_known(
     shop: Catalogue, context: PublishContext, tmp_path: Path
 ) -> None:
     archive = f"docker-archive:{corpus.make_docker_archive(tmp_path / 'image.tar')}"
-    found = plan_publish(shop, Request(archive, "Toy", "2.0", aliases=("new",)), context)
-    assert (found.module, found.record, found.aliases) == ("Toy/2.0", None, ("new",))
+    found = dry_run(shop, Request(archive, "Toy", "2.0", aliases=("new",)), context)
+    assert (found.action, found.record, found.request.aliases) == ("publish", None, ("new",))
     assert "checksums = [None]" in found.easyconfig

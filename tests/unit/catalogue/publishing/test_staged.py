@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.publishing import staged
-from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept
+from hpcmod.catalogue.publishing.staged import Stage, eb_command, install_staged, place_kept
 from hpcmod.catalogue.records.sharing import make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import CheckFailedError, LackingError
@@ -67,7 +67,7 @@ def install(stage: Stage, eb: FakeEb, monkeypatch: pytest.MonkeyPatch) -> None:
     easyconfig.parent.mkdir()
     easyconfig.write_text("name = 'Race'\n")
     with shared(stage.catalogue):
-        install_staged(stage, easyconfig, profile="generic", site="x", environ={})
+        install_staged(*(stage, easyconfig, eb_command(stage, easyconfig)), profile="generic", site="x", environ={})
 
 
 def test_eb_reads_and_works_where_only_the_publisher_can_write(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
