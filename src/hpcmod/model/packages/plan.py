@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package, PythonFacts
@@ -19,7 +20,8 @@ OWN_PIP = f"{WORK}/pip"
 """Where hpcmod's own pip is bound for an image without one."""
 
 _VERSION = re.compile(r"[0-9][A-Za-z0-9.!+_-]*")
-_LOCAL = re.compile(r"(?:[^@\s]+\s*@\s*file://)?(/[^\s;#\[]+)")
+_LOCAL = re.compile(r"(?:(?:[^@\s]+\s*@\s*)?file://|--[a-z-]+=file://)?(/[^\s;#\[]+)")
+"""A requirement that is a path or a local URL, or an option with one."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -143,7 +145,9 @@ def make_state_plan(
     pins = [one for one in parent.locked if one.name not in free] if parent and keep else []
     has_hashes = any("--hash=" in line for line in requirements)
     lines = requirements if locked is None else locked
-    places = [*pip.places, *added.places, *(found[1] for line in lines if (found := _LOCAL.match(line)))]
+    words = (*pip.words, *added.options)
+    local = (found[1] for text in (*lines, *words) if (found := _LOCAL.match(text)))
+    places = [*pip.places, *added.places, *map(unquote, local)]
     return StatePlan(
         target=target,
         directory=directory,
@@ -156,7 +160,7 @@ def make_state_plan(
             *added.constraints,
             *(one.pin for one in pins if locked is None),
         ),
-        pip=PipOptions((*pip.words, *added.options), pip.build, tuple(dict.fromkeys(places))),
+        pip=PipOptions(words, pip.build, tuple(dict.fromkeys(places))),
         allowed=allow,
         action=action,
     )

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 from hpcmod.errors import BadInputError
 
@@ -185,7 +186,11 @@ def _check(line: str, directory: str, exists: Callable[[str], bool]) -> tuple[st
     """Return a requirement with its path, if it is one, made absolute; and that path on the host, or nothing."""
     if not line or line.startswith("-") or _CONTROL.search(line):
         raise BadInputError(f"{line!r} is not a requirement", "Write it as pip does: einops, 'transformers<5', a URL.")
-    if "://" in line.split(";")[0].split("#")[0]:
+    url = line.split(";")[0].split("#")[0]
+    if "://" in url:
+        local = url.partition("file://")[2].strip()
+        if local and not exists(unquote(local)):
+            raise BadInputError(f"{local}: no such file or directory", "Check the path.")
         return line, ""
     target, separator, marker = line.partition(";")
     plain = re.sub(r"\[[^\]]*\]$", "", target.strip())

@@ -73,6 +73,14 @@ def test_pip_installs_wheels_into_the_directory_that_is_packed() -> None:
     assert without.argv[1] == "/user-software/.hpcmod/pip"
 
 
+def test_pip_can_read_every_local_file_that_is_named() -> None:
+    pip = PipOptions(("--index-url=file:///mirror/simple", "--no-index"), places=("/wheels",))
+    lines = ("one @ file:///w/one-1.0.whl ; python_version > '3'", "file:///w/a%20b.whl#sha256=aa", "/w/project[dev]")
+    assert plan(*lines, "einops", "git+https://example.org/x.git", pip=pip).pip.places == (
+        "/wheels", "/w/one-1.0.whl", "/w/a b.whl", "/w/project", "/mirror/simple",
+    )  # fmt: skip
+
+
 def test_the_dry_run_says_what_would_be_where() -> None:
     lines = list(render_state_plan(plan("x", allowed=("torch",))))
     assert "state: /sets/default/states/2-cp312-555555555555.squashfs" in lines

@@ -76,6 +76,7 @@ def test_the_name_of_a_requirement(line: str, name: str) -> None:
         ("a b", "not a requirement"),
         ("-r /w/requirements.txt", "includes itself"),
         ("x\x1b[31m", "not a requirement"),
+        ("x @ file:///w/x-1.0.whl#sha256=aa", "/w/x-1.0.whl: no such file"),
     ],
 )
 def test_faults_name_file_and_line(text: str, said: str) -> None:
