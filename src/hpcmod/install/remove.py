@@ -14,9 +14,11 @@ from glob import escape
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.fs.anchored import renamed_in_errors
 from hpcmod.fs.removal import prune, remove_path
+from hpcmod.fs.tree import Tree
 from hpcmod.image.trust.provenance import sidecar
-from hpcmod.install.installed import RECORD, Installed, read_installed
+from hpcmod.install.installed import RECORD, Installed, read_installed, read_record
 from hpcmod.install.own_default import unmark_default
 from hpcmod.install.user_layer import has_additions
 from hpcmod.lock import hold, lock_name, tidy
@@ -113,8 +115,10 @@ def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None
     ------
     BusyError
         If it is being installed.
+    BadInputError
+        If its directory was exchanged after the decision what to remove.
     """
-    with _alone(installed, tell):
+    with _alone(installed, tell), _opened(installed, removal) as tree:
         modulefile, *links = removal.modulefiles
         for path in links:
             path.unlink(missing_ok=True)
@@ -126,12 +130,30 @@ def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None
             prune(path.parent)
         record = removal.root / RECORD
         for path in sorted(removal.removed, key=lambda path: path == record):
-            remove_path(path)
+            tree.remove_all(path.relative_to(removal.root))
         prune(removal.root)
         prune(removal.root.parent)
     unfinished.unlink(missing_ok=True)  # after releasing the lock: once this name is gone, nothing is left
     prune(unfinished.parent)
     prune_prefix(removal.root.parents[1])
+
+
+@contextmanager
+def _opened(installed: Installed, removal: Removal) -> Iterator[Tree]:
+    """Open the directory of an installation: where others may write, they could exchange it while it is emptied."""
+    if not removal.removed:
+        yield Tree(removal.root)
+        return
+    directory = os.open(removal.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        tree = Tree(Path(f"/proc/self/fd/{directory}"))
+        is_ours = os.fstat(directory).st_uid == os.geteuid()
+        if not is_ours or read_record(tree.root).get("module") != installed.module:
+            raise BadInputError(f"{removal.root} was exchanged meanwhile", f"See who did it: ls -ld {removal.root}")
+        with renamed_in_errors(tree.root / RECORD, removal.root / RECORD):
+            yield tree
+    finally:
+        os.close(directory)
 
 
 def find_unfinished(trees: Iterable[Path], module: str) -> Installed | None:

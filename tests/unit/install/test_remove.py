@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.errors import BadInputError
+from hpcmod.install.installed import find_installed
 from hpcmod.install.remove import (
     find_left_packages,
+    make_removal,
     prune_prefix,
+    remove,
     remove_left_packages,
     software_directories,
 )
+from tests.installations import install
 
 
 @pytest.fixture
@@ -64,3 +69,21 @@ def test_files_and_a_prefix_of_another_name_stay(tmp_path: Path) -> None:
 def test_installations_are_next_to_their_modules(tmp_path: Path) -> None:
     trees = [tmp_path / "a/modules/all", tmp_path / "elsewhere", tmp_path / "a/modules/all"]
     assert software_directories(trees) == [tmp_path / "a/software"]
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_nothing_is_removed_from_a_directory_that_took_the_place_of_the_installation(
+    tmp_path: Path, is_link: bool
+) -> None:
+    modulefile = install(tmp_path, "PyTorch/1")
+    (found,) = find_installed([tmp_path / "modules/all"])
+    removal = make_removal(found, with_packages=False)
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/mine").touch()
+    found.root.rename(tmp_path / "moved")
+    found.root.symlink_to(home) if is_link else home.rename(found.root)
+    with pytest.raises(BadInputError, match="was exchanged"):
+        remove(found, removal, tell=print)
+    assert (found.root / "bin/mine").exists()
+    assert modulefile.exists()
