@@ -14,9 +14,15 @@ from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
     *("install", "module", "runscript", "get_master", "squashfs", "convert", "job", "compat"),
-    *("published", "catalogue", "beside", "spider", "reuse", "bake"),
+    *("published", "catalogue", "beside", "spider", "reuse", "bake", "packages"),
 )
-ON_DEMAND = ("convert", "reuse", "bake", "beside")  # an hour, and 30 GB of test images; needs another checkout
+ON_DEMAND = (
+    "convert",
+    "reuse",
+    "bake",
+    "packages",
+    "beside",
+)  # an hour, and 30 GB of test images; needs another checkout
 
 
 def main() -> None:
