@@ -414,6 +414,8 @@ def test_the_page_on_packages_works_as_written(mine: Mine, tmp_path: Path) -> No
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Name: needy\nVersion: 1.0\n")
     lines = [line.strip()[2:] for block in blocks("user-packages", "console") for line in block.splitlines()]
+    (mine.home / "R/library").mkdir(parents=True)
+    (mine.home / "R/library/DESCRIPTION").write_text("Package: mine")
     commands = "\n".join(lines).replace("PyTorch", "Toy").replace("/projappl", str(tmp_path / "projappl"))
     done = mine.loader(
         f'set -e; cd; hpcmod() {{ {mine.argv("")[0]} "$@"; }}\n{commands}\nhpcmod packages Toy',
@@ -422,7 +424,8 @@ def test_the_page_on_packages_works_as_written(mine: Mine, tmp_path: Path) -> No
         PIP_FIND_LINKS=str(mine.wheels),
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()[-1:]] == ["einops"], done.stdout
+    last = [line.split()[0] for line in done.stdout.splitlines()[-2:]]
+    assert last == ["einops", "Package:"], done.stdout
     assert mine.state(HPCMOD_PACKAGES="default")["requirements"] == [
         *("einops", "needy", f"mycode @ file://{mine.home}/mycode"),
     ]

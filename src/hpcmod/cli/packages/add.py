@@ -31,6 +31,7 @@ from hpcmod.fs.reading import read_text
 from hpcmod.install.packages.changing import PackageChange, make_change, plan_change
 from hpcmod.install.packages.importing import ImportOptions
 from hpcmod.install.packages.sets import make_set
+from hpcmod.model.packages.files import PlacedFiles, parse_placed
 from hpcmod.model.packages.lockfile import Lock, parse_package_lock
 from hpcmod.model.packages.plan import PipOptions, StatePlan, render_state_plan
 from hpcmod.model.packages.requirement import join, parse_file, parse_typed
@@ -66,7 +67,8 @@ class DropFlags(IndexFlags):
 class AddFlags(DropFlags):
     """Options of `hpcmod add`."""
 
-    files: tuple[str, ...]
+    requirement_files: tuple[str, ...]
+    placed: tuple[str, ...]
     lock_file: str | None
     origin: str | None
     without: tuple[str, ...]
@@ -107,13 +109,21 @@ def index_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "-r",
     "--requirement",
-    "files",
+    "requirement_files",
     multiple=True,
     metavar="FILE",
     shell_complete=complete_file,
     help="Requirements file.",
 )
 @click.option("--lock", "lock_file", metavar="FILE", shell_complete=complete_file, help="Lock file to install exactly.")
+@click.option(
+    "--files",
+    "placed",
+    multiple=True,
+    metavar="DIRECTORY:/user-software/PLACE",
+    shell_complete=complete_file,
+    help="Plain files to copy, for example a library of R or Julia, and where the container sees them.",
+)
 @click.option(
     "--from",
     "origin",
@@ -144,8 +154,10 @@ def add_verb(flags: AddFlags) -> None:
       hpcmod add PyTorch -r requirements.txt --wheel-dir wheels --no-index
       hpcmod add PyTorch --lock my.lock
       hpcmod add PyTorch --from ~/old-venv
+      hpcmod add PyTorch --files ~/R/library:/user-software/R
     """
-    words = [*flags.packages, *(word for one in flags.files for word in ("-r", one))]
+    words = [*flags.packages, *(word for one in flags.requirement_files for word in ("-r", one))]
+    words += [word for one in flags.placed for word in ("--files", one)]
     if flags.origin:
         _add_from(flags, flags.origin, words)
         return
@@ -154,13 +166,15 @@ def add_verb(flags: AddFlags) -> None:
     lock = _read_lock(flags.lock_file, words) if flags.lock_file else None
     asked = join(
         parse_typed(flags.packages, str(Path.cwd()), os.path.exists),
-        *(parse_file(str(Path(one).absolute()), _read, os.path.exists) for one in flags.files),
+        *(parse_file(str(Path(one).absolute()), _read, os.path.exists) for one in flags.requirement_files),
     )
-    if not (asked.lines or lock):
-        raise click.UsageError("give packages, -r FILE, --lock FILE or --from PATH")
+    files = tuple(_parse_placed(one) for one in flags.placed)
+    if not (asked.lines or lock or files):
+        raise click.UsageError("give packages, -r FILE, --lock FILE, --from PATH or --files DIRECTORY:/PLACE")
     words += ["--lock", flags.lock_file] if flags.lock_file else []
     change = PackageChange(
         added=asked,
+        files=files,
         lock=lock,
         pip=make_pip_options(flags),
         allowed=flags.allow_replace,
@@ -178,7 +192,8 @@ def add_verb(flags: AddFlags) -> None:
 def drop_verb(flags: DropFlags) -> None:
     """Remove packages that you added to a container.
 
-    What only they needed goes too. The state before is kept: `hpcmod undo` brings it back.
+    Packages that only they needed are removed too; plain files are named by their place: /user-software/R. The state
+    before is kept: `hpcmod undo` brings it back.
 
     \b
     Example:
@@ -186,7 +201,9 @@ def drop_verb(flags: DropFlags) -> None:
     """
     action = " ".join(map(sh_word, ["drop", *flags.packages]))
     pip, allowed = make_pip_options(flags), flags.allow_replace
-    change = PackageChange(dropped=flags.packages, pip=pip, allowed=allowed, action=action)
+    places = tuple(one for one in flags.packages if one.startswith("/"))
+    names = tuple(one for one in flags.packages if one not in places)
+    change = PackageChange(dropped=names, dropped_files=places, pip=pip, allowed=allowed, action=action)
     change_set(find_set(flags), change, flags, prefix=None)
 
 
@@ -216,13 +233,13 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
     """Make a change of a set, or print its plan, and report what has changed."""
     data = choose_data(found, prefix)
     is_first = found.set.active_number(found.target.place.tag) is None
-    if not change.dropped:
+    if not (change.dropped or change.dropped_files):
         tell_hidden(found, is_first=is_first)
     plan = plan_change(found.target, found.set, change)
     if flags.dry_run:
         _print_plan(found, plan, as_json=flags.as_json)
         return
-    if change.dropped and not found.set.exists:
+    if (change.dropped or change.dropped_files) and not found.set.exists:
         raise NotFoundError(
             f"you have added no packages to {found.target.module}", f"See: hpcmod packages {found.name}"
         )
@@ -268,6 +285,13 @@ def _print_plan(found: Found, plan: StatePlan, *, as_json: bool) -> None:
         return
     for line in lines:
         print_text(line)
+
+
+def _parse_placed(text: str) -> PlacedFiles:
+    found = parse_placed(text, str(Path.cwd()))
+    if not os.path.exists(found.source):  # noqa: PTH110 - as parse_typed
+        raise NotFoundError(f"{found.source}: no such file or directory", "Check the path before the colon in --files.")
+    return found
 
 
 def _read(path: str) -> str:

@@ -32,6 +32,7 @@ def describe_state(found: PackageSet, state: State) -> dict[str, Any]:
         "packages": [asdict(one) for one in state.locked],
         "size": state.size,
         "sha256": state.sha256,
+        "files": [asdict(one) for one in state.files],
         "file": str(found.directory / state_file(state.number, state.tag)),
     }
 
@@ -75,6 +76,7 @@ def print_packages(state: State) -> None:
         for one in state.locked
     ]
     rows += [[*one.split("==", 1), "in the image", "", "", ""] for one in state.from_image]
+    rows += [[one.place, "", "yours", "", "", one.source] for one in state.files]
     print_table(("package", "version", "from you", "since", "size", "source"), rows)
 
 

@@ -99,14 +99,14 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def unpack(file: BinaryIO, target: Path, *, below: str = "", skipped: Collection[str] = ()) -> int:
-    """Write files, directories and links into an empty directory of this user; return the number of files.
+    """Write files, directories and links into a new or empty directory of this user; return the number of files.
 
     Owners, times and anything else are left out; of the permissions only whether a file is executable is kept.
 
     Parameters
     ----------
     below
-        Name of a directory at the top of the squashfs; the rest is left out. Nothing is written if there is none.
+        Path of a directory or file in the squashfs; the rest is left out. Nothing is written if there is none.
     skipped
         Names that are left out, wherever they are.
 
@@ -117,14 +117,22 @@ def unpack(file: BinaryIO, target: Path, *, below: str = "", skipped: Collection
     """
     tree = read_tree(file, 0, os.fstat(file.fileno()).st_size)
     left_out = {os.fsencode(name) for name in skipped}
-    top = tree.root.children.get(os.fsencode(below)) if below else tree.root
-    todo = [(top, target)] if top is not None and top.kind == "dir" else []
+    top: Node | None = tree.root
+    for name in filter(None, below.split("/")):
+        top = top.children.get(os.fsencode(name)) if top is not None and top.kind == "dir" else None
+    if top is None or top.kind not in ("dir", "file"):
+        return 0
+    if top.kind == "file":
+        _write(tree, top, target)
+        return 1
+    target.mkdir(exist_ok=True)
+    todo = [(top, target)]
     files = 0
     while todo:
         node, place = todo.pop()
-        for name, child in node.children.items():
-            path = place / os.fsdecode(name)
-            if name in left_out:
+        for key, child in node.children.items():
+            path = place / os.fsdecode(key)
+            if key in left_out:
                 continue
             if child.kind == "dir":
                 path.mkdir()

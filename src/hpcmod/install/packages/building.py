@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import os
 import posixpath
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,14 +19,14 @@ from hpcmod.fs.replacing import replacing, scratch
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.squashfs.codecs import codec
-from hpcmod.image.squashfs.pack import pack_directory
+from hpcmod.image.squashfs.pack import pack_directory, unpack
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.install.user_layer import write_venv
 from hpcmod.model.bind import Bind
 from hpcmod.model.guard import HOST_PYTHON
 from hpcmod.model.packages.compare import find_in_image
 from hpcmod.model.packages.lockfile import find_changed
-from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER
+from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, state_file
 from hpcmod.model.packages.plan import OWN_PIP, WORK, PackageTarget, StatePlan
 from hpcmod.model.packages.report import explain_failure, parse_pip_report, without_credentials
 from hpcmod.model.packages.requirement import normalize_package
@@ -77,8 +78,23 @@ def build_state(plan: StatePlan, found: PackageSet, builder: Builder) -> State:
         venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
         venv.parent.mkdir()
         write_venv(plan.target.python, plan.target.venv, venv)
+        _place_files(plan, layer, found)
         locked = _install(plan, layer, builder) if plan.lines else ()
         return pack_layer(plan, locked, layer, found, builder)
+
+
+def _place_files(plan: StatePlan, layer: Path, found: PackageSet) -> None:
+    """Copy new plain files from their sources, and the others from the parent's file."""
+    for one in plan.files:
+        target = layer / one.relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if one not in plan.new_files and plan.parent:
+            with found.tree.open_file(state_file(plan.parent.number, plan.parent.tag)) as packed:
+                unpack(packed, target, below=one.relative)
+        elif Path(one.source).is_dir():
+            shutil.copytree(one.source, target, symlinks=True)
+        else:
+            shutil.copy2(one.source, target)
 
 
 def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: PackageSet, builder: Builder) -> State:
@@ -234,6 +250,7 @@ def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -
         time=builder.now,
         user=builder.user,
         action=plan.action,
+        files=plan.files,
         parent=plan.parent.number if plan.parent and plan.parent.tag == plan.target.place.tag else None,
         reference=plan.target.reference,
         options=tuple(map(without_credentials, plan.pip.words)),

@@ -10,6 +10,7 @@ from hpcmod.install.installed import Installed
 from hpcmod.install.packages.building import Builder, build_state
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.images.facts import PythonFacts
+from hpcmod.model.packages.files import PlacedFiles
 from hpcmod.model.packages.lockfile import Lock
 from hpcmod.model.packages.place import PackagePlace
 from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, check_known, make_state_plan
@@ -29,6 +30,10 @@ class PackageChange:
 
     added: Requirements = NOTHING
     dropped: tuple[str, ...] = ()
+    files: tuple[PlacedFiles, ...] = ()
+    """Plain files to add."""
+    dropped_files: tuple[str, ...] = ()
+    """Places of plain files to remove."""
     lock: Lock | None = None
     """Replaces all requirements and versions."""
     pip: PipOptions = NO_OPTIONS
@@ -92,6 +97,8 @@ def plan_change(target: PackageTarget, found: PackageSet, change: PackageChange)
         allowed=(*change.allowed, *(lock.allowed if lock else ())),
         action=change.action,
         locked=lock.lines if lock else None,
+        files=change.files,
+        dropped_files=change.dropped_files,
     )
 
 
@@ -125,7 +132,7 @@ def undo_change(
     """
     with found.locked(tell):
         active = found.active(target.place.tag)
-        if active is None or (active.parent is None and not active.requirements):
+        if active is None or (active.parent is None and not (active.requirements or active.files)):
             raise NotFoundError(
                 f"there is nothing to undo in your packages `{found.choice.shown}` for {target.module}",
                 f"See: hpcmod packages {found.name} --history",

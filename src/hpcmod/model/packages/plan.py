@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package, PythonFacts
+from hpcmod.model.packages.files import PlacedFiles, merge_placed
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, PackagePlace, active_link, state_file
 from hpcmod.model.packages.requirement import Requirements, name_of, normalize_package
 from hpcmod.model.packages.state import Locked, State
@@ -76,6 +77,10 @@ class StatePlan:
     pip: PipOptions
     allowed: tuple[str, ...]
     action: str
+    files: tuple[PlacedFiles, ...] = ()
+    """Plain files of the new state."""
+    new_files: tuple[PlacedFiles, ...] = ()
+    """Those of them that are copied from their sources; the others come from the parent."""
 
     @property
     def file(self) -> str:
@@ -119,6 +124,8 @@ def make_state_plan(
     action: str,
     locked: tuple[str, ...] | None = None,
     keep: bool = True,
+    files: Sequence[PlacedFiles] = (),
+    dropped_files: Sequence[str] = (),
 ) -> StatePlan:
     """Plan a new state from its parent, with packages added and dropped.
 
@@ -128,6 +135,8 @@ def make_state_plan(
         Lines of a lock file, which pip gets instead of the requirements.
     keep
         Keep the parent's versions of all packages that are not requested again.
+    files, dropped_files
+        Plain files to add, and places of files to remove.
 
     Raises
     ------
@@ -163,6 +172,8 @@ def make_state_plan(
         pip=PipOptions(words, pip.build, tuple(dict.fromkeys(places))),
         allowed=allow,
         action=action,
+        files=merge_placed(parent.files if parent else (), files, dropped_files),
+        new_files=tuple(files),
     )
 
 
@@ -205,6 +216,8 @@ def render_state_plan(plan: StatePlan) -> Iterator[str]:
     own = len(make_constraints(plan.target.packages, plan.allowed))
     yield f"constraints: {own} packages of the image"
     yield from (f"constraint: {line}" for line in plan.constraints[own:])
+    yield from (f"files: {one.place} from {one.source}" for one in plan.new_files)
+    yield from (f"files: {one.place}, as before" for one in plan.files if one not in plan.new_files)
     yield from (f"may replace: {name}" for name in plan.allowed)
     yield from (f"read by pip: {place}" for place in plan.pip.places)
     yield f"in the container: {' '.join(plan.argv)}"

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.packages.files import PlacedFiles, parse_placed_record
 from hpcmod.model.packages.requirement import name_of, normalize_package
 
 STATE_VERSION = 1
@@ -73,6 +74,8 @@ class State:
     """Required packages that the image has, as name==version."""
     sha256: str = ""
     """Of the state's file; empty in records of older versions of hpcmod."""
+    files: tuple[PlacedFiles, ...] = ()
+    """Plain files beside the packages, sorted by place."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -131,6 +134,7 @@ def _make_state(values: Mapping[str, Any]) -> State:
         size=int(values["size"]),
         from_image=_texts(values["from_image"]),
         sha256=_digest(values.get("sha256", "")),
+        files=parse_placed_record(values),
     )
 
 

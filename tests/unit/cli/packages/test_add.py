@@ -53,3 +53,13 @@ def test_packages_that_were_installed_by_hand_are_named_before_they_are_hidden(h
     assert "hidden while these packages are active: those installed by hand in " in said
     assert f"hpcmod add PyTorch --from {home.parent}/software/PyTorch/2.7.1/user-software" in said
     assert "by hand" not in call("add", "PyTorch", "x", "--dry-run").stderr  # there they are hidden already
+
+
+def test_plain_files_are_added_and_dropped_by_their_place(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "R").mkdir()
+    placed = f"{tmp_path}/R:/user-software/R"
+    lines = must("add", "PyTorch", "--files", placed, "--dry-run").splitlines()
+    assert f"files: /user-software/R from {tmp_path}/R" in lines
+    assert call("add", "PyTorch", "--files", f"{tmp_path}/missing:/user-software/R").exit_code == 3
+    refused = call("drop", "PyTorch", "/user-software/R")
+    assert (refused.exit_code, "no files of yours at /user-software/R" in refused.stderr) == (2, True)

@@ -95,8 +95,10 @@ def test_a_part_of_it_comes_back(tmp_path: Path, packed: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     with packed.open("rb") as file:
-        assert unpack(file, target, below="missing") == unpack(file, target, below="c") == 0
+        assert unpack(file, target, below="missing") == unpack(file, target, below="c/x") == 0
         assert unpack(file, target, below="a", skipped=["__pycache__"]) == 3
+        assert unpack(file, tmp_path / "small", below="a/b/small") == 1
+    assert (tmp_path / "small").read_text() == "small"
     assert set(content(target)) == {"empty", "b/large", "b/small"}
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpcmod.errors import CheckFailedError, LackingError
+from hpcmod.image.squashfs.pack import unpack
 from hpcmod.install.packages import building
 from hpcmod.install.packages.building import Builder, build_state, resolve_packages
+from hpcmod.install.packages.sets import PackageSet
+from hpcmod.model.packages.files import PlacedFiles
 from hpcmod.model.packages.plan import PipOptions, StatePlan, make_state_plan
 from hpcmod.model.packages.requirement import Requirements
+from hpcmod.model.packages.state import State
 from tests.package_states import TARGET, write_set
 
 LISTS = """#!/bin/sh
@@ -98,3 +103,49 @@ def test_an_image_without_pip_gets_ours(tmp_path: Path, builder: Builder) -> Non
     called = (tmp_path / "arguments").read_text()
     assert "/pip:/user-software/.hpcmod/pip:ro\n" in called
     assert "\n/user-software/venv/pytorch/bin/python\n/user-software/.hpcmod/pip\ninstall\n" in called
+
+
+def test_plain_files_are_in_every_later_state_until_they_are_dropped(tmp_path: Path, builder: Builder) -> None:
+    found = write_set(tmp_path / "default")
+    source = tmp_path / "R"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub/data").write_text("one")
+    (source / "link").symlink_to("sub/data")
+    (tmp_path / "notes").write_text("notes")
+    placed = [
+        PlacedFiles("/user-software/R/library", str(source)),
+        PlacedFiles("/user-software/notes", str(tmp_path / "notes")),
+    ]
+    first = build_state(plan_files(found.directory, None, files=placed), found, builder)
+    assert set(content_of(found, first, tmp_path / "1")) == {"R/library/sub/data", "R/library/link", "notes"}
+    (source / "sub/data").write_text("two")
+    second = build_state(plan_files(found.directory, first), found, builder)
+    assert second.files == tuple(placed)
+    assert content_of(found, second, tmp_path / "2") == content_of(found, first, tmp_path / "again")
+    third = build_state(
+        plan_files(found.directory, second, files=placed[:1], drop="/user-software/notes"), found, builder
+    )
+    assert content_of(found, third, tmp_path / "3")["R/library/sub/data"] == "two"
+    assert found.read(3).files == (placed[0],)
+
+
+def plan_files(
+    directory: Path, parent: State | None, *, files: Sequence[PlacedFiles] = (), drop: str = ""
+) -> StatePlan:
+    return make_state_plan(
+        TARGET,
+        directory=str(directory),
+        number=parent.number + 1 if parent else 1,
+        parent=parent,
+        added=Requirements(),
+        pip=PipOptions(),
+        action="add",
+        files=files,
+        dropped_files=[drop] if drop else [],
+    )
+
+
+def content_of(found: PackageSet, state: State, target: Path) -> dict[str, str]:
+    with found.tree.open_file(f"states/{state.number}-{state.tag}.squashfs") as file:
+        unpack(file, target, skipped=["venv"])
+    return {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()}
