@@ -462,10 +462,3 @@ def test_shared_directories_are_touched_through_fs_alone() -> None:
     }
     assert [touch for name, touches in found.items() if name not in PAST_FS for touch in touches] == []
     assert [name for name in PAST_FS if not found.get(name)] == []  # an entry that is not needed any more
-
-
-def test_one_module_runs_the_programs_of_slurm() -> None:
-    """Others may look for a program, and begin a command that they make with srun."""
-    programs = re.compile(r'\[\s*"(?:sbatch|scontrol|sacct|squeue|scancel|sinfo)"')
-    found = [name_of(path) for path in SOURCES if programs.search(path.read_text(encoding="utf-8"))]
-    assert found == ["src/hpcmod/install/slurm.py"]

@@ -21,7 +21,10 @@ IN_CONTAINER = "/host/lib"
 RUNTIMES = ("singularity", "apptainer")
 """In the order that wrappers try them; Apptainer provides both names."""
 
-LAUNCHERS = ("srun", "torchrun", "deepspeed", "accelerate")
+BY_TASKS = "srun"
+"""The launcher for which each rank is a task that the scheduler starts, whatever its own command is called."""
+
+LAUNCHERS = (BY_TASKS, "torchrun", "deepspeed", "accelerate")
 """Programs that can start the ranks of a job."""
 
 STAGE_PLACES = ("nvme", "ram")
@@ -67,7 +70,7 @@ class NodeType:
 class Launcher:
     """How the ranks of a job are started here: `[launcher]`."""
 
-    kind: str = "srun"
+    kind: str = BY_TASKS
     """One of LAUNCHERS; the default."""
     verb: str = "exec"
     """Verb of the container runtime. run: the image's entry script starts the program; exec: no entry script."""
@@ -116,6 +119,8 @@ class StagePlace:
 class JobRules:
     """Required content of batch scripts: `[job]`."""
 
+    scheduler: str = "slurm"
+    """Name of the scheduler, one of SCHEDULERS."""
     required: tuple[str, ...] = ()
     """Long options of sbatch, without dashes, that the user must give: account, qos, time."""
     lines: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Render a job plan: the batch script, or one srun, salloc or sbatch command."""
+"""Render a job plan: the batch script, or the command of one step or of an allocation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.job import JobPlan
 from hpcmod.model.jobs.module import JobModule
 from hpcmod.model.jobs.requeue import Requeue
+from hpcmod.model.jobs.scheduler import ShellWords
+from hpcmod.model.jobs.schedulers import SCHEDULERS
 from hpcmod.model.jobs.step import PYTHON, Step
 from hpcmod.render import quote
 
@@ -23,24 +25,27 @@ def render_jobscript(plan: JobPlan) -> str:
 
     Without jinja2, whose import and compilation take as long as the rest of `hpcmod job`.
     """
-    sections = (_render_head(plan), _render_setup(plan), _render_staging(plan), _render_requeue(plan.requeue))
-    return "\n".join("\n".join(section) + "\n" for section in (*sections, *_render_steps(plan)) if section)
+    words = SCHEDULERS[plan.scheduler].words
+    requeue = _render_requeue(plan.requeue, words)
+    sections = (_render_head(plan), _render_setup(plan, words), _render_staging(plan), requeue)
+    return "\n".join("\n".join(section) + "\n" for section in (*sections, *_render_steps(plan, words)) if section)
 
 
 def _render_head(plan: JobPlan) -> list[str]:
     lines = ["#!/bin/bash", f"# {quote.sh_comment(plan.title)}. Written by `hpcmod job`; edit it as you like."]
+    mark = SCHEDULERS[plan.scheduler].mark
     for directive in plan.directives:
         if directive.why:
             lines.append(f"# {quote.sh_comment(directive.why)}")
-        lines.append(f"#SBATCH {quote.sh_comment(directive.option)}")
+        lines.append(f"{mark} {quote.sh_comment(directive.option)}")
     return lines
 
 
-def _render_setup(plan: JobPlan) -> list[str]:
+def _render_setup(plan: JobPlan, words: ShellWords) -> list[str]:
     return [
         *map(quote.sh_comment, plan.commands),
         *(f"export {quote.sh_word(name)}={quote.sh_word(value)}" for name, value in plan.exports),
-        *_render_loading(plan.loading),
+        *_render_loading(plan.loading, words),
         *(_export(name, value) for name, value in plan.variables),
     ]
 
@@ -71,48 +76,53 @@ run() {{
     return "$status"
 }}
 requeue() {{
-    if ((${{SLURM_RESTART_COUNT:-0}} >= {limit})); then
+    if (({restarts} >= {limit})); then
         echo "requeued {limit} times, which is the limit" >&2
         exit "$1"
     fi
-    scontrol requeue "$SLURM_JOB_ID" && exit
+    {requeue} && exit
     exit "$1"
 }}"""
 
 
-def _render_requeue(requeue: Requeue | None) -> list[str]:
+def _render_requeue(requeue: Requeue | None, words: ShellWords) -> list[str]:
     if requeue is None:
         return []
-    return [_REQUEUE.format(seconds=requeue.seconds, signal=requeue.signal, limit=requeue.limit)]
+    values = {"seconds": requeue.seconds, "signal": requeue.signal, "limit": requeue.limit}
+    return [_REQUEUE.format(**values, restarts=words.restarts, requeue=words.requeue)]
 
 
-_EPILOG = [
-    "# Remove a node's caches after its last task has ended.",
-    'export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"',
-]
+def _render_epilog(variable: str) -> list[str]:
+    if not variable:
+        return []
+    return [
+        "# Remove a node's caches after its last task has ended.",
+        f'export {variable}="${{{variable}:-$RUNSCRIPTS/remove-caches}}"',
+    ]
 
 
-def _render_steps(plan: JobPlan) -> Iterator[list[str]]:
+def _render_steps(plan: JobPlan, words: ShellWords) -> Iterator[list[str]]:
     steps = (*plan.before, plan.step, *plan.then)
     run = "run " if plan.requeue else ""
     for number, step in enumerate(steps, 1):
         is_last = number == len(steps)
         if is_last and any(job_step.program[:1] == (PYTHON,) for job_step in steps):
-            yield _EPILOG
+            yield _render_epilog(words.task_epilog)
         lines = [f"# {quote.sh_comment(step.why)}"]
         if _has_shell_words(step):
             lines += ["# The ranks expand variables in single quotes, not this shell.", "# shellcheck disable=SC2016"]
         yield [*lines, f"{run}{render_step(step)}{'' if is_last else ' || exit'}"]
 
 
-def _render_loading(module: JobModule) -> Iterator[str]:
+def _render_loading(module: JobModule, words: ShellWords) -> Iterator[str]:
     """Yield the lines that load a module in any shell, and the comment with its image."""
     if module.sha256:
         origin = f", built from {module.source}" if module.source else ""
         yield "# " + quote.sh_comment(f"{IMAGE_MARK}{module.sha256}{origin}")
-    if module.init or module.modulecmd or module.trees:
-        yield "# For any shell, also after `sbatch --export=NONE`, which every srun would otherwise inherit."
-        yield "unset SLURM_EXPORT_ENV"
+    line, why = words.whole_environment
+    if line and (module.init or module.modulecmd or module.trees):
+        yield f"# {why}"
+        yield line
     if module.init:
         yield f"type -t module >/dev/null || source {quote.sh_word(module.init)}"
     elif module.modulecmd:
@@ -126,10 +136,12 @@ def _render_loading(module: JobModule) -> Iterator[str]:
 
 
 def render_step(step: Step) -> str:
-    """Render one srun as a readable, multi-line bash command."""
-    srun = ["srun", *map(quote.sh_word, step.srun)]
+    """Render a step as a readable, multi-line bash command."""
+    command = list(map(quote.sh_word, step.command))
     container = [*map(quote.sh_word, step.container), '"$SIF"']
-    return " \\\n    ".join([*_wrap(srun), *_wrap(container), *_wrap([quote.sh_word(word) for word in step.program])])
+    return " \\\n    ".join(
+        [*_wrap(command), *_wrap(container), *_wrap([quote.sh_word(word) for word in step.program])]
+    )
 
 
 def _has_shell_words(step: Step) -> bool:
@@ -148,18 +160,13 @@ def _export(name: str, value: str) -> str:
 
 
 def make_argv(step: Step, *, image: str) -> tuple[str, ...]:
-    """Return the arguments of one srun, ready to be executed."""
-    return ("srun", *step.srun, *step.container, image, *step.program)
+    """Return the arguments of a step, ready to be executed."""
+    return (*step.command, *step.container, image, *step.program)
 
 
-_OF_SCRIPTS = ("--output=", "--error=", "--job-name=", "--array=")
-"""Options of sbatch that salloc lacks, or that an allocation does not need."""
-
-
-def make_salloc(plan: JobPlan) -> tuple[str, ...]:
-    """Return the arguments of the salloc that requests the same resources as the batch script."""
-    options = [each.option for each in plan.directives if not each.option.startswith(_OF_SCRIPTS)]
-    return ("salloc", *(word for option in options for word in option.split()))
+def make_allocate(plan: JobPlan) -> tuple[str, ...]:
+    """Return the arguments of the command that requests the same resources as the batch script, for a shell."""
+    return SCHEDULERS[plan.scheduler].allocate([each.option for each in plan.directives])
 
 
 def _wrap(words: Sequence[str]) -> Iterator[str]:

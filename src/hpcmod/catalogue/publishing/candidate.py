@@ -42,7 +42,7 @@ class Request:
     aliases: tuple[str, ...] = ()
     """Names that will point to it."""
     checks: tuple[str, ...] = ()
-    """Commands that must succeed with the module loaded: here, and as a job step if Slurm is available."""
+    """Commands that must succeed with the module loaded: here, and as a job step if the scheduler is available."""
     job_checks: tuple[str, ...] = ()
     """Commands that are only run as a job step."""
     commands: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ from hpcmod.lock import hold, tidy
 from hpcmod.machine import is_profile_file
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord, Check
+from hpcmod.model.jobs.schedulers import SCHEDULERS
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def publish(catalogue: Catalogue, request: Request, context: PublishContext) -> 
     BadInputError
         If another image is published under that name.
     HpcmodError
-        If the image cannot be fetched, does not fit this machine or is not trusted, or if a check needs Slurm, which is
-        not available.
+        If the image cannot be fetched, does not fit this machine or is not trusted, or if a check needs a job step and
+        the scheduler is not available.
     """
     candidate = choose_candidate(request, central=context.machine.site.central)
     stage = make_stage(catalogue, candidate, context)
@@ -145,17 +146,19 @@ def _fetch(plan: PublishPlan, context: PublishContext) -> Obtained:
 def _try(plan: PublishPlan, record: CatalogueRecord, context: PublishContext) -> Iterator[Check]:
     yield Check(EASYBUILD_CHECK, True, now_text(), record.sha256)
     trial = CheckRun(
-        *(record.module, plan.stage.modules, record.sha256),
-        *(context.eb_environment, context.slurm, context.use_slurm),
+        *(record.module, plan.stage.modules, record.sha256, context.eb_environment),
+        step_options=context.step_options,
+        use_steps=context.use_steps,
+        scheduler=context.machine.site.job.scheduler,
         tell=context.actor.tell,
     )
-    checks = run_checks(trial, plan.checks, plan.job_checks, srun=plan.srun)
+    checks = run_checks(trial, plan.checks, plan.job_checks, step=plan.step)
     while True:
         with context.working(f"checking {record.module}"):
             check = next(checks, None)
         if check is None:
             return
-        context.actor.tell(f"passed{' under Slurm' * bool(check.under)}: {check.name}")
+        context.actor.tell(f"passed{f' under {SCHEDULERS[check.under].title}' if check.under else ''}: {check.name}")
         yield check
 
 

@@ -13,7 +13,7 @@ from hpcmod.catalogue.publishing.facts import SBOM, make_record, stack_pairs
 from hpcmod.catalogue.publishing.republish import check_aliases, check_same
 from hpcmod.catalogue.publishing.staged import Stage, eb_command
 from hpcmod.catalogue.publishing.terms import find_group, read_licence_file
-from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, find_srun, now_text
+from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, find_step, now_text
 from hpcmod.catalogue.records.index import INDEX
 from hpcmod.catalogue.records.journal import JOURNAL
 from hpcmod.catalogue.records.store import Catalogue
@@ -52,9 +52,10 @@ class PublishContext:
     eb_environment: Mapping[str, str]
     """Environment in which `eb` finds our easyblock."""
     actor: Actor
-    slurm: tuple[str, ...] = ()
-    """Options for srun."""
-    use_slurm: bool = True
+    step_options: tuple[str, ...] = ()
+    """Options of the scheduler for job steps."""
+    use_steps: bool = True
+    """If False, no check runs as a job step."""
     progress: Callable[[str], Progress | None] = lambda _: None
     """Returns the progress display of a task, by its label."""
     working: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
@@ -81,7 +82,7 @@ class PublishPlan:
     """Run on this machine."""
     job_checks: tuple[str, ...]
     """Run as job steps, after the others."""
-    srun: str
+    step: tuple[str, ...]
     """The command that starts a job step; empty if there are none."""
     files: tuple[str, ...] = ()
     """Files to create or replace, relative to the catalogue; a name that ends in `/` means files in that directory."""
@@ -102,7 +103,8 @@ def plan_publish(catalogue: Catalogue, request: Request, context: PublishContext
     Raises
     ------
     HpcmodError
-        If the container cannot be published under that name, or if a check needs Slurm, which is not available.
+        If the container cannot be published under that name, or if a check needs a job step and the scheduler is not
+        available.
     """
     candidate = choose_candidate(request, central=context.machine.site.central)
     return plan_candidate(make_stage(catalogue, candidate, context), candidate, request, context)
@@ -125,7 +127,8 @@ def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context
     if known and damage:
         candidate = replace(candidate, checksum=known.sha256)
         request = replace(_as_before(request, known), readers=request.readers or known.readers)
-    srun = find_srun(context.eb_environment, use_slurm=context.use_slurm, needed=bool(request.job_checks))
+    scheduler, needed = context.machine.site.job.scheduler, bool(request.job_checks)
+    step = find_step(context.eb_environment, scheduler, use_steps=context.use_steps, needed=needed)
     installed = action != ALIAS
     if installed:
         _check_owner(stage.catalogue, candidate)
@@ -138,8 +141,8 @@ def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context
         damage=damage,
         command=tuple(eb_command(stage, _easyconfig_path(stage, candidate))) if installed else (),
         checks=request.checks if installed else (),
-        job_checks=(*request.checks, *request.job_checks) if installed and srun else (),
-        srun=srun,
+        job_checks=(*request.checks, *request.job_checks) if installed and step else (),
+        step=step,
     )
     return replace(plan, files=tuple(_files(plan, named)))
 

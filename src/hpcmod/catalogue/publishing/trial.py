@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, LackingError
-from hpcmod.install import slurm
 from hpcmod.install.module_tool import with_one_tool
+from hpcmod.install.queue import find_check_step, has_step_program
 from hpcmod.model.catalogue.record import Check
-from hpcmod.process import Completed, run, which
+from hpcmod.model.jobs.schedulers import SCHEDULERS
+from hpcmod.process import Completed, run
 from hpcmod.render.checkscript import NO_MODULE_TOOL, render_check
 
 EASYBUILD_CHECK = "eb: the module loads, the image starts, sanity_check_commands of the easyconfig"
@@ -33,10 +34,12 @@ class CheckRun:
     sha256: str
     """Checksum of the image: the results are valid only for it."""
     environ: Mapping[str, str]
-    slurm: tuple[str, ...] = ()
-    """Options for srun: account, partition, nodes."""
-    use_slurm: bool = True
-    """If False, nothing is run as a job step, even where Slurm is available."""
+    step_options: tuple[str, ...] = ()
+    """Options of the scheduler for job steps: account, partition, nodes."""
+    use_steps: bool = True
+    """If False, nothing is run as a job step, even where a scheduler is available."""
+    scheduler: str = "slurm"
+    """One of SCHEDULERS."""
     tell: Callable[[str], None] = lambda _: None
     """Called with a line for the user."""
     timeout: float = 1800.0
@@ -44,7 +47,7 @@ class CheckRun:
 
 
 def run_checks(
-    trial: CheckRun, commands: Sequence[str], job_commands: Sequence[str] = (), *, srun: str = ""
+    trial: CheckRun, commands: Sequence[str], job_commands: Sequence[str] = (), *, step: tuple[str, ...] = ()
 ) -> Iterator[Check]:
     """Run the commands in order and yield their results; stop at the first failure.
 
@@ -54,8 +57,8 @@ def run_checks(
         Run on this machine.
     job_commands
         Run as job steps.
-    srun
-        The command that starts a job step, from `find_srun`.
+    step
+        The command that starts a job step, from `find_step`.
 
     Raises
     ------
@@ -66,10 +69,11 @@ def run_checks(
     """
     for command in commands:
         yield _run(trial, command)
-    if commands and not srun and trial.use_slurm and which("srun", trial.environ):
-        trial.tell("Slurm does not respond, so the checks ran on this machine only and not in a job step")
+    scheduler = SCHEDULERS[trial.scheduler]
+    if commands and not step and trial.use_steps and has_step_program(scheduler, trial.environ):
+        trial.tell(f"{scheduler.title} does not respond, so the checks ran on this machine only and not in a job step")
     for command in job_commands:
-        yield _run(trial, command, srun)
+        yield _run(trial, command, step)
 
 
 def repeat_checks(trial: CheckRun, checks: Iterable[Check]) -> Iterator[Check]:
@@ -81,36 +85,38 @@ def repeat_checks(trial: CheckRun, checks: Iterable[Check]) -> Iterator[Check]:
         With the command's output.
     """
     for check in checks:
-        srun = find_srun(trial.environ, use_slurm=trial.use_slurm, needed=False) if check.under else ""
-        if not check.under or srun:
-            yield _run(trial, check.name, srun)
+        again = replace(trial, scheduler=check.under) if check.under in SCHEDULERS else trial
+        step = find_step(again.environ, again.scheduler, use_steps=trial.use_steps, needed=False) if check.under else ()
+        if not check.under or step:
+            yield _run(again, check.name, step)
 
 
-def find_srun(environ: Mapping[str, str], *, use_slurm: bool, needed: bool) -> str:
-    """Return the command that starts a job step; empty if Slurm is not available or not to be used.
+def find_step(environ: Mapping[str, str], scheduler: str, *, use_steps: bool, needed: bool) -> tuple[str, ...]:
+    """Return the command that starts a job step; empty if the scheduler is not available or not to be used.
 
     Raises
     ------
     LackingError
         If it is needed and not available.
     """
-    srun = slurm.responding_srun(environ) if use_slurm else ""
-    if srun:
-        return srun
-    if needed:
+    step = find_check_step(SCHEDULERS[scheduler], environ) if use_steps else ()
+    if needed and not step:
+        reason = f"{SCHEDULERS[scheduler].title} does not respond here" if use_steps else "--no-slurm is set"
         raise LackingError(
-            f"some checks need a job step, but {'Slurm does not respond here' if use_slurm else '--no-slurm is set'}",
-            "Publish from a login node of the machine." if use_slurm else "Omit --no-slurm.",
+            f"some checks need a job step, but {reason}",
+            "Publish from a login node of the machine." if use_steps else "Omit --no-slurm.",
         )
-    return ""
+    return step
 
 
-def _run(trial: CheckRun, command: str, srun: str = "") -> Check:
+def _run(trial: CheckRun, command: str, step: tuple[str, ...] = ()) -> Check:
     shown = ":" if command == EASYBUILD_CHECK else command
     script = render_check(shown, module=trial.module, modulepath=str(trial.modulepath))
-    step = [srun, "--quiet", "--nodes=1", "--ntasks=1", *trial.slurm] if srun else []
-    done = run([*step, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=trial.timeout)
-    where = "slurm" if srun else ""
+    options = trial.step_options if step else ()
+    done = run(
+        [*step, *options, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=trial.timeout
+    )
+    where = trial.scheduler if step else ""
     if done.status == _NOT_FOUND and done.stderr.strip() == NO_MODULE_TOOL:
         raise LackingError(
             f"{NO_MODULE_TOOL}, so {trial.module} cannot be loaded",
@@ -125,16 +131,18 @@ def _failed(command: str, trial: CheckRun, where: str, done: Completed) -> Check
     lines = [_LINE.sub("", line) for line in (done.stdout + done.stderr).strip().splitlines()]
     said = "".join(f"\n  {line}" for line in lines[-_SAID:])
     missing = _MISSING.search(lines[-1]) if done.status == _NOT_FOUND and lines else None
-    options = "If Slurm requires an account: --slurm '-A ACCOUNT'. To skip Slurm: --no-slurm." if where else ""
+    title = SCHEDULERS[where].title if where else ""
+    under = f"under {title} " if title else ""
+    options = f"If {title} requires an account: --slurm '-A ACCOUNT'. To skip {title}: --no-slurm." if title else ""
     if missing:
         return CheckFailedError(
-            f"a check of {trial.module} failed{' under Slurm' * bool(where)}: {command}\n  command not found: "
+            f"a check of {trial.module} failed {under}".rstrip() + f": {command}\n  command not found: "
             f"{missing[1]} (with the module loaded)",
             f"To put a command of the image on PATH: --command {missing[1]}; or run it in the image: "
             f"--check 'singularity exec $SIF {command}'",
         )
     return CheckFailedError(
-        f"a check of {trial.module} failed {'under Slurm ' * bool(where)}(exit code {done.status}): {command}{said}",
+        f"a check of {trial.module} failed {under}(exit code {done.status}): {command}{said}",
         f"Fix the image or the check. {options}".rstrip(),
     )
 

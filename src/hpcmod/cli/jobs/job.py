@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,15 +15,16 @@ from click.shell_completion import CompletionItem
 from hpcmod import machine
 from hpcmod.cli.containers import complete_container, complete_file
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.jobs.options import JobFlags, make_request, slurm_options
+from hpcmod.cli.jobs.options import JobFlags, less_common_options, make_request
 from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name
 from hpcmod.cli.jobs.script import save_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
-from hpcmod.install.slurm import submit_script, test_script
+from hpcmod.install.queue import submit_script, test_script
 from hpcmod.model.jobs.job import JobPlan, make_job
-from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, with_options
+from hpcmod.model.jobs.request import JobRequest, with_options
+from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.site import STAGE_PLACES, Site
 from hpcmod.process import become
 
@@ -57,7 +59,7 @@ def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete:
 @click.option("--lint", is_flag=True, help="Find mistakes in batch scripts: hpcmod job --lint FILE")
 @click.option("--rerun", default="", metavar="FILE|JOBID", help="Earlier batch script or job to check and run again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@slurm_options
+@less_common_options
 @of_a_run
 @with_flags(JobFlags)
 def job(flags: JobFlags) -> None:
@@ -86,7 +88,7 @@ def job(flags: JobFlags) -> None:
     if flags.rerun:
         from hpcmod.cli.jobs.rerun import rerun_job
 
-        rerun_job(flags)
+        rerun_job(flags, scheduler_of(profile))
         return
     prepared = prepare_job(flags, profile)
     if flags.salloc:
@@ -118,7 +120,7 @@ class JobScript:
     number: str
     """Number of the job; empty if it was not submitted."""
     tested: str
-    """Answer of `sbatch --test-only`; empty without Slurm."""
+    """Answer of the scheduler to a test of the script; empty without one."""
 
 
 def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
@@ -137,7 +139,7 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     image_mpi = _image_mpi(installed, profile)
     program = flags.program or (("python",) if flags.salloc else ())
     request = make_request(replace(flags, program=program), loading, image_mpi=image_mpi, runtime=runtime_name())
-    variables = {name: os.environ.get(variable, "") for name, variable in SBATCH_VARIABLES.items()}
+    variables = {name: os.environ.get(variable, "") for name, variable in scheduler_of(profile).variables.items()}
     return PreparedJob(with_options(request, variables), profile, installed, elsewhere)
 
 
@@ -165,23 +167,24 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
     Raises
     ------
     HpcmodError
-        If the job would fail for want of a file or a command, or Slurm refuses it.
+        If the job would fail for want of a file or a command, or the scheduler refuses it.
     """
     from hpcmod.check.jobs.needs import find_missing
     from hpcmod.render.jobscript import render_jobscript
 
     request, site, installed = job.request, job.site, job.installed
+    scheduler = scheduler_of(site)
     plan = make_job(request, site)
     text = render_jobscript(plan)
     submit = flags.submits
-    tested = "" if job.elsewhere else test_script(text, must=submit)
+    tested = "" if job.elsewhere else test_script(scheduler, text, must=submit)
     missing = () if job.elsewhere else find_missing(request, installed)
     if missing and submit and flags.site is None:
         raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
     path = None if flags.dry_run else save_script(text, flags.script or (Path(f"{plan.name}.sh") if submit else None))
-    number = submit_script(path) if submit and path else ""
+    number = submit_script(scheduler, path) if submit and path else ""
     unfit = () if job.elsewhere or installed is None else _explain_module(installed, site)
-    unsaid = () if job.elsewhere else _explain_output(request)
+    unsaid = () if job.elsewhere else _explain_output(request, scheduler.title)
     lacking = (f"{found}. {cure}" for found, cure in missing)
     for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit):
         tell(f"{note}")
@@ -191,11 +194,18 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
 def _print(job: JobScript, *, as_json: bool) -> None:
     if as_json:
         answer = {"file": str(job.path) if job.path else None, "job": job.number or None, "test": job.tested or None}
-        print_json(**answer, script=job.text, plan=asdict(job.plan))
+        print_json(**answer, script=job.text, plan=_with_former_names(asdict(job.plan)))
     elif job.number:
         print_data(job.number)
     elif job.path is None:
         print_data(job.text, nl=False)
+
+
+def _with_former_names(plan: dict[str, Any]) -> dict[str, Any]:
+    """Add to each step what `command` replaces."""
+    for step in (*plan["before"], plan["step"], *plan["then"]):
+        step["srun"] = step["command"][1:]
+    return plan
 
 
 def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
@@ -204,18 +214,18 @@ def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
     return explain_module(installed, site, os.environ)
 
 
-def _explain_output(request: JobRequest) -> Iterator[str]:
-    """Yield warnings about missing directories: Slurm does not create them, and the job ends without a message."""
+def _explain_output(request: JobRequest, scheduler: str) -> Iterator[str]:
+    """Yield warnings about missing directories: schedulers do not create them, and the job ends without a message."""
     start = Path(request.option("chdir") or ".")
     if not start.is_dir():
         yield f"The job's working directory {start} does not exist: mkdir -p {start}"
     for place in dict.fromkeys(start / Path(request.option(name)).parent for name in ("output", "error")):
         if "%" not in str(place) and not place.is_dir() and place != start:
-            yield f"The directory {place} does not exist, and Slurm does not create it: mkdir -p {place}"
+            yield f"The directory {place} does not exist, and {scheduler} does not create it: mkdir -p {place}"
 
 
 def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
-    from hpcmod.render.jobscript import make_salloc
+    from hpcmod.render.jobscript import make_allocate
     from hpcmod.render.quote import sh_word
 
     if request.variables or request.before or request.then:
@@ -223,7 +233,7 @@ def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
             "--env, --before and --then need a batch script, and --salloc does not write one",
             "Leave them out; in the allocation, export variables and run `hpcmod launch` for each program.",
         )
-    argv = make_salloc(make_job(request, site))
+    argv = make_allocate(make_job(request, site))
     if submit:
         sys.stdout.flush()
         become(argv)

@@ -24,15 +24,17 @@ from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.install.installed import Installed
-from hpcmod.install.slurm import NO_ANSWER, cancel_job, query_job
+from hpcmod.install.queue import NO_ANSWER, cancel_job, find_node, find_state, has_queue
 from hpcmod.model.interactive.server import KINDS, Server, make_ssh_command, make_url
+from hpcmod.model.jobs.scheduler import Scheduler
+from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.site import Site
-from hpcmod.process import call, which
+from hpcmod.process import call
 from hpcmod.render.quote import sh_word
 
 _LOOK = 0.5  # seconds between checks for the server's file
-_ASK = 5.0  # seconds between queries to Slurm about the job
-_CLEANUP = 15.0  # seconds to wait for Slurm to end a cancelled job
+_ASK = 5.0  # seconds between queries to the scheduler about the job
+_CLEANUP = 15.0  # seconds to wait for the scheduler to end a cancelled job
 _SAID = 15  # lines of the server's log that are shown if it fails
 
 
@@ -83,8 +85,10 @@ def _run_job(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    if not dry_run and which("sbatch", os.environ) is None:
-        raise LackingError("no Slurm here: sbatch is missing", "Run it on this node: hpcmod jupyter NAME --here")
+    scheduler = scheduler_of(profile)
+    if not dry_run and not has_queue(scheduler):
+        missing = f"no {scheduler.title} here: {scheduler.programs.submit[0]} is missing"
+        raise LackingError(missing, "Run it on this node: hpcmod jupyter NAME --here")
     words = ("env", "python", str(session.program), KINDS[kind][0], "node")
     asked = _job_flags(container, options, session)
     flags = replace(asked, program=words, site=site, submit=not dry_run, dry_run=dry_run)
@@ -94,15 +98,15 @@ def _run_job(
         return
     tell(f"submitted job {written.number}; waiting until it starts (Ctrl-C cancels it)")
     try:
-        server = _wait_for_server(session, written.number)
-        node = query_job(written.number, "%N").strip(NO_ANSWER)
+        server = _wait_for_server(session, scheduler, written.number)
+        node = find_node(scheduler, written.number).strip(NO_ANSWER)
         way = Way(node=node, login=_login(socket.getfqdn()), job=written.number)
         _print_way(session, server, kind, way, as_json=as_json)
-        while _is_waiting_or_running(written.number):
+        while _is_waiting_or_running(scheduler, written.number):
             time.sleep(_ASK)
         tell(f"job {written.number} has ended")
     finally:
-        _cancel(written.number)
+        _cancel(scheduler, written.number)
 
 
 def _job_flags(container: str, options: tuple[str, ...], session: Session) -> JobFlags:
@@ -128,7 +132,7 @@ def _job_flags(container: str, options: tuple[str, ...], session: Session) -> Jo
     return flags
 
 
-def _wait_for_server(session: Session, number: str) -> Server:
+def _wait_for_server(session: Session, scheduler: Scheduler, number: str) -> Server:
     """Wait until the server of a job runs.
 
     Raises
@@ -141,22 +145,22 @@ def _wait_for_server(session: Session, number: str) -> Server:
         time.sleep(_LOOK)
         if time.monotonic() - asked > _ASK:
             asked = time.monotonic()
-            if not _is_waiting_or_running(number):
+            if not _is_waiting_or_running(scheduler, number):
                 raise _explain_end(session, f"job {number}")
     return server
 
 
-def _is_waiting_or_running(number: str) -> bool:
-    return query_job(number, "%T") not in ("", "COMPLETING")
+def _is_waiting_or_running(scheduler: Scheduler, number: str) -> bool:
+    return find_state(scheduler, number) not in ("", scheduler.programs.ending)
 
 
-def _cancel(number: str) -> None:
+def _cancel(scheduler: Scheduler, number: str) -> None:
     """Cancel a job that has not ended, and wait for its processes, which write to the session's directory."""
-    if _is_waiting_or_running(number):
-        cancel_job(number)
+    if _is_waiting_or_running(scheduler, number):
+        cancel_job(scheduler, number)
         tell(f"cancelled job {number}")
     end = time.monotonic() + _CLEANUP
-    while query_job(number, "%T") and time.monotonic() < end:
+    while find_state(scheduler, number) and time.monotonic() < end:
         time.sleep(_LOOK)
 
 
@@ -170,16 +174,16 @@ def _explain_end(session: Session, subject: str) -> CheckFailedError:
 
 def _run_here(session: Session, found: Installed, kind: str, profile: Site, *, dry_run: bool, as_json: bool) -> None:
     """Run a server on this node, or on the first node of an allocation that this shell is not on."""
-    in_job = bool(os.environ.get("SLURM_JOB_ID"))
-    step = ["srun", "--nodes=1", "--ntasks=1", "--overlap"] if in_job and not os.environ.get("SLURMD_NODENAME") else []
+    scheduler = scheduler_of(profile)
+    here = scheduler.place(os.environ)
+    step = scheduler.task_beside if here.job and not here.node else ()
     start = [str(found.program), "exec", *profile.runtime_flags, "--bind", str(session.directory), "--"]
-    argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if in_job else "local"]
+    argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if here.job else "local"]
     if dry_run:
         command = " ".join(map(sh_word, argv))
         print_json(dry_run=True, script=command) if as_json else print_data(command)
         return
-    login = _login(os.environ.get("SLURM_SUBMIT_HOST") or socket.getfqdn())
-    way = Way(node=os.environ.get("SLURMD_NODENAME", ""), login=login, job=os.environ.get("SLURM_JOB_ID", ""))
+    way = Way(node=here.node, login=_login(here.login or socket.getfqdn()), job=here.job)
 
     def report(server: Server) -> None:
         _print_way(session, server, kind, way, as_json=as_json)

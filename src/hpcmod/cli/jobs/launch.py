@@ -1,4 +1,4 @@
-"""The command `hpcmod launch`: run one srun in the current allocation, as a batch script of hpcmod would."""
+"""The command `hpcmod launch`: run one step in the current allocation, as a batch script of hpcmod would."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.model.jobs.layout import Layout, make_layout
 from hpcmod.model.jobs.request import JobRequest, check_request
 from hpcmod.model.jobs.review import review_job
+from hpcmod.model.jobs.scheduler import Allocation
+from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.jobs.step import make_step
 from hpcmod.model.site import Site
 from hpcmod.process import become
-
-_RESERVED_STEPS = 4294967280
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,19 @@ def launch(flags: LaunchFlags) -> None:
     from hpcmod.render.jobscript import make_argv, render_step
 
     profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    allocation = _find_allocation(profile)
     image = os.environ.get("SIF", "")
     image_mpi = read_image_mpi(Path(image), profile, os.environ) if image else ""
-    request = _launch_request(flags, profile, image_mpi=image_mpi)
+    request = _launch_request(flags, profile, allocation, image_mpi=image_mpi)
     check_request(request)
-    layout = _fit(make_layout(request, profile))
+    layout = _fit(make_layout(request, profile), allocation)
     step = make_step(request, profile, layout)
     for note in review_job(request, profile, layout):
         tell(note)
-    if _is_in_step():
-        tell("inside an srun step: the new step shares its CPUs and GPUs (--overlap).")
-        # srun would use SLURM_NTASKS of the enclosing step as the number of tasks
-        step = replace(step, srun=("--overlap", f"--ntasks={request.nodes * layout.tasks}", *step.srun))
+    if allocation.in_task:  # that step holds all resources, so another would wait forever
+        tell(f"inside an {step.command[0]} step: the new step shares its CPUs and GPUs.")
+        beside = scheduler_of(profile).step_beside(step.command, tasks=request.nodes * layout.tasks)
+        step = replace(step, command=beside)
     if flags.dry_run:
         print_data(render_step(step))
         return
@@ -70,19 +71,25 @@ def launch(flags: LaunchFlags) -> None:
     become(make_argv(step, image=image))
 
 
-def _launch_request(flags: LaunchFlags, site: Site, *, image_mpi: str) -> JobRequest:
-    nodes = os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES", "")
-    if not os.environ.get("SLURM_JOB_ID") or not nodes.isdigit():
+def _find_allocation(site: Site) -> Allocation:
+    scheduler = scheduler_of(site)
+    found = scheduler.allocation(os.environ)
+    if found is None:
+        program = scheduler.allocate(())[0]
         raise LackingError(
-            "not inside a Slurm allocation",
-            "Get one with salloc (`hpcmod job NAME --salloc` prints the command), or use hpcmod job --submit.",
+            f"not inside a {scheduler.title} allocation",
+            f"Get one with {program} (`hpcmod job NAME --salloc` prints the command), or use hpcmod job --submit.",
         )
-    partition = os.environ.get("SLURM_JOB_PARTITION", "")
+    return found
+
+
+def _launch_request(flags: LaunchFlags, site: Site, allocation: Allocation, *, image_mpi: str) -> JobRequest:
+    partition = allocation.partition
     return JobRequest(
         program=flags.program,
-        nodes=int(nodes),
+        nodes=allocation.nodes,
         ranks_per_node=flags.ranks_per_node,
-        gpus=_gpus_of_allocation(int(nodes), site) if flags.gpus < 0 else flags.gpus,
+        gpus=_gpus_of_allocation(allocation, site) if flags.gpus < 0 else flags.gpus,
         cpus=-1 if partition in site.job.exclusive else 0,
         node_type=flags.node_type,
         launcher=flags.launcher or "",
@@ -95,29 +102,13 @@ def _launch_request(flags: LaunchFlags, site: Site, *, image_mpi: str) -> JobReq
     )
 
 
-def _gpus_of_allocation(nodes: int, site: Site) -> int:
+def _gpus_of_allocation(allocation: Allocation, site: Site) -> int:
     """Return the number of GPUs per node of the allocation; -1 means as many as the profile says."""
-    each = _number("SLURM_GPUS_PER_NODE") or _number("SLURM_GPUS_ON_NODE")
     unsaid = -1 if any(node.gpus for node in site.node_types) else 0
-    return each or _number("SLURM_GPUS") // nodes or unsaid
+    return allocation.gpus or unsaid
 
 
-def _fit(layout: Layout) -> Layout:
+def _fit(layout: Layout, allocation: Allocation) -> Layout:
     """Divide the CPUs per node of the allocation among the tasks, whose number may differ from the allocation's."""
-    cpus = _number("SLURM_CPUS_PER_TASK") * (_number("SLURM_NTASKS_PER_NODE") or 1)
+    cpus = allocation.cpus
     return replace(layout, cpus=cpus // layout.tasks) if cpus else layout
-
-
-def _is_in_step() -> bool:
-    """Return whether srun started this shell; such a step holds all resources, so another srun would wait forever.
-
-    The steps of batch scripts and of salloc hold no resources; their numbers are in the reserved range (slurm.h).
-    """
-    step = os.environ.get("SLURM_STEP_ID", "")
-    return step.isdigit() and int(step) < _RESERVED_STEPS
-
-
-def _number(variable: str) -> int:
-    """Return the number in a Slurm variable, which may follow a type, as in a100:4; 0 if there is no number."""
-    last = os.environ.get(variable, "").rpartition(":")[2]
-    return int(last) if last.isdigit() else 0

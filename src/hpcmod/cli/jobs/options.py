@@ -1,4 +1,4 @@
-"""Options of `hpcmod job` for Slurm, variables and further steps, and the values made from them."""
+"""Options of `hpcmod job` for the scheduler, variables and further steps, and the values made from them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import click
 from hpcmod.cli.jobs.run_options import RunFlags, script_options
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.module import JobModule
-from hpcmod.model.jobs.request import DIRECTIVES, JobRequest
+from hpcmod.model.jobs.request import OPTIONS, JobRequest
 from hpcmod.model.jobs.requeue import MOST_REQUEUES, parse_requeue
 
 NETWORK_VALUES = ("single_node_vni", "job_vni", "disable_rdzv_get", "none")
-"""Values that completion offers for --network; Slurm accepts more, separated by commas."""
+"""Values that completion offers for --network; the scheduler accepts more, separated by commas."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class JobFlags(RunFlags):
     sockets_per_node: int | None
     network: str
     more: tuple[str, ...]
-    """Other sbatch options, as `--name=value`."""
+    """Other options in the scheduler's own words."""
     variables: tuple[str, ...]
     before: tuple[str, ...]
     then: tuple[str, ...]
@@ -67,7 +67,7 @@ class JobFlags(RunFlags):
         return self.submit and not self.dry_run
 
 
-def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
+def less_common_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the less common options of `hpcmod job`."""
     for option in (
         click.option("--max-requeues", default=MOST_REQUEUES, metavar="N", help="Maximum requeues (default: 10)."),
@@ -89,8 +89,8 @@ def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def directives(flags: JobFlags) -> tuple[tuple[str, str], ...]:
-    """Return the sbatch options that were given, as pairs of long name and value."""
-    pairs = [(name, getattr(flags, name.replace("-", "_"), None)) for name in DIRECTIVES]
+    """Return the options of the scheduler that were given, as pairs of long name and value."""
+    pairs = [(name, getattr(flags, name.replace("-", "_"), None)) for name in OPTIONS]
     return tuple((name, str(value)) for name, value in pairs if value)
 
 

@@ -110,8 +110,8 @@ def publish_verb(flags: PublishFlags) -> None:
             options=make_options(found.site, os.environ, tool=tool, tell=tell, allow_http=flags.allow_http),
             eb_environment=environment_of_eb(),
             actor=make_actor(flags.why),
-            slurm=tuple(shlex.split(flags.slurm)),
-            use_slurm=not flags.no_slurm,
+            step_options=tuple(shlex.split(flags.slurm)),
+            use_steps=not flags.no_slurm,
             progress=_lines(shown),
             working=Working,
         )

@@ -12,19 +12,13 @@ from hpcmod.model.jobs.layout import Layout, choose_partition, make_layout
 from hpcmod.model.jobs.module import JobModule
 from hpcmod.model.jobs.mpi import choose_mpi, explain_mpi
 from hpcmod.model.jobs.network import choose_network, explain_network
-from hpcmod.model.jobs.request import SBATCH_VARIABLES, JobRequest, check_request, is_command
+from hpcmod.model.jobs.request import JobRequest, check_request, is_command
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.review import review_job
+from hpcmod.model.jobs.scheduler import Amount, Directive, JobNeeds
+from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.jobs.step import Step, make_single_step, make_step
 from hpcmod.model.site import Site, StagePlace
-
-
-@dataclass(frozen=True)
-class Directive:
-    """One #SBATCH option, and why it is there."""
-
-    option: str
-    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,10 +30,12 @@ class JobPlan:
     name: str
     """Job name, safe as part of a file name."""
     site: str
+    scheduler: str
+    """One of SCHEDULERS."""
     title: str
     directives: tuple[Directive, ...]
     commands: tuple[str, ...]
-    """Lines of bash that the site requires before the first srun."""
+    """Lines of bash that the site requires before the first step."""
     exports: tuple[tuple[str, str], ...]
     variables: tuple[tuple[str, str], ...]
     """Variables that the user sets for the ranks; they override those of the module and the image."""
@@ -67,6 +63,8 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         If the request does not fit the machine; all missing options are listed together.
     """
     check_request(request)
+    scheduler = scheduler_of(site)
+    scheduler.check(dict(request.options), request.more, request.requeue)
     layout = make_layout(request, site)
     _check_required(request, site, layout)
     place = _find_place(request, site)
@@ -75,8 +73,9 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         loading=request.loading or JobModule(request.module),
         name=_plain(request.option("job-name") or _name_program(request)),
         site=site.name,
+        scheduler=site.job.scheduler,
         title=_make_title(request, site, layout),
-        directives=tuple(_make_directives(request, site, layout, place)),
+        directives=tuple(scheduler.directives(_make_needs(request, site, layout, place))),
         commands=site.job.command,
         exports=site.proxies if request.proxy else (),
         variables=request.variables,
@@ -95,7 +94,8 @@ def _check_required(request: JobRequest, site: Site, layout: Layout) -> None:
     missing = [name for name in site.job.required if not given.get(name)]
     if missing:
         flags = " ".join(f"--{name} {name.upper()}" for name in missing)
-        variables = " ".join(f"{SBATCH_VARIABLES[name]}=..." for name in missing if name in SBATCH_VARIABLES)
+        known = scheduler_of(site).variables
+        variables = " ".join(f"{known[name]}=..." for name in missing if name in known)
         raise BadInputError(
             f"every job on {site.name} needs {' and '.join(f'--{name}' for name in missing)}",
             f"Add {flags}, or export {variables} once.",
@@ -117,55 +117,32 @@ def _find_place(request: JobRequest, site: Site) -> StagePlace | None:
 def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
     kind = f" ({layout.node.name})" if site.node_types else ""
     where = f"{request.nodes} node{'s' * (request.nodes > 1)} of {site.name}{kind}"
-    if layout.launcher != "srun":
+    if not layout.by_tasks:
         return f"{where}, on each {layout.launcher} starts the ranks"
     return f"{where}, {request.ranks} ranks in total" if request.ranks else f"{where}, ranks on each: {layout.tasks}"
 
 
-def _make_directives(request: JobRequest, site: Site, layout: Layout, place: StagePlace | None) -> Iterator[Directive]:
-    yield Directive(f"--job-name={request.option('job-name') or _name_program(request)}")
-    yield _make_output(request)
+def _make_needs(request: JobRequest, site: Site, layout: Layout, place: StagePlace | None) -> JobNeeds:
+    """Return what a job needs from the scheduler."""
+    options = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     network = choose_network(request, site, layout)
-    asked = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
-    flag = place.flag if place else ""
-    feature = _feature_of(flag)
-    if feature and asked.get("constraint"):  # given two, sbatch uses only the last, which would drop the user's
-        known = feature in re.split(r"\W+", asked["constraint"])
-        asked["constraint"], flag = asked["constraint"] + f"&{feature}" * (not known), ""
-    for name, value in asked.items():
-        if value and name not in ("job-name", "output", "network"):
-            yield Directive(f"--{name}={value}")
-    yield Directive(f"--nodes={request.nodes}")
-    if request.ranks:
-        yield Directive(f"--ntasks={request.ranks}", "distributed by Slurm, not necessarily evenly")
-    else:
-        yield Directive(f"--ntasks-per-node={layout.tasks}", _explain_tasks(layout))
-    if layout.cpus:
-        yield Directive(f"--cpus-per-task={layout.cpus}", _explain_cpus(site, layout))
-    if layout.gpus and site.job.gpus:
-        yield Directive(site.job.gpus.replace("{gpus}", str(layout.gpus)))
-    if layout.memory_gib and not any(option.startswith("--mem") for option in (*site.job.lines, *request.more)):
-        yield Directive(f"--mem={layout.memory_gib}G", _explain_memory(layout))
-    if network:
-        yield Directive(f"--network={network}", explain_network(network))
-    yield from (Directive(line, f"required for every job on {site.name}") for line in site.job.lines)
-    if place and flag:
-        yield Directive(flag, f"for staging to the nodes' {place.name}")
-    yield from (Directive(*each) for each in (request.requeue.directives if request.requeue else ()))
-    yield from (Directive(option) for option in request.more)
-
-
-def _make_output(request: JobRequest) -> Directive:
-    asked = request.option("output")
-    if not asked and request.option("array"):
-        return Directive("--output=%x-%A_%a.out", "%x is the job name, %A the array job ID, %a the array index")
-    return Directive(f"--output={asked or '%x-%j.out'}", "%x is the job name, %j the job ID")
-
-
-def _feature_of(flag: str) -> str:
-    """Return the feature that an sbatch option requests; empty if it requests none."""
-    match = re.fullmatch(r"(?:-C ?|--constraint[= ])(\S+)", flag)
-    return match[1] if match else ""
+    required = f"required for every job on {site.name}"
+    return JobNeeds(
+        name=request.option("job-name") or _name_program(request),
+        options=tuple((name, value) for name, value in options.items() if name not in ("job-name", "network")),
+        nodes=request.nodes,
+        ranks=Amount(request.ranks, f"distributed by {scheduler_of(site).title}, not necessarily evenly"),
+        tasks=Amount(layout.tasks, _explain_tasks(layout)),
+        cpus=Amount(layout.cpus, _explain_cpus(site, layout)),
+        gpus=layout.gpus if site.job.gpus else 0,
+        gpu_option=site.job.gpus,
+        memory_gib=Amount(layout.memory_gib, _explain_memory(layout)),
+        network=Amount(network, explain_network(network)),
+        lines=tuple(Directive(line, required) for line in site.job.lines),
+        storage=Directive(place.flag, f"for staging to the nodes' {place.name}") if place and place.flag else None,
+        requeue=request.requeue,
+        more=request.more,
+    )
 
 
 def _name_program(request: JobRequest) -> str:
@@ -179,7 +156,7 @@ def _plain(name: str) -> str:
 
 
 def _explain_tasks(layout: Layout) -> str:
-    if layout.launcher != "srun":
+    if not layout.by_tasks:
         return f"one task per node: {layout.launcher} starts the ranks"
     return "one rank per GPU" if layout.tasks == layout.gpus else ""
 

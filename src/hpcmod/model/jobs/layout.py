@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.request import JobRequest, is_command
-from hpcmod.model.site import LAUNCHERS, NodeType, Site
+from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.site import BY_TASKS, LAUNCHERS, NodeType, Site
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class Layout:
     """GPUs per node; 0: not known."""
     whole: bool
     """Whether the job gets all GPUs and all cores of its nodes."""
+
+    @property
+    def by_tasks(self) -> bool:
+        """Return whether each rank is a task of the scheduler; otherwise the launcher starts the ranks of a node."""
+        return self.launcher == BY_TASKS
 
 
 def make_layout(request: JobRequest, site: Site) -> Layout:
@@ -54,7 +60,7 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
         without = next((f"--node-type {each.name}" for each in site.node_types if not each.gpus), "--gpus 1")
         raise BadInputError(f"nodes of type {node.name} have GPUs, but the job asks for none", f"Ask for {without}.")
     launcher = _choose_launcher(request, site, gpus)
-    tasks = 1 if launcher != "srun" else request.ranks_per_node or gpus or 1
+    tasks = 1 if launcher != BY_TASKS else request.ranks_per_node or gpus or 1
     if request.ranks:
         tasks = -(-request.ranks // request.nodes)
     _check_torchrun(request, launcher)
@@ -64,7 +70,7 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
         cpus = _count_cpus(node, gpus, max(gpus, tasks) if request.ranks else tasks, site.launcher.cpus_per_gpu)
     whole = gpus == node.gpus and (
         choose_partition(request, site, node) in site.job.exclusive
-        or "--exclusive" in (*site.job.lines, *request.more)
+        or scheduler_of(site).is_exclusive((*site.job.lines, *request.more))
         or 0 < node.cores <= cpus * tasks  # also on a shared node: this job has all cores that jobs may use
     )
     memory_gib = node.memory_gib * gpus // node.gpus if node.gpus else node.memory_gib
@@ -92,25 +98,26 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
 
 def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
     profiled = bool(request.script_option("profile-rank"))
-    by_srun = profiled or request.ranks or is_command(request) or not (gpus or request.ranks_per_node)
-    launcher = request.launcher or ("srun" if by_srun else site.launcher.kind)
+    by_tasks = profiled or request.ranks or is_command(request) or not (gpus or request.ranks_per_node)
+    launcher = request.launcher or (BY_TASKS if by_tasks else site.launcher.kind)
     reason = dict(site.launcher.refused).get(launcher)
     if reason:
         others = [name for name in LAUNCHERS if name not in dict(site.launcher.refused)]
         raise BadInputError(f"{launcher} must not be used: {reason}", f"Use one of {', '.join(others)}.")
-    if launcher != "srun" and is_command(request):
+    if launcher != BY_TASKS and is_command(request):
         raise BadInputError(
             f"{launcher} starts Python programs, and {request.program[0]} is not a Python program",
             "Leave out --launcher.",
         )
-    if launcher != "srun" and request.ranks:
+    if launcher != BY_TASKS and request.ranks:
         raise BadInputError(
-            f"--ranks counts tasks of srun, and {launcher} starts the same number of ranks on every node",
+            f"--ranks counts tasks of {BY_TASKS}, and {launcher} starts the same number of ranks on every node",
             "Use --ranks-per-node instead, or leave out --launcher.",
         )
-    if launcher != "srun" and profiled:
+    if launcher != BY_TASKS and profiled:
         raise BadInputError(
-            f"--profile-rank needs ranks started by srun, and {launcher} starts them itself", "Leave out --launcher."
+            f"--profile-rank needs ranks started by {BY_TASKS}, and {launcher} starts them itself",
+            "Leave out --launcher.",
         )
     return launcher
 

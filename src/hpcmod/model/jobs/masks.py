@@ -7,7 +7,7 @@ from hpcmod.model.site import NodeType
 
 
 def cpu_masks(node: NodeType, ranks: int, *, threads_per_core: int = 1, gpus_per_rank: int = 1) -> tuple[str, ...]:
-    """Return the masks of a full node for `srun --cpu-bind=mask_cpu:`, one per rank, in the order of local ranks.
+    """Return the masks of a full node, one per rank, in the order of local ranks.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Network options of a job: the value of sbatch's --network."""
+"""Network options of a job: the value of --network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's job request: nodes, ranks, sbatch options, files to stage and the program."""
+"""A user's job request: nodes, ranks, options of the scheduler, files to stage and the program."""
 
 from __future__ import annotations
 
@@ -8,28 +8,15 @@ from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.module import JobModule
-from hpcmod.model.jobs.requeue import Requeue, check_signals
+from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.site import LAUNCHERS
 from hpcmod.model.text import check_plain
 
-SBATCH_VARIABLES = {
-    "account": "SBATCH_ACCOUNT",
-    "qos": "SBATCH_QOS",
-    "time": "SBATCH_TIMELIMIT",
-    "partition": "SBATCH_PARTITION",
-    "constraint": "SBATCH_CONSTRAINT",
-    "reservation": "SBATCH_RESERVATION",
-}
-"""Options of sbatch that a request can set, and the environment variable of each (sbatch(1), Slurm 22.05)."""
-
-DIRECTIVES = (
+OPTIONS = (
     *("job-name", "output", "error", "chdir", "array", "dependency", "network", "sockets-per-node"),
-    *SBATCH_VARIABLES,
+    *("account", "qos", "time", "partition", "constraint", "reservation"),
 )
-"""All options of sbatch that a request can set, by long name."""
-
-_TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|-1|UNLIMITED|INFINITE", re.IGNORECASE)
-"""Time limits that sbatch accepts (sbatch(1), Slurm 22.05)."""
+"""All options of the scheduler that a request can set, by the long name in `hpcmod job`."""
 
 _STAGED = re.compile(r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|squashfs|sqsh|sqfs)")
 
@@ -60,17 +47,17 @@ class JobRequest:
     nodes: int = 1
     ranks_per_node: int = 0
     ranks: int = 0
-    """Total number, for uneven distribution by Slurm."""
+    """Total number, for uneven distribution by the scheduler."""
     gpus: int = -1
     """GPUs per node; -1: all that the node type has."""
     cpus: int = -1
-    """CPUs per task; -1: an equal share of the usable cores; 0: left to Slurm."""
+    """CPUs per task; -1: an equal share of the usable cores; 0: left to the scheduler."""
     node_type: str = ""
     launcher: str = ""
     options: tuple[tuple[str, str], ...] = ()
-    """Options of sbatch by long name, each one of DIRECTIVES."""
+    """Options of the scheduler, each one of OPTIONS."""
     more: tuple[str, ...] = ()
-    """Further options of sbatch, passed unchanged."""
+    """Further options in the scheduler's own words, passed unchanged."""
     stage: str = ""
     """Where to stage the image: nvme or ram."""
     stage_data: tuple[str, ...] = ()
@@ -81,7 +68,7 @@ class JobRequest:
     variables: tuple[tuple[str, str], ...] = ()
     """Variables that the user sets for the ranks."""
     mpi: str = ""
-    """Value of srun's --mpi; empty: whatever the image's MPI needs."""
+    """How tasks and the image's MPI connect; empty: whatever the image's MPI needs."""
     image_mpi: str = ""
     """The MPI of the image's programs, as named in hpcmod.model.jobs.mpi; empty: not known, or none."""
     proxy: bool = False
@@ -94,7 +81,7 @@ class JobRequest:
     """Programs to run after `program`, one after the other, on the same ranks."""
 
     def option(self, name: str) -> str:
-        """Return the value of an sbatch option; empty if not given."""
+        """Return the value of an option of the scheduler; empty if not given."""
         return dict(self.options).get(name, "")
 
     def script_option(self, name: str) -> str:
@@ -122,7 +109,6 @@ def check_request(request: JobRequest) -> None:
     if request.nodes < 1 or request.ranks_per_node < 0 or request.ranks < 0 or request.gpus < -1:
         raise BadInputError("nodes, ranks and GPUs are counted from 1", "Leave out what you do not want to choose.")
     _check_options(request)
-    check_signals(request.more, request.requeue)
     if 0 < request.ranks < request.nodes:
         raise BadInputError(
             f"{request.ranks} ranks on {request.nodes} nodes: some nodes would have none", "Ask for fewer nodes: -N."
@@ -141,7 +127,7 @@ def check_request(request: JobRequest) -> None:
 def _find_launcher(program: tuple[str, ...]) -> str:
     """Return the name of the launcher that a program is, run directly or with `python -m`; empty if it is none."""
     first = program[0].rpartition("/")[2]
-    if first in (*LAUNCHERS, "srun"):
+    if first in LAUNCHERS:
         return first
     if is_command_line(program):
         return ""
@@ -160,15 +146,7 @@ def _check_variables(request: JobRequest) -> None:
 
 
 def _check_options(request: JobRequest) -> None:
-    """Check for values that Slurm or the run script would refuse when the job starts."""
-    time = request.option("time")
-    if time and not _TIME.fullmatch(time):
-        raise BadInputError(
-            f"{time!r} is not a valid Slurm time limit", "Write 01:30:00, 2-00:00:00, or a number of minutes."
-        )
-    for option in request.more:
-        if not option.startswith("-"):
-            raise BadInputError(f"{option!r} is not an sbatch option", f"Write --sbatch=--{option}")
+    """Check for values that the run script would refuse when the job starts."""
     for name in request.stage_data:
         if not _STAGED.fullmatch(name):
             raise BadInputError(f"{name} cannot be staged", "Pack it as NAME.tar, NAME.tar.gz or NAME.squashfs.")
@@ -191,6 +169,6 @@ def is_command_line(program: tuple[str, ...]) -> bool:
 
 
 def with_options(request: JobRequest, options: Mapping[str, str]) -> JobRequest:
-    """Add sbatch options that a request does not have yet."""
+    """Add options of the scheduler that a request does not have yet."""
     named = {**{name: value for name, value in options.items() if value}, **dict(request.options)}
     return replace(request, options=tuple(named.items()))

@@ -1,4 +1,4 @@
-"""Warnings about jobs that Slurm would run but that look wrong: idle GPUs, ranks that do not know of each other."""
+"""Warnings about jobs that would run but look wrong: idle GPUs, ranks that do not know of each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
     ranks = request.ranks or layout.tasks * request.nodes
     yield from _idle_gpus(request, layout)
     yield from _shared_gpus(request, site, layout)
-    if layout.launcher == "srun" and ranks > 1:
+    if layout.by_tasks and ranks > 1:
         yield from _ranks_apart(request, ranks)
     reason = dict(site.launcher.discouraged).get(layout.launcher)
     if reason:
@@ -29,7 +29,7 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
 
 def _idle_gpus(request: JobRequest, layout: Layout) -> Iterator[str]:
     tasks = -(-request.ranks // request.nodes) if request.ranks else layout.tasks
-    if layout.launcher == "srun" and 1 < tasks < layout.gpus:
+    if layout.by_tasks and 1 < tasks < layout.gpus:
         idle = layout.gpus - tasks
         yield (
             f"{tasks} ranks and {layout.gpus} GPUs on each node: {idle} GPU{'s' * (idle > 1)} of each node "
@@ -39,7 +39,7 @@ def _idle_gpus(request: JobRequest, layout: Layout) -> Iterator[str]:
 
 
 def _shared_gpus(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]:
-    if layout.launcher != "srun" or not 0 < layout.gpus < layout.tasks:
+    if not layout.by_tasks or not 0 < layout.gpus < layout.tasks:
         return
     mps = "; without CUDA MPS they take turns" if site.gpu_vendor == "nvidia" else ""
     yield f"{layout.tasks} ranks share {layout.gpus} GPUs on each node{mps}; NCCL refuses two ranks on one GPU."

@@ -1,4 +1,4 @@
-"""One srun of a job: its flags, the container and run script, and the cores of each rank."""
+"""One step of a job: how it is placed, the container and run script, and the cores of each rank."""
 
 from __future__ import annotations
 
@@ -10,27 +10,24 @@ from hpcmod.model.jobs.layout import Layout
 from hpcmod.model.jobs.masks import cpu_masks
 from hpcmod.model.jobs.mpi import choose_mpi
 from hpcmod.model.jobs.request import JobRequest, is_command, is_command_line
+from hpcmod.model.jobs.scheduler import Placement
+from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.site import Site
 
 PYTHON = "conda-python-distributed"
 COMMAND = "run-in-env"
 """The run scripts that start a Python program and any other command."""
 
-_GPUS_OF_TASK = "--gpus-per-task="
-_OF_RANKS = (_GPUS_OF_TASK, "--gpu-bind")
-"""Flags of srun for ranks that Slurm starts; wrong with one task per node."""
-_OF_EQUALS = "--ntasks-per-socket"
-"""Flag of srun for one task per GPU; wrong for any other number of tasks."""
-
 _ALL_CORES = ", with all its cores"
-_FEW_CORES = ". Its number of cores is not known: set --cpus-per-task=N, here and above"
+_FEW_CORES = ". Its number of cores is not known: set {option}, here and above"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One srun: its flags, the container, and the command."""
+    """One step of a job: the scheduler's command, the container, and the program."""
 
-    srun: tuple[str, ...]
+    command: tuple[str, ...]
+    """The scheduler's command and its flags."""
     container: tuple[str, ...]
     """Runtime, verb and flags; the image comes after them."""
     program: tuple[str, ...]
@@ -39,23 +36,24 @@ class Step:
 
 
 def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
-    """Return one srun of a job with a given layout."""
-    bind, why = _choose_binding(request, site, layout)
-    shares = f"--ntasks={request.ranks}" if request.ranks else f"--ntasks-per-node={layout.tasks}"
-    mpi = choose_mpi(request.image_mpi, site.launcher, request.mpi)
-    flags = list(_choose_flags(site, layout))
-    if mpi:
-        flags = [f"--mpi={mpi}", *(flag for flag in flags if not flag.startswith("--mpi="))]
-    srun = [
-        f"--nodes={request.nodes}",
-        shares,
-        *([f"--cpus-per-task={layout.cpus}"] if layout.cpus else []),
-        *flags,
-    ]
-    if site.launcher.distribution:
-        srun.append(f"--distribution={site.launcher.distribution}")
+    """Return one step of a job with a given layout."""
+    scheduler, launcher = scheduler_of(site), site.launcher
+    binding, masks, why = _choose_binding(request, site, layout)
+    placement = Placement(
+        nodes=request.nodes,
+        ranks=request.ranks,
+        tasks=layout.tasks,
+        cpus=layout.cpus,
+        gpus=layout.gpus,
+        by_tasks=layout.by_tasks,
+        flags=launcher.srun,
+        mpi=choose_mpi(request.image_mpi, launcher, request.mpi),
+        distribution=launcher.distribution,
+        binding=binding,
+        masks=masks,
+    )
     return Step(
-        srun=("--export=ALL", "--kill-on-bad-exit=1", *srun, *bind),
+        command=scheduler.step(placement),
         container=_make_container(request, site, layout),
         program=tuple(_make_program(request, layout)),
         why=why,
@@ -63,12 +61,11 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
 
 
 def make_single_step(program: tuple[str, ...], request: JobRequest, site: Site, layout: Layout) -> Step:
-    """Return the srun of a program that runs once, with the job's cores and GPUs on the first node."""
-    cpus = layout.cpus * layout.tasks
-    gpus = [f"--gpus-per-node={layout.gpus}"] if layout.gpus and site.job.gpus else []
+    """Return the step of a program that runs once, with the job's cores and GPUs on the first node."""
+    gpus = layout.gpus if site.job.gpus else 0
     script, words = (COMMAND, program) if is_command_line(program) else (PYTHON, _without_python(program))
     return Step(
-        srun=("--export=ALL", "--nodes=1", "--ntasks=1", *([f"--cpus-per-task={cpus}"] if cpus else []), *gpus),
+        command=scheduler_of(site).single_step(cpus=layout.cpus * layout.tasks, gpus=gpus),
         container=_make_container(request, site, layout),
         program=(script, *words),
         why="Once, before the ranks start.",
@@ -84,40 +81,30 @@ def _without_python(program: tuple[str, ...]) -> tuple[str, ...]:
     return program[1:] if program[0] in ("python", "python3") else program
 
 
-def _choose_flags(site: Site, layout: Layout) -> Iterator[str]:
-    """Return the site's flags that fit the tasks; a single task per node gets the GPUs of all its ranks."""
-    for flag in site.launcher.srun:
-        if layout.launcher != "srun" and flag.startswith(_OF_RANKS):
-            if layout.gpus and flag.startswith(_GPUS_OF_TASK):
-                yield f"{_GPUS_OF_TASK}{layout.gpus}"
-        elif layout.gpus and flag.startswith(_GPUS_OF_TASK) and layout.tasks > layout.gpus:
-            yield f"--gpus-per-node={layout.gpus}"  # tasks share GPUs: there are fewer GPUs than tasks
-        elif layout.gpus and flag.startswith(_GPUS_OF_TASK) and layout.tasks == 1:
-            yield f"{_GPUS_OF_TASK}{layout.gpus}"
-        elif not flag.startswith(_OF_EQUALS) or (layout.launcher == "srun" and layout.tasks == layout.gpus):
-            yield flag
-
-
-def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[tuple[str, ...], str]:
-    """Return the flag that binds ranks to cores, and the reason."""
-    kind = site.launcher.cpu_bind
+def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[str, tuple[str, ...], str]:
+    """Return how the scheduler binds ranks to cores, their masks if we choose them, and the reason."""
+    kind, scheduler = site.launcher.cpu_bind, scheduler_of(site)
     if layout.tasks == 1:
-        return (), f"One task per node{_ALL_CORES if layout.cpus else _FEW_CORES}."
+        return (
+            "",
+            (),
+            f"One task per node{_ALL_CORES if layout.cpus else _FEW_CORES.format(option=scheduler.cpus_option)}.",
+        )
     if kind in ("none", ""):
-        return (), "Slurm chooses the cores of each rank."
+        return "", (), f"{scheduler.title} chooses the cores of each rank."
     if kind != "mask":
-        return (f"--cpu-bind={kind}",), f"Slurm binds each rank: {kind}."
+        return kind, (), f"{scheduler.title} binds each rank: {kind}."
     if request.cpus > 0:
-        return (), f"No masks: each rank has the {request.cpus} CPUs that were requested."
+        return "", (), f"No masks: each rank has the {request.cpus} CPUs that were requested."
     if request.ranks or not layout.whole:
-        return (), "No masks: these need full nodes and equal shares. Ranks that may use all cores bind themselves."
+        return "", (), "No masks: these need full nodes and equal shares. Ranks that may use all cores bind themselves."
     try:
         masks = _make_masks(layout)
     except HpcmodError as err:
-        return (), f"No masks: {err.message}."
+        return "", (), f"No masks: {err.message}."
     near = "the cores near its GPU, GPU 0 first" if layout.gpus else "its own cores"
     near += ", and a share of the others" * (0 < layout.tasks < layout.gpus)
-    return (f"--cpu-bind=mask_cpu:{','.join(masks)}",), f"Each rank of a node gets {near}."
+    return "", masks, f"Each rank of a node gets {near}."
 
 
 def _make_masks(layout: Layout) -> tuple[str, ...]:
@@ -142,12 +129,12 @@ def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
         yield COMMAND
     else:
         yield PYTHON
-        if layout.launcher != "srun":
+        if not layout.by_tasks:
             yield from ("--launcher", layout.launcher)
             if request.ranks_per_node and request.ranks_per_node != layout.gpus:
                 yield from ("--ranks-per-node", str(request.ranks_per_node))
         yield from request.script_options
-        ours = layout.launcher != "srun" or request.script_options
+        ours = not layout.by_tasks or request.script_options
         if ours and request.program[0].startswith("--"):  # a Python option: `--` ends the script's own
             yield "--"
     yield from _without_python(request.program)

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hpcmod.model.jobs.schedulers import SCHEDULERS
+
 _IMAGE = re.compile(r"^# Image: sha256 ([0-9a-f]{64})\b", re.MULTILINE)
-_NAME = re.compile(r"^#SBATCH --job-name=(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ def read_written_job(script: str) -> WrittenJob:
     commands = list(_module_commands(script))
     loads = [words[1] for words in commands if words[0] == "load" and len(words) > 1]
     uses = [words[1] for words in commands if words[0] == "use" and len(words) > 1]
-    name, image = _NAME.search(script), _IMAGE.search(script)
+    image, names = _IMAGE.search(script), (scheduler.name_in(script) for scheduler in SCHEDULERS.values())
     return WrittenJob(
-        name=name[1] if name else "",
+        name=next(filter(None, names), ""),
         module=loads[0] if loads else "",
         trees=tuple(reversed(uses)),  # the last `module use` comes first on MODULEPATH
         sha256=image[1] if image else "",

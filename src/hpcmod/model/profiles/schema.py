@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.trust import parse_keys, parse_needs
+from hpcmod.model.jobs.schedulers import SCHEDULERS
 from hpcmod.model.profiles import checks as check
 from hpcmod.model.site import LAUNCHERS, NETSTACK_MODES
 
@@ -223,6 +224,9 @@ SCHEMA: Mapping[str, Key] = {
         check.reasons,
         "table of strings",
         "launchers that the site advises against, with the reason, which jobs print",
+    ),
+    "job.scheduler": Key(
+        check.one_of(*SCHEDULERS), " or ".join(f"`{name}`" for name in SCHEDULERS), "scheduler of the machine"
     ),
     "job.required": Key(
         check.some_of("account", "qos", "time", "partition", "constraint", "reservation"),

@@ -14,7 +14,7 @@ def trial(tmp_path: Path) -> CheckRun:
     tool = tmp_path / "lmod"
     tool.write_text("#!/bin/sh\necho :\n")
     tool.chmod(0o755)
-    return CheckRun("Toy/1.0", tmp_path, "0" * 64, {"LMOD_CMD": str(tool), "PATH": "/usr/bin:/bin"}, use_slurm=False)
+    return CheckRun("Toy/1.0", tmp_path, "0" * 64, {"LMOD_CMD": str(tool), "PATH": "/usr/bin:/bin"}, use_steps=False)
 
 
 def test_a_missing_command_is_reported_with_a_cure(trial: CheckRun) -> None:
@@ -32,7 +32,7 @@ def test_shows_the_output_of_a_check_without_its_script(trial: CheckRun) -> None
 
 def test_without_a_module_tool_the_environment_lacks_something(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match=r"no module tool: .* so Toy/1.0 cannot be loaded") as caught:
-        list(run_checks(CheckRun("Toy/1.0", tmp_path, "", {"PATH": "/usr/bin:/bin"}, use_slurm=False), ["true"]))
+        list(run_checks(CheckRun("Toy/1.0", tmp_path, "", {"PATH": "/usr/bin:/bin"}, use_steps=False), ["true"]))
     assert caught.value.exit_code == 7
 
 
@@ -42,6 +42,6 @@ def test_a_slurm_that_does_not_answer_is_reported(trial: CheckRun, tmp_path: Pat
         (tmp_path / name).chmod(0o755)
     told: list[str] = []
     environ = {**trial.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
-    checks = list(run_checks(replace(trial, environ=environ, use_slurm=True, tell=told.append), ["true"]))
+    checks = list(run_checks(replace(trial, environ=environ, use_steps=True, tell=told.append), ["true"]))
     assert [check.under for check in checks] == [""]
     assert told == ["Slurm does not respond, so the checks ran on this machine only and not in a job step"]

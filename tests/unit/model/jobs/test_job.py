@@ -44,12 +44,12 @@ def test_each_gpu_of_a_whole_node_has_a_rank_with_the_cores_near_it() -> None:
     assert {"--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=2", "--partition=whole", "--gpus-per-node=4"} <= set(
         directives(made)
     )
-    assert made.step.srun[-1] == "--cpu-bind=mask_cpu:0xc0,0x30,0xc,0x3"
+    assert made.step.command[-1] == "--cpu-bind=mask_cpu:0xc0,0x30,0xc,0x3"
 
 
 def test_a_job_with_all_cores_of_a_shared_node_has_masks() -> None:
     made = plan(options=(("partition", "shared"),))
-    assert made.step.srun[-1] == "--cpu-bind=mask_cpu:0xc0,0x30,0xc,0x3"
+    assert made.step.command[-1] == "--cpu-bind=mask_cpu:0xc0,0x30,0xc,0x3"
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_a_job_with_all_cores_of_a_shared_node_has_masks() -> None:
 )
 def test_there_are_no_masks_where_they_would_not_fit(request_of: dict[str, object]) -> None:
     made = plan(**request_of)
-    assert not any("mask_cpu" in flag for flag in made.step.srun)
+    assert not any("mask_cpu" in flag for flag in made.step.command)
     assert made.step.why.startswith("No masks")
 
 
 def test_a_shared_partition_gives_whole_nodes_when_asked_to() -> None:
-    assert "mask_cpu" in plan(options=(("partition", "shared"),), more=("--exclusive",)).step.srun[-1]
+    assert "mask_cpu" in plan(options=(("partition", "shared"),), more=("--exclusive",)).step.command[-1]
 
 
 def test_half_the_gpus_come_with_the_cores_near_them() -> None:
@@ -78,7 +78,7 @@ def test_half_the_gpus_come_with_the_cores_near_them() -> None:
 
 def test_unequal_shares_are_dealt_out_by_slurm() -> None:
     made = plan(nodes=2, ranks=5)
-    assert "--ntasks=5" in directives(made) and "--ntasks=5" in made.step.srun
+    assert "--ntasks=5" in directives(made) and "--ntasks=5" in made.step.command
     assert "--cpus-per-task=2" in directives(made)
     assert not any(option.startswith("--ntasks-per-node") for option in directives(made))
 
@@ -92,13 +92,13 @@ def test_a_node_type_is_found_by_name_or_partition_and_has_no_gpu_flags_if_it_ha
 
 def test_ranks_without_gpus_share_the_cores() -> None:
     made = plan(node_type="cpu", ranks_per_node=4, more=("--exclusive",))
-    assert made.step.srun[-1] == "--cpu-bind=mask_cpu:0xf,0xf0,0xf00,0xf000"
+    assert made.step.command[-1] == "--cpu-bind=mask_cpu:0xf,0xf0,0xf00,0xf000"
 
 
 def test_other_launchers_get_one_task_a_node_and_no_flags_of_ranks() -> None:
     made = plan(nodes=2, launcher="torchrun")
     assert {"--ntasks-per-node=1", "--cpus-per-task=8"} <= set(directives(made))
-    assert "--mpi=pmix" in made.step.srun and "--gpu-bind=closest" not in made.step.srun
+    assert "--mpi=pmix" in made.step.command and "--gpu-bind=closest" not in made.step.command
     assert made.step.program == ("conda-python-distributed", "--launcher", "torchrun", "train.py")
 
 
@@ -136,11 +136,13 @@ def test_the_verb_of_the_runtime_is_the_sites() -> None:
 @pytest.mark.parametrize("launcher", ["accelerate", "deepspeed"])
 def test_a_launcher_on_a_machine_that_gives_gpus_by_task_gets_them_all(launcher: str) -> None:
     site = replace(SITE, launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
-    srun = plan(site=site, launcher=launcher).step.srun
+    srun = plan(site=site, launcher=launcher).step.command
     assert "--gpus-per-task=4" in srun
     assert "--gpu-bind=closest" not in srun
-    assert not any(flag.startswith("--gpus") for flag in plan(site=site, launcher=launcher, node_type="cpu").step.srun)
-    assert "--gpus-per-task=1" in plan(site=site).step.srun
+    assert not any(
+        flag.startswith("--gpus") for flag in plan(site=site, launcher=launcher, node_type="cpu").step.command
+    )
+    assert "--gpus-per-task=1" in plan(site=site).step.command
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_a_launcher_on_a_machine_that_gives_gpus_by_task_gets_them_all(launcher:
 )
 def test_a_node_is_never_asked_for_more_gpus_than_it_has(ranks: int, flag: str) -> None:
     site = replace(SITE, launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
-    asked = [word for word in plan(site=site, ranks_per_node=ranks).step.srun if word.startswith("--gpus")]
+    asked = [word for word in plan(site=site, ranks_per_node=ranks).step.command if word.startswith("--gpus")]
     assert asked == [flag]
 
 
@@ -215,8 +217,8 @@ def test_an_unknown_way_to_the_internet_is_reported() -> None:
 @pytest.mark.parametrize(("ranks", "kept"), [(0, True), (2, False), (8, False)])
 def test_one_task_a_socket_is_for_one_task_a_gpu(ranks: int, kept: bool) -> None:
     site = replace(SITE, launcher=Launcher(srun=("--ntasks-per-socket=1",), cpu_bind="socket"))
-    assert ("--ntasks-per-socket=1" in plan(site=site, ranks_per_node=ranks).step.srun) is kept
-    assert "--ntasks-per-socket=1" not in plan(site=site, launcher="torchrun", gpus=1).step.srun
+    assert ("--ntasks-per-socket=1" in plan(site=site, ranks_per_node=ranks).step.command) is kept
+    assert "--ntasks-per-socket=1" not in plan(site=site, launcher="torchrun", gpus=1).step.command
 
 
 @pytest.mark.parametrize(
@@ -241,9 +243,9 @@ def test_nothing_is_said_of_memory_that_is_not_known() -> None:
 
 def test_fewer_ranks_than_gpus_have_as_many_cores_as_they_ask_for() -> None:
     made = plan(ranks_per_node=2)
-    assert "--cpus-per-task=4" in made.step.srun
-    assert made.step.srun[-1] == "--cpu-bind=mask_cpu:0xcc,0x33"  # near GPU 0 and 2, near GPU 1 and 3
-    assert "mask_cpu" not in plan(ranks_per_node=3).step.srun[-1]
+    assert "--cpus-per-task=4" in made.step.command
+    assert made.step.command[-1] == "--cpu-bind=mask_cpu:0xcc,0x33"  # near GPU 0 and 2, near GPU 1 and 3
+    assert "mask_cpu" not in plan(ranks_per_node=3).step.command[-1]
 
 
 def test_ranks_under_a_profiler_are_started_by_srun() -> None:
@@ -314,10 +316,10 @@ flag = "--tmp=100G"
     made = plan(nodes=2, site=site, stage="nvme", options=(("qos", "normal"),))
     wanted = {"--partition=tri", "--qos=normal", "--gres=gpu:3", "--signal=TERM@60", "--tmp=100G", "--cpus-per-task=4"}
     assert wanted <= set(directives(made))
-    assert made.step.srun[-2:] == ("--mpi=pmix", "--cpu-bind=mask_cpu:0xf00,0xf,0xf0")
+    assert made.step.command[-2:] == ("--mpi=pmix", "--cpu-bind=mask_cpu:0xf00,0xf,0xf0")
 
 
 def test_lumis_masks_are_those_of_its_documents() -> None:
     made = make_job(JobRequest(("t.py",), "X", options=(("account", "a"),)), load_site("lumi", {}))
     eight = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000"
-    assert made.step.srun[-1] == f"--cpu-bind=mask_cpu:{eight}"
+    assert made.step.command[-1] == f"--cpu-bind=mask_cpu:{eight}"

@@ -83,6 +83,7 @@ deepspeed = "too slow here"
 [launcher.discouraged]
 torchrun = "srun binds better"
 [job]
+scheduler = "slurm"
 required = ["account", "time"]
 lines = ["--hint=nomultithread"]
 gpus = "--gres=gpu:{gpus}"

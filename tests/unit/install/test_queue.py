@@ -1,4 +1,4 @@
-"""The functions that run Slurm's programs, with small scripts in the place of these."""
+"""The functions that run a scheduler's programs, with small scripts in the place of Slurm's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import CheckFailedError, LackingError
-from hpcmod.install import slurm
+from hpcmod.install import queue
+from hpcmod.model.jobs.slurm import Slurm
+
+SLURM = Slurm()
 
 
 @pytest.fixture
@@ -25,49 +28,49 @@ def fake(place: Path, name: str, code: str) -> None:
 
 
 def test_without_slurm_there_is_no_answer(bin_directory: Path) -> None:
-    assert slurm.test_script("#!/bin/bash", must=True) == ""
-    assert slurm.read_script_of_job("1") == ""
-    assert slurm.responding_srun({"PATH": str(bin_directory)}) == ""
-    assert slurm.find_mpi_types({"PATH": str(bin_directory)}) is None
+    assert queue.test_script(SLURM, "#!/bin/bash", must=True) == ""
+    assert queue.read_script_of_job(SLURM, "1") == ""
+    assert queue.find_check_step(SLURM, {"PATH": str(bin_directory)}) == ()
+    assert queue.find_mpi_types(SLURM, {"PATH": str(bin_directory)}) is None
 
 
 def test_the_answer_to_a_script_is_an_error_only_if_it_must_run(bin_directory: Path) -> None:
     fake(bin_directory, "sbatch", "echo 'sbatch: error: invalid account' >&2; exit 1")
-    assert slurm.test_script("#!/bin/bash", must=False) == "sbatch --test-only: invalid account"
+    assert queue.test_script(SLURM, "#!/bin/bash", must=False) == "sbatch --test-only: invalid account"
     with pytest.raises(CheckFailedError, match="Slurm would not run it: invalid account"):
-        slurm.test_script("#!/bin/bash", must=True)
+        queue.test_script(SLURM, "#!/bin/bash", must=True)
     fake(bin_directory, "sbatch", "echo 'sbatch: error: Unable to contact slurm controller' >&2; exit 1")
     with pytest.raises(LackingError, match="Slurm does not answer"):
-        slurm.test_script("#!/bin/bash", must=True)
+        queue.test_script(SLURM, "#!/bin/bash", must=True)
 
 
 def test_a_submitted_script_has_a_number_without_the_cluster(bin_directory: Path) -> None:
     fake(bin_directory, "sbatch", '[ "$*" = "--parsable --mem=0 a.sh" ] && echo "17;lumi"')
-    assert slurm.submit_script(Path("a.sh"), ["--mem=0"]) == "17"
+    assert queue.submit_script(SLURM, Path("a.sh"), ["--mem=0"]) == "17"
     with pytest.raises(CheckFailedError, match=r"sbatch refused b\.sh"):
-        slurm.submit_script(Path("b.sh"))
+        queue.submit_script(SLURM, Path("b.sh"))
 
 
 def test_the_script_of_a_job_comes_from_the_accounting_if_the_job_is_gone(bin_directory: Path) -> None:
     fake(bin_directory, "scontrol", "echo 'Invalid job id specified' >&2; exit 1")
     fake(bin_directory, "sacct", "printf 'Batch Script for 7\\n---\\n#!/bin/bash\\nhostname\\n'")
-    assert slurm.read_script_of_job("7") == "#!/bin/bash\nhostname\n"
+    assert queue.read_script_of_job(SLURM, "7") == "#!/bin/bash\nhostname\n"
 
 
 def test_a_job_that_left_the_queue_differs_from_a_slurm_that_does_not_answer(bin_directory: Path) -> None:
     fake(bin_directory, "squeue", "echo RUNNING")
-    assert slurm.query_job("7", "%T") == "RUNNING"
+    assert queue.find_state(SLURM, "7") == "RUNNING"
     fake(bin_directory, "squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
-    assert slurm.query_job("7", "%T") == ""
+    assert queue.find_state(SLURM, "7") == ""
     fake(bin_directory, "squeue", "echo 'Unable to contact slurm controller' >&2; exit 1")
-    assert slurm.query_job("7", "%T") == slurm.NO_ANSWER
+    assert queue.find_state(SLURM, "7") == queue.NO_ANSWER
 
 
 def test_srun_is_used_only_if_slurm_responds(bin_directory: Path) -> None:
     environ = {"PATH": str(bin_directory)}
     fake(bin_directory, "srun", "echo 'MPI plugin types are...'; echo pmix; echo pmi2; echo none")
     fake(bin_directory, "sinfo", "exit 1")
-    assert slurm.responding_srun(environ) == ""
+    assert queue.find_check_step(SLURM, environ) == ()
     fake(bin_directory, "sinfo", "exit 0")
-    assert slurm.responding_srun(environ) == str(bin_directory / "srun")
-    assert slurm.find_mpi_types(environ) == ("pmix", "pmi2")
+    assert queue.find_check_step(SLURM, environ)[0] == str(bin_directory / "srun")
+    assert queue.find_mpi_types(SLURM, environ) == ("pmix", "pmi2")

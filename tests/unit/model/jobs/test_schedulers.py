@@ -1,0 +1,63 @@
+"""Which files know the words of a scheduler: a second one must not touch the others."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcmod.model.jobs.schedulers import SCHEDULERS, scheduler_of
+from hpcmod.model.site import Site
+
+PACKAGE = Path(__file__).resolve().parents[4] / "src" / "hpcmod"
+
+SLURMS_OWN = ("model/jobs/slurm.py", "check/jobs/")
+"""Slurm's words, and the rules about mistakes in batch scripts for Slurm."""
+
+PUBLISHED = {
+    "cli/jobs/job.py": "the options --sbatch and --salloc, and `srun` in the JSON of steps",
+    "cli/jobs/jupyter.py": "the option --salloc",
+    "cli/jobs/launch.py": "the option --salloc",
+    "cli/jobs/options.py": "help of --network",
+    "cli/jobs/run_options.py": "help of --mpi",
+    "cli/publish/publish.py": "help of --slurm",
+    "check/easyconfigs/lint.py": "the suffix of batch scripts",
+    "model/compat/network.py": "advice about the MPI of an image",
+    "model/jobs/mpi.py": "advice about the MPI of an image",
+    "model/profiles/schema.py": "the keys launcher.srun and launcher.kind, and help of keys",
+    "model/site.py": "the value of launcher.kind for ranks that are tasks",
+    "model/spec.py": "names that a wrapper must not have",
+    "render/modules/modulefile.py": "an example",
+}
+"""Names that users type or read, which are Slurm's, and stay so with another scheduler."""
+
+WORDS = re.compile(r"\bSLURMD?_|\bSBATCH\b|\b(?:srun|sbatch|salloc|scontrol|squeue|scancel|sacct|sinfo|sbcast)\b")
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """Yield the strings of a file that are not documentation."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.value
+
+
+def knowing() -> set[str]:
+    """Return the files with a word of Slurm outside of documentation."""
+    files = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
+    return {
+        name
+        for name, path in files.items()
+        if not name.startswith(SLURMS_OWN) and any(WORDS.search(text) for text in texts_of(path))
+    }
+
+
+def test_one_module_knows_the_words_of_slurm() -> None:
+    assert knowing() - set(PUBLISHED) == set()
+    assert set(PUBLISHED) - knowing() == set()  # an entry that is not needed any more
+
+
+def test_every_scheduler_can_be_named_in_a_profile() -> None:
+    assert scheduler_of(Site("x")) is SCHEDULERS["slurm"]
