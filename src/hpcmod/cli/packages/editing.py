@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 import click
 
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.install.installed import on_a_terminal
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.packages.show import describe_changes, describe_state, find_locked_changes, tell_active
 from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, make_builder, package_options
@@ -95,6 +94,8 @@ def edit_verb(flags: EditFlags) -> None:
         tell(
             f"{what} of `{found.set.choice.shown}` for {found.target.module} can be changed now; to finish: hpcmod pack"
         )
+    from hpcmod.cli.install.installed import on_a_terminal  # slow to import, and `undo` does not need it
+
     if flags.command or on_a_terminal():
         _start(found, edit, flags.command)
     print_data(edit.files)

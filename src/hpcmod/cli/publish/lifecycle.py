@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from hpcmod.catalogue.admin import lifecycle
 from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.cli.containers import complete_container
 from hpcmod.cli.flags import with_flags
@@ -67,6 +66,8 @@ class NoticeFlags(LifecycleFlags):
 
 
 def _change(flags: LifecycleFlags, decide: _Decide, *, verb: str) -> None:
+    from hpcmod.catalogue.admin import lifecycle  # slow to import, and `undo` of packages does not need it
+
     found = _find(flags.directory, flags.container)
     change = lifecycle.change_name(
         found.catalogue,
@@ -224,6 +225,8 @@ def undo(flags: UndoFlags) -> None:
         chosen = SetFlags(flags.what, flags.set_name, flags.shared, None, flags.as_json)
         undo_packages(chosen, dry_run=flags.dry_run)
         return
+    from hpcmod.catalogue.admin import lifecycle
+
     number = int(flags.what) if flags.what else None
     catalogue = open_catalogues(flags.directory)[0]
     change = lifecycle.undo(catalogue, number, actor=make_actor(flags.why), dry_run=flags.dry_run)

@@ -8,16 +8,18 @@ import socket
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hpcmod import machine
-from hpcmod.catalogue.change import Actor
 from hpcmod.catalogue.records.store import Catalogue, find_catalogues, open_catalogue
 from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
+
+if TYPE_CHECKING:
+    from hpcmod.catalogue.change import Actor
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -71,6 +73,8 @@ def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
 
 def make_actor(why: str) -> Actor:
     """Return the user and host of this process, with the reason for the change."""
+    from hpcmod.catalogue.change import Actor  # slow to import, and `undo` of packages does not need it
+
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # without an entry in passwd

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -157,3 +159,10 @@ def test_a_set_that_a_failed_add_left_empty_has_no_packages(home: Path) -> None:
     (home / ".local/share/hpcmod/packages/PyTorch/empty/states").mkdir(parents=True)
     result = call("packages", "PyTorch", "--set", "empty")
     assert (result.exit_code, "you have no packages `empty` for PyTorch/2.7.1" in result.stderr) == (3, True)
+
+
+def test_undo_imports_no_templates_and_nothing_of_catalogues() -> None:
+    program = "import sys, hpcmod.cli.publish.lifecycle, hpcmod.cli.packages.states; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    heavy = {"jinja2", "requests", "hpcmod.catalogue.change", "hpcmod.catalogue.admin.lifecycle"}
+    assert heavy & set(done.stdout.split()) == set()
