@@ -76,7 +76,7 @@ def edit_verb(flags: EditFlags) -> None:
         _discard(found, edit, dry_run=flags.dry_run, as_json=flags.as_json)
         return
     is_new = edit is None
-    if edit is None and not flags.dry_run:
+    if not flags.dry_run:
         make_set(found.set, choose_data(found, None))
         with terminate_cleanly():
             edit = begin_edit(found.target, found.set, make_builder(starts=False), tell)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.install.packages.building import Builder, build_state
+from hpcmod.install.packages.editing import find_edit
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.images.facts import PythonFacts
 from hpcmod.model.packages.files import PlacedFiles
@@ -180,7 +181,9 @@ def use(target: PackageTarget, found: PackageSet, number: int, tell: Callable[[s
 
 
 def collect(found: PackageSet, *, keep: int, tell: Callable[[str], None], dry_run: bool) -> list[tuple[int, int]]:
-    """Remove old states except the newest, the active ones of all images and their parents; return numbers and bytes.
+    """Remove old states except the newest, active and edited ones, and parents of active ones; return what was removed.
+
+    For each of them its number and bytes.
 
     A running container keeps the file of its state open, so it is not affected.
     """
@@ -188,7 +191,8 @@ def collect(found: PackageSet, *, keep: int, tell: Callable[[str], None], dry_ru
         numbers = found.numbers()
         active = found.active_numbers()
         parents = {state.parent for state in found.states() if state.number in active}
-        wanted = {*list(numbers)[max(0, len(numbers) - keep) :], *active, *parents}
+        edited = {edit.base for tag in numbers.values() if (edit := find_edit(found, tag))}
+        wanted = {*list(numbers)[max(0, len(numbers) - keep) :], *active, *parents, *edited}
         old = [(number, tag) for number, tag in numbers.items() if number not in wanted]
         if dry_run:
             return [(number, found.size(number, tag)) for number, tag in old]

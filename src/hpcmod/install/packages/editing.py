@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.errors import BadInputError, BusyError, NotFoundError
 from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.temporary import PRIVATE, temporary_name
 from hpcmod.image.squashfs.pack import unpack
 from hpcmod.install.packages.building import Builder, check_room_for, pack_layer, scratch_layer
 from hpcmod.install.packages.importing import read_installed_metadata
@@ -66,12 +69,14 @@ class Packing:
 def find_edit(found: PackageSet, tag: str) -> WritableState | None:
     """Return the state that is being edited for an image; None if there is none."""
     name = edit_directory(tag)
+    if not found.exists or name not in found.tree.names():
+        return None
     try:
         values = json.loads(found.tree.read(f"{name}/{_RECORD}", _LIMIT))
         base = None if values["base"] is None else int(values["base"])
         return WritableState(found.directory / name, base, str(values["time"]), str(values["user"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+        return WritableState(found.directory / name, None, "an unknown time", "an unknown user")
 
 
 def begin_edit(
@@ -87,6 +92,7 @@ def begin_edit(
     with found.locked(tell):
         begun = find_edit(found, target.place.tag)
         if begun:
+            _check_own(found, target.place.tag, begun, FILES)
             return begun
         check_room_for(target, found)
         base = found.active(target.place.tag)
@@ -116,10 +122,48 @@ def _fill(target: PackageTarget, found: PackageSet, base: State | None, files: P
     (files / CONSTRAINTS).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
+def _check_own(found: PackageSet, tag: str, edit: WritableState, *below: str) -> None:
+    """Check that an edited state consists of this user's own directories.
+
+    In a shared set, a link in their place could make this user pack private files for others.
+
+    Raises
+    ------
+    BusyError
+        If another user edits it.
+    """
+    name = edit_directory(tag)
+    for path in (name, *(f"{name}/{one}" for one in below)):
+        status = found.tree.status(path)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise BusyError(
+                f"{edit.directory}: another user is editing these packages since {edit.time}",
+                f"Ask {edit.user} to pack them, or use a set of your own: --set NAME",
+            )
+
+
 def discard_edit(found: PackageSet, tag: str, tell: Callable[[str], None]) -> None:
-    """Remove the edited state of an image; do nothing if there is none."""
+    """Remove the edited state of an image; do nothing if there is none.
+
+    Raises
+    ------
+    BusyError
+        If another user edits it.
+    """
     with found.locked(tell):
-        found.tree.remove_all(edit_directory(tag))
+        edit = find_edit(found, tag)
+        if edit:
+            _check_own(found, tag, edit)
+            _remove(found, tag)
+
+
+def _remove(found: PackageSet, tag: str) -> None:
+    """Remove an edited state, which is gone at once: a later run removes what a killed one leaves of it."""
+    name = edit_directory(tag)
+    gone = temporary_name(name)
+    found.tree.change_mode(name, PRIVATE)
+    found.tree.rename(name, gone)
+    found.tree.remove_all(gone)
 
 
 def plan_packing(target: PackageTarget, found: PackageSet, builder: Builder) -> tuple[Packing, StatePlan]:
@@ -136,6 +180,7 @@ def plan_packing(target: PackageTarget, found: PackageSet, builder: Builder) -> 
             f"no packages `{found.choice.shown}` for {target.module} are being edited",
             f"Begin with: hpcmod edit {found.name}",
         )
+    _check_own(found, target.place.tag, edit, FILES)
     base = found.read(edit.base) if edit.base in found.numbers() else None
     edited = describe_edited(list(read_installed_metadata(edit.files)), base, target, builder.now)
     plan = make_state_plan(
@@ -169,7 +214,7 @@ def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: 
             _copy(files, layer)
             state = pack_layer(plan, packing.edited.locked, layer, found, builder)
         found.switch(state)
-        found.tree.remove_all(edit_directory(target.place.tag))
+        _remove(found, target.place.tag)
     return Packing(before, state, packing.edited)
 
 

@@ -13,7 +13,7 @@ from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.pack import pack_directory, unpack
 from hpcmod.install.packages import building
 from hpcmod.install.packages.building import Builder
-from hpcmod.install.packages.changing import PackageChange, make_change
+from hpcmod.install.packages.changing import PackageChange, collect, make_change
 from hpcmod.install.packages.editing import begin_edit, discard_edit, find_edit, pack_edit
 from hpcmod.install.packages.sets import PackageSet
 from tests.package_states import EINOPS, TAG, TARGET, make_state, write_set
@@ -92,6 +92,44 @@ def test_meanwhile_nothing_else_changes_the_packages(found: PackageSet, builder:
     assert make_change(TARGET, found, PackageChange(dropped=("einops",)), builder, print)[1].number == 2
     with pytest.raises(NotFoundError, match="being edited"):
         pack_edit(TARGET, found, builder, print)
+
+
+def test_a_kill_while_it_is_removed_leaves_no_part_that_could_be_packed(
+    found: PackageSet, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_edit(TARGET, found, builder, print)
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr("hpcmod.fs.tree.Tree.remove_all", lambda *_: os._exit(9))
+        discard_edit(found, TAG, print)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert find_edit(found, TAG) is None
+    assert list(found.directory.glob(".edit-*"))
+    make_change(TARGET, found, PackageChange(dropped=("einops",)), builder, print)
+    assert sorted(path.name for path in found.directory.iterdir()) == [f"active-{TAG}.squashfs", "states"]
+
+
+@pytest.mark.parametrize("name", ["", "user-software"])
+def test_a_link_that_another_member_planted_is_not_followed(
+    tmp_path: Path, found: PackageSet, builder: Builder, name: str
+) -> None:
+    (tmp_path / "private").mkdir()
+    edit = found.directory / f"edit-{TAG}"
+    if name:
+        edit.mkdir()
+    (edit / name if name else edit).symlink_to(tmp_path / "private")
+    for change in (pack_edit, begin_edit):
+        with pytest.raises(BusyError, match="another user"):
+            change(TARGET, found, builder, print)
+    assert found.active_number(TAG) == 1
+
+
+def test_a_damaged_record_does_not_block_the_set(found: PackageSet, builder: Builder) -> None:
+    edit = begin_edit(TARGET, found, builder, print)
+    (edit.directory / "edit.json").write_text("{")
+    assert collect(found, keep=0, tell=print, dry_run=True) == []
+    assert pack_edit(TARGET, found, builder, print).state is not None
 
 
 @pytest.mark.parametrize("name", ["unpack", "pack_layer"])
