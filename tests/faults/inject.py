@@ -23,6 +23,7 @@ ERRORS = ("EIO", "ENOSPC", "EDQUOT", "ESTALE")
 KILL = "KILL"
 
 _LIMIT = 300.0  # seconds after which a run counts as stuck
+_DESCRIPTOR = re.compile(r'"/proc/(self|\d+)/fd/\d+')  # hpcmod's paths through open directories; see fs/
 _LINE = re.compile(r"((?P<pid>\d+) +)?(?P<call>\w+)\((?P<arguments>.*)")
 
 
@@ -78,7 +79,7 @@ def find_points(
         key = found["pid"] or "", found["call"]
         counts[key] = counts.get(key, 0) + 1
         creates = found["call"] not in OPENS or "O_CREAT" in found["arguments"]
-        if creates and str(below) in found["arguments"]:
+        if creates and (str(below) in found["arguments"] or _DESCRIPTOR.search(found["arguments"])):
             point = Point(found["call"], counts[key], found["arguments"][:120])
             points.setdefault((point.call, point.number), point)
     return list(points.values())

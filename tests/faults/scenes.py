@@ -125,6 +125,12 @@ def _installed(ground: Ground) -> None:
     ground.does("install", "source/Toy-1.0.eb")
 
 
+def _shared_prefix(ground: Ground) -> None:
+    _sources(ground)
+    (ground.top / "project").mkdir()
+    (ground.top / "project").chmod(0o2775)
+
+
 def _addable(ground: Ground) -> None:
     """Install Toy, and make two wheels that can be added to it."""
     _installed(ground)
@@ -315,6 +321,7 @@ SCENES: dict[str, Scene] = {
     "import lumi-eb": Scene(("import", "lumi-eb", "--output", "out/ec", "source/lumi.eb"), _recipes),
     "import ngc": Scene(("import", "ngc", "--output", "out/ec", "source/pytorch/1.lua"), _recipes),
     "install": Scene(("install", "source/Toy-1.0.eb"), _sources),
+    "install shared": Scene(("install", "source/Toy-1.0.eb", "--prefix", "{top}/project"), _shared_prefix),
     "update": Scene(("update", "Toy"), _installed),
     "remove": Scene(("remove", "Toy/1.0"), _installed),
     "repair": Scene(("repair", "Toy/1.0"), _damaged, (("verify", "Toy/1.0"),), same=False),

@@ -109,7 +109,7 @@ def write_venv(python: PythonFacts, inside: str, venv: Path) -> None:
 
 
 _WRITTEN = re.compile(
-    r"venv/[^/]+/(?:pyvenv\.cfg|bin/(?:python[\d.]*|pip3?)|lib/python[\d.]+/site-packages/image\.pth)"
+    r"venv/[^/]+/(?:pyvenv\.cfg|lib64|bin/(?:python[\d.]*|pip3?)|lib/python[\d.]+/site-packages/image\.pth)"
 )
 """Files of a virtual environment to which nothing was added, relative to the directory of the packages."""
 

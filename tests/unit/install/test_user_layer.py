@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -154,3 +155,10 @@ def test_additions_are_told_from_the_files_of_an_empty_environment(layer: UserLa
     (venv / PACKAGES / "mine.py").touch()
     assert user_layer.has_additions(Path(layer.directory))
     assert user_layer.has_additions(venv / PACKAGES / "mine.py")
+
+
+def test_the_rest_of_an_environment_whose_removal_failed_has_no_additions(layer: UserLayer, venv: Path) -> None:
+    user_layer.make(layer)
+    shutil.rmtree(venv / "lib")
+    assert (venv / "lib64").is_symlink()
+    assert not user_layer.has_additions(Path(layer.directory))
