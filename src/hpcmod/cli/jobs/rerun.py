@@ -39,7 +39,7 @@ def rerun_job(flags: JobFlags, scheduler: Scheduler) -> None:
             f"{origin} was not written by `hpcmod job`", f"Submit it yourself: {scheduler.programs.submit[0]} {origin}"
         )
     installed = _check_module(written, origin)
-    options = [f"--{name}={value}" for name, value in directives(flags)] + list(flags.more)
+    options = [*scheduler.spell(dict(directives(flags))), *flags.more]
     submit = flags.submits
     tested = test_script(scheduler, script, must=submit, options=options)
     default = Path(f"{written.name or 'rerun'}.sh") if submit else None

@@ -188,6 +188,9 @@ class Scheduler(Protocol):
     def is_exclusive(self, options: Sequence[str]) -> bool:
         """Return whether one of these options requests full nodes."""
 
+    def spell(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        """Return options of `hpcmod job`, by long name, in the scheduler's words; without those that are empty."""
+
     def directives(self, needs: JobNeeds) -> Iterator[Directive]:
         """Yield the options of a batch script, in order."""
 

@@ -96,6 +96,10 @@ class Slurm(Scheduler):
         """Return whether one of these options requests full nodes."""
         return "--exclusive" in options
 
+    def spell(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        """Return options of `hpcmod job` in the words of sbatch."""
+        return tuple(f"--{name}={value}" for name, value in options.items() if value)
+
     def directives(self, needs: JobNeeds) -> Iterator[Directive]:
         """Yield the options of a batch script, in order."""
         options, storage = dict(needs.options), needs.storage
@@ -106,7 +110,8 @@ class Slurm(Scheduler):
         if feature and asked:  # given two, sbatch uses only the last, which would drop the user's
             options["constraint"] = asked + f"&{feature}" * (feature not in re.split(r"\W+", asked))
             storage = None
-        yield from (Directive(f"--{name}={value}") for name, value in options.items() if value and name != "output")
+        options.pop("output", "")
+        yield from map(Directive, self.spell(options))
         yield from _make_shares(needs)
         if needs.gpus:
             yield Directive(needs.gpu_option.replace("{gpus}", str(needs.gpus)))

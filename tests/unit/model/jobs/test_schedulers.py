@@ -32,7 +32,9 @@ PUBLISHED = {
 }
 """Names that users type or read, which are Slurm's, and stay so with another scheduler."""
 
-WORDS = re.compile(r"\bSLURMD?_|\bSBATCH\b|\b(?:srun|sbatch|salloc|scontrol|squeue|scancel|sacct|sinfo|sbcast)\b")
+PROGRAMS = ("srun", "sbatch", "salloc", "scontrol", "squeue", "scancel", "sacct", "sinfo", "sbcast")
+OPTIONS = ("ntasks", "cpus-per-task", r"gpus-per-\w+", "overlap", "export", "kill-on-bad-exit", "cpu-bind", "exclusive")
+WORDS = re.compile(rf"\bSLURMD?_|\bSBATCH\b|\b(?:{'|'.join(PROGRAMS)})\b|(?<![\w-])--(?:{'|'.join(OPTIONS)})\b")
 
 
 def texts_of(path: Path) -> Iterator[str]:

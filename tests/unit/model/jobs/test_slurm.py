@@ -142,3 +142,7 @@ def test_the_place_of_a_process_is_that_of_its_task() -> None:
     environ = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "SLURM_SUBMIT_HOST": "login"}
     assert SLURM.place(environ) == JobPlace(job="7", node="n1", login="login")
     assert SLURM.place({}) == JobPlace(job="", node="", login="")
+
+
+def test_options_are_spelled_without_those_that_are_empty() -> None:
+    assert SLURM.spell({"account": "a", "qos": "", "time": "10"}) == ("--account=a", "--time=10")
