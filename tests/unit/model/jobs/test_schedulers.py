@@ -12,8 +12,13 @@ from hpcmod.model.site import Site
 
 PACKAGE = Path(__file__).resolve().parents[4] / "src" / "hpcmod"
 
-SLURMS_OWN = ("model/jobs/slurm.py", "check/jobs/")
-"""Slurm's words, and the rules about mistakes in batch scripts for Slurm."""
+OF_SCHEDULERS = tuple(
+    f"{type(one).__module__.replace('.', '/').removeprefix('hpcmod/')}.py" for one in SCHEDULERS.values()
+)
+"""The modules with the words of a scheduler."""
+
+ABOUT_SLURM = "check/jobs/"
+"""The rules about mistakes in batch scripts for Slurm."""
 
 PUBLISHED = {
     "cli/jobs/job.py": "the options --sbatch and --salloc, and `srun` in the JSON of steps",
@@ -52,7 +57,7 @@ def knowing() -> set[str]:
     return {
         name
         for name, path in files.items()
-        if not name.startswith(SLURMS_OWN) and any(WORDS.search(text) for text in texts_of(path))
+        if not name.startswith((*OF_SCHEDULERS, ABOUT_SLURM)) and any(WORDS.search(text) for text in texts_of(path))
     }
 
 
