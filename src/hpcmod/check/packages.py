@@ -39,7 +39,7 @@ def _check_state(found: PackageSet, number: int) -> Finding:
     except (HpcmodError, OSError) as err:
         return Finding(FAIL, PACKAGES, f"{shown} cannot be read: {err}", _cure(found, number, None))
     if not state.sha256:
-        cure = f"To record it, make the state again: hpcmod rebase {sh_word(found.name)}{_set_option(found)}"
+        cure = f"To record one, build the state again: hpcmod rebase {sh_word(found.name)}{_set_option(found)}"
         return Finding(UNKNOWN, PACKAGES, f"{shown}: no sha256 in its record", cure)
     if digest != state.sha256:
         wrong = f"{shown}: {path}: expected sha256 {state.sha256} as installed, found {digest}"

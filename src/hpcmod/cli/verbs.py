@@ -82,7 +82,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "drop": ("packages.add:drop_verb", "Remove packages that you added to a container."),
         "edit": (
             "packages.editing:edit_verb",
-            "Edit your packages in a shell or by a command in the container.",
+            "Edit your packages in the container, in a shell or with a command.",
         ),
         "pack": (
             "packages.editing:pack_verb",

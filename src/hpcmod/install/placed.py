@@ -44,7 +44,7 @@ class PrivateInstallation:
     """The sha256 of each file that was copied, by its path relative to the root."""
 
     dropped: ClassVar[tuple[str, ...]] = ()
-    """Entries that the final record does not have."""
+    """Entries that are left out of the final record."""
 
     @property
     def root(self) -> Path:
@@ -70,11 +70,11 @@ class PrivateInstallation:
         raise NotImplementedError
 
     def removal_group(self) -> int | None:
-        """Return the group that must be able to remove an old script; None for no such limit."""
+        """Return the group that must be able to remove an old script; None for no restriction."""
         raise NotImplementedError
 
     def finish(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Put the image in place, and return the record as it is to be written."""
+        """Put the image in place, and return the final record."""
         raise NotImplementedError
 
     def final_text(self, text: str) -> str:
@@ -94,7 +94,7 @@ class PrivateInstallation:
         return final
 
     def place(self) -> None:
-        """Copy it to its final place, the record last; packages that users added to an earlier one stay.
+        """Copy it to its final place, the record last; packages that users added to an earlier installation are kept.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class PrivateInstallation:
         status = source.lstat()
         if stat.S_ISLNK(status.st_mode):
             target = str(source.readlink()).replace(self.prefix, "")
-            if target != str(self.target / relative):  # the private one leads to what is in place already
+            if target != str(self.target / relative):  # the private one points to the existing directory
                 link_at(directory, source.name, target)
             return
         mode = self.mode_of(status)

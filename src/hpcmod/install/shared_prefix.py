@@ -25,7 +25,7 @@ from hpcmod.lock import hold, lock_name
 from hpcmod.machine import state_directory
 
 _VARIABLE = "HPCMOD_SHARED_PREFIX"
-"""Tells the easyblock where the installation will be, and where it is now."""
+"""Variable that tells the easyblock the final and the current path of the installation."""
 
 _REDIRECTED = ("--prefix=", "--installpath=", "--installpath-software=", "--installpath-modules=")
 _OTHERS_WRITE = 0o022
@@ -36,7 +36,7 @@ class SharedPrefix:
     """A prefix that others may write, and the private directory in which `eb` installs for it."""
 
     prefix: str
-    """As the user names it: installed files contain its paths."""
+    """Path as given by the user; installed files contain it."""
     software: str
     """Directory of the installations, below the prefix."""
     modules: str
@@ -44,7 +44,7 @@ class SharedPrefix:
     real: str
     """The prefix with links resolved, once at the start."""
     top: str
-    """The first directory on the way to it that others may write: no link below it is followed."""
+    """The topmost directory on its path that others may write; no link below it is followed."""
     private: str
     """The private directory, which precedes every path while `eb` runs."""
 
@@ -58,7 +58,7 @@ class SharedPrefix:
         return Path(self.real, Path(path).relative_to(self.prefix))
 
     def now(self, path: Path | str) -> Path:
-        """Return where a final path is while `eb` runs."""
+        """Return the path that `eb` uses for a final path."""
         return Path(f"{self.private}{path}")
 
     def final(self, path: Path | str) -> Path:
@@ -89,7 +89,7 @@ class SharedPrefix:
         ]
 
     def environ(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment for `eb`, which still finds the modules that are installed already."""
+        """Return the environment for `eb`, which still finds modules that are already installed."""
         trees = filter(None, (f"{self.modules}/all", given.get("MODULEPATH", "")))
         return {**given, _VARIABLE: json.dumps(asdict(self)), "MODULEPATH": ":".join(trees)}
 
@@ -129,7 +129,7 @@ class SharedPrefix:
 
 @dataclass(frozen=True)
 class OwnInstallation(PrivateInstallation):
-    """An installation of this user's in the private directory, and its place below a shared prefix."""
+    """An installation in the user's private directory, and its place below a shared prefix."""
 
     shared: SharedPrefix
 
@@ -148,7 +148,7 @@ class OwnInstallation(PrivateInstallation):
         return status.st_mode & 0o777
 
     def check(self, path: Path, directory: int) -> None:
-        """Check that an open directory is not another one of this user's, which others renamed to its path.
+        """Check that others have not renamed a different directory of this user to the path of an open directory.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class OwnInstallation(PrivateInstallation):
             )
 
     def removal_group(self) -> None:
-        """Return None: scripts of an installation that passed the checks are removed."""
+        """Return None, for no restriction: the installation has passed the checks."""
 
     def finish(self, record: dict[str, Any]) -> dict[str, Any]:
         """Check that the image is in place; return the record with the checksums of the final files."""
@@ -202,7 +202,7 @@ def _is_expected(name: str) -> bool:
 
 @contextmanager
 def sharing(software: Path, modules: Path, environ: Mapping[str, str]) -> Iterator[SharedPrefix | None]:
-    """Yield the prefix of two directories if others may write there; None if `eb` can safely write there itself.
+    """Yield the common prefix of two directories if others may write there; None if `eb` can safely write there.
 
     Parameters
     ----------

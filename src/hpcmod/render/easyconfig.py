@@ -192,7 +192,7 @@ def _plain(text: str) -> str:
 
 
 def _pieces(text: str, indent: str) -> Iterable[str]:
-    """Cut a long string into pieces that fit on a line: between words, and in front of a reference's digest."""
+    """Cut a long string into pieces that fit on a line: between words, and before a reference's digest."""
     piece = ""
     for word in re.findall(r"@?[^\s@]+\s*|@|\s+", text):
         for part in [word] if _fits(word, indent) else re.findall(r"(?s).{1,10}", word):

@@ -50,16 +50,16 @@ def build_from_requirements(flags: BuildFlags) -> None:
     from hpcmod.cli.packages.target import make_builder
 
     if not flags.base:
-        raise BadInputError("no base image given", "Name a SIF, a container or docker://...: --base REFERENCE")
+        raise BadInputError("no base image given", "Give a SIF, a container or docker://...: --base REFERENCE")
     if flags.output is None:
-        raise BadInputError("no file to write given", "Name the new image: -o OUT.sif")
+        raise BadInputError("no output file given", "Give the file of the new image: -o OUT.sif")
     requirements, lock = _read_requirements(flags), _read_lock(flags)
     if not requirements.lines:
         raise BadInputError("the requirements files name no package", "Add a line for each package.")
     if lock and set(lock.requirements) != set(requirements.lines):
         raise BadInputError(
             f"{flags.lock} locks other requirements than these files have",
-            "Choose another file with --lock, or remove it to resolve the packages anew.",
+            "Choose another file with --lock, or remove it to resolve the packages again.",
         )
     site = machine.find_machine(None, os.environ, flag=flags.site).site
     if flags.dry_run and _is_remote(flags.base):
@@ -107,7 +107,7 @@ def _read_lock(flags: BuildFlags) -> Lock | None:
 
 
 def _lock_file(flags: BuildFlags) -> Path:
-    """Return the file of the lock; by default beside the image."""
+    """Return the path of the lock file; by default next to the image."""
     out = flags.output or Path()
     return flags.lock or out.with_name(f"{out.name}.lock")
 
@@ -131,7 +131,7 @@ def _is_remote(base: str) -> bool:
 
 @contextmanager
 def _open_base(flags: BuildFlags, site: Site) -> Iterator[PackageTarget]:
-    """Yield the base image; one from a registry is fetched beside the new image, and removed at the end."""
+    """Yield the base image; one from a registry is fetched to the new image's directory, and removed at the end."""
     path = Path(flags.base)
     if _is_remote(flags.base) and flags.output is not None:
         clear_leftovers(flags.output.parent, flags.output.name)
@@ -223,7 +223,7 @@ def _report(flags: BuildFlags, base: PackageTarget, built: NewImage, site: Site)
 
 
 def _tell_verdict(verdict: Verdict, site: Site) -> None:
-    """Tell whether the new image fits this machine, with the reason and the fix of each finding that is not ok."""
+    """Print whether the new image fits this machine, with the reason and the fix of each finding that is not ok."""
     for one in verdict.findings:
         if one.level != OK:
             tell(" ".join(filter(None, [f"{one.level}: {one.subject}: {one.found}", one.cure])))

@@ -56,9 +56,9 @@ class PackFlags(SetFlags):
 @click.option("--dry-run", is_flag=True, help="Print what would be made or removed; change nothing.")
 @with_flags(EditFlags)
 def edit_verb(flags: EditFlags) -> None:
-    """Edit your packages in a shell or by a command in the container.
+    """Edit your packages in the container, in a shell or with a command.
 
-    pip then installs into a directory, which is kept until `hpcmod pack` makes one file of it again, or --discard
+    pip then installs into a directory, which is kept until `hpcmod pack` packs it into one file again, or --discard
     removes it. Until then, modules and jobs use your packages as they were. pip does not replace packages of the image.
 
     \b
@@ -91,9 +91,7 @@ def edit_verb(flags: EditFlags) -> None:
         tell(f"would make {what} of `{found.set.choice.shown}` for {found.target.module} writable there")
         return
     if is_new:
-        tell(
-            f"{what} of `{found.set.choice.shown}` for {found.target.module} can be changed now; to finish: hpcmod pack"
-        )
+        tell(f"{what} of `{found.set.choice.shown}` for {found.target.module} can be changed now; then: hpcmod pack")
     from hpcmod.cli.install.installed import on_a_terminal  # slow to import, and `undo` does not need it
 
     if flags.command or on_a_terminal():
@@ -102,7 +100,7 @@ def edit_verb(flags: EditFlags) -> None:
 
 
 def _start(found: Found, edit: WritableState, command: Sequence[str]) -> None:
-    """Become a shell or a command in the container that sees the files of an edited state."""
+    """Replace this process by a shell or a command in the container, with the files of an edited state."""
     program = found.installed.program
     if not program.is_file():
         raise LackingError(
@@ -157,7 +155,7 @@ def describe_edit(edit: WritableState | None) -> dict[str, object] | None:
 def pack_verb(flags: PackFlags) -> None:
     """Pack the packages that you edited into one file.
 
-    They become active, and the directory of `hpcmod edit` is removed. `hpcmod undo` goes back to the packages before.
+    They become active, and the directory of `hpcmod edit` is removed. `hpcmod undo` restores the packages before that.
 
     \b
     Example:

@@ -85,7 +85,7 @@ class Pull:
         if answer.status == 200:
             return self.done
         if answer.status != 206 or answer.start != self.done:
-            raise Retry(f"it answered {answer.status} with another part of the blob than asked for")
+            raise Retry(f"it answered {answer.status} with a different part of the blob than requested")
         return 0
 
     def _receive(self, answer: Answer, skip: int) -> None:

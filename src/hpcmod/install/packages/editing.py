@@ -46,7 +46,7 @@ class WritableState:
 
     directory: Path
     base: int | None
-    """Number of the state that it began with; None for no packages."""
+    """Number of the state that it started from; None for no packages."""
     time: str
     user: str
 
@@ -58,7 +58,7 @@ class WritableState:
 
 @dataclass(frozen=True)
 class Packing:
-    """What packing an edited state does."""
+    """Plan and result of packing an edited state."""
 
     before: State | None
     state: State | None
@@ -178,7 +178,7 @@ def plan_packing(target: PackageTarget, found: PackageSet, builder: Builder) -> 
     if edit is None:
         raise NotFoundError(
             f"no packages `{found.choice.shown}` for {target.module} are being edited",
-            f"Begin with: hpcmod edit {found.name}",
+            f"Start with: hpcmod edit {found.name}",
         )
     _check_own(found, target.place.tag, edit, FILES)
     base = found.read(edit.base) if edit.base in found.numbers() else None

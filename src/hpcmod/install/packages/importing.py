@@ -35,7 +35,7 @@ _SQUASHFS = b"hsqs"
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """How packages are taken over."""
+    """Options for taking over packages."""
 
     pip: PipOptions
     allowed: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class ImportOptions:
 
 @dataclass(frozen=True)
 class Import:
-    """What taking over packages does."""
+    """Plan and result of taking over packages."""
 
     rebase: Rebase
     left_out: tuple[LeftOut, ...]
@@ -104,7 +104,7 @@ def _make_source(path: str, found: Iterator[PipMetadata]) -> Source:
     if not packages:
         raise BadInputError(
             f"{path}: no installed Python packages found",
-            "Name a directory user-software, a squashfs of it, a virtual environment, or a file that lists packages.",
+            "Give a directory user-software, a squashfs of it, a virtual environment, or a file that lists packages.",
         )
     return make_installed_source([packages[name] for name in sorted(packages)])
 
@@ -117,7 +117,7 @@ def read_installed_metadata(path: Path) -> Iterator[PipMetadata]:
 def _find_metadata(
     tops: list[str], names_in: Callable[[str], list[str]], read: Callable[[str, int], str]
 ) -> Iterator[PipMetadata]:
-    """Yield the packages of all virtual environments in the first directory that has some, else of the second."""
+    """Yield the packages of all virtual environments in the first directory; if it has none, those in the second."""
     environments = [f"{tops[0]}/{name}" for name in sorted(names_in(tops[0])[:MOST_LISTED])]
     for environment in [one for one in environments if names_in(f"{one}/lib")] or [tops[1].rstrip("/")]:
         for python in sorted(names_in(f"{environment}/lib")):
@@ -210,7 +210,7 @@ def import_packages(
 
 
 def _merge(target: PackageTarget, found: PackageSet, source: Source, builder: Builder, options: ImportOptions) -> State:
-    """Return the active state with the packages of a source: as if all had been added, in these versions."""
+    """Return the active state as if all packages of a source had been added to it, in these versions."""
     active = found.active(target.place.tag)
     versions = dict(source.versions)
     names = {name_of(line) for line in source.asked.lines}
@@ -227,6 +227,6 @@ def _merge(target: PackageTarget, found: PackageSet, source: Source, builder: Bu
 
 
 def _widen(one: PackageDifference) -> PackageDifference:
-    """Return that a package is the same where the source names only the start of its version, as 1.26.*."""
+    """Report a package as the same if the source gives only the start of its version, as in 1.26.*."""
     fits = one.verdict == CHANGED and one.before.endswith(".*") and f"{one.after}.".startswith(one.before[:-1])
     return replace(one, verdict=SAME, before=one.after) if fits else one

@@ -31,13 +31,13 @@ _VENV = f"{USER_LAYER_IN_CONTAINER}/venv/{_NAME}"
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """A base image, and the packages that the new image has besides."""
+    """A base image, and the packages to add to it."""
 
     base: PackageTarget
     requirements: Requirements
     out: Path
     lock_file: Path
-    """Where the lock is written, unless it was given."""
+    """Path of the lock file to write; None if it was given."""
     tool: str
     """Name and version of this program, for the provenance file."""
     lock: Lock | None = None
@@ -60,7 +60,7 @@ class NewImage:
 
 
 def read_base(sif: Path, shown: str, *, reference: str = "", sha256: str = "") -> PackageTarget:
-    """Return an image as what packages are added to.
+    """Return an image as a target for packages.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def read_base(sif: Path, shown: str, *, reference: str = "", sha256: str = "") -
     reference
         Where it came from; empty if unknown.
     sha256
-        Its checksum, which is compared when the new image is written; empty to compute it.
+        Its checksum, which is compared when the new image is written; if empty, it is computed.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def build_with_packages(request: ImageRequest, builder: Builder, *, progress: Pr
 
 def _plan(request: ImageRequest, found: PackageSet) -> StatePlan:
     pip, asked = request.pip, request.requirements
-    if request.lock:  # the options of the requirements file hold for the packages of the lock too
+    if request.lock:  # the options of the requirements file also apply to the packages of the lock
         pip = replace(pip, words=(*pip.words, *asked.options), places=(*pip.places, *asked.places))
     change = PackageChange(added=asked, lock=request.lock, pip=pip, allowed=request.allowed, action="build")
     return plan_change(request.base, found, change)
@@ -159,7 +159,7 @@ def _set_in(directory: Path) -> PackageSet:
 
 @contextmanager
 def _temporary_set(temporary: Path) -> Iterator[PackageSet]:
-    """Yield an empty set of packages, removed at the end of the block; one of a killed process is removed first."""
+    """Yield an empty set of packages, removed after the block; one that a killed process left is removed first."""
     if not temporary.is_dir():
         raise LackingError(f"{temporary}: no such directory for temporary files", "Set TMPDIR to a directory.")
     clear_leftovers(temporary, _SCRATCH)

@@ -175,7 +175,7 @@ def _explain_memory(layout: Layout) -> str:
 
 def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
     if request.stage and request.nodes == 1:
-        yield "Staging rarely pays off on one node: it reads the complete image, a run without it only parts."
+        yield "Staging rarely pays off on one node: it reads the complete image; a run without it reads only parts."
     if is_command(request) and request.script_options:
         yield f"{request.program[0]} is not Python: ignoring {' '.join(request.script_options)}."
     wrong = explain_mpi(request.image_mpi, site.launcher, choose_mpi(request.image_mpi, site.launcher, request.mpi))

@@ -1,4 +1,4 @@
-"""What was changed in a state that was edited: packages, and what was asked for."""
+"""The changes that a user made to an edited state: packages and requirements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hpcmod.model.packages.state import Locked, State
 
 @dataclass(frozen=True)
 class Editable:
-    """A package whose code stays where it is."""
+    """A package whose code is used from its own directory."""
 
     name: str
     path: str
@@ -26,9 +26,9 @@ class Edited:
     """The packages of a state that was edited."""
 
     locked: tuple[Locked, ...]
-    """All that are installed, sorted by name."""
+    """All installed packages, sorted by name."""
     requirements: tuple[str, ...]
-    """What the user asked for while editing."""
+    """Requirements that the user added while editing."""
     dropped: tuple[str, ...]
     """Required packages that the user removed."""
     replaced: tuple[str, ...]
@@ -37,14 +37,14 @@ class Edited:
 
 
 def describe_edited(found: Sequence[PipMetadata], base: State | None, target: PackageTarget, now: str) -> Edited:
-    """Compare what is installed in an edited state with the state that it began with.
+    """Compare the packages of an edited state with the state that it started from.
 
     Parameters
     ----------
     base
-        None if it began without packages.
+        State that it started from; None if it started without packages.
     now
-        When packages that the base does not have came into the set.
+        Time recorded for packages that the base does not have.
     """
     locked, lines, editable = [], [], []
     for one in found:
@@ -77,7 +77,7 @@ def _is_replaced(name: str, locked: Sequence[Locked], target: PackageTarget) -> 
 
 @dataclass(frozen=True)
 class _Direct:
-    """Where a package came from if not from an index."""
+    """Source of a package that does not come from an index."""
 
     url: str = ""
     requirement: str = ""
@@ -87,7 +87,7 @@ class _Direct:
 
     @classmethod
     def parse(cls, text: str) -> _Direct:
-        """Parse a direct_url.json; of a wheel on this machine, only its hash is known to others."""
+        """Parse a direct_url.json; for a wheel on this machine, use only its hash."""
         try:
             values = json.loads(text or "{}")
             url = without_credentials(str(values.get("url", "")))

@@ -1,4 +1,4 @@
-"""What other tools installed or list, as requirements: pip freeze, conda environments, pyproject.toml, venvs."""
+"""Read packages of other tools as requirements: pip freeze, conda environments, pyproject.toml, venvs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CONDA_NAMES = {
     "seaborn-base": "seaborn", "dask-core": "dask", "msgpack-python": "msgpack", "pytables": "tables",
     "python-graphviz": "graphviz",
 }  # fmt: skip
-"""Packages that conda-forge calls otherwise than the Python index does."""
+"""Packages with another name on conda-forge than on the Python index."""
 
 _NOT_PYTHON = frozenset(
     (
@@ -59,9 +59,9 @@ class Source:
     """Packages to take over: versions are kept where they fit."""
 
     asked: Requirements = NOTHING
-    """What was asked for there; without the versions in `versions`."""
+    """Requirements there, without the versions in `versions`."""
     versions: tuple[tuple[str, str], ...] = ()
-    """Normalized name and version of packages, also of those that were not asked for; `1.26.*` is any of these."""
+    """Normalized name and version of all packages, requested or not; `1.26.*` stands for any of these."""
     left_out: tuple[LeftOut, ...] = ()
     optional: frozenset[str] = frozenset()
     """Names that need not exist on the package index."""
@@ -74,13 +74,13 @@ class PipMetadata:
     name: str
     version: str
     is_requested: bool
-    """Whether a user asked for it, rather than another package."""
+    """Whether a user requested it, rather than another package."""
     direct_url: str
     """Text of direct_url.json; empty for packages from an index."""
 
 
 def make_installed_source(found: Sequence[PipMetadata]) -> Source:
-    """Return installed packages as a source; where nothing says which were asked for, all of them were."""
+    """Return installed packages as a source; if none is marked as requested, all of them are."""
     lines, versions, left_out = [], [], []
     is_known = any(one.is_requested for one in found)
     for one in found:
@@ -96,7 +96,7 @@ def make_installed_source(found: Sequence[PipMetadata]) -> Source:
 
 
 def _read_direct_url(package: PipMetadata) -> tuple[str, str]:
-    """Return the requirement for an installed package, or an empty one and why it cannot be taken over."""
+    """Return the requirement for an installed package; or an empty one, and why it cannot be taken over."""
     try:
         values = json.loads(package.direct_url or "{}")
         url = str(values.get("url", ""))
@@ -150,7 +150,7 @@ def _without_local(lines: Iterable[str], left_out: list[LeftOut], exists: Callab
 
 
 def _loosen(asked: Requirements, left_out: Sequence[LeftOut]) -> Source:
-    """Return a source in which `==` is a version to keep where it fits, not one to insist on."""
+    """Return a source in which `==` gives a version to keep where it fits, not a requirement."""
     lines, versions = [], []
     for line in asked.lines:
         pin = _PIN.fullmatch(line)
@@ -167,7 +167,7 @@ def parse_project(text: str, path: str, exists: Callable[[str], bool]) -> Source
     Raises
     ------
     BadInputError
-        If it does not list dependencies by the standard.
+        If it does not list dependencies in the standard way.
     """
     tree = load_toml(text, f"project {path}")
     project = _table(tree, "project")
@@ -178,7 +178,7 @@ def parse_project(text: str, path: str, exists: Callable[[str], bool]) -> Source
         how = "poetry export -o requirements.txt" if poetry and not dynamic else "pip freeze > requirements.txt"
         raise BadInputError(
             f"{path}: no list `dependencies` in [project]",
-            f"Write a requirements file ({how}), and give that: --from requirements.txt",
+            f"Write a requirements file ({how}), and use it: --from requirements.txt",
         )
     name = str(project.get("name", "")) or "the project"
     left_out = [LeftOut(name, "the project itself; only its dependencies are installed")]

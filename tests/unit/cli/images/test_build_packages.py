@@ -46,7 +46,7 @@ def test_a_dry_run_with_a_base_in_a_registry_fetches_nothing(place: Path) -> Non
     ("words", "code", "told"),
     [
         (("-r", "requirements.txt", "-o", "x.sif"), 2, "no base image given"),
-        (("-r", "requirements.txt", *BASE), 2, "no file to write given"),
+        (("-r", "requirements.txt", *BASE), 2, "no output file given"),
         (("-r", "empty.txt", *BASE, "-o", "x.sif"), 2, "the requirements files name no package"),
         (("-r", "nowhere.txt", *BASE, "-o", "x.sif"), 3, "nowhere.txt: no such file"),
         ((*ASKED, "--lock", "other.lock"), 2, "other.lock locks other requirements than these files have"),

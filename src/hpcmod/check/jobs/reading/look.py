@@ -88,7 +88,7 @@ class ScriptContext:
 
     @cached_property
     def variables(self) -> dict[str, str]:
-        """Return the last values of the variables that the script sets; the batch shell's before a step's."""
+        """Return the last value of each variable that the script sets; the batch shell's override those of steps."""
         steps = {one.name: one.value for call in self.calls if call.srun is not None for one in call.variables}
         own = {one.name: one.value for call in self.calls if call.srun is None for one in call.variables}
         return steps | own

@@ -50,7 +50,7 @@ def _misplaced_equals(look: ScriptContext) -> Iterator[Fault]:
         elif (found := re.match(r"#SBATCH\s(?:.*\s)?-([a-z][a-z-]+)=", line)) and found[1] in SLURM_SHORT.values():
             yield (
                 number,
-                f"-{found[1]}: one dash is for a single letter, here -{found[1][0]}",
+                f"-{found[1]}: a single dash is for one-letter options, here -{found[1][0]}",
                 f"Write --{found[1]}=...",
             )
 
