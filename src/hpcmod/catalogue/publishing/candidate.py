@@ -210,7 +210,7 @@ def _read(path: Path) -> str:
     except FileNotFoundError as err:
         raise NotFoundError(f"{path}: no such file", "Give an image or an easyconfig.") from err
     except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: is not valid UTF-8", "Save it as UTF-8.") from err
+        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
     except UnusableFileError as err:
         raise BadInputError(f"{path}: {err.strerror}", "Give an easyconfig.") from err
 

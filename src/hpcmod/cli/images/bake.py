@@ -104,7 +104,7 @@ def _request(
         if packages is None:
             raise NotFoundError(
                 f"{image}: the packages of an image that is not installed are unknown",
-                "Name them: --packages PATH, or name an installed container instead of a file.",
+                "Give their path: --packages PATH, or name an installed container instead of a file.",
             )
         return request(Path(image), packages, "", "")
     found = find_ready(look_around(site), image)
@@ -112,7 +112,7 @@ def _request(
     if own is None:
         raise NotFoundError(
             f"{found.module}: you have no packages of your own for it",
-            f"Add some: hpcmod add {found.name} PACKAGE; or name them: --packages PATH",
+            f"Add some: hpcmod add {found.name} PACKAGE; or give their path: --packages PATH",
         )
     return request(Path(found.of_image("path")), own, found.name.lower(), found.of_image("sha256"))
 

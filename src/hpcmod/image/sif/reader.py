@@ -267,7 +267,7 @@ def _check_length(path: Path, size: int, descriptors: tuple[SifDescriptor, ...])
 
 
 def _truncated(path: Path, promised: int, size: int) -> VerificationError:
-    found = f"expected {promised} bytes by its header, the file has {size}"
+    found = f"expected {promised} bytes according to its header, found {size}"
     return VerificationError(f"{path}: truncated: {found}", _FETCH_AGAIN)
 
 

@@ -82,7 +82,7 @@ def find_credentials(
 
 
 def auth_files(*, env: Mapping[str, str], home: Path | None = None) -> list[Path]:
-    """List the files of logins in order of precedence: the runtime's, Podman's, Docker's."""
+    """List the login files in order of precedence: the runtime's, Podman's, Docker's."""
     home = home or Path(env.get("HOME") or Path.home())
     runtime, config = env.get("XDG_RUNTIME_DIR"), env.get("XDG_CONFIG_HOME") or str(home / ".config")
     candidates = [

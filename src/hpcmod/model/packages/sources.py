@@ -61,7 +61,7 @@ class Source:
     asked: Requirements = NOTHING
     """Requirements there, without the versions in `versions`."""
     versions: tuple[tuple[str, str], ...] = ()
-    """Normalized name and version of all packages, requested or not; `1.26.*` stands for any of these."""
+    """Normalized name and version of all packages, requested or not; `1.26.*` matches any of these."""
     left_out: tuple[LeftOut, ...] = ()
     optional: frozenset[str] = frozenset()
     """Names that need not exist on the package index."""

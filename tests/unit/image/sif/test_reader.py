@@ -54,7 +54,7 @@ def test_says_how_much_of_a_truncated_sif_is_there(tmp_path: Path) -> None:
     whole = path.stat().st_size
     corpus.truncate(path, keep=0.99)
     with pytest.raises(
-        VerificationError, match=f"expected {whole} bytes by its header, the file has {path.stat().st_size}"
+        VerificationError, match=f"expected {whole} bytes according to its header, found {path.stat().st_size}"
     ):
         read_sif(path)
 
