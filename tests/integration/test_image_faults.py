@@ -49,7 +49,7 @@ def make_hollow(path: Path) -> Path:
 
 FAULTS = [
     pytest.param(
-        corpus.make_truncated, 4, "truncated: expected 1085444 bytes by its header, the file has", id="truncated"
+        corpus.make_truncated, 4, "truncated: expected 1085444 bytes according to its header, found", id="truncated"
     ),
     pytest.param(make_flipped, 4, "sha256 is {found}, expected {expected}", id="one byte flipped"),
     pytest.param(make_random, 2, "not a SIF: it looks like an unknown format", id="random bytes"),

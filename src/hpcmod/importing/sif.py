@@ -76,7 +76,7 @@ def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
         If neither its name nor its content gives a version, or its path is not valid as an image path.
     """
     if ":" in str(path.absolute()):
-        raise BadInputError(f"{path}: a colon in its path ends the path for the runtime: rename it", "")
+        raise BadInputError(f"{path}: the runtime takes a colon for the end of a path: rename it", "")
     name, version, said = _name_and_version(path, facts)
     labels = dict(facts.labels)
     described, of_description = shorten(labels.get(f"{_OCI}description", "") or _contents(name, version, facts))

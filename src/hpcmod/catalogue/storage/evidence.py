@@ -55,7 +55,7 @@ def is_closed(status: os.stat_result) -> bool:
 
 
 class Evidence:
-    """Answers for one walk through a catalogue; what was checked once is not checked again."""
+    """Cached answers for one walk through a catalogue."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue

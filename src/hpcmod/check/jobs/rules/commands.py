@@ -95,7 +95,7 @@ def _path_replaced(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in () if call.program else call.variables:
             if variable.name == "PATH" and not re.search(r"\$\{?PATH\b|/usr/bin|`|\$\(", variable.value):
-                what = "PATH no longer has the directories of the system: the commands below are not found"
+                what = "PATH no longer contains the system directories: the commands below are not found"
                 yield variable.line, what, f"export PATH={variable.value}:$PATH"
 
 
