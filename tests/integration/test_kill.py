@@ -78,8 +78,13 @@ def test_a_first_installation_killed_anywhere_leaves_no_broken_module(
     killed_in = Counter[str]()
     whole = seconds_of(eb, easyconfig)
     for moment in moments(POINTS):
-        shutil.rmtree(eb.prefix)
-        step = kill_at(eb, moment * whole, easyconfig)
+        for _ in range(3):  # an installation that ended first shows that the machine is quieter now
+            shutil.rmtree(eb.prefix)
+            began = time.monotonic()
+            step = kill_at(eb, moment * whole, easyconfig)
+            if step != "ended":
+                break
+            whole = time.monotonic() - began
         killed_in[step] += 1
         there = running_generation(lmod, eb)
         assert there in ("", "one")

@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import hpcmod
+from hpcmod.cli.flags import HELP_NAMES
 from hpcmod.cli.output import print_json, print_message, tell
 from hpcmod.cli.verbs import FORMER, VERBS
 from hpcmod.errors import ELSEWHERE, HpcmodError, explain_os_error
@@ -147,7 +148,7 @@ def _listed() -> Iterator[tuple[str, str, str]]:
         yield from ((name, place, text) for name, (place, text) in verbs.items())
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Verbs, context_settings={"help_option_names": HELP_NAMES})
 @click.option("-v", "--verbose", count=True, help="Log actions to stderr; -vv: also requests, programs, locks.")
 @click.option("--log-file", default="", metavar="FILE", help="File to append the full log to.")
 @click.version_option(hpcmod.__version__, prog_name="hpcmod")

@@ -16,6 +16,7 @@ import click
 
 from hpcmod import machine
 from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, site_option
+from hpcmod.cli.flags import HELP_NAMES
 from hpcmod.cli.jobs.job import job, prepare_job, write_job
 from hpcmod.cli.jobs.jupyter_session import Session, open_session
 from hpcmod.cli.jobs.options import JobFlags
@@ -120,7 +121,7 @@ def _job_flags(container: str, options: tuple[str, ...], session: Session) -> Jo
     ours = ["--ranks-per-node", "1", "--output", str(session.log), "-o", str(session.directory / "job.sh")]
     named = [] if {"-J", "--job-name"} & set(options) else ["--job-name", "jupyter"]
     words = [container, *options, *named, *ours, "--bind", str(session.directory)]
-    flags = JobFlags(**job.make_context("hpcmod jupyter", words).params)
+    flags = JobFlags(**job.make_context("hpcmod jupyter", words, help_option_names=HELP_NAMES).params)
     unfit = [
         name for name in ("lint", "rerun", "salloc", "then", "before", "requeue_on", "array") if getattr(flags, name)
     ]

@@ -69,7 +69,7 @@ def parse_package_lock(text: str, origin: str) -> Lock:
     pins, faults = [], []
     joined = re.sub(r"\\\n", " ", text)
     for number, line in enumerate(joined.splitlines(), start=1):
-        plain = re.sub(r"(?:^|\s+)#.*$", "", line).strip()
+        plain = re.sub(r"(?:^|(?<=\s))#.*$", "", line).strip()
         found = _PINNED.fullmatch(plain)
         if found:
             pins.append((normalize_package(found[1]), found[2], tuple(_HASH.findall(found[3]))))

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from hpcmod.errors import BadInputError
 
-_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*(?=[<>=!~;@(]|$)")
-_COMMENT = re.compile(r"(?:^|\s+)#.*$")
+_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\]\s*)?(?=[<>=!~;@(]|$)")
+_COMMENT = re.compile(r"(?:^|(?<=\s))#.*$")
 _INCLUDE = re.compile(r"(?:-r|--requirement|-c|--constraint)(?:[ =]\s*|(?=[^-\s]))(\S.*)")
 _EDITABLE = re.compile(r"(?:-e|--editable)(?:[ =]\s*)(\S.*)")
 _OPTION = re.compile(r"(--?[a-z][a-z-]*)(?:[ =]\s*(\S.*))?")
@@ -58,7 +58,7 @@ def name_of(line: str) -> str:
     found = _NAME.match(line)
     if found:
         return normalize_package(found[1])
-    egg = re.search(r"#(?:.*&)?egg=([A-Za-z0-9._-]+)", line)
+    egg = re.search(r"(?:^|&)egg=([A-Za-z0-9._-]+)", line.partition("#")[2])
     wheel = re.search(r"(?:^|/)([A-Za-z0-9_.]+)-[^-/]+(?:-[^-/]+)*\.whl\b", line)
     chosen = egg or wheel
     return normalize_package(chosen[1]) if chosen else ""
@@ -193,7 +193,9 @@ def _check(line: str, directory: str, exists: Callable[[str], bool]) -> tuple[st
             raise BadInputError(f"{local}: no such file or directory", "Check the path.")
         return line, ""
     target, separator, marker = line.partition(";")
-    plain = re.sub(r"\[[^\]]*\]$", "", target.strip())
+    plain = target.strip()
+    if plain.endswith("]") and "[" in plain and "]" not in plain[plain.rindex("[") : -1]:
+        plain = plain[: plain.rindex("[")]
     place = posixpath.normpath(posixpath.join(directory, plain))
     if plain.startswith((".", "/")) or plain.endswith((".whl", ".tar.gz", ".zip")):
         if not exists(place):

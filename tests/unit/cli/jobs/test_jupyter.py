@@ -80,6 +80,11 @@ def test_job_options_for_something_else_are_refused(top: Path, options: tuple[st
     assert not (top / "submitted.sh").exists()
 
 
+def test_the_help_of_job_has_both_names_afterwards(top: Path) -> None:
+    hpcmod("Lab", "--dry-run")
+    assert CliRunner().invoke(main, ["job", "-h"]).exit_code == 0
+
+
 def test_job_options_with_here_are_refused(top: Path) -> None:
     assert hpcmod("Lab", "--here", "--", "-t", "5").exit_code == 2
 
