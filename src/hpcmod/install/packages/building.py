@@ -88,8 +88,9 @@ def _place_files(plan: StatePlan, layer: Path, found: PackageSet) -> None:
     for one in plan.files:
         target = layer / one.relative
         target.parent.mkdir(parents=True, exist_ok=True)
-        if one not in plan.new_files and plan.parent:
-            with found.tree.open_file(state_file(plan.parent.number, plan.parent.tag)) as packed:
+        before = plan.files_parent
+        if one not in plan.new_files and before:
+            with found.tree.open_file(state_file(before.number, before.tag)) as packed:
                 unpack(packed, target, below=one.relative)
         elif Path(one.source).is_dir():
             shutil.copytree(one.source, target, symlinks=True)

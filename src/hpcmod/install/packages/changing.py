@@ -100,6 +100,7 @@ def plan_change(target: PackageTarget, found: PackageSet, change: PackageChange)
         locked=lock.lines if lock else None,
         files=change.files,
         dropped_files=change.dropped_files,
+        files_parent=parent,
     )
 
 

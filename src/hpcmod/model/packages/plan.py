@@ -80,7 +80,9 @@ class StatePlan:
     files: tuple[PlacedFiles, ...] = ()
     """Plain files of the new state."""
     new_files: tuple[PlacedFiles, ...] = ()
-    """Those of them that are copied from their sources; the others come from the parent."""
+    """Those of them that are copied from their sources; the others come from `files_parent`."""
+    files_parent: State | None = None
+    """The parent, or with a lock the active state, which is not the parent of the packages then."""
 
     @property
     def file(self) -> str:
@@ -126,6 +128,7 @@ def make_state_plan(
     keep: bool = True,
     files: Sequence[PlacedFiles] = (),
     dropped_files: Sequence[str] = (),
+    files_parent: State | None = None,
 ) -> StatePlan:
     """Plan a new state from its parent, with packages added and dropped.
 
@@ -137,6 +140,8 @@ def make_state_plan(
         Keep the parent's versions of all packages that are not requested again.
     files, dropped_files
         Plain files to add, and places of files to remove.
+    files_parent
+        State whose plain files are kept; None: the parent.
 
     Raises
     ------
@@ -146,6 +151,7 @@ def make_state_plan(
     names = {name_of(line) for line in added.lines} - {""}
     gone = {normalize_package(name) for name in dropped}
     before = parent.requirements if parent else ()
+    before_files = files_parent or parent
     kept = tuple(line for line in before if name_of(line) not in names | gone)
     requirements = tuple(dict.fromkeys((*kept, *added.lines)))
     allow = tuple(dict.fromkeys([*(parent.allowed if parent else ()), *map(normalize_package, allowed)]))
@@ -172,8 +178,9 @@ def make_state_plan(
         pip=PipOptions(words, pip.build, tuple(dict.fromkeys(places))),
         allowed=allow,
         action=action,
-        files=merge_placed(parent.files if parent else (), files, dropped_files),
+        files=merge_placed(before_files.files if before_files else (), files, dropped_files),
         new_files=tuple(files),
+        files_parent=before_files,
     )
 
 

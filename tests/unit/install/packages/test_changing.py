@@ -19,6 +19,7 @@ from hpcmod.install.packages.changing import (
     undo_change,
     use,
 )
+from hpcmod.model.packages.files import PlacedFiles
 from hpcmod.model.packages.lockfile import parse_package_lock
 from hpcmod.model.packages.requirement import Requirements
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, SHA256, TAG, TARGET, make_state, write_set
@@ -131,3 +132,13 @@ def test_what_was_not_added_cannot_be_dropped(tmp_path: Path) -> None:
     found = write_set(tmp_path / "default", replace(make_state(1, EINOPS, NEEDY), requirements=("needy",)))
     with pytest.raises(BadInputError, match="another package"):
         plan_change(TARGET, found, PackageChange(dropped=("einops",)))
+
+
+def test_a_lock_replaces_packages_and_keeps_plain_files(tmp_path: Path) -> None:
+    placed = PlacedFiles("/user-software/R", "/r")
+    state = make_state(1, EINOPS, files=(placed,))
+    found = write_set(tmp_path / "default", state)
+    lock = parse_package_lock(f"needy==1.0 --hash=sha256:{'b' * 64}\n", "my.lock")
+    plan = plan_change(TARGET, found, PackageChange(lock=lock))
+    assert (plan.parent, plan.requirements) == (None, ("needy==1.0",))
+    assert (plan.files, plan.new_files, plan.files_parent) == ((placed,), (), state)

@@ -110,6 +110,21 @@ def test_a_kill_while_it_is_removed_leaves_no_part_that_could_be_packed(
     assert sorted(path.name for path in found.directory.iterdir()) == [f"active-{TAG}.squashfs", "states"]
 
 
+def test_what_was_packed_already_makes_no_second_state(
+    found: PackageSet, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_edit(TARGET, found, builder, print)
+    with monkeypatch.context() as patch:
+        patch.setattr("hpcmod.fs.tree.Tree.rename", lambda *_: os.open("/nonexistent", os.O_RDONLY))
+        with pytest.raises(FileNotFoundError):
+            pack_edit(TARGET, found, builder, print)
+    assert found.active_number(TAG) == 2
+    done = pack_edit(TARGET, found, builder, print)
+    assert done.state is not None and done.state.number == 2
+    assert list(found.numbers()) == [1, 2]
+    assert find_edit(found, TAG) is None
+
+
 @pytest.mark.parametrize("name", ["", "user-software"])
 def test_a_link_that_another_member_planted_is_not_followed(
     tmp_path: Path, found: PackageSet, builder: Builder, name: str
