@@ -58,7 +58,7 @@ def load_yaml(text: str, where: str) -> Any:
         raise LackingError(f"{where}: PyYAML is not installed", "pip install 'hpcmod[shpc]'") from err
 
     if len(text) > _LONGEST:
-        raise BadInputError(f"{where}: {len(text)} characters are too many", "")
+        raise BadInputError(f"{where}: {len(text)} characters, which is too long", "")
     try:
         loader = yaml.SafeLoader(text)
         loader.yaml_implicit_resolvers = {}  # keep plain scalars as strings: the tag 1.10 is not the number 1.1

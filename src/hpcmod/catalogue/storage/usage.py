@@ -1,4 +1,4 @@
-"""Count how often modules are loaded, such that users cannot change each other's counts.
+"""Count how often modules are loaded, so that users cannot change each other's counts.
 
 Each load creates one empty file in `usage/loads/`, named after the container and 128 random bits. The name cannot be
 guessed, so a load never opens a link or FIFO of another user. The directory is sticky and not readable: owner, group

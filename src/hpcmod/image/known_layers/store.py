@@ -160,7 +160,7 @@ def _read_head(path: Path, file: BinaryIO) -> KnownSif:
 
 
 def _prune(directory: Path, new: str) -> None:
-    """Remove the indexes of deleted SIFs, and the oldest ones above a number."""
+    """Remove the indexes of deleted SIFs, and the oldest ones beyond the maximum number."""
     for number, path in enumerate(sorted(_indexes(directory), key=lambda path: path.stat().st_mtime, reverse=True)):
         with suppress(OSError, BadInputError), open_regular(path, follow=False) as file:
             if number >= _MOST_KEPT or not (path.stem == new or _is_there(_read_head(path, file))):

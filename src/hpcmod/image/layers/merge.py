@@ -139,7 +139,7 @@ def make_node(entry: TarEntry, *, squash_owners: bool) -> Node:
 def read_missing(entries: Iterable[TarEntry], records: Sequence[Record], missing: set[int], add_file: AddFile) -> None:
     """Read a layer again, and write the missing contents.
 
-    Reads to the end in any case, because only then the layer's digest is verified again.
+    Reads to the end in any case, because only then is the layer's digest verified again.
     """
     known = iter(records)
     for entry in entries:

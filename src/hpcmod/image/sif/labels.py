@@ -25,7 +25,7 @@ def read_labels(path: Path) -> dict[str, str]:
     Raises
     ------
     BadInputError
-        If it is not a SIF, or has no metadata because another program than Apptainer made it.
+        If it is not a SIF, or has no metadata because a program other than Apptainer made it.
     """
     sif = read_sif(path)
     with path.open("rb") as file:

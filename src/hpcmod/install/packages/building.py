@@ -104,7 +104,7 @@ def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: 
     Parameters
     ----------
     layer
-        Directory of `scratch_layer`; what is in it is moved.
+        Directory of `scratch_layer`; its contents are moved.
 
     Raises
     ------

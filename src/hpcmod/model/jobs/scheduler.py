@@ -99,7 +99,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class JobPlace:
-    """Where this process is, seen from outside; each is empty if it is not known."""
+    """Job, node and login host of this process; each is empty if unknown."""
 
     job: str
     node: str
@@ -221,4 +221,4 @@ class Scheduler(Protocol):
         """Return the job that this process is in; None outside a job."""
 
     def place(self, environ: Mapping[str, str]) -> JobPlace:
-        """Return where this process is."""
+        """Return the place of this process in its job."""

@@ -180,7 +180,7 @@ class Slurm(Scheduler):
         )
 
     def place(self, environ: Mapping[str, str]) -> JobPlace:
-        """Return where this process is."""
+        """Return the place of this process in its job."""
         return JobPlace(
             job=environ.get("SLURM_JOB_ID", ""),
             node=environ.get(self.node_variable, ""),

@@ -22,7 +22,7 @@ def _lost_continuation(look: ScriptContext) -> Iterator[Fault]:
         broken = before.lstrip().startswith("#") or re.search(r"\\[ \t]+$", before)
         if re.match(r"--?[A-Za-z][\w-]*", first) and not call.inner and not broken:
             what = f"this line begins with {first.partition('=')[0]}: the line before it ends without a backslash"
-            yield call.line, what, "End the line before with a backslash, and nothing after it."
+            yield call.line, what, "End the previous line with a backslash, and nothing after it."
 
 
 def _empty_line(look: ScriptContext) -> Iterator[Fault]:
