@@ -29,7 +29,7 @@ _IGNORED = {"--only-binary", "--no-binary", "--use-feature"}
 """Options of a requirements file that --build replaces."""
 
 MOST_INCLUDED = 20
-"""Most requirements files that may include one another."""
+"""Maximum number of requirements files that may include one another."""
 
 
 @dataclass(frozen=True)
