@@ -150,7 +150,7 @@ dist.destroy_process_group()
 """
 
 
-def test_a_training_goes_on_from_its_checkpoint_over_three_requeues(torch_jobs: Jobs) -> None:
+def test_training_resumes_from_its_checkpoint_over_three_requeues(torch_jobs: Jobs) -> None:
     (torch_jobs.directory / "train.py").write_text(TRAIN)
     words = ("-N", "2", *SHARED, "--ranks-per-node", "1", "--gpus", "1")
     number = torch_jobs.submit(*words, "--requeue-on", "USR1@60", "--", "train.py")

@@ -137,7 +137,7 @@ def run_matrix(loader: Loader, cases: str) -> Done:
 
 
 @pytest.mark.usefixtures("binds_module")
-def test_the_container_starts_and_sees_all_binds_whatever_is_set_and_whatever_is_missing(loader: Loader) -> None:
+def test_the_container_starts_and_sees_all_binds_with_any_settings_and_missing_paths(loader: Loader) -> None:
     found = all_cases() if THOROUGH else pairs_of_cases()
     done = run_matrix(loader, "\n".join(f"check {state} {digits}" for state, digits in found))
     assert done.stdout == f"{len(found)} cases\n"
@@ -165,7 +165,7 @@ def test_a_wrapper_starts_on_a_node_that_lacks_what_was_there_when_the_module_wa
 
 
 @pytest.mark.usefixtures("binds_module")
-def test_a_wrapper_names_what_is_required_and_not_on_its_node(loader: Loader) -> None:
+def test_a_wrapper_reports_required_paths_missing_on_its_node(loader: Loader) -> None:
     done = run_matrix(loader, 'state all; module load $MODULE; rm -r "$TOP/m/there"; start-shell -c "true"; echo $?')
     assert f"start-shell: not bound, missing on this node: {loader.eb.top}/m/there\n" in done.stderr
     assert done.stdout.splitlines()[0] == "0"

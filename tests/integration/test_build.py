@@ -111,9 +111,7 @@ def test_an_image_with_the_same_fingerprint_is_reused(small_base: Path, tmp_path
 
 
 @pytest.mark.parametrize("engine", ["buildah", "apptainer"])
-def test_a_component_that_fails_is_named_and_its_last_lines_are_shown(
-    small_base: Path, tmp_path: Path, engine: str
-) -> None:
+def test_a_failed_component_is_reported_with_its_last_lines(small_base: Path, tmp_path: Path, engine: str) -> None:
     out = tmp_path / "trial.sif"
     with pytest.raises(HpcmodError) as caught:
         build(make_plan(small_base, FIRST, FAILS, "touch /never"), out, engine=engine)
@@ -213,7 +211,7 @@ def test_files_of_the_context_are_available_during_the_build(stack: Stack, small
         build(plan, deep / "none.sif")
 
 
-def test_neither_where_the_user_stands_nor_what_is_set_for_containers_changes_a_build(
+def test_neither_the_working_directory_nor_container_variables_change_a_build(
     stack: Stack, small_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

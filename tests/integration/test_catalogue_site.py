@@ -144,7 +144,7 @@ def complaints(browser: Browser) -> list[str]:
     return [entry["message"] for entry in browser.get_log("browser")]
 
 
-def test_the_list_shows_all_but_what_is_retired_the_newest_version_of_a_name_first(listing: Browser) -> None:
+def test_the_list_shows_all_containers_that_are_not_retired_newest_version_first(listing: Browser) -> None:
     assert shown(listing) == ["jax/0.5.3-rocm-6.3.4", NEW, OLD, "vLLM/0.8.5-cuda-12.8"]
     assert listing.find_element(By.ID, "count").text == "4 of 5 containers"
     assert complaints(listing) == []
@@ -239,7 +239,7 @@ def test_an_example_is_copied_where_a_browser_has_no_clipboard_for_files(listing
     assert page.find_element(By.ID, "narrow").get_property("value").startswith(f"module load {NEW}")
 
 
-def test_a_page_tells_what_is_inside_and_what_has_changed(listing: Browser) -> None:
+def test_a_page_lists_the_contents_and_the_changes(listing: Browser) -> None:
     page = open_page(listing, NEW)
     text = page.find_element(By.TAG_NAME, "main").text
     for part in ("torch", "2.7.1+rocm6.2.4", f"Changes since {OLD.partition('/')[2]}", "apex", "21.3 GB", "passed"):
@@ -366,7 +366,7 @@ def test_every_page_is_valid_html(site: Path, hostile_site: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_validator_notices_what_is_wrong(tmp_path: Path) -> None:
+def test_the_validator_finds_errors(tmp_path: Path) -> None:
     page = tmp_path / "x.html"
     page.write_text("<!DOCTYPE html><html lang=en><title>x</title><p><a id=a></p><b id=a>")
     assert subprocess.run(["tidy", "-errors", "-quiet", str(page)], capture_output=True).returncode != 0

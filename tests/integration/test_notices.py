@@ -105,7 +105,7 @@ def test_unloading_leaves_nothing_but_the_note_that_the_shell_was_told(modules: 
     assert re.fullmatch(r"\d+a\d+\n> HPCMOD_NOTICED=[0-9a-f]{12}\n", done.stdout)
 
 
-def test_a_notice_that_changed_is_told_again_and_the_other_is_not(modules: Modules) -> None:
+def test_a_changed_notice_is_shown_again_and_the_other_is_not(modules: Modules) -> None:
     other = replace(ADVISORY, title="Another thing")
     first, second = (
         render_notices([render_advisory_notice(one), render_advisory_notice(ADVISORY)])
@@ -166,7 +166,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("conditions", "told"), CONDITIONS)
-def test_an_advisory_is_told_where_it_holds_and_the_command_agrees(
+def test_an_advisory_is_shown_where_it_applies_and_the_command_agrees(
     modules: Modules, conditions: dict[str, object], told: bool
 ) -> None:
     for release in ("1.9", "1.22", "1.15.2.0", "words"):

@@ -79,7 +79,7 @@ def test_module_only_without_an_installation_writes_no_module(eb: EasyBuild, toy
     assert modulefiles(eb) == set()
 
 
-def test_skip_takes_what_is_installed(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+def test_skip_uses_the_existing_installation(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
     installed(eb, toy)
     before = (root_of(eb) / TOY_IMAGE).stat().st_ino
     installed(eb, toy, "--skip", "--rebuild")

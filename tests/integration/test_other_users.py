@@ -257,7 +257,7 @@ def test_docs_replaces_no_directory_that_a_member_renamed(
 
 
 @pytest.mark.parametrize("kind", ["mkdir", "touch"])
-def test_the_owner_of_what_is_in_the_way_in_tmp_is_named(users: Users, kind: str) -> None:
+def test_reports_the_owner_of_a_conflicting_file_in_tmp(users: Users, kind: str) -> None:
     tmp = users.make_directory("tmp", owner="carol", mode=0o1777)
     name = resumable_name("c.sif")
     users.sh("mallory", f"cd '{tmp}'; {kind} {name}; [ {kind} = touch ] || touch {name}/x")

@@ -121,7 +121,7 @@ def test_loads_are_counted_only_where_the_site_wants_it(
     loads.chmod(0o755)
 
 
-def test_no_one_sees_what_is_tried_and_a_failed_check_publishes_nothing(site: Site, images: list[Path]) -> None:
+def test_no_one_sees_a_trial_and_a_failed_check_publishes_nothing(site: Site, images: list[Path]) -> None:
     before = site.files()
     places = " ".join(str(site.catalogue / place) for place in ("modules", "records", "easyconfigs", "index.jsonl"))
     spy = f"find {places} -name '*Toy*' >{site.top}/seen"
@@ -135,7 +135,7 @@ def test_no_one_sees_what_is_tried_and_a_failed_check_publishes_nothing(site: Si
     assert (site.top / "seen").read_text() == ""
 
 
-def test_a_dry_run_tells_all_of_it_and_does_nothing(site: Site, images: list[Path]) -> None:
+def test_a_dry_run_prints_the_complete_plan_and_does_nothing(site: Site, images: list[Path]) -> None:
     before = site.files()
     words = ("publish", images[0], "--name", "Toy", "--version", "1.0-cpu", "--alias", "new", "--check", PRINTS)
     plain = site.does(*words, "--dry-run")

@@ -360,7 +360,7 @@ def test_an_error_of_one_blob_is_raised_while_another_is_read(proxy: Proxy, cach
         stream.read()
 
 
-def test_an_interrupted_read_leaves_what_is_there_and_no_lock(proxy: Proxy, cache: Cache) -> None:
+def test_an_interrupted_read_leaves_the_data_and_no_lock(proxy: Proxy, cache: Cache) -> None:
     proxy.faults = [Fault(FIRST, stall_at=400_000)]
     with (
         pytest.raises(KeyboardInterrupt),

@@ -145,7 +145,7 @@ def test_an_own_easyconfig_with_a_digest_is_updated(
     assert log.stat().st_size == asked
 
 
-def test_a_dry_run_fetches_nothing_and_names_what_is_missing(
+def test_a_dry_run_fetches_nothing_and_lists_missing_files(
     eb: EasyBuild, own_registry: Registry, image: Image, tmp_path: Path
 ) -> None:
     asked = len((own_registry.directory / "log").read_bytes())

@@ -135,7 +135,7 @@ def test_a_login_is_shown_to_the_token_server_and_the_token_to_the_registry(
     assert shown == {"", "Bearer secret-token-0"}
 
 
-def test_the_host_of_the_token_server_is_named_before_a_password_goes_there(
+def test_the_host_of_the_token_server_is_shown_before_it_gets_a_password(
     proxy: Proxy, tokens: TokenServer, tmp_path: Path
 ) -> None:
     tokens.login = True
@@ -159,7 +159,7 @@ def test_a_login_that_the_token_server_refuses_is_one_error(proxy: Proxy, tokens
 
 
 @pytest.mark.parametrize("through_cache", [True, False])
-def test_a_token_that_expires_on_the_way_is_renewed_once_and_the_blob_goes_on(
+def test_an_expired_token_is_renewed_once_and_the_download_continues(
     proxy: Proxy, tokens: TokenServer, tmp_path: Path, through_cache: bool
 ) -> None:
     proxy.faults = [Fault(TOP, cut_at=200_000, also=tokens.expire)]

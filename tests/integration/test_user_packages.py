@@ -204,7 +204,7 @@ def test_packages_for_another_image_are_off_and_named_at_load(mine: Mine) -> Non
 
 
 @only_lmod
-def test_adding_keeps_what_is_there_and_the_images_packages(mine: Mine) -> None:
+def test_adding_keeps_existing_packages_and_the_images_packages(mine: Mine) -> None:
     mine.must("add", "Toy", "einops==0.8.0")
     assert "einops" not in mine.must("add", "Toy", "needy")  # needs einops>=0.8; 0.8.1 is there, 0.8.0 stays
     state = mine.state()

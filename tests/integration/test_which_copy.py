@@ -104,7 +104,7 @@ def test_every_verb_means_the_copy_that_module_load_takes(student: Student, on_p
     assert copies[info["container"]["module"]] == loaded
 
 
-def test_with_two_copies_it_is_said_which_one_is_used_and_how_to_use_the_other(student: Student) -> None:
+def test_with_two_copies_it_reports_which_is_used_and_how_to_use_the_other(student: Student) -> None:
     said = student("hpcmod exec Toy true", student.site.modules).stderr
     assert f"using the site's copy of {TOY}; to use your own" in said and f"module use {student.own}" in said
     assert "using your own copy" in student("hpcmod exec Toy true", student.own, student.site.modules).stderr

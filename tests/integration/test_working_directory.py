@@ -71,7 +71,7 @@ def test_an_easyconfig_of_another_user_is_taken_only_by_its_path(eb: EasyBuild, 
     assert (here / "ran").read_text().strip("easyconfig") == ""
 
 
-def test_an_easyconfig_of_a_relative_path_is_the_one_that_is_meant(eb: EasyBuild, here: Path) -> None:
+def test_a_relative_path_means_that_easyconfig(eb: EasyBuild, here: Path) -> None:
     own = write_easyconfig(here / "Toy", name="Own")
     done = hpcmod(eb, here, "install", "--dry-run", f"./Toy/{own.name}")
     assert "Own" in done.stdout, done.stdout + done.stderr

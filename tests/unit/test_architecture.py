@@ -159,7 +159,7 @@ def test_a_room_imports_only_rooms_to_its_left() -> None:
         *(("image", "install"), ("cli", "easyblocks"), ("model", "sites"), ("install", "hpcmod")),
     ],
 )
-def test_the_rule_knows_what_is_wrong(room: str, other: str) -> None:
+def test_the_rule_finds_the_mistake(room: str, other: str) -> None:
     assert why_not(room, other)
 
 
@@ -174,7 +174,7 @@ def test_a_library_has_one_owner(library: str, owners: tuple[str, ...]) -> None:
     assert not found, "\n".join(found)
 
 
-def test_no_program_is_started_past_the_one_door() -> None:
+def test_only_one_module_starts_programs() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}: {node.value.id}.{node.attr}"
         for path in SOURCES

@@ -209,7 +209,7 @@ def test_every_parameter_of_the_easyblock_is_explained_with_its_default_and_no_o
     assert {name: ast.literal_eval(default) for name, default in rows} == parameters_of_the_easyblock(easyblock)
 
 
-def test_the_easyconfig_that_is_shown_is_the_one_that_is_there() -> None:
+def test_the_existing_easyconfig_is_shown() -> None:
     (text,) = re.findall(
         r"^```python\n(.*?)^```", page("docs/reference/easyconfig-parameters.md"), re.MULTILINE | re.DOTALL
     )
@@ -217,7 +217,7 @@ def test_the_easyconfig_that_is_shown_is_the_one_that_is_there() -> None:
     assert text == shown.read_text(encoding="utf-8")
 
 
-def test_every_run_script_is_named_where_the_module_is_explained() -> None:
+def test_the_module_page_mentions_every_run_script() -> None:
     text = page("docs/reference/module.md")
     names = [name.removesuffix(".j2") for name in resources.runscript_templates() if not name.startswith("_")]
     assert [name for name in names if f"`{name}`" not in text and name not in ("wrapper", "runtime")] == []

@@ -54,7 +54,7 @@ def test_it_has_at_most_25_lines_of_at_most_120_columns(path: Path) -> None:
 
 
 @each
-def test_it_is_named_after_name_version_and_suffix_and_lies_under_its_letter(path: Path) -> None:
+def test_it_is_named_after_name_version_and_suffix_below_its_letter(path: Path) -> None:
     values = read(path)
     assert path.name == f"{values['name']}-{values['version']}{values.get('versionsuffix', '')}.eb"
     letter = values["name"][0].lower()

@@ -500,7 +500,7 @@ def test_a_lock_stays_where_it_was_taken_while_its_directory_is_exchanged(tmp_pa
     assert list((tmp_path / "shared/former").iterdir()) == []
 
 
-def test_a_lock_that_only_another_user_may_remove_is_said_to_be_theirs(
+def test_a_lock_that_only_another_user_may_remove_is_reported_as_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "sticky/x.lock"

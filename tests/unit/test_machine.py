@@ -88,7 +88,7 @@ def test_a_profile_may_extend_another_file(write: Write) -> None:
     assert {one.name: one.value for one in site.tunables} == {"A": "1", "B": "2"}
 
 
-def test_an_unknown_profile_is_not_found_and_the_shipped_ones_are_named() -> None:
+def test_an_unknown_profile_is_not_found_and_the_shipped_ones_are_listed() -> None:
     with pytest.raises(NotFoundError, match=r"'lumii'.*generic.*lumi") as caught:
         load_site("lumii", {})
     assert "HPCMOD_SITE" in caught.value.cure

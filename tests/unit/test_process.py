@@ -48,7 +48,7 @@ def test_a_program_that_dies_of_a_signal_has_a_negative_status() -> None:
 
 
 @pytest.mark.parametrize("door", [run, call])
-def test_a_missing_program_is_named_with_a_cure(door: object) -> None:
+def test_a_missing_program_is_reported_with_a_cure(door: object) -> None:
     with pytest.raises(LackingError, match="no-such-program-anywhere") as caught:
         door(["no-such-program-anywhere"])  # type: ignore[operator]
     assert "PATH" in caught.value.cure
@@ -114,7 +114,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_a_missing_long_program_is_named(tmp_path: Path) -> None:
+def test_reports_a_missing_program_with_a_long_name(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="no-such-program cannot be started"):
         follow(["no-such-program"], log=tmp_path / "log", env=os.environ, cwd=tmp_path)
 
@@ -153,7 +153,7 @@ def test_a_tied_program_ends_with_the_process_that_started_it(tmp_path: Path, do
     _wait_for(lambda: not Path(f"/proc/{number}").exists() or " Z " in Path(f"/proc/{number}/stat").read_text())
 
 
-def test_a_tied_program_that_is_missing_is_named() -> None:
+def test_reports_a_missing_tied_program() -> None:
     with pytest.raises(LackingError, match="no-such-program-anywhere"):
         run(["no-such-program-anywhere"], tied=True)
 

@@ -60,7 +60,7 @@ def test_redraws_one_line_on_a_terminal_and_clears_it(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("stream", [Terminal(), io.StringIO()], ids=["terminal", "log"])
-def test_says_nothing_of_work_that_never_told_progress(stream: io.StringIO) -> None:
+def test_prints_nothing_for_work_that_never_reported_progress(stream: io.StringIO) -> None:
     with ProgressLine("copying", stream):
         pass
     assert stream.getvalue() == ""
@@ -105,7 +105,9 @@ def test_bytes_that_were_there_before_say_nothing_of_the_rate(clock: Clock) -> N
     assert "11.0 of 20.0 GB, 55 %, 500.0 MB/s, 18 s left" in stream.getvalue()
 
 
-def test_more_is_said_of_each_part_as_far_as_the_line_is_wide(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_details_of_each_part_are_shown_as_far_as_the_line_allows(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     stream = Terminal()
     with ProgressLine("fetching", stream) as line:

@@ -128,7 +128,7 @@ def test_other_libraries_of_a_host_make_another_fingerprint(store: SourceStore, 
     assert len(fingerprints) == 2
 
 
-def test_a_wheel_counts_by_what_is_in_it_not_by_its_compression(store: SourceStore, tmp_path: Path) -> None:
+def test_a_wheel_counts_by_its_contents_not_its_compression(store: SourceStore, tmp_path: Path) -> None:
     def fingerprint(content: str, compression: int) -> str:
         (tmp_path / "wheels").mkdir(exist_ok=True)
         with zipfile.ZipFile(tmp_path / "wheels" / "x-1.0-py3-none-any.whl", "w", compression) as wheel:

@@ -10,7 +10,7 @@ from tests.corpus import HAS_MKSQUASHFS, make_image
 pytestmark = pytest.mark.skipif(not HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
 
 
-def test_the_versions_of_what_is_known_are_reported(tmp_path: Path) -> None:
+def test_reports_known_versions(tmp_path: Path) -> None:
     labels = measure_labels(make_image(tmp_path / "x.sif"))
     assert "python=3.12" in labels["org.hpcmod.versions"].split()
     assert "torch=2.7.1" in labels["org.hpcmod.versions"]

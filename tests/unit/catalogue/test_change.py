@@ -65,7 +65,7 @@ def test_a_partial_line_of_the_journal_is_ignored_and_removed(shop: Catalogue) -
     assert b"xxx" not in (shop.directory / "journal.jsonl").read_bytes()
 
 
-def test_a_broken_advisory_is_told_to_anyone_who_changes_something(shop: Catalogue) -> None:
+def test_a_broken_advisory_is_reported_to_anyone_who_changes_something(shop: Catalogue) -> None:
     (shop.advisories / "a.toml").write_text("nonsense = 1")
     told: list[str] = []
     move = rules.move_alias
@@ -75,7 +75,7 @@ def test_a_broken_advisory_is_told_to_anyone_who_changes_something(shop: Catalog
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_user_without_write_access_is_told_who_has_it(shop: Catalogue) -> None:
+def test_a_user_without_write_access_learns_who_has_it(shop: Catalogue) -> None:
     for place in (shop.locks, shop.directory):
         place.chmod(0o555)
     with pytest.raises(LackingError, match="you may not change the catalogue"):
@@ -226,7 +226,7 @@ def test_a_damaged_record_of_another_container_does_not_matter(shop: Catalogue) 
     assert modules_seen(shop)["1.0"] == "told"
 
 
-def test_a_damaged_record_of_the_same_name_is_named_and_nothing_changes(shop: Catalogue) -> None:
+def test_a_damaged_record_of_the_same_name_is_reported_and_nothing_changes(shop: Catalogue) -> None:
     shop.record_path("Toy", "0.1").write_text("{")
     before = modules_seen(shop)
     with pytest.raises(BadInputError, match=r"records/Toy/0\.1\.json: invalid JSON"):

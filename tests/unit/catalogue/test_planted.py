@@ -61,7 +61,7 @@ READERS: dict[str, Callable[[Catalogue], object]] = {
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
 @pytest.mark.parametrize("name", READERS)
-def test_a_reader_is_told_what_is_in_the_way(shop: Catalogue, home: Path, name: str, kind: str) -> None:
+def test_a_reader_learns_which_file_is_in_the_way(shop: Catalogue, home: Path, name: str, kind: str) -> None:
     plant(shop.directory / name, kind, home)
     with pytest.raises((BadInputError, OSError), match=r"FIFO|symbolic link|at most"):
         READERS[name](shop)

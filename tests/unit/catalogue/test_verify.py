@@ -60,7 +60,7 @@ def test_files_of_a_retired_container_removed_by_gc_are_no_fault(shop: Catalogue
     assert [one.found for one in found if one.level == "fail" and one.subject != "visible"] == []
 
 
-def test_a_private_copy_of_the_image_is_looked_at_as_well(shop: Catalogue) -> None:
+def test_a_private_copy_of_the_image_is_checked_too(shop: Catalogue) -> None:
     (shop.software / "Toy/1.0/Toy-1.0.sif").write_bytes(b"image of Toy/1.1")
     (fault,) = faults(shop)
     assert "software/Toy/1.0/Toy-1.0.sif has sha256" in fault

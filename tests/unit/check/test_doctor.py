@@ -55,7 +55,7 @@ def test_a_python_of_eb_that_does_not_know_the_easyblock_is_reported(sound: dict
     assert "hpcmod env" in finding.cure
 
 
-def test_the_python_that_eb_is_told_to_use_is_the_one_that_counts(sound: dict[str, str], tmp_path: Path) -> None:
+def test_the_python_set_for_eb_counts(sound: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
     assert "easyblock" not in subjects({**sound, "EB_PYTHON": "/bin/true"})
 
@@ -73,7 +73,7 @@ def test_a_robot_path_that_hides_our_easyconfigs_is_reported(sound: dict[str, st
     assert (subjects({**sound, "EASYBUILD_ROBOT_PATHS": paths}) == ["robot paths"]) is hidden
 
 
-def test_a_module_that_is_loaded_is_told_because_eb_does_not_install_over_it(sound: dict[str, str]) -> None:
+def test_a_loaded_module_is_reported_because_eb_does_not_replace_it(sound: dict[str, str]) -> None:
     environ = {**sound, "CONTAINERROOT": "/sw/PyTorch/2.7", "_HPCMOD_CONTAINER": "PyTorch/2.7"}
     finding = found(environ, "loaded module")
     assert (finding.level, finding.cure) == (WARN, "module unload PyTorch/2.7")

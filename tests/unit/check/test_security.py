@@ -40,7 +40,7 @@ def test_a_new_catalogue_directory_has_no_findings(shop: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every directory")
-def test_a_directory_that_cannot_be_entered_is_named(shop: Path) -> None:
+def test_reports_a_directory_that_cannot_be_entered(shop: Path) -> None:
     (shop / "closed").mkdir(mode=0)
     try:
         assert own(shop) == {"directory that you may not enter": "1 (its contents were not checked): closed"}

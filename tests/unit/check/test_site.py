@@ -115,5 +115,5 @@ def test_types_of_mpi_are_those_of_srun(node: Path, offered: str, verdict: str, 
     assert (found.level, found.found) == (verdict, said)
 
 
-def test_without_slurm_nothing_is_said_of_mpi(node: Path) -> None:
+def test_without_slurm_mpi_is_not_mentioned(node: Path) -> None:
     assert "mpi" not in findings(node, '[launcher]\nmpi = ["pmix"]\n', PATH=str(node))

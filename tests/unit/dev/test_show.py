@@ -54,6 +54,6 @@ def test_the_demo_fails_unless_all_ranks_ran(tmp_path: Path, output: str, ran: i
     assert f"only {ran} of 4 ranks finished" in done.stderr
 
 
-def test_the_demo_goes_on_when_all_ranks_ran(tmp_path: Path) -> None:
+def test_the_demo_continues_when_all_ranks_ran(tmp_path: Path) -> None:
     (tmp_path / "ranks").write_text("".join(map(RANK.format, range(4))))
     assert run_lines(f"require_ranks 4 {tmp_path}/ranks\necho Done").stdout == "Done\n"

@@ -34,7 +34,7 @@ def test_directories_above_count_too(tmp_path: Path) -> None:
     assert not others_may_replace(tmp_path / "a/b/file")
 
 
-def test_the_way_behind_a_link_is_the_one_that_counts(tmp_path: Path) -> None:
+def test_the_target_of_a_link_counts(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir(mode=0o777)
     (tmp_path / "shared").chmod(0o777)
     (tmp_path / "link").symlink_to("shared")

@@ -17,7 +17,7 @@ def precious(tmp_path: Path) -> Path:
     return path
 
 
-def test_files_directories_and_what_is_missing_are_gone(tmp_path: Path) -> None:
+def test_files_directories_and_missing_paths_are_removed(tmp_path: Path) -> None:
     (tmp_path / "d/e").mkdir(parents=True)
     (tmp_path / "d/e/f").touch()
     (tmp_path / "file").touch()
@@ -60,7 +60,7 @@ def test_a_planted_tree_of_hundreds_of_levels_is_an_error(tmp_path: Path) -> Non
     subprocess.run(["rm", "-r", tmp_path / "d"], check=True)
 
 
-def test_an_open_directory_is_emptied_whatever_has_its_name_now(tmp_path: Path) -> None:
+def test_an_open_directory_is_emptied_even_if_another_has_its_name_now(tmp_path: Path) -> None:
     kept = precious(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/part").touch()
@@ -89,7 +89,7 @@ def test_directories_that_only_their_owner_may_change_stay_if_asked(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("mode", "is_open"), [(0o775, True), (0o755, False), (0o1775, False), (0o707, True)])
-def test_whether_a_group_may_remove_what_is_in_a_directory(tmp_path: Path, mode: int, is_open: bool) -> None:
+def test_whether_a_group_may_remove_the_contents_of_a_directory(tmp_path: Path, mode: int, is_open: bool) -> None:
     tmp_path.chmod(mode)
     assert is_open_to(tmp_path.stat(), tmp_path.stat().st_gid) == is_open
     tmp_path.chmod(0o755)

@@ -40,7 +40,7 @@ def test_removes_leftovers_of_dead_processes_and_keeps_files_in_use(tmp_path: Pa
     assert names(tmp_path) == sorted([mine, resumable_name("x.sif"), "x.sif", ".x.sif.mine"])
 
 
-def test_directories_go_with_what_is_in_them_and_links_are_not_followed(tmp_path: Path) -> None:
+def test_directories_are_removed_with_their_contents_and_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
     left = tmp_path / dead_name()
     (left / "a").mkdir(parents=True)

@@ -166,7 +166,7 @@ def test_removes_and_renames_without_following_links(tree: Tree, tmp_path: Path)
     assert names(tmp_path / "home") == ["file"]
 
 
-def test_the_root_itself_and_what_is_outside_are_not_named(tree: Tree, tmp_path: Path) -> None:
+def test_the_root_itself_and_paths_outside_are_not_reported(tree: Tree, tmp_path: Path) -> None:
     for path in ("", ".", tree.root):
         with pytest.raises(OSError, match="is the root"):
             tree.remove(path)

@@ -144,7 +144,7 @@ def test_existing_files_are_replaced_only_on_request(tmp_path: Path, bundle: Pat
     assert (place / "X-1.eb").read_text() == "name = 'X'\n"
 
 
-def test_a_file_that_is_not_the_one_expected_does_not_go_in(tmp_path: Path, files: list[Path]) -> None:
+def test_a_file_with_an_unexpected_checksum_is_not_bundled(tmp_path: Path, files: list[Path]) -> None:
     out = tmp_path / "b.tar"
     with pytest.raises(VerificationError, match=r"x\.sif"):
         write_bundle(files, out, expected={"x.sif": "0" * 64})

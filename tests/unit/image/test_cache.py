@@ -107,7 +107,7 @@ def test_a_lock_excludes_others_but_can_be_read(cache: Cache) -> None:
     assert told[0].startswith("waiting for process")
 
 
-def test_lists_what_is_whole_what_is_partial_and_what_is_busy(cache: Cache) -> None:
+def test_lists_complete_partial_and_busy_entries(cache: Cache) -> None:
     fill(cache, 1, 10, 100.0)
     fill(cache, 2, 20, 50.0)
     cache.partial(digest(3)).write_bytes(b"abc")
@@ -190,7 +190,7 @@ def test_the_longest_unused_go_first(cache: Cache, oldest: float | None, most: i
     oldest=st.none() | st.floats(0, 1e10),
     most=st.none() | st.integers(0, 1 << 42),
 )
-def test_choosing_keeps_what_is_busy_and_gets_below_the_limit(
+def test_choosing_keeps_busy_entries_and_gets_below_the_limit(
     entries: list[CacheEntry], oldest: float | None, most: int | None
 ) -> None:
     entries.sort(key=lambda entry: entry.used)
@@ -323,7 +323,7 @@ def test_no_link_in_place_of_a_directory_is_followed(cache: Cache, tmp_path: Pat
     assert [path.name for path in other.iterdir()] == ["a" * 64]
 
 
-def test_the_mode_is_set_on_what_was_written_whatever_has_its_name_now(cache: Cache, tmp_path: Path) -> None:
+def test_the_mode_is_set_on_the_written_file_even_if_another_has_its_name_now(cache: Cache, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.touch(mode=0o600)
     with cache.lock(DIGEST):
@@ -337,7 +337,7 @@ def test_the_mode_is_set_on_what_was_written_whatever_has_its_name_now(cache: Ca
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o2770, 0o2777, 0o755])
-def test_others_may_change_what_is_in_a_directory_that_they_may_write(cache: Cache, mode: int) -> None:
+def test_others_may_change_the_contents_of_a_directory_that_they_may_write(cache: Cache, mode: int) -> None:
     cache.prepare()
     cache.directory.chmod(mode)
     with cache.lock(DIGEST):

@@ -17,7 +17,7 @@ def test_reads_a_sha256_however_it_is_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a" * 63, "a" * 65, "g" * 64, f"md5:{SUM}", f"{SUM}  file.sif"])
-def test_refuses_what_is_not_a_sha256(text: str) -> None:
+def test_refuses_an_invalid_sha256(text: str) -> None:
     with pytest.raises(BadInputError, match="not a sha256"):
         parse_sha256(text)
 

@@ -40,7 +40,7 @@ def noted(environ: dict[str, str]) -> list[str]:
         ("/srv/x.def", False, ["build", "--force", "OUT", "/srv/x.def"]),
     ],
 )
-def test_the_runtime_is_told_exactly_what_to_make(
+def test_the_runtime_gets_exact_instructions(
     tmp_path: Path, environ: dict[str, str], reference: str, allow_http: bool, expected: list[str]
 ) -> None:
     stand_in(tmp_path, "apptainer")
@@ -60,7 +60,7 @@ def test_settings_for_running_containers_do_not_reach_a_build(tmp_path: Path, en
     assert kept == {"APPTAINER_CACHEDIR": "/c", "HOME": "/h"}
 
 
-def test_a_program_that_fails_is_named_with_how_to_try_it_manually(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_a_failed_program_is_reported_with_how_to_try_it_manually(tmp_path: Path, environ: dict[str, str]) -> None:
     stand_in(tmp_path, "singularity", status=255)
     with pytest.raises(HpcmodError, match="singularity build failed with status 255") as failed:
         build_sif(ImageReference.parse("docker://h.io/x:1"), tmp_path / "x", environ)

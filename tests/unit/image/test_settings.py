@@ -27,7 +27,7 @@ SITE = Site("x")
         (SITE, {"HOME": "/h"}, "/h/.cache/hpcmod"),
     ],
 )
-def test_the_cache_is_at_the_first_place_that_is_named(site: Site, environ: dict[str, str], place: str) -> None:
+def test_the_cache_is_in_the_first_given_place(site: Site, environ: dict[str, str], place: str) -> None:
     assert str(open_cache(site, environ).directory) == place
 
 

@@ -79,7 +79,7 @@ def test_a_sum_other_than_the_one_given_or_noted_is_tampering(sif: Path, options
     assert (type(noted), f"expected {'1' * 64}" in noted.message) == (VerificationError, True)
 
 
-def test_a_sif_that_is_truncated_is_tampering_and_what_is_none_is_bad_input(
+def test_a_truncated_sif_is_tampering_and_any_other_file_is_bad_input(
     sif: Path, tmp_path: Path, options: ObtainOptions
 ) -> None:
     os.truncate(sif, 38_000)

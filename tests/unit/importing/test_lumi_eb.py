@@ -42,7 +42,7 @@ def test_reports_lost_variables_except_those_that_our_module_sets() -> None:
     )
 
 
-def test_a_variable_whose_name_is_a_number_is_named_as_lost() -> None:
+def test_reports_a_lost_variable_whose_name_is_a_number() -> None:
     text = LUMI.replace("modextravars = {", "modextravars = {1: 'x',", 1)
     assert text != LUMI
     assert any(": 1, NCCL_SOCKET_IFNAME" in one for one in convert_easyconfig(text, PATH).left_out)
@@ -62,7 +62,7 @@ def test_a_description_without_a_whatis_is_its_first_paragraph_with_templates_fi
     )
 
 
-def test_lua_that_ours_does_not_stand_for_is_named() -> None:
+def test_reports_lua_code_that_hpcmods_module_does_not_replace() -> None:
     text = LUMI.replace("conflict( 'singularity-AI-bindings' )", "load('other')\nos.execute('touch owned')")
     assert "Lua of the module: load('other'); os.execute('touch owned')" in convert_easyconfig(text, PATH).left_out
 

@@ -21,7 +21,7 @@ def test_a_module_becomes_an_easyconfig_called_like_it() -> None:
     assert one.homepage == "https://example.org/pytorch"
 
 
-def test_reports_what_is_not_carried_over() -> None:
+def test_reports_values_that_are_not_carried_over() -> None:
     one = convert_module(NGC, PATH)
     assert one.left_out == (
         "the command module, which would hide the host's command",
@@ -60,7 +60,7 @@ def test_comments_and_help_hold_no_facts() -> None:
         convert_module(text, PATH)
 
 
-def test_arguments_of_the_entry_point_and_missing_programs_are_named() -> None:
+def test_reports_arguments_of_the_entry_point_and_missing_programs() -> None:
     text = NGC.replace('entrypoint_args = ""', 'entrypoint_args = "-x"').replace("local programs", "local others")
     lost = convert_module(text, PATH).left_out
     assert "arguments of the entry point: '-x'" in lost

@@ -98,7 +98,7 @@ def test_hundreds_of_aliases_are_all_wrapped(outcomes: tuple[Outcome, ...]) -> N
     assert one.image.startswith("oras://ghcr.io/org/openfoam:v2012@")
 
 
-def test_tools_of_the_same_name_are_told_apart(outcomes: tuple[Outcome, ...]) -> None:
+def test_distinguishes_tools_of_the_same_name(outcomes: tuple[Outcome, ...]) -> None:
     modules = {one.easyconfig.module for one in outcomes if isinstance(one, ImportedEasyconfig)}
     assert {"biocontainers-samtools/1.10", "other-samtools/1.10"} <= modules
     assert "samtools/1.10" not in modules

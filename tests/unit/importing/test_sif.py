@@ -56,7 +56,7 @@ def test_the_images_own_description_is_only_data() -> None:
     assert (one.homepage, one.moduleclass, one.image) == ("https://example.org", "ai", "/images/pytorch_2.sif")
 
 
-def test_an_image_that_says_nothing_is_described_by_what_is_in_it() -> None:
+def test_an_image_without_a_description_is_described_by_its_contents() -> None:
     assert describe_sif(BARE, Path("/images/x_1.sif")).easyconfig.description == "x 1"
     told = ImageFacts("amd64", 1, python=TORCH.python, packages=TORCH.packages)
     assert (

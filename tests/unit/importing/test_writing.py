@@ -18,7 +18,7 @@ def write(directory: Path, *, force: bool = False, dry_run: bool = False) -> Imp
     return row
 
 
-def test_it_is_put_where_the_robot_looks_and_says_what_made_it_and_what_is_lost(tmp_path: Path) -> None:
+def test_it_is_written_to_the_robot_path_with_its_origin_and_its_losses(tmp_path: Path) -> None:
     row = write(tmp_path)
     assert (row.status, row.module, row.path) == ("converted", "Tool/1", str(tmp_path / PATH))
     assert (row.left_out, row.notes) == (("a", "b"), ("c",))

@@ -46,7 +46,7 @@ BOTH = {"LMOD_CMD": "/usr/share/lmod/lmod/libexec/lmod", "MODULES_CMD": "/usr/li
         ),
     ],
 )
-def test_the_module_tool_is_the_one_that_was_started_last(environ: dict[str, str], tool: str) -> None:
+def test_the_module_tool_started_last_is_used(environ: dict[str, str], tool: str) -> None:
     assert find_module_tool(environ) == tool
     assert find_module_tool(with_one_tool(environ)) == tool
     assert len({"LMOD_CMD", "MODULES_CMD"} & set(with_one_tool(environ))) <= 1
@@ -71,7 +71,7 @@ def test_the_module_tool_is_the_one_that_was_started_last(environ: dict[str, str
         ),
     ],
 )
-def test_eb_is_told_what_its_defaults_get_wrong(environ: dict[str, str], settings: tuple[str, str]) -> None:
+def test_eb_gets_settings_where_its_defaults_are_wrong(environ: dict[str, str], settings: tuple[str, str]) -> None:
     names = ("EASYBUILD_MODULES_TOOL", "EASYBUILD_MODULE_SYNTAX")
     assert eb_settings(environ) == dict(zip(names, settings))
 

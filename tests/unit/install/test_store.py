@@ -231,7 +231,7 @@ def test_a_wrong_checksum_leaves_nothing(plan: InstallPlan, root: Path, image: P
     assert names(root) == []
 
 
-def test_progress_of_a_copy_is_told_to_its_end(plan: InstallPlan, image: Path) -> None:
+def test_progress_of_a_copy_is_reported_to_the_end(plan: InstallPlan, image: Path) -> None:
     told: list[tuple[int, int]] = []
     install_image(plan, source(image), prove=no_proof, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (image.stat().st_size, image.stat().st_size)
@@ -325,5 +325,5 @@ def test_an_installation_whose_image_is_refused_writes_no_script_and_no_record(
     assert names(root) == []
 
 
-def test_an_image_is_checked_against_this_machine_unless_another_is_named(image: Path) -> None:
+def test_an_image_is_checked_against_this_machine_unless_another_is_given(image: Path) -> None:
     assert VerifiedSif(image, None).architecture == architecture_name(platform.machine())

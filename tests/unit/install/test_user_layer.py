@@ -149,7 +149,7 @@ def test_no_environment_is_made_behind_a_link(layer: UserLayer, tmp_path: Path, 
     assert list(home.iterdir()) == []
 
 
-def test_additions_are_told_from_the_files_of_an_empty_environment(layer: UserLayer, venv: Path) -> None:
+def test_distinguishes_additions_from_the_files_of_an_empty_environment(layer: UserLayer, venv: Path) -> None:
     user_layer.make(layer)
     assert not user_layer.has_additions(Path(layer.directory))
     (venv / PACKAGES / "mine.py").touch()

@@ -26,7 +26,7 @@ def test_parses_what_it_prints(text: str, condition: Condition) -> None:
 @pytest.mark.parametrize(
     "text", ["", "sometimes", "rcom>6", "rocm", "rocm~6", "rocm>=six", "always, rocm>6", "rocm>6,"]
 )
-def test_refuses_what_is_not_a_condition_and_says_how_one_looks(text: str) -> None:
+def test_refuses_an_invalid_condition_and_shows_a_valid_one(text: str) -> None:
     with pytest.raises(ValueError, match=r"rocm>=6\.2"):
         Condition.parse(text)
 
@@ -35,7 +35,7 @@ def test_refuses_what_is_not_a_condition_and_says_how_one_looks(text: str) -> No
     ("text", "holds"),
     [("multi-node", (False, True)), ("single-node, rocm>=6", (True, False)), ("cuda<13", (True, True))],
 )
-def test_numbers_of_nodes_are_told_apart(text: str, holds: tuple[bool, bool]) -> None:
+def test_distinguishes_numbers_of_nodes(text: str, holds: tuple[bool, bool]) -> None:
     assert (Condition.parse(text).holds_on(1), Condition.parse(text).holds_on(2)) == holds
 
 

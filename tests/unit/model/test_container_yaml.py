@@ -66,7 +66,7 @@ def test_values_of_other_kinds_are_shown_as_such() -> None:
     assert (read.tags, read.aliases, read.environment) == ((("a", "(list)"), ("c", "(dict)")), (), ())
 
 
-def test_without_pyyaml_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyyaml_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(LackingError) as caught:
         parse_container_yaml(SAMTOOLS, "x")

@@ -124,7 +124,7 @@ def test_a_python_that_path_alone_does_not_activate_is_not_put_on_it(python: Pyt
     assert not any("SINGULARITYENV_CONDA_PREFIX" in names for names, _ in plan.defaults)
 
 
-def test_a_conda_environment_on_the_path_is_said_to_be_active() -> None:
+def test_reports_an_active_conda_environment_on_the_path() -> None:
     plan = make_plan(replace(FACTS, environment=WITH_CONDA), SITE, SPEC)
     assert (("SINGULARITYENV_CONDA_PREFIX", "APPTAINERENV_CONDA_PREFIX"), "/opt/env") in plan.defaults
     assert (("SINGULARITYENV_CONDA_DEFAULT_ENV", "APPTAINERENV_CONDA_DEFAULT_ENV"), "env") in plan.defaults
@@ -165,7 +165,7 @@ def test_packages_whose_names_would_break_lmods_list_are_not_listed() -> None:
     assert plan.packages == odd
 
 
-def test_run_scripts_are_told_the_sites_facts() -> None:
+def test_run_scripts_know_the_sites_facts() -> None:
     settings = make_plan(FACTS, SITE, SPEC).runscripts
     assert settings.module == "PyTorch/2.7.1"
     assert settings.sif_variable == "SIFPYTORCH"
@@ -185,7 +185,7 @@ def test_control_characters_are_refused_where_a_shell_would_run_what_follows_the
         make_plan(FACTS, SITE, replace(SPEC, **{field: text}))
 
 
-def test_a_setting_with_a_condition_is_the_modules_or_the_run_scripts_or_nobodys() -> None:
+def test_a_conditional_setting_goes_to_the_module_or_the_run_script_or_nowhere() -> None:
     tunables = (
         Tunable("ALWAYS", "1"),
         Tunable("LEVEL", "3", Condition.parse("rocm<7")),

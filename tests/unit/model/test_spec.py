@@ -28,7 +28,7 @@ def test_no_commands_are_no_fault() -> None:
         pytest.param("python\n", id="newline at the end"),
     ],
 )
-def test_refuses_what_is_not_a_file_name_in_bin(name: str) -> None:
+def test_refuses_an_invalid_file_name_in_bin(name: str) -> None:
     with pytest.raises(BadInputError) as caught:
         parse_commands(["python", name])
     assert repr(name) in caught.value.message

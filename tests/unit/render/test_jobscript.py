@@ -63,7 +63,7 @@ def test_a_place_may_hold_variables_and_nothing_else_a_shell_runs(tmp_path: Path
             rendered(made(site=replace(site, stage_places=(StagePlace("nvme", place),)), stage="nvme"))
 
 
-def test_shellcheck_is_told_of_what_is_for_the_ranks() -> None:
+def test_shellcheck_knows_variables_for_the_ranks() -> None:
     assert "disable=SC2016" in rendered(made(("bash", "-c", "echo $SLURM_PROCID")))
     assert "disable=SC2016" not in rendered(made())
 

@@ -153,7 +153,7 @@ def test_labels_are_the_images_and_tell_where_it_came_from() -> None:
     assert labels["org.label-schema.usage.singularity.deffile.from"] == "example.org/tool:1"
 
 
-def test_a_definition_is_two_lines_whatever_the_source_is_called() -> None:
+def test_a_definition_has_two_lines_for_any_source_name() -> None:
     assert oci.render_oci_definition(("oci", "a\nb: c\n%post\nid")) == "bootstrap: oci\nfrom: a?b: c?%post?id\n\n"
 
 

@@ -10,7 +10,7 @@ from tests.plans import ENVIRONMENT, make_example
 
 
 @pytest.mark.parametrize("site", ["generic", "lumi"])
-def test_a_plan_is_told_one_fact_a_line(site: str, golden: Callable[[str, str], None]) -> None:
+def test_a_plan_is_printed_one_fact_per_line(site: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{site}.plan.txt", "".join(f"{line}\n" for line in render_plan(make_example(site))))
 
 
@@ -20,7 +20,7 @@ def test_an_image_that_is_used_in_place_is_not_announced_as_a_file() -> None:
     assert not any(line.startswith("image: /") for line in lines)
 
 
-def test_without_an_image_nothing_is_said_of_a_user_layer() -> None:
+def test_without_an_image_the_user_layer_is_not_mentioned() -> None:
     assert not any("user" in line.split(":")[0] for line in render_plan(make_example("generic", facts=None)))
 
 

@@ -158,7 +158,7 @@ def test_where_nothing_is_bound_no_variable_is_set(run: Run) -> None:
     assert {*NAMES, *OLD_NAMES} & run().environment.keys() == set()
 
 
-def test_a_required_source_that_is_missing_is_named_once_a_node(run: Run) -> None:
+def test_a_missing_required_source_is_reported_once_per_node(run: Run) -> None:
     groups = [(Bind("/no/such/place", required=True), Bind("/nor/this")), (Bind("/nor/that"),)]
     words = "python: not bound, missing on this node: /no/such/place\n"
     assert run(*groups).stderr == words
@@ -182,7 +182,7 @@ def test_a_name_that_cannot_be_bound_is_skipped_with_a_message(run: Run, here: P
     assert ran.stderr.count("\n") == 1
 
 
-def test_the_tree_that_a_link_points_to_is_bound_as_well(run: Run, tmp_path: Path) -> None:
+def test_the_tree_that_a_link_points_to_is_also_bound(run: Run, tmp_path: Path) -> None:
     make(tmp_path, "pfs/one/data", "pfs/two")
     (tmp_path / "scratch").symlink_to("pfs/one")
     (tmp_path / "flash").symlink_to(tmp_path / "pfs" / "two")

@@ -73,7 +73,7 @@ def test_variables_set_by_the_image_are_not_changed() -> None:
 
 
 @pytest.mark.parametrize("script", ["conda-python-simple", "conda-python-distributed", "run-in-env"])
-def test_to_a_program_in_the_container_what_was_emptied_is_not_there(rank: Rank, script: str) -> None:
+def test_a_program_in_the_container_does_not_see_cleared_variables(rank: Rank, script: str) -> None:
     words = ["python"] if script == "run-in-env" else []
     env = {**dict.fromkeys(HOST_PYTHON, ""), "PYTHONPATH": "/of/the/user"}
     seen = rank.scripts(script, *words, "x.py", env=env, path=rank.path).environment

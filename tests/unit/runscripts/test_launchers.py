@@ -196,7 +196,7 @@ def test_explain_names_the_launcher(rank: Rank, env: dict[str, str], name: str) 
     assert f"\n# started by: {name}\n" in rank(env, "--hpcmod-explain").stdout
 
 
-def test_a_place_in_turn_and_one_node_by_node_are_told_apart(rank: Rank) -> None:
+def test_distinguishes_cyclic_from_block_distribution(rank: Rank) -> None:
     for nodes, size in permutations((2, 6), 2):
         if size % nodes:
             continue

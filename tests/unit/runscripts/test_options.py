@@ -80,7 +80,7 @@ def test_a_launcher_ignores_signals_for_the_ranks(rank: Rank, tmp_path: Path) ->
     assert rank(TWO, "--launcher=torchrun", "x.py").stdout == "alive\n"
 
 
-def test_ranks_of_a_launcher_are_not_told_that_they_are_one(rank: Rank) -> None:
+def test_ranks_of_a_launcher_get_no_rank_variables(rank: Rank) -> None:
     seen = rank(TWO, "--launcher", "torchrun", "x.py").environment
     assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"} & set(seen)
     assert (seen["NODE_RANK"], seen["ROCR_VISIBLE_DEVICES"]) == ("1", EIGHT)

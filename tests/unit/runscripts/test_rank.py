@@ -202,7 +202,7 @@ def test_a_single_refusing_rank_prints_the_reason(rank: Rank, number: int) -> No
 
 
 @pytest.mark.parametrize("later", [{"SLURM_STEP_ID": "1"}, {"SLURM_JOB_ID": "4712"}, {"SLURM_RESTART_COUNT": "1"}])
-def test_another_step_or_job_is_told_again(rank: Rank, later: dict[str, str]) -> None:
+def test_another_step_or_job_is_warned_again(rank: Rank, later: dict[str, str]) -> None:
     said = [rank(task(0, WORLD_SIZE="8", **more)).stderr for more in ({}, {}, later)]
     assert said[0] and not said[1] and said[2] == said[0]
 
@@ -222,7 +222,7 @@ def test_ranks_beyond_the_size_are_reported_once(rank: Rank) -> None:
 
 
 @pytest.mark.parametrize("missing", ["RANK", "MASTER_ADDR", "MASTER_PORT"])
-def test_without_srun_many_ranks_need_to_be_told_everything(rank: Rank, missing: str) -> None:
+def test_without_srun_several_ranks_need_all_settings(rank: Rank, missing: str) -> None:
     told = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "12345"}
     ran = rank({name: value for name, value in told.items() if name != missing})
     assert ran.status == 2 and f"WORLD_SIZE is 2, but {missing} is not set" in ran.stderr

@@ -33,7 +33,7 @@ def saved(tmp_path: Path) -> Path:
     return place
 
 
-def test_the_first_rank_saves_what_was_compiled_and_ends_as_python_did(rank: Rank, tmp_path: Path) -> None:
+def test_the_first_rank_saves_compiled_kernels_and_returns_pythons_exit_code(rank: Rank, tmp_path: Path) -> None:
     make_program(tmp_path / "python-bin" / "python", COMPILES)
     ran = rank(task(0), "--save-caches", str(tmp_path / "to" / "here"), "x.py")
     assert (ran.status, ran.stderr) == (7, "")

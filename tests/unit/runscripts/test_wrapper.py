@@ -193,7 +193,7 @@ def test_a_wrapper_with_words_of_its_own_runs_them_before_those_of_the_user(
 
 
 @pytest.mark.parametrize("by_path", [True, False])
-def test_inside_it_runs_them_as_well(settings: RunscriptSettings, tmp_path: Path, by_path: bool) -> None:
+def test_also_runs_them_inside(settings: RunscriptSettings, tmp_path: Path, by_path: bool) -> None:
     program = make_program(tmp_path / "in the image" / "salad")
     words = (str(program) if by_path else "salad", *WORDS)
     text = render_wrapper("fork", settings, templates=runscript_templates(), words=words)

@@ -24,7 +24,7 @@ def stand_in(trial: EngineTrial, name: str, script: str) -> None:
     program.chmod(0o755)
 
 
-def test_nothing_on_path_is_told_of_each(trial: EngineTrial) -> None:
+def test_reports_each_engine_that_is_missing_from_path(trial: EngineTrial) -> None:
     found = {one.name: one.why for one in probe_engines(trial.environ, at=trial.at)}
     assert list(found) == list(ENGINES)
     assert found["buildah"] == "buildah not found on PATH"

@@ -27,7 +27,7 @@ def test_a_workspace_is_removed_with_its_content_even_after_an_error(tmp_path: P
     assert not workspace.runroot.exists()
 
 
-def test_a_place_is_empty_whatever_an_earlier_build_left_there(tmp_path: Path) -> None:
+def test_a_workspace_is_empty_even_after_an_earlier_build(tmp_path: Path) -> None:
     left = build_directory(tmp_path, "x.sif") / "storage"
     left.mkdir(parents=True)
     left.parent.chmod(PRIVATE)

@@ -96,7 +96,7 @@ def test_files_being_published_are_kept(shop: Catalogue) -> None:
             assert removable(shop) == set()
 
 
-def test_the_image_of_a_retired_container_goes_and_its_name_goes_on_telling(shop: Catalogue) -> None:
+def test_the_image_of_a_retired_container_is_removed_but_its_message_stays(shop: Catalogue) -> None:
     retire(shop, "1.0", successor="Toy/2.0")
     remove_unused(shop, days=30, now=NOW, actor=ADA)
     assert not (shop.images / "Toy-1.0.sif").exists()

@@ -48,7 +48,7 @@ def test_undoing_brings_back_every_byte_that_users_see(shop: Catalogue) -> None:
     assert state(shop) == before
 
 
-def test_undoing_what_was_published_takes_it_from_sight_and_undoing_that_brings_it_back(shop: Catalogue) -> None:
+def test_undoing_a_publication_hides_it_and_undoing_that_restores_it(shop: Catalogue) -> None:
     before = state(shop)
     lifecycle.undo(shop, 2, actor=ADA)
     assert modules_seen(shop) == {"1.0": "loads", "stable": "-> 1.0", "default": "-> 1.0"}
@@ -95,7 +95,7 @@ def test_files_removed_from_the_disk_are_not_restored(shop: Catalogue) -> None:
     assert modules_seen(shop)["1.0"] == "told"
 
 
-def test_undoing_a_publication_twice_leaves_what_was_published_again(shop: Catalogue) -> None:
+def test_undoing_a_publication_twice_keeps_the_second_publication(shop: Catalogue) -> None:
     toy = shop.read(*TWO)
     lifecycle.undo(shop, 2, actor=ADA)
     with changing(shop, ADA):

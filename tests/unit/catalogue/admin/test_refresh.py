@@ -76,7 +76,7 @@ def test_the_wrapper_of_a_deleted_command_is_removed(shop: Catalogue, monkeypatc
     assert (shop.software / "Toy/1.0/bin/torchrun").stat().st_mode & 0o111
 
 
-def test_a_container_that_cannot_be_rendered_is_named_and_left(shop: Catalogue) -> None:
+def test_a_container_that_cannot_be_rendered_is_reported_and_left(shop: Catalogue) -> None:
     (shop.kept / "Toy/1.0/easyconfig").write_text("import os\nname = 'Toy'\ndescription = os.getcwd()\n")
     done = renew(shop, BOUND)
     assert (done.renewals, done.change) == ((), 0)

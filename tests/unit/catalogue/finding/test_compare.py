@@ -26,7 +26,7 @@ NEW = replace(
 )
 
 
-def test_every_difference_is_named_once() -> None:
+def test_reports_every_difference_once() -> None:
     assert compare(OLD, NEW) == (
         ContainerDifference("image", "sha256", "0" * 64, "1" * 64),
         ContainerDifference("image", "size", "10", "12"),

@@ -97,7 +97,7 @@ def test_a_missing_container_may_be_in_a_damaged_record(catalogues: tuple[Catalo
     assert "lost/1.json" in caught.value.cure
 
 
-def test_without_a_catalogue_it_is_said_how_to_name_one() -> None:
+def test_without_a_catalogue_it_explains_how_to_set_one() -> None:
     with pytest.raises(NotFoundError, match="the catalogues are empty") as caught:
         find_container((), "PyTorch")
     assert "HPCMOD_CATALOGUE" in caught.value.cure

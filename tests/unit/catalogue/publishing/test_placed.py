@@ -76,7 +76,7 @@ def test_the_image_is_a_second_name_of_the_one_in_the_catalogue(made: StagedInst
     ]
 
 
-def test_where_no_second_name_is_possible_the_module_uses_the_one_in_the_catalogue(
+def test_where_hard_links_are_impossible_the_module_uses_the_catalogues_image(
     made: StagedInstallation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with shared(made.catalogue):
@@ -135,6 +135,6 @@ def test_a_private_directory_that_stays_in_a_script_is_refused(made: StagedInsta
     assert "XDG_STATE_HOME" in raised.value.cure
 
 
-def test_what_is_not_a_container_is_refused(made: StagedInstallation) -> None:
+def test_something_other_than_a_container_is_refused(made: StagedInstallation) -> None:
     with pytest.raises(CheckFailedError, match="installed no container"):
         place(replace(made, target=made.target.with_name("2")))

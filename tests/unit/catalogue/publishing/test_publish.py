@@ -111,7 +111,7 @@ def test_the_dry_run_also_refuses_what_cannot_be_published(
     assert files(shop) == before
 
 
-def test_a_missing_image_is_told_by_the_dry_run_as_well(shop: Catalogue, context: PublishContext) -> None:
+def test_the_dry_run_also_reports_a_missing_image(shop: Catalogue, context: PublishContext) -> None:
     for verb in (publish, dry_run):
         with pytest.raises(NotFoundError, match="no such file"):
             verb(shop, Request("/nowhere.sif", "Toy", "2.0"), context)

@@ -81,7 +81,7 @@ def test_eb_reads_and_works_where_only_the_publisher_can_write(stage: Stage, mon
     assert not stage.directory.parent.stat().st_mode & 0o022
 
 
-def test_the_stage_is_closed_regardless_of_the_umask_and_whatever_was_there(stage: Stage) -> None:
+def test_the_stage_is_private_regardless_of_the_umask_and_earlier_files(stage: Stage) -> None:
     stage.directory.mkdir(parents=True)
     (stage.directory / "planted.eb").touch()
     before = os.umask(0)

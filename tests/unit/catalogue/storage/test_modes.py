@@ -61,7 +61,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
 
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGES.values(), ids=DAMAGES)
-def test_a_wrong_mode_is_named_and_set_right(shop: Catalogue, name: str, damage: Damage) -> None:
+def test_a_wrong_mode_is_reported_and_corrected(shop: Catalogue, name: str, damage: Damage) -> None:
     before = (shop.directory / name).stat().st_mode
     damage(shop.directory / name)
     assert names(shop) == [name]

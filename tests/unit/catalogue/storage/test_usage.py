@@ -116,7 +116,7 @@ def test_keeps_the_counts_of_older_versions(shop: Catalogue) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
-def test_a_user_who_cannot_list_loads_is_told_whom_to_ask(shop: Catalogue) -> None:
+def test_a_user_who_cannot_list_loads_learns_whom_to_ask(shop: Catalogue) -> None:
     shop.loads.chmod(0o1333)
     with pytest.raises(LackingError, match="you cannot list"):
         read_counts(shop)

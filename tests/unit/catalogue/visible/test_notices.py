@@ -49,7 +49,7 @@ def notices(catalogue: Catalogue) -> dict[str, str]:
     }
 
 
-def test_only_what_is_deprecated_or_retired_has_a_notice(catalogue: Catalogue) -> None:
+def test_only_deprecated_or_retired_containers_have_a_notice(catalogue: Catalogue) -> None:
     put(catalogue, make_record("PyTorch/2.5", state="retired"))
     said = notices(catalogue)
     assert set(said) == {OLD.sha256, make_record("PyTorch/2.5").sha256}

@@ -66,7 +66,7 @@ def test_existing_files_are_no_fault(here: Path) -> None:
     assert find_missing(request, None) == ()
 
 
-def test_a_program_and_data_that_are_not_there_are_named_with_the_nearest() -> None:
+def test_missing_programs_and_data_are_reported_with_the_nearest_names() -> None:
     request = JobRequest(("trian.py",), stage_data=("nope.squashfs", "data.tgz"))
     program, data, near = find_missing(request, None)
     assert program == ("program trian.py not found", "Did you mean train.py?")
@@ -104,7 +104,7 @@ def test_commands_of_the_image_and_of_the_user_are_known(installed: Installed) -
 
 
 @needs_mksquashfs
-def test_a_command_that_the_image_lacks_is_named_with_the_nearest(installed: Installed) -> None:
+def test_a_missing_command_is_reported_with_the_nearest_one(installed: Installed) -> None:
     assert find_missing(JobRequest(("torchrum",)), installed) == (
         ("command torchrum not found in Toy/1.0", "Did you mean torchrun?"),
     )
@@ -112,7 +112,7 @@ def test_a_command_that_the_image_lacks_is_named_with_the_nearest(installed: Ins
 
 
 @needs_mksquashfs
-def test_a_profiler_that_the_image_lacks_is_named(installed: Installed) -> None:
+def test_reports_a_profiler_that_the_image_lacks(installed: Installed) -> None:
     asked = JobRequest(("train.py",), script_options=("--profile-rank", "0", "--profiler", "scalene --cpu"))
     ((found, cure),) = find_missing(asked, installed)
     assert found == "profiler scalene not found in Toy/1.0"

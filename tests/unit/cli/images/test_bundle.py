@@ -83,7 +83,7 @@ def test_an_easyconfig_that_names_its_image_by_a_path_is_refused(tmp_path: Path)
     assert not (tmp_path / "b.tar").exists()
 
 
-def test_a_container_that_is_not_published_is_named(tmp_path: Path) -> None:
+def test_reports_a_container_that_is_not_published(tmp_path: Path) -> None:
     done = hpcmod("bundle", "export", "b.tar", "Nope")
     assert done.exit_code == 3
     assert "Nope" in done.stderr

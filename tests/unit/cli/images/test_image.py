@@ -85,12 +85,12 @@ def test_convert_to_a_directory_asks_for_the_name_of_the_sif(layout: Path) -> No
         assert (result.exit_code, "Give a file name for the SIF" in result.stderr) == (2, True), result.output
 
 
-def test_convert_refuses_what_is_a_sif_already(tmp_path: Path) -> None:
+def test_convert_refuses_an_image_that_is_already_a_sif(tmp_path: Path) -> None:
     make_sif(tmp_path / "given.sif")
     assert hpcmod("convert", "given.sif", "x.sif").exit_code == 2
 
 
-def test_fetch_gives_a_file_its_own_name_or_the_one_asked_for(layout: Path, tmp_path: Path) -> None:
+def test_fetch_keeps_the_file_name_unless_another_is_given(layout: Path, tmp_path: Path) -> None:
     (tmp_path / "to").mkdir()
     assert hpcmod("fetch", f"oci:{layout}").stdout == "layout.sif\n"
     assert hpcmod("fetch", f"oci:{layout}", "-o", "to").stdout == "to/layout.sif\n"
@@ -111,7 +111,7 @@ def test_a_dry_run_fetches_nothing(registry: Registry, layout: Path, tmp_path: P
     assert list(tmp_path.glob("*.sif")) == []
 
 
-def test_fetch_does_not_fetch_again_what_is_there(registry: Registry, layout: Path) -> None:
+def test_fetch_does_not_fetch_an_existing_image_again(registry: Registry, layout: Path) -> None:
     digest = registry.push_layout(layout, "cli/again", "1")["digest"]
     text = f"docker://{registry.host}/cli/again@{digest}"
     assert hpcmod("fetch", text, "-o", "x.sif").exit_code == 0

@@ -69,7 +69,7 @@ def test_a_container_without_a_licence_needs_nothing(shop: Catalogue, tmp_path: 
     assert markers(tmp_path) == []
 
 
-def test_install_refuses_what_was_not_accepted(shop: Catalogue) -> None:
+def test_install_refuses_a_container_with_an_unaccepted_licence(shop: Catalogue) -> None:
     done = CliRunner().invoke(main, ["install", "Solver"])
     assert done.exit_code == 7
     assert "hpcmod accept Solver/3.1" in done.stderr

@@ -92,7 +92,7 @@ def test_a_path_with_no_file_is_not_found_before_eb_starts(eb: FakeCall, path: s
         pytest.param(lambda path: path.write_bytes(b"name = '\xe9'"), id="other text than UTF-8"),
     ],
 )
-def test_eb_does_not_read_what_is_no_easyconfig(eb: FakeCall, tmp_path: Path, make: Callable[[Path], object]) -> None:
+def test_eb_reads_only_easyconfigs(eb: FakeCall, tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / "x.eb")
     assert hpcmod("install", str(tmp_path / "x.eb")).exit_code == 2
     assert not eb.argv

@@ -95,7 +95,7 @@ def test_remove_asks_nothing_with_yes_or_in_a_script(top: Path, monkeypatch: pyt
     assert files(top) == []
 
 
-def test_kernels_that_stop_working_are_named(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_kernels_that_stop_working(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JUPYTER_DATA_DIR", raising=False)
     directory = top / "home/.local/share/jupyter/kernels"
     for version in ("2.6", "2.7"):

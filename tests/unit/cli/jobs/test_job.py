@@ -94,7 +94,7 @@ def test_the_same_command_writes_its_own_file_again() -> None:
         assert hpcmod("job", "PyTorch", *LUMI, "-o", "my.sh", "--", "train.py").exit_code == 0
 
 
-def test_everything_that_is_missing_is_named_with_how_to_give_it() -> None:
+def test_everything_missing_is_reported_with_how_to_provide_it() -> None:
     done = hpcmod("job", "PyTorch", "--site", "marenostrum5", "-A", "bsc98", "--", "train.py")
     assert done.exit_code == 2
     assert "--qos and --time" in done.stderr
@@ -219,7 +219,7 @@ def test_open_mpi_5_under_pmi2_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     assert "each rank would be rank 0 of 1" in done.stderr
 
 
-def test_variables_reach_the_ranks_whatever_the_image_sets() -> None:
+def test_variables_reach_the_ranks_even_if_the_image_sets_them() -> None:
     script = hpcmod(*SLURM, "--env", "NCCL_ALGO=Tree", "--env", "LD_LIBRARY_PATH=/a b", "--", "t.py").stdout
     assert "export NCCL_ALGO=Tree APPTAINERENV_NCCL_ALGO=Tree SINGULARITYENV_NCCL_ALGO=Tree\n" in script
     assert "export APPTAINERENV_LD_LIBRARY_PATH='/a b' SINGULARITYENV_LD_LIBRARY_PATH='/a b'\n" in script
@@ -361,7 +361,7 @@ def test_for_another_machine_this_ones_slurm_is_not_asked(sbatch: Path) -> None:
     assert not sbatch.exists()
 
 
-def test_the_file_is_named_after_the_job_and_stays_where_one_is(sbatch: Path) -> None:
+def test_the_file_is_named_after_the_job_and_an_existing_one_is_kept(sbatch: Path) -> None:
     assert hpcmod("job", "PyTorch", *LUMI, "-J", "../a/b", "--submit", "--", "train.py").exit_code == 0
     assert Path(".._a_b.sh").exists()
 

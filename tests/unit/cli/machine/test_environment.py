@@ -112,7 +112,7 @@ def test_a_value_set_by_an_image_is_one_line_without_control_characters(env: dic
 
 
 @needs_mksquashfs
-def test_all_prints_what_is_the_same_as_well(env: dict[str, str]) -> None:
+def test_all_also_prints_equal_values(env: dict[str, str]) -> None:
     assert f"SIF: {env['SIF']} -> {env['SIF']}  # you on the host" in hpcmod("--diff", "--all", **env).stdout
 
 
@@ -138,7 +138,7 @@ def test_without_a_runtime_the_machine_lacks_something(env: dict[str, str], tmp_
 
 
 @pytest.mark.parametrize("sif", ["", "/nowhere.sif"])
-def test_without_an_image_the_cure_is_named(sif: str) -> None:
+def test_without_an_image_it_reports_the_cure(sif: str) -> None:
     result = hpcmod("--diff", SIF=sif)
     assert result.exit_code == 3 and "Load a container module first" in result.stderr
 

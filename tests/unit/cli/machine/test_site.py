@@ -113,7 +113,7 @@ def test_site_check_ends_with_1_where_a_required_bind_is_missing(ours: Path) -> 
     assert "/opt/cray" in {one["subject"].split()[-1] for one in json.loads(missing.stdout)["findings"]}
 
 
-def test_binds_prints_what_is_kept_one_a_line(ours: Path) -> None:
+def test_binds_prints_the_kept_binds_one_per_line(ours: Path) -> None:
     assert hpcmod("binds", "--site", str(ours)).stdout == "/usr:/host/usr\n"
 
 

@@ -42,7 +42,7 @@ def test_dropping_everything_needs_no_pip(home: Path) -> None:
     assert active(home).startswith("states/2-")
 
 
-def test_packages_that_were_installed_by_hand_are_named_before_they_are_hidden(home: Path) -> None:
+def test_manually_installed_packages_are_reported_before_they_are_hidden(home: Path) -> None:
     venv = home.parent / "software/PyTorch/2.7.1/user-software/venv/pytorch/lib/python3.12/site-packages"
     venv.mkdir(parents=True)
     (venv / "image.pth").touch()

@@ -30,7 +30,7 @@ def no_needy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hpcmod.cli.packages.target.find_runtime", lambda _: "/bin/false")
 
 
-def test_what_cannot_be_installed_is_named_and_nothing_changes(home: Path) -> None:
+def test_packages_that_cannot_be_installed_are_reported_and_nothing_changes(home: Path) -> None:
     result = call("rebase", "PyTorch")
     assert result.exit_code == 1
     assert result.stdout == "einops: same 0.8.1\nneedy: gone 1.0 (no version of needy fits)\n"

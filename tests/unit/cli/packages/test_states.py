@@ -65,7 +65,7 @@ def active(home: Path) -> str:
     return str(link.readlink())
 
 
-def test_packages_lists_what_is_yours_and_what_they_need(home: Path) -> None:
+def test_packages_lists_your_packages_and_their_dependencies(home: Path) -> None:
     assert must("packages", "PyTorch").splitlines() == [
         "einops  0.8.1  yours  2026-01-01  100 B  example.org",
         "needy   1.0    yours  2026-01-01  50 B   /wheels",
@@ -129,7 +129,7 @@ def test_faults_say_what_to_do(home: Path, words: tuple[str, ...], code: int, sa
     assert sorted(home.rglob("*")) == before
 
 
-def test_an_installation_of_an_older_hpcmod_is_named(home: Path) -> None:
+def test_reports_an_installation_of_an_older_hpcmod(home: Path) -> None:
     path = home.parent / "software/PyTorch/2.7.1/record.json"
     record = json.loads(path.read_text())
     del record["own_packages"]

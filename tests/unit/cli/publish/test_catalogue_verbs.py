@@ -68,7 +68,7 @@ def test_verify_notices_a_copy_and_rebuild_repairs_it(shop: Catalogue, tmp_path:
     assert "not as published" not in call(tmp_path / "copy", "verify").stdout
 
 
-def test_move_prints_the_new_place_and_what_is_left_to_do(shop: Catalogue, tmp_path: Path) -> None:
+def test_move_prints_the_new_path_and_the_remaining_steps(shop: Catalogue, tmp_path: Path) -> None:
     assert call(shop.directory, "move", str(tmp_path / "new"), "--dry-run").stdout == f"{tmp_path / 'new'}\n"
     assert not (tmp_path / "new").exists()
     done = call(shop.directory, "move", str(tmp_path / "new"))

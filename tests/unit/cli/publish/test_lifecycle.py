@@ -44,7 +44,7 @@ def test_a_dry_run_shows_the_same_and_changes_nothing(shop: Catalogue) -> None:
     assert lines(shop, "deprecate", "Toy/1.0", "--successor", "Toy/2.0") == dry
 
 
-def test_deprecating_again_shows_what_changes_and_keeps_what_is_not_said(shop: Catalogue) -> None:
+def test_deprecating_again_shows_the_changes_and_keeps_the_other_options(shop: Catalogue) -> None:
     call(shop, "deprecate", "Toy/1.0", "--until", "2999-01-01", "--successor", "Toy/2.0", "--reason", "old")
     later = ("deprecate", "Toy/1.0", "--until", "2999-02-01")
     assert lines(shop, *later, "--dry-run") == ["Toy/1.0: until: 2999-01-01 -> 2999-02-01"]
@@ -129,7 +129,7 @@ def test_rebuilding_makes_again_what_users_see(shop: Catalogue) -> None:
     assert module.read_text() == text
 
 
-def test_making_a_catalogue_again_changes_only_what_is_reported(shop: Catalogue) -> None:
+def test_making_a_catalogue_again_changes_only_the_given_settings(shop: Catalogue) -> None:
     lines(shop, "catalogue", "init", str(shop.directory), "--count-use")
     lines(shop, "catalogue", "init", str(shop.directory))
     assert json.loads((shop.directory / "catalogue.json").read_text()) == {

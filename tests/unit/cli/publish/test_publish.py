@@ -46,7 +46,7 @@ def test_names_of_labels_are_refused_without_a_terminal(image: Path, published: 
     assert "--yes" in done.stderr
 
 
-def test_only_what_was_not_given_is_asked_about(image: Path, published: list[str]) -> None:
+def test_asks_only_about_missing_values(image: Path, published: list[str]) -> None:
     done = publish(image, "--name", "Solver")
     assert (done.exit_code, published) == (2, [])
     assert "Solver/2.13.0" in done.stderr

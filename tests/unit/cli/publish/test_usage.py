@@ -39,7 +39,7 @@ def test_usage_is_a_line_a_container_and_month(shop: Catalogue) -> None:
     assert call(shop, "--month", "2026-06").stdout == ""
 
 
-def test_groups_are_told_apart_and_users_only_if_the_site_says_so(shop: Catalogue, tmp_path: Path) -> None:
+def test_groups_are_counted_separately_and_users_only_if_the_site_wants_it(shop: Catalogue, tmp_path: Path) -> None:
     assert "GROUP" in call(shop, "--groups").stdout
     refused = call(shop, "--users")
     assert (refused.exit_code, "does not allow user names" in refused.stderr) == (2, True)

@@ -28,7 +28,7 @@ def test_a_table_says_what_became_of_each_and_why(tmp_path: Path) -> None:
     assert (tmp_path / "out/p/PyTorch" / f"{LUMI_NAME}.eb").is_file()
 
 
-def test_without_a_refusal_it_ends_well_and_a_second_time_as_well(tmp_path: Path) -> None:
+def test_without_a_refusal_it_succeeds_twice(tmp_path: Path) -> None:
     write_tree(tmp_path / "in", {"pytorch/1.lua": NGC})
     assert run("ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
     again = run("ngc", tmp_path / "in", "--output", tmp_path / "out")

@@ -53,7 +53,7 @@ def lines(*words: str) -> list[str]:
     return [" ".join(line.split()) for line in result.stdout.splitlines()]
 
 
-def test_ls_shows_what_is_of_use_here(site: Catalogue) -> None:
+def test_ls_shows_containers_that_are_useful_here(site: Catalogue) -> None:
     assert lines("ls") == [
         "hostile/1 available 21.0 MB any",
         "PyTorch/2.6.0 deprecated 21.0 MB any until 2027-01-01; use PyTorch/2.7.1",
@@ -169,7 +169,7 @@ def test_an_incomplete_record_is_reported_with_a_cure(installed: None, tmp_path:
 
 
 @pytest.mark.parametrize("verb", ["info", "diff Mine", "exec"])
-def test_the_name_of_what_is_installed_is_offered(verb: str, installed: None) -> None:
+def test_offers_the_name_of_the_installed_container(verb: str, installed: None) -> None:
     result = run(*verb.split(), "Mime", *(["true"] if verb == "exec" else []))
     assert result.exit_code == 3
     assert "Did you mean Mine, which is installed?" in result.stderr

@@ -26,7 +26,7 @@ def test_a_module_in_the_record_or_in_the_container_is_found(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("answer", "said"), [("echo True", "has no ipykernel"), ("echo no FUSE >&2; exit 255", "did not start.*255.*FUSE")]
 )
-def test_a_missing_module_and_a_failed_start_are_told_apart(tmp_path: Path, answer: str, said: str) -> None:
+def test_distinguishes_a_missing_module_from_a_failed_start(tmp_path: Path, answer: str, said: str) -> None:
     with pytest.raises(LackingError, match=said):
         check_python_module(container(tmp_path, answer, {}), "ipykernel", "ipykernel")
 

@@ -104,7 +104,7 @@ def test_goes_on_where_the_connection_broke(fetch: Any, server: Server, partial:
     assert waits == [1.0, 1.0]
 
 
-def test_the_next_run_goes_on_where_the_last_was_interrupted(fetch: Any, server: Server, partial: Path) -> None:
+def test_the_next_run_resumes_where_the_last_was_interrupted(fetch: Any, server: Server, partial: Path) -> None:
     left = break_off(fetch, server, partial)
     assert 0 < left <= 400_000
     assert fetch(checksum=SUM) == FetchResult(SUM, len(BODY), left)

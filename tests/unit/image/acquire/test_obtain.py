@@ -156,7 +156,7 @@ def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path, options: O
 
 
 @pytest.mark.parametrize("text", ["library://lolcow", "recipe.def", "docker-daemon:busybox:latest"])
-def test_a_missing_external_program_is_named(tmp_path: Path, options: ObtainOptions, text: str) -> None:
+def test_reports_a_missing_external_program(tmp_path: Path, options: ObtainOptions, text: str) -> None:
     with pytest.raises(LackingError, match=r"needs (apptainer|docker) or"):
         get(text, tmp_path / "x.sif", replace(options, environ={"PATH": str(tmp_path)}))
 
@@ -261,7 +261,7 @@ def test_a_tag_that_has_moved_is_another_image(registry: Registry, tmp_path: Pat
     assert get(text, tmp_path / "x.sif", replace(options, replace=True)).fetched
 
 
-def test_a_dry_run_tells_the_digest_and_what_is_missing(
+def test_a_dry_run_prints_the_digest_and_what_is_missing(
     registry: Registry, tmp_path: Path, options: ObtainOptions
 ) -> None:
     digest = push(registry, "obtain/dry")

@@ -105,9 +105,7 @@ def test_a_baked_image_has_its_own_files_and_the_packages(image: Path, packages:
     assert read(made.path, f"{SITE}/_hpcmod_packages.pth") == b"import _hpcmod_packages\n"
 
 
-def test_the_image_that_was_baked_is_named_in_labels_and_provenance(
-    image: Path, packages: Path, tmp_path: Path
-) -> None:
+def test_labels_and_provenance_name_the_baked_image(image: Path, packages: Path, tmp_path: Path) -> None:
     made = bake(request(image, packages, tmp_path / "mine.sif"))
     labels = json.loads(read(made.path, "/.singularity.d/labels.json"))
     assert labels["org.opencontainers.image.title"] == "a test image"

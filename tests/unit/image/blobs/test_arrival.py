@@ -45,7 +45,7 @@ def read_apart(stream: BinaryIO) -> tuple[threading.Thread, list[bytes]]:
     return thread, found
 
 
-def test_a_reader_gets_what_is_there_and_waits_for_the_rest(arrival: Arrival, stream: BinaryIO) -> None:
+def test_a_reader_gets_the_available_bytes_and_waits_for_the_rest(arrival: Arrival, stream: BinaryIO) -> None:
     arrival.set(done=4)
     assert stream.read(4) == b"0123"
     thread, found = read_apart(stream)

@@ -26,7 +26,7 @@ def test_the_commands_are_those_on_its_path_its_own_and_the_usual(image: Path) -
     assert read_commands(image).names == {"solve", "env"}
 
 
-def test_directories_that_binds_are_to_fill_are_told_apart(image: Path) -> None:
+def test_distinguishes_directories_that_binds_will_fill(image: Path) -> None:
     assert read_commands(image).absent == ("/host/bin",)
 
 

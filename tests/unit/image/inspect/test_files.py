@@ -83,7 +83,7 @@ def test_a_bind_hides_what_the_image_has_there(tmp_path: Path, host: Path) -> No
         assert bound.read_bytes("/opt/own/none", 9) == b""
 
 
-def test_elf_files_are_read_on_both_sides_and_what_is_broken_is_noted(tmp_path: Path, host: Path) -> None:
+def test_elf_files_are_read_on_both_sides_and_broken_ones_are_noted(tmp_path: Path, host: Path) -> None:
     image = make_stack(tmp_path / "i.sif", IMAGE)
     with open_files(image, [("/opt/cray", f"{host}/opt/cray")]) as files:
         for path, soname in (("/lib64/libalias.so", "libown.so"), ("/opt/cray/default/libhost.so", "libhost.so")):

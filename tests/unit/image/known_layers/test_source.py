@@ -77,7 +77,7 @@ def environ(tmp_path: Path) -> Mapping[str, str]:
 
 
 @pytest.mark.parametrize("compression", ["zstd", "gzip", "lz4", "none"])
-def test_layers_at_hand_are_neither_read_nor_compressed_again(
+def test_layers_of_local_sifs_are_neither_read_nor_compressed_again(
     tmp_path: Path, environ: Mapping[str, str], compression: str
 ) -> None:
     _, form = known_of(tmp_path / "old", [*BASE, ONE], environ, compression=compression)

@@ -70,7 +70,7 @@ def unpack(
 
 
 @pytest.mark.parametrize("data", PACKED.values(), ids=PACKED)
-def test_a_layer_unpacks_whatever_its_media_type_says(data: bytes) -> None:
+def test_a_layer_unpacks_with_any_media_type(data: bytes) -> None:
     assert unpack(make_layer(data)) == PLAIN
 
 
@@ -195,7 +195,7 @@ class Stalled(io.BytesIO):
         return super().read(size)
 
 
-def test_no_one_waits_for_a_server_that_stalls_and_its_stream_is_closed_when_that_goes_on(
+def test_no_one_waits_for_a_stalled_server_and_its_stream_is_closed_if_it_resumes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(decompress, "_PATIENCE", 0.05)

@@ -120,7 +120,7 @@ def test_an_edge_merges_into(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if "hard" in name and not case.accepted])
-def test_a_hard_link_to_what_is_not_a_file_is_refused(name: str) -> None:
+def test_a_hard_link_to_something_other_than_a_file_is_refused(name: str) -> None:
     with pytest.raises(BadInputError, match="hard link"):
         unpacked(CASES[name].layers)
 
@@ -249,7 +249,7 @@ def test_a_needed_directory_is_made_once_and_refused_where_a_file_is() -> None:
         tree.need_directory(b"f/x")
 
 
-def test_records_tell_what_was_there() -> None:
+def test_records_contain_every_member() -> None:
     records: list[Record] = read_layer(
         walk([tar_bytes([f("a"), hard("b", "/a"), gone("c")])]), Hidden(), add_file=Store().add, squash_owners=True
     )

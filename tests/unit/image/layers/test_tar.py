@@ -79,7 +79,7 @@ def test_all_dialects_of_sparse_files_hold_the_same() -> None:
     assert found[b"after"] == b"1"
 
 
-def test_a_sparse_file_whose_map_goes_on_in_further_blocks_is_read() -> None:
+def test_reads_a_sparse_file_whose_map_continues_in_further_blocks() -> None:
     pieces = [(1024 * n, 512) for n in range(30)]
     more = header(Member(b"many", b"S", gnu=True), 512 * 30)
     head = b"".join(b"%011o\0%011o\0" % each for each in pieces[:4])
@@ -115,7 +115,7 @@ def test_a_tar_may_end_without_its_blocks_of_zeros() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 511, 513, 1023])
-def test_a_tar_that_ends_early_is_said_to_be_truncated(length: int) -> None:
+def test_a_tar_that_ends_early_is_reported_as_truncated(length: int) -> None:
     with pytest.raises(VerificationError, match="truncated"):
         contents([ONE[:length]])
 
@@ -185,7 +185,7 @@ def test_a_global_header_changes_nothing() -> None:
     assert read(header(Member(b"g", b"g"), len(said)) + padded(said) + ONE)[0].path == b"a"
 
 
-def test_links_and_directories_have_no_content_whatever_their_header_says() -> None:
+def test_links_and_directories_have_no_content_despite_their_header() -> None:
     tar = b"".join(header(one, 512) for one in (d("d"), link("l", "t"), hard("h", "d"))) + ONE
     assert [(one.path, one.kind, one.size) for one in read(tar)][3] == (b"a", "file", 3)
 

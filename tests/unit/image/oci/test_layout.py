@@ -186,7 +186,7 @@ def test_an_archive_that_is_compressed_as_a_whole_is_refused_with_the_command(
     assert cure in caught.value.cure
 
 
-def test_missing_files_are_named(layout: Path, tmp_path: Path) -> None:
+def test_reports_missing_files(layout: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="nowhere"):
         read(f"oci:{tmp_path}/nowhere")
     with pytest.raises(BadInputError, match=r"neither index\.json nor manifest\.json"):

@@ -114,7 +114,7 @@ def test_accepts_a_sif_that_does_not_say_its_architecture(tmp_path: Path) -> Non
     check_sif(sif, architecture="arm64")
 
 
-def test_a_missing_file_and_a_directory_are_told_apart(tmp_path: Path) -> None:
+def test_distinguishes_a_missing_file_from_a_directory(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no such image"):
         read_sif(tmp_path / "none.sif")
     with pytest.raises(BadInputError, match="a directory"):

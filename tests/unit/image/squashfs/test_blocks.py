@@ -117,7 +117,7 @@ def test_gives_the_tail_of_a_file_from_its_fragment(open_blocks: Open) -> None:
         blocks.tail(1, 0, 1)
 
 
-def test_refuses_what_is_not_a_squashfs(tmp_path: Path) -> None:
+def test_refuses_a_file_that_is_not_a_squashfs(tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(bytes(200))
     with path.open("rb") as file, pytest.raises(BadInputError, match="no squashfs"):

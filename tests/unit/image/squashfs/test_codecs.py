@@ -107,7 +107,7 @@ def test_an_unknown_compressor_or_level_is_refused(name: str, level: int | None,
     assert words in str(caught.value)
 
 
-def test_a_compressor_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_missing_compressor(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing_there(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -83,7 +83,7 @@ def content(top: Path) -> dict[str, object]:
     }
 
 
-def test_what_was_packed_comes_back(tmp_path: Path, packed: Path) -> None:
+def test_packed_files_unpack_unchanged(tmp_path: Path, packed: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     with packed.open("rb") as file:

@@ -165,7 +165,7 @@ def test_reads_no_more_than_asked(squashfs: Squashfs, limit: int) -> None:
 
 
 @pytest.mark.parametrize("path", ["/none", "/a", "/a/nowhere"])
-def test_reading_what_is_not_a_file_is_not_found(squashfs: Squashfs, path: str) -> None:
+def test_reading_something_other_than_a_file_is_not_found(squashfs: Squashfs, path: str) -> None:
     with pytest.raises(NotFoundError, match=f"no file {path} in the image"):
         squashfs.read_bytes(path, 10)
 

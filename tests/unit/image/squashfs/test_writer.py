@@ -115,7 +115,7 @@ def test_files_of_equal_packed_sizes_are_compared_byte_by_byte(tmp_path: Path) -
         assert [squashfs.read_bytes(str(number), 1 << 30) for number in range(5)] == contents
 
 
-def test_files_that_only_look_alike_are_told_apart_at_bounded_cost(
+def test_distinguishes_files_that_only_look_alike_at_bounded_cost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = []
@@ -172,7 +172,7 @@ def test_an_error_in_the_compressor_is_raised_and_no_thread_remains(tmp_path: Pa
     assert threading.active_count() == before
 
 
-def test_only_so_much_is_read_ahead_of_what_is_written(tmp_path: Path) -> None:
+def test_reads_ahead_only_a_limited_amount(tmp_path: Path) -> None:
     block = noise(1 << 20)
     path = tmp_path / "image"
     with path.open("w+b") as file, SquashfsWriter(file, codec=codec("none"), threads=2) as writer:

@@ -42,7 +42,7 @@ def test_the_key_that_has_signed_is_reported(keys: tuple[KeyPair, KeyPair]) -> N
     assert check([sign(two), sign(one)], one) == "one.pub"
 
 
-def test_unsigned_unknown_and_swapped_are_told_apart(keys: tuple[KeyPair, KeyPair]) -> None:
+def test_distinguishes_unsigned_unknown_and_swapped_images(keys: tuple[KeyPair, KeyPair]) -> None:
     one, two = keys
     with pytest.raises(UntrustedError, match=f"no tag {DIGEST.replace(':', '-')}.sig"):
         check([], one)

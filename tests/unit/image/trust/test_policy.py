@@ -37,7 +37,7 @@ def note(sif: Path, provenance: Provenance, *, ours: bool) -> None:
         remember(provenance, {"HOME": str(sif.parent)})
 
 
-def test_without_a_policy_a_file_is_taken_and_its_sum_is_what_was_noted(sif: Path) -> None:
+def test_without_a_policy_a_file_is_accepted_and_its_checksum_recorded(sif: Path) -> None:
     assert found(sif, FILE) == Found(found(sif, FILE).verified, None, None, TrustRule("*"), place=str(sif))
     note(sif, KNOWN, ours=True)
     one = found(sif, FILE)

@@ -109,7 +109,7 @@ def test_a_sum_that_is_not_a_sum_points_to_no_file_elsewhere(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.rglob("*.json")] == ["ecad.json"]
 
 
-def test_users_are_told_all_of_it() -> None:
+def test_users_see_the_complete_message() -> None:
     lines = "\n".join(render_provenance(FOUND))
     for text in (FOUND.reference, FOUND.digest, FOUND.sha256, FOUND.time, FOUND.tool, "trust: digest: d"):
         assert text in lines

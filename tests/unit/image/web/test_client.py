@@ -257,7 +257,7 @@ def test_a_reason_cannot_steer_a_terminal(server: Server, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "location", ["https://[", f"https://{'a' * 70}.example/x", "http://127.0.0.1:99999/", "https://exa mple/", "//[x"]
 )
-def test_a_redirect_to_what_is_not_an_address_is_an_error_of_ours(fetch: Any, server: Server, location: str) -> None:
+def test_a_redirect_to_an_invalid_address_is_a_clean_error(fetch: Any, server: Server, location: str) -> None:
     server.answers = [Answer(302, {"Location": location})]
     with pytest.raises((RemoteError, BadInputError)):
         fetch()

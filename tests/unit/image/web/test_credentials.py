@@ -45,7 +45,7 @@ def test_without_file_and_variable_there_is_no_login(home: Path) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["APPTAINER", "SINGULARITY"])
-def test_the_runtimes_variables_hold_for_whatever_registry_is_asked(home: Path, prefix: str) -> None:
+def test_the_runtimes_variables_apply_to_any_registry(home: Path, prefix: str) -> None:
     docker(home, {"auths": {HOST: auth()}})
     found = find(home, **{f"{prefix}_DOCKER_USERNAME": "you", f"{prefix}_DOCKER_PASSWORD": "theirs"})
     assert found == Credentials(f"{prefix}_DOCKER_USERNAME", "you", "theirs")
@@ -135,7 +135,7 @@ def test_each_form_of_a_login_is_read(home: Path, login: dict[str, str], expecte
         {"credsStore": "a b"},
     ],
 )
-def test_a_file_that_is_wrong_is_named_and_not_shown(home: Path, content: Any) -> None:
+def test_an_invalid_file_is_reported_and_not_shown(home: Path, content: Any) -> None:
     file = docker(home, content)
     with pytest.raises(BadInputError) as caught:
         find(home)

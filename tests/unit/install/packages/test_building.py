@@ -90,7 +90,7 @@ def test_what_a_killed_run_left_in_the_temporary_directory_is_removed(
     assert list(builder.temporary.iterdir()) == []
 
 
-def test_a_missing_temporary_directory_is_named(tmp_path: Path, builder: Builder) -> None:
+def test_reports_a_missing_temporary_directory(tmp_path: Path, builder: Builder) -> None:
     builder.temporary.rmdir()
     with pytest.raises(LackingError, match="no such directory"):
         resolve_packages(plan_of(tmp_path, "x"), builder)

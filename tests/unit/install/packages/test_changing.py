@@ -128,7 +128,7 @@ def test_a_lock_replaces_everything(tmp_path: Path) -> None:
     assert "einops==0.8.1" not in plan.constraints
 
 
-def test_what_was_not_added_cannot_be_dropped(tmp_path: Path) -> None:
+def test_a_package_that_was_not_added_cannot_be_dropped(tmp_path: Path) -> None:
     found = write_set(tmp_path / "default", replace(make_state(1, EINOPS, NEEDY), requirements=("needy",)))
     with pytest.raises(BadInputError, match="another package"):
         plan_change(TARGET, found, PackageChange(dropped=("einops",)))

@@ -65,7 +65,9 @@ def test_without_packages_it_begins_with_an_empty_environment(tmp_path: Path, bu
     assert (edit.files / "venv/pytorch/pyvenv.cfg").is_file()
 
 
-def test_it_becomes_one_file_with_what_is_installed_now(tmp_path: Path, found: PackageSet, builder: Builder) -> None:
+def test_it_becomes_one_file_with_the_packages_installed_now(
+    tmp_path: Path, found: PackageSet, builder: Builder
+) -> None:
     edit = begin_edit(TARGET, found, builder, print)
     write_venv(edit.files / "venv/pytorch", new=True, needed=False)
     (edit.files / "notes").write_text("mine")

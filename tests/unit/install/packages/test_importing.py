@@ -36,7 +36,7 @@ def write_venv(venv: Path, **packages: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["user-software", "squashfs", "venv"])
-def test_what_is_installed_is_read_from_a_directory_or_squashfs(tmp_path: Path, kind: str) -> None:
+def test_reads_installed_packages_from_a_directory_or_squashfs(tmp_path: Path, kind: str) -> None:
     top = tmp_path / "user-software"
     write_venv(top / "venv/torch", one=True, two=False)
     path = {"user-software": top, "venv": top / "venv/torch"}.get(kind)
@@ -50,7 +50,7 @@ def test_what_is_installed_is_read_from_a_directory_or_squashfs(tmp_path: Path, 
     assert found.versions == (("one", "1.0"), ("two", "1.0"))
 
 
-def test_what_came_from_elsewhere_is_named(tmp_path: Path) -> None:
+def test_reports_packages_from_elsewhere(tmp_path: Path) -> None:
     write_venv(tmp_path, mine=True)
     url = {"url": "file:///code", "dir_info": {"editable": True}}
     (tmp_path / "lib/python3.12/site-packages/mine-1.0.dist-info/direct_url.json").write_text(json.dumps(url))

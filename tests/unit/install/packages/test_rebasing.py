@@ -59,7 +59,7 @@ def test_versions_are_kept_where_they_fit(tmp_path: Path, answer: Callable[[Reso
     assert rebase.failures == []
 
 
-def test_each_package_that_cannot_be_installed_is_named_with_its_reason(
+def test_each_package_that_cannot_be_installed_is_reported_with_the_reason(
     tmp_path: Path, answer: Callable[[Resolve], None]
 ) -> None:
     gone, image = Locked("gone", "1"), Package("torchvision", "0.22")

@@ -98,7 +98,7 @@ def test_reads_all_that_an_advisory_can_say() -> None:
         pytest.param("[match", "not valid TOML", id="no TOML"),
     ],
 )
-def test_refuses_what_is_wrong_and_names_it(more: str, fault: str) -> None:
+def test_refuses_invalid_values_and_reports_them(more: str, fault: str) -> None:
     with pytest.raises(BadInputError, match=fault):
         parse(NEEDED + more)
 

@@ -82,7 +82,7 @@ def journal(*steps: tuple[Records, int]) -> list[Change]:
     return changes
 
 
-def test_an_undo_is_refused_for_what_was_published_again_since() -> None:
+def test_an_undo_is_refused_for_a_container_published_again_since() -> None:
     changes = journal(({KEY: ONE}, 0), ({KEY: None}, 1), ({KEY: ONE}, 0))
     with pytest.raises(BadInputError, match=r"change 1 .* is already undone, by change 2"):
         make_undo(changes[0], {KEY: ONE}, changes)

@@ -37,14 +37,14 @@ def test_retiring_gives_the_aliases_to_the_successor() -> None:
     assert changed(gone) == {"1.0": "retired", "2.0": "published latest stable"}
 
 
-def test_retiring_keeps_what_was_said_when_it_was_deprecated() -> None:
+def test_retiring_keeps_the_reason_of_the_deprecation() -> None:
     said = rules.deprecate(ALL, KEYS["1.0"], until="2027-01-01", successor="Toy/2.0", reason="too old")
     gone = rules.retire((*filter(None, said.values()), TWO), KEYS["1.0"])[KEYS["1.0"]]
     assert gone is not None
     assert (gone.successor, gone.reason, gone.until) == ("Toy/2.0", "too old", "")
 
 
-def test_deprecating_again_changes_only_what_is_reported_and_an_empty_text_takes_it_back() -> None:
+def test_deprecating_again_changes_only_the_given_options_and_an_empty_text_removes_one() -> None:
     first = rules.deprecate(ALL, KEYS["1.0"], until="2027-01-01", successor="Toy/2.0", reason="too old")
     now = (*filter(None, first.values()), replace(TWO, state="retired"))  # which asks for another successor, not now
     again = rules.deprecate(now, KEYS["1.0"], until="2027-06-01")[KEYS["1.0"]]

@@ -95,7 +95,7 @@ def broken(**values: object) -> bytes:
         pytest.param({"packages": [{"name": 3}]}, "name: expected a string", id="package of no text"),
     ],
 )
-def test_a_damaged_record_is_refused_with_what_is_wrong(values: dict[str, object], said: str) -> None:
+def test_a_damaged_record_is_refused_with_the_reason(values: dict[str, object], said: str) -> None:
     with pytest.raises(BadInputError, match="record") as raised:
         parse_record(broken(**values), "the record")
     assert said in raised.value.message

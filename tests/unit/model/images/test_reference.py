@@ -32,7 +32,7 @@ THOROUGH = bool(os.environ.get("HPCMOD_THOROUGH"))
         pytest.param("oci:/a/layout:v1", "oci", "layout-v1.sif", id="layout with a tag"),
     ],
 )
-def test_reads_the_kinds_it_knows_and_keeps_what_was_typed(text: str, kind: str, file_name: str) -> None:
+def test_reads_known_kinds_and_keeps_the_typed_text(text: str, kind: str, file_name: str) -> None:
     reference = ImageReference.parse(text)
     assert (reference.kind, reference.file_name, str(reference)) == (kind, file_name, text)
 

@@ -206,7 +206,7 @@ def test_every_time_limit_of_slurm_is_taken(limit: str) -> None:
     assert f"--time={limit}" in directives(plan(options=(("time", limit),)))
 
 
-def test_a_job_is_named_after_the_program_even_behind_python() -> None:
+def test_a_job_is_named_after_the_program_even_after_python() -> None:
     assert plan("python", "-u", "src/train.py").name == "train"
 
 
@@ -237,7 +237,7 @@ def test_a_job_asks_for_its_share_of_the_memory(asked: dict[str, object], memory
     assert [option for option in directives(made) if option.startswith("--mem")] == [memory] * bool(memory)
 
 
-def test_nothing_is_said_of_memory_that_is_not_known() -> None:
+def test_unknown_memory_is_not_mentioned() -> None:
     assert not any(option.startswith("--mem") for option in directives(plan()))
 
 
@@ -271,7 +271,7 @@ def test_data_alone_goes_to_the_sites_first_place() -> None:
     assert (made.stage_image, made.stage_data) == ("", (("/tmp", "/data/x.tar"),))
 
 
-def test_all_required_options_that_are_missing_are_named() -> None:
+def test_reports_all_missing_required_options() -> None:
     site = replace(SITE, job=JobRules(required=("account", "qos", "partition")))
     with pytest.raises(BadInputError) as caught:
         plan(site=site)

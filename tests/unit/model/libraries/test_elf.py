@@ -38,7 +38,7 @@ def parsed(data: bytes) -> ElfFile:
     padding=st.integers(0, 20_000),
 )
 @pytest.mark.slow
-def test_reads_back_what_was_written_in_all_forms(
+def test_reads_back_all_written_forms(
     bits: int,
     order: str,
     soname: str,

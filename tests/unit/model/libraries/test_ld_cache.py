@@ -21,7 +21,7 @@ def test_the_machines_own_cache_says_what_ldconfig_says() -> None:
 
 
 @pytest.mark.parametrize("old", [0, 1, 2])
-def test_entries_are_given_in_their_order_behind_the_older_form_as_well(old: int) -> None:
+def test_entries_keep_their_order_even_after_the_older_form(old: int) -> None:
     data = make_cache([("libb.so.1", "/x/libb.so.1", 0), ("liba.so.1", "/y/liba.so.1", 0)], old=old)
     assert parse_ld_cache(data) == (("libb.so.1", "/x/libb.so.1"), ("liba.so.1", "/y/liba.so.1"))
 

@@ -69,7 +69,7 @@ def test_a_library_with_a_runpath_inherits_no_rpath() -> None:
     assert paths(Disk({"/p": program("liba.so", rpath=("/x",)), **files}), "/p") == ["/x/liba.so", "?libb.so"]
 
 
-def test_the_rpath_of_one_library_is_no_concern_of_another_that_is_named() -> None:
+def test_the_rpath_of_one_library_does_not_affect_another() -> None:
     disk = Disk({"/a/liba.so": lib(rpath=("/x",)), "/b/libb.so": lib("libc1.so"), "/x/libc1.so": lib()})
     assert paths(disk, "/a/liba.so", "/b/libb.so") == ["?libc1.so"]
     disk.files["/p"] = program(rpath=("/x",))

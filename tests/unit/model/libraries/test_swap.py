@@ -68,7 +68,7 @@ def test_without_a_swap_nothing_of_it_is_there() -> None:
     assert not any(names == NAMES for names, _ in plan.defaults)
 
 
-def test_the_library_path_has_no_empty_entry_whatever_the_image_sets() -> None:
+def test_the_library_path_never_has_an_empty_entry() -> None:
     ((_, value),) = [pair for pair in make_plan(FACTS, site_with(), SPEC).defaults if pair[0] == NAMES]
     assert "::" not in value
     assert not value.startswith(":")

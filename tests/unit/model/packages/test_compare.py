@@ -27,5 +27,5 @@ def test_on_another_image_a_package_may_be_part_of_it() -> None:
     ]
 
 
-def test_required_packages_of_the_image_are_named() -> None:
+def test_reports_required_packages_of_the_image() -> None:
     assert find_in_image(("torch<3", "einops", "nowhere"), (EINOPS,), TARGET) == ("torch==2.7.1+rocm6.2.4",)

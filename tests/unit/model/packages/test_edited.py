@@ -9,7 +9,7 @@ from tests.package_states import EINOPS, NEEDY, TARGET, make_state
 BASE = make_state(1, EINOPS, NEEDY, requirements=("einops<1", "needy"))
 
 
-def test_what_is_unchanged_keeps_its_record() -> None:
+def test_an_unchanged_file_keeps_its_record() -> None:
     found = [PipMetadata("needy", "1.0", True, ""), PipMetadata("Einops", "0.8.1", True, "")]
     edited = describe_edited(found, BASE, TARGET, "now")
     assert edited.locked == (EINOPS, NEEDY)
@@ -26,7 +26,7 @@ def test_new_versions_and_packages_are_asked_for_and_removed_ones_are_not() -> N
     assert edited.dropped == ("needy",)
 
 
-def test_code_that_stays_elsewhere_is_named() -> None:
+def test_reports_code_that_stays_elsewhere() -> None:
     urls = {
         "mine": {"url": "file:///me/code", "dir_info": {"editable": True}},
         "git": {"url": "https://user:secret@x/y", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
@@ -40,6 +40,6 @@ def test_code_that_stays_elsewhere_is_named() -> None:
     assert {one.name: one.sha256 for one in edited.locked if one.sha256} == {"wheel": "c" * 64}
 
 
-def test_a_package_of_the_image_in_another_version_is_named() -> None:
+def test_reports_a_package_of_the_image_in_another_version() -> None:
     found = [PipMetadata("torch", "2.8", True, ""), PipMetadata("typing-extensions", "4.12", False, "")]
     assert describe_edited(found, None, TARGET, "now").replaced == ("torch",)

@@ -12,7 +12,7 @@ from tests.package_states import EINOPS, NEEDY, make_state
 STATE = make_state(1, EINOPS, NEEDY, requirements=("needy", "einops<1"), allowed=("numpy",))
 
 
-def test_a_lock_has_versions_hashes_and_what_was_asked_for() -> None:
+def test_a_lock_file_has_versions_hashes_and_requirements() -> None:
     lock = parse_package_lock(render_package_lock(STATE), "my.lock")
     assert lock.requirements == ("needy", "einops<1")
     assert lock.allowed == ("numpy",)

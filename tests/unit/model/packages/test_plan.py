@@ -33,7 +33,7 @@ def test_the_images_packages_are_constraints() -> None:
     assert make_constraints(odd, ()) == ("a==1",)  # Python imports the first of two
 
 
-def test_what_is_there_keeps_its_version_and_what_is_asked_for_anew_does_not() -> None:
+def test_existing_packages_keep_their_version_and_newly_requested_ones_do_not() -> None:
     made = plan("torchinfo")
     assert made.requirements == ("needy", "torchinfo")
     assert made.constraints[-2:] == ("einops==0.8.1", "needy==1.0")
@@ -89,7 +89,7 @@ def test_the_dry_run_says_what_would_be_where() -> None:
     assert any(line.startswith("in the container: /user-software/venv/pytorch/bin/python -m pip") for line in lines)
 
 
-def test_only_what_was_added_can_be_dropped() -> None:
+def test_only_added_packages_can_be_dropped() -> None:
     check_known(PARENT, ["Needy"], "PyTorch/2.7.1")
     with pytest.raises(BadInputError, match="another package of your set needs it"):
         check_known(PARENT, ["einops"], "PyTorch/2.7.1")

@@ -31,7 +31,7 @@ def test_a_report_gives_versions_hashes_and_sources() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"install": [{}]}'])
-def test_what_is_not_a_report_is_refused(text: str) -> None:
+def test_an_invalid_report_is_refused(text: str) -> None:
     with pytest.raises(BadInputError):
         parse_pip_report(text, None, NOW)
 

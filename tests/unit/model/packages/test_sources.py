@@ -110,6 +110,6 @@ def test_a_conda_environment_gives_what_the_python_index_may_have() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "dependencies: x", "a: ["])
-def test_what_is_no_environment_is_refused(text: str) -> None:
+def test_an_invalid_environment_is_refused(text: str) -> None:
     with pytest.raises(BadInputError):
         parse_conda_environment(text, "/p/environment.yml", {}.__getitem__, lambda _: False)

@@ -37,6 +37,6 @@ def test_damaged_records_are_refused(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{}", "[" * 100_000])
-def test_what_is_not_a_record_is_refused(text: str) -> None:
+def test_an_invalid_record_is_refused(text: str) -> None:
     with pytest.raises(BadInputError):
         parse_state(text, "x")

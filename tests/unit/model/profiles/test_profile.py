@@ -307,13 +307,13 @@ def test_an_empty_list_removes_what_the_base_gave() -> None:
         ),
     ],
 )
-def test_a_fault_is_named_with_its_key(line: str, fault: str) -> None:
+def test_an_error_is_reported_with_its_key(line: str, fault: str) -> None:
     with pytest.raises(BadInputError) as caught:
         parse_profile(f'name = "x"\n{line}\n', "a.toml")
     assert fault in caught.value.message
 
 
-def test_all_faults_of_a_file_are_told_together_with_its_name() -> None:
+def test_reports_all_errors_of_a_file_together_with_its_name() -> None:
     with pytest.raises(BadInputError) as caught:
         parse_profile('x = 1\n[gpu]\nper_rank = "two"\n[caches]\nnode_local = "tmp"\n', "/etc/a.toml")
     assert "/etc/a.toml" in caught.value.message

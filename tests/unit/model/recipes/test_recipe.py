@@ -97,7 +97,7 @@ def test_refuses_a_value_that_is_not_a_list_of_tables(key: str, value: str) -> N
     assert f"{key}: expected" in faults(f"{key} = {value}\n{start}{middle}")
 
 
-def test_all_faults_are_told_together() -> None:
+def test_reports_all_errors_together() -> None:
     told = faults(RECIPE.replace("summary", "sumary").replace('["ompi", "none"]', "[]"))
     assert "sumary" in told
     assert "choices.mpi" in told

@@ -27,7 +27,7 @@ def test_descriptions_and_load_actions_are_in_separate_files(name: str) -> None:
         assert f'loadfile("/site/it\'s \\"here\\"/{path.rpartition("/")[2]}"' in made.visible
 
 
-def test_the_name_of_another_file_tells_what_is_in_it() -> None:
+def test_files_are_named_after_their_content() -> None:
     one, same, other = (defer(f"x\n-- Written by hpcmod. {text}", module="X/1", directory="/d") for text in "aab")
     assert one == same
     assert one.files[0][0] != other.files[0][0]

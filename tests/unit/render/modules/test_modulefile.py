@@ -117,7 +117,7 @@ def test_the_help_has_no_empty_sections() -> None:
 
 
 @pytest.mark.parametrize("word", ["Description", "Homepage", "Packages"])
-def test_whatis_is_one_line_each_whatever_the_description_holds(word: str) -> None:
+def test_whatis_is_one_line_for_any_description(word: str) -> None:
     plan = make_example("lumi")
     plan = replace(plan, spec=replace(plan.spec, description="two\n\n  lines"))
     lines = [line for line in render(plan, "Lua").splitlines() if line.lstrip().startswith(f'whatis("{word}: ')]

@@ -33,7 +33,7 @@ def test_the_lists_end_with_easybuilds_own_default_and_images_come_last() -> Non
 
 
 @pytest.mark.parametrize("syntax", SYNTAXES)
-def test_paths_are_literals_and_what_is_not_asked_for_is_not_set(syntax: str) -> None:
+def test_paths_are_literals_and_unrequested_values_are_not_set(syntax: str) -> None:
     full = render_site_module(FULL, syntax, module_templates())
     assert '\\"' in full
     assert "/etc/site.toml" in full
