@@ -150,6 +150,11 @@ def _added(ground: Ground) -> None:
         ground.does("add", "Toy", name, *_WHEELS)
 
 
+def _required(ground: Ground) -> None:
+    _addable(ground)
+    (ground.top / "source/requirements.txt").write_text("two\n")
+
+
 def _edited(ground: Ground) -> None:
     _added(ground)
     files = ground.does("edit", "Toy").strip()
@@ -310,6 +315,12 @@ SCENES: dict[str, Scene] = {
         _dockerfile,
         (("verify", "out/x.sif"),),
         same=False,
+        children=False,
+    ),
+    "build --requirements": Scene(
+        ("build", "-r", "source/requirements.txt", "--base", "Toy", "-o", "out/x.sif", "--force", *_WHEELS),
+        _required,
+        (("verify", "out/x.sif"),),
         children=False,
     ),
     "cache gc": Scene(("cache", "gc", "--older-than", "0"), _cached, (("cache", "ls"),)),

@@ -79,8 +79,8 @@ def test_an_image_is_built_from_requirements_and_again_from_its_lock(builds: Bui
 
     make_wheel(home / "wheels", "needy", "2.0")
     locked = (*asked, "--lock", home / "mine.sif.lock")
-    made = json.loads(builds.must(*locked, "-o", home / "again.sif", "--json"))
-    assert made["sha256"] == sha256_of(home / "again.sif") == sha256_of(home / "mine.sif")
+    made = json.loads(builds.must(*locked, "-o", home / "new/again.sif", "--json"))
+    assert made["sha256"] == sha256_of(home / "new/again.sif") == sha256_of(home / "mine.sif")
     assert (made["added"], made["commands"]) == (["einops==0.8.0", "needy==1.0"], ["einops-tool"])
     assert (made["compat"]["level"], made["lock"]) == ("ok", str(home / "mine.sif.lock"))
     make_wheel(home / "wheels", "needy", "1.0", files={"needy.py": "evil = True\n"})

@@ -411,6 +411,7 @@ PAST_FS = {
     "image/squashfs/pack.py": "fills a new directory of its caller",
     "install/packages/building.py": "fills a Scratch",
     "install/packages/editing.py": "fills a Scratch",
+    "install/packages/new_image.py": "makes the directory of the output",
     "install/packages/sets.py": "makes the directory of a set, for which its user names the place",
     "install/remove.py": "removes modulefiles and empty directories of the user's own installation",
     "install/user_layer.py": "makes a virtual environment in the user's own directory",

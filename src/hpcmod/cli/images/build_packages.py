@@ -19,6 +19,7 @@ from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import read_text
 from hpcmod.fs.replacing import scratch
 from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.trust.policy import verify_local_sif
 from hpcmod.install.packages.new_image import (
     ImageRequest,
@@ -51,8 +52,12 @@ def build_from_requirements(flags: BuildFlags) -> None:
 
     if not flags.base:
         raise BadInputError("no base image given", "Give a SIF, a container or docker://...: --base REFERENCE")
+    if flags.base.endswith(".sif") and "://" not in flags.base and not Path(flags.base).exists():
+        raise NotFoundError(f"{flags.base}: no such file", "Check the path of --base.")
     if flags.output is None:
         raise BadInputError("no output file given", "Give the file of the new image: -o OUT.sif")
+    if flags.lock and not flags.lock.parent.is_dir():
+        raise NotFoundError(f"--lock {flags.lock}: no such directory", "Choose another file.")
     requirements, lock = _read_requirements(flags), _read_lock(flags)
     if not requirements.lines:
         raise BadInputError("the requirements files name no package", "Add a line for each package.")
@@ -125,20 +130,21 @@ def _pip_options(flags: BuildFlags) -> PipOptions:
 
 
 def _is_remote(base: str) -> bool:
-    """Return whether a base is neither a file nor the name of a container."""
-    return not Path(base).is_file() and ImageReference.parse(base).kind not in LOCAL_KINDS
+    """Return whether a base is neither a SIF nor the name of a container: it is fetched, or converted, to a SIF."""
+    return recognize(ImageReference.parse(base)).kind not in LOCAL_KINDS
 
 
 @contextmanager
 def _open_base(flags: BuildFlags, site: Site) -> Iterator[PackageTarget]:
-    """Yield the base image; one from a registry is fetched to the new image's directory, and removed at the end."""
+    """Yield the base image; one that is not a SIF is fetched to the new image's directory, and removed at the end."""
     path = Path(flags.base)
     if _is_remote(flags.base) and flags.output is not None:
+        flags.output.parent.mkdir(parents=True, exist_ok=True)
         clear_leftovers(flags.output.parent, flags.output.name)
         with scratch(flags.output) as made:
             yield _fetch(ImageReference.parse(flags.base), Path(os.path.realpath(made.directory)), site)
         return
-    if path.is_file() or path.suffix == ".sif":
+    if path.is_file():
         reference = ImageReference.parse(str(path.absolute()))
         found = verify_local_sif(path, reference, site.trust, checksum=None, environ=os.environ)
         yield read_base(Path(found.place), path.name, sha256=found.sha256 or "")

@@ -120,6 +120,7 @@ def build_with_packages(request: ImageRequest, builder: Builder, *, progress: Pr
     """
     check_free(request.out, force=request.force)
     base = request.base
+    request.out.parent.mkdir(parents=True, exist_ok=True)
     with _temporary_set(builder.temporary) as found:
         state = build_state(_plan(request, found), found, builder)
         if not state.locked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,13 @@ def test_a_dry_run_with_a_base_in_a_registry_fetches_nothing(place: Path) -> Non
     assert (planned["added"], planned["requirements"], planned["lock"]) == (None, ["einops"], "my.lock")
 
 
+def test_a_base_that_is_no_sif_yet_is_fetched(place: Path) -> None:
+    with tarfile.open(place / "saved.tar", "w") as tar:
+        tar.add(place / "requirements.txt")
+    words = ("-r", "requirements.txt", "--base", "saved.tar", "-o", "mine.sif", "--dry-run")
+    assert build(*words).stdout.startswith("base: saved.tar, to be fetched\n")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -50,6 +58,8 @@ def test_a_dry_run_with_a_base_in_a_registry_fetches_nothing(place: Path) -> Non
         (("-r", "empty.txt", *BASE, "-o", "x.sif"), 2, "the requirements files name no package"),
         (("-r", "nowhere.txt", *BASE, "-o", "x.sif"), 3, "nowhere.txt: no such file"),
         ((*ASKED, "--lock", "other.lock"), 2, "other.lock locks other requirements than these files have"),
+        (("-r", "requirements.txt", "--base", "nowhere.sif", "-o", "x.sif"), 3, "nowhere.sif: no such file"),
+        ((*ASKED, "--lock", "nowhere/my.lock"), 3, "--lock nowhere/my.lock: no such directory"),
         (("pytorch-cpu", *ASKED), 2, "--requirements and the recipe pytorch-cpu exclude each other"),
         ((*ASKED, "--mpi", "mpich", "--offline"), 2, "--mpi, --offline: does not apply to --requirements"),
         (("pytorch-cpu", "--no-index", "--index", "URL"), 2, "--index, --no-index: applies to packages only"),
