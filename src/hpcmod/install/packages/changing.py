@@ -117,8 +117,7 @@ def make_change(
     with found.locked(tell):
         found.check_not_edited(target.place.tag)
         before = found.active(target.place.tag)
-        state = build_state(plan_change(target, found, change), found, builder)
-        found.switch(state)
+        state = found.settle(before, build_state(plan_change(target, found, change), found, builder))
     return before, state
 
 

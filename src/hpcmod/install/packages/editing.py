@@ -213,10 +213,7 @@ def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: 
         with scratch_layer(builder.temporary) as layer:
             _copy(files, layer)
             state = pack_layer(plan, packing.edited.locked, layer, found, builder)
-        if before and (before.sha256, before.requirements) == (state.sha256, state.requirements):
-            found.remove(state.number, state.tag)  # packed before by a run that could not remove the directory
-            state = before
-        found.switch(state)
+        state = found.settle(before, state)
         _remove(found, target.place.tag)
     return Packing(before, state, packing.edited)
 

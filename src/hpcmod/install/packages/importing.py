@@ -204,8 +204,8 @@ def import_packages(
         planned = plan_import(target, found, source, builder, options)
         if planned.rebase.failures:
             return planned
-        state = build_state(planned.rebase.plan, found, builder)
-        found.switch(state)
+        before = found.active(target.place.tag)
+        state = found.settle(before, build_state(planned.rebase.plan, found, builder))
     return replace(planned, state=state)
 
 

@@ -27,6 +27,8 @@ from hpcmod.model.packages.place import (
 from hpcmod.model.packages.state import State, parse_state, render_state
 
 LOCK = ".lock"
+_CONTENT = ("tag", "sha256", "requirements", "allowed", "files")
+"""Fields that are equal if two states are the same."""
 _LIMIT = 8 << 20  # bytes of a record
 _RECORD_MODE = 0o644
 
@@ -143,6 +145,17 @@ class PackageSet:
     def switch(self, state: State) -> None:
         """Make a state the active one of its tag; the caller must hold the lock."""
         self.tree.symlink(active_link(state.tag), state_file(state.number, state.tag))
+
+    def settle(self, before: State | None, state: State) -> State:
+        """Make a new state the active one, unless the one before is the same; return the active one.
+
+        A run that was interrupted after its change is repeated without effect; the caller must hold the lock.
+        """
+        if before and before.sha256 and all(getattr(before, name) == getattr(state, name) for name in _CONTENT):
+            self.remove(state.number, state.tag)
+            return before
+        self.switch(state)
+        return state
 
     def add(self, state: State) -> None:
         """Write the record of a state whose file is in place; the caller must hold the lock."""

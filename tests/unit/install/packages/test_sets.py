@@ -113,3 +113,18 @@ def test_a_link_in_the_place_of_a_shared_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="is a link"):
         found.states()
     assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_the_same_state_again_makes_no_new_one(tmp_path: Path) -> None:
+    one = make_state(1, EINOPS, sha256="c" * 64)
+    found = write_set(tmp_path / "default", one)
+    for state, active in (
+        (make_state(2, EINOPS, sha256="c" * 64), 1),
+        (make_state(2, EINOPS, sha256="c" * 64, allowed=("torch",)), 2),
+        (make_state(3, EINOPS, sha256="d" * 64, allowed=("torch",)), 3),
+    ):
+        (found.directory / f"states/{state.number}-{TAG}.squashfs").write_bytes(b"")
+        found.add(state)
+        before = found.active(TAG)
+        assert found.settle(before, state).number == found.active_number(TAG) == active
+    assert list(found.numbers()) == [1, 2, 3]
