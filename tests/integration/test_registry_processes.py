@@ -18,7 +18,7 @@ from hpcmod.image.cache import Cache
 from hpcmod.image.web.client import _CHUNK
 from hpcmod.lock import read_holder
 from tests.fault_proxy import Fault, Proxy, run_proxy
-from tests.integration.conftest import THOROUGH
+from tests.integration.conftest import THOROUGH, moments
 from tests.integration.test_disk_full import SmallDisk, disk  # noqa: F401 - a fixture
 from tests.registry import Registry
 from tests.stack import CHECKOUT
@@ -74,30 +74,28 @@ def test_eight_concurrent_processes_fetch_each_blob_once(proxy: Proxy, tmp_path:
     assert locks(tmp_path / "cache") == []
 
 
-def moments(whole: float) -> Iterator[float]:
-    """Return random moments of a run that takes so many seconds as a whole: one in each of equal parts of it."""
-    seed = int(os.environ.get("HPCMOD_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"HPCMOD_SEED={seed}, a whole run took {whole:.2f} s")
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    return ((part + chance.random()) * whole / POINTS for part in range(POINTS))
-
-
 def test_a_fetch_killed_anywhere_resumes_and_repeats_at_most_the_last_chunk(proxy: Proxy, tmp_path: Path) -> None:
     proxy.rate = RATE
     began = time.monotonic()
     assert run(proxy, tmp_path / "first").stdout.split() == SUMS
+    length = time.monotonic() - began
     killed = resumed = twice = 0
-    for number, moment in enumerate(moments(time.monotonic() - began)):
-        cache = tmp_path / f"cache-{number}"
-        proxy.sent.clear()
-        proxy.rate = RATE
-        process = start(proxy, cache)
-        try:
-            process.wait(timeout=moment)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            killed += 1
-        process.communicate()
+    for number, moment in enumerate(moments(POINTS)):
+        for attempt in range(3):  # a run that ended first shows that the machine is quieter now
+            cache = tmp_path / f"cache-{number}-{attempt}"
+            proxy.sent.clear()
+            proxy.rate = RATE
+            began = time.monotonic()
+            process = start(proxy, cache)
+            try:
+                process.wait(timeout=moment * length)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                killed += 1
+                break
+            finally:
+                process.communicate()
+            length = time.monotonic() - began
         left = {path.name: path.stat().st_size for path in (cache / "partial").glob("*")}
         whole = {path.name for path in (cache / "blobs" / "sha256").glob("*")}
         resumed += any(left.values())

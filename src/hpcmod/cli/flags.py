@@ -8,9 +8,6 @@ from typing import Any, TypeVar
 
 Flags = TypeVar("Flags")
 
-HELP_NAMES = ["-h", "--help"]
-"""Options that show the help of any command; click keeps those that it meets first for a command."""
-
 
 def with_flags(kind: type[Flags]) -> Callable[[Callable[[Flags], None]], Callable[..., None]]:
     """Call a command with one frozen dataclass whose fields are its arguments and options.

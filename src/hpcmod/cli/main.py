@@ -14,9 +14,8 @@ import click
 from click.shell_completion import CompletionItem
 
 import hpcmod
-from hpcmod.cli.flags import HELP_NAMES
 from hpcmod.cli.output import print_json, print_message, tell
-from hpcmod.cli.verbs import FORMER, VERBS
+from hpcmod.cli.verbs import FORMER, HELP_NAMES, VERBS
 from hpcmod.errors import ELSEWHERE, HpcmodError, explain_os_error
 from hpcmod.log import CommandLine, logging_to, read_settings
 from hpcmod.model.text import without_relative_entries

@@ -186,5 +186,8 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
 }
 """By heading of the help and by command: module and attribute in hpcmod.cli, and the help in one sentence."""
 
+HELP_NAMES = ["-h", "--help"]
+"""Options that show the help of any command; click keeps those that it meets first for a command."""
+
 FORMER = {"inspect": "use.find:inspect_verb"}
 """Former names of commands, which work for one more release and are not listed: module and attribute in hpcmod.cli."""

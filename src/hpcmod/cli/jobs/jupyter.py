@@ -16,13 +16,13 @@ import click
 
 from hpcmod import machine
 from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, site_option
-from hpcmod.cli.flags import HELP_NAMES
 from hpcmod.cli.jobs.job import job, prepare_job, write_job
 from hpcmod.cli.jobs.jupyter_session import Session, open_session
 from hpcmod.cli.jobs.options import JobFlags
 from hpcmod.cli.output import print_data, print_json, print_message, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.cli.use.python_module import check_python_module
+from hpcmod.cli.verbs import HELP_NAMES
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.install.installed import Installed
 from hpcmod.install.queue import NO_ANSWER, cancel_job, find_node, find_state, has_queue

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.trust import parse_keys, parse_needs
-from hpcmod.model.jobs.schedulers import SCHEDULERS
 from hpcmod.model.profiles import checks as check
 from hpcmod.model.site import LAUNCHERS, NETSTACK_MODES
 
@@ -22,6 +22,13 @@ class Key:
     meaning: str
     field: str = ""
     """Field of Site that takes the checked value unchanged; empty if it needs further processing."""
+
+
+def _check_scheduler(value: Any) -> str:
+    """Check the name of a scheduler, whose words most commands do not need and which take time to load."""
+    from hpcmod.model.jobs.schedulers import SCHEDULERS
+
+    return str(check.one_of(*SCHEDULERS)(value))
 
 
 SCHEMA: Mapping[str, Key] = {
@@ -225,9 +232,7 @@ SCHEMA: Mapping[str, Key] = {
         "table of strings",
         "launchers that the site advises against, with the reason, which jobs print",
     ),
-    "job.scheduler": Key(
-        check.one_of(*SCHEDULERS), " or ".join(f"`{name}`" for name in SCHEDULERS), "scheduler of the machine"
-    ),
+    "job.scheduler": Key(_check_scheduler, "text", "scheduler of the machine; default: `slurm`"),
     "job.required": Key(
         check.some_of("account", "qos", "time", "partition", "constraint", "reservation"),
         "list of names",
