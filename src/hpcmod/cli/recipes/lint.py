@@ -80,7 +80,9 @@ def lint_files(
     else:
         print_findings(listed)
     failures = sum(one.level == FAIL for one in listed)
-    print_message(f"{len(found)} files read: {failures} errors, {len(listed) - failures} warnings")
+    counts = ((len(found), "file"), (failures, "error"), (len(listed) - failures, "warning"))
+    read, errors, warnings = (f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts)
+    print_message(f"{read} read: {errors}, {warnings}")
     sys.exit(bool(failures))
 
 

@@ -40,6 +40,11 @@ _RECORD_LIMIT = 64 << 20  # bytes of a package's list of files
 _PACKED_MODE = 0o444
 _PIECE = 1 << 20  # bytes read at once
 _NOT_PASSED = ("SINGULARITY", "APPTAINER")
+_PATHS_FOR_PIP = (
+    *("PIP_CERT", "PIP_CLIENT_CERT", "PIP_CONFIG_FILE", "PIP_FIND_LINKS"),
+    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"),
+)
+"""Variables with paths of the host that pip reads: certificates, configuration, directories of wheels."""
 _PIP_NOT_PASSED = frozenset(
     f"PIP_{name}"
     for name in (
@@ -191,7 +196,9 @@ def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tupl
 
 def _container(plan: StatePlan, layer: Path, builder: Builder) -> list[str]:
     binds = [Bind(str(layer), USER_LAYER_IN_CONTAINER)]
-    binds += [Bind(place, place, "ro") for place in plan.pip.places]
+    named = (path for name in _PATHS_FOR_PIP for path in builder.environ.get(name, "").split())
+    places = (*plan.pip.places, *(path for path in named if path.startswith("/") and Path(path).exists()))
+    binds += [Bind(place, place, "ro") for place in dict.fromkeys(places)]
     if not plan.target.find("pip"):
         (layer / ".hpcmod" / "pip").mkdir()
         binds.append(Bind(_own_pip(), OWN_PIP, "ro"))

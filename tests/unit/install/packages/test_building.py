@@ -67,6 +67,16 @@ def test_pip_sees_its_own_settings_and_nothing_of_the_host_or_another_container(
     assert not [line for line in called if line.startswith(("PIP_TARGET", "PYTHONPATH", "SINGULARITY_BINDPATH"))]
 
 
+def test_pip_sees_the_files_that_its_settings_name(tmp_path: Path, builder: Builder) -> None:
+    certificates = tmp_path / "site.pem"
+    certificates.touch()
+    settings = {"PIP_CERT": str(certificates), "SSL_CERT_FILE": str(certificates), "PIP_CONFIG_FILE": "/missing"}
+    with pytest.raises(CheckFailedError):
+        resolve_packages(plan_of(tmp_path, "x"), replace(builder, environ={**builder.environ, **settings}))
+    called = (tmp_path / "arguments").read_text().splitlines()
+    assert called[5:8] == ["--bind", f"{certificates}:{certificates}:ro", "/images/torch.sif"]
+
+
 def test_nothing_is_left_of_a_state_that_fails(tmp_path: Path, builder: Builder) -> None:
     found = write_set(tmp_path / "default")
     with pytest.raises(CheckFailedError, match="pip failed"):
