@@ -14,6 +14,8 @@ from hpcmod.model.libraries.netstack import ON_HOST, RECORD
 from tests.elf_files import elf
 from tests.host_libraries import MACHINE, make_host, planned, plant, written
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:

@@ -15,6 +15,8 @@ from tests.catalogues import make_catalogue, make_record
 from tests.corpus import make_sif
 from tests.oci_corpus import CASES, write_case
 
+pytestmark = pytest.mark.slow
+
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:

@@ -21,6 +21,8 @@ from tests.corpus import flip_byte
 from tests.oci_corpus import CASES, Member, d, f, gone, hard, link, opaque, tar_bytes, write_layout
 from tests.squashfs_trees import noise, text
 
+pytestmark = pytest.mark.slow
+
 BASE = [
     [d("etc"), f("etc/motd", "hello"), *(f(f"short{n}", text(900 + n)) for n in range(300)), f("same", noise(300_000))],
     [f("large", noise(700_000, 5)), f("copy", noise(700_000, 5)), hard("etc/again", "etc/motd"), link("to", "large")],
