@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -83,26 +84,33 @@ def test_a_squashfs_is_mounted_on_every_node(tiny_jobs: Jobs) -> None:
 def test_scancel_leaves_no_process_no_file_and_no_instance(tiny_jobs: Jobs) -> None:
     number = hanging(tiny_jobs)
     mark = str(tiny_jobs.directory)
+    assert find_keepers(tiny_jobs)
     must(tiny_jobs("scancel", number))
     tiny_jobs.wait(number)
     until(lambda: tiny_jobs.left_behind() == [], "the nodes to be empty")
     assert tiny_jobs.state(number) == "CANCELLED"
-    until(lambda: not tiny_jobs.processes(mark) and not tiny_jobs.processes("hpcmod-stage"), "no process")
+    until(lambda: not tiny_jobs.processes(mark) and not find_keepers(tiny_jobs), "no process")
     listed = must(tiny_jobs(tiny_jobs.machine.stack.apptainer, "instance", "list", "--json")).stdout
     assert '"instances": []' in listed
 
 
+def find_keepers(jobs: Jobs) -> list[str]:
+    """Find the processes that keep a copy on the nodes of this cluster, not of another one on this machine."""
+    return [line for line in jobs.processes("hpcmod-stage") if str(jobs.machine.dir) in line]
+
+
 def test_a_batch_script_that_is_killed_leaves_no_file(tiny_jobs: Jobs) -> None:
     number = hanging(tiny_jobs)
-    (shell,) = find_batch_shells(number)
+    (shell,) = find_batch_shells(tiny_jobs, number)
     os.kill(shell, signal.SIGKILL)
     tiny_jobs.wait(number)
     until(lambda: tiny_jobs.left_behind() == [], "the nodes to be empty")
 
 
-def find_batch_shells(number: str) -> list[int]:
-    """Find the shells that run the batch script of a job, by the name that slurmd gives it."""
-    found = subprocess.run(["pgrep", "-f", f"job0*{number}/slurm_script"], capture_output=True, text=True)
+def find_batch_shells(jobs: Jobs, number: str) -> list[int]:
+    """Find the shells that run the batch script of a job, by the name that slurmd gives it in its cluster's spool."""
+    script = f"{re.escape(str(jobs.machine.dir))}/spool/[^/]*/job0*{number}/slurm_script"
+    found = subprocess.run(["pgrep", "-f", script], capture_output=True, text=True)
     return [int(pid) for pid in found.stdout.split() if "slurmstepd" not in Path(f"/proc/{pid}/comm").read_text()]
 
 
