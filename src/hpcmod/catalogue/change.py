@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -201,10 +202,12 @@ def _update(catalogue: Catalogue, names: set[str], actor: Actor, *, anew: bool =
 def _clear(catalogue: Catalogue) -> None:
     """Remove the temporary files that a killed writer has left."""
     places = (catalogue.records_directory, catalogue.modules.parent, catalogue.easyconfigs, catalogue.notices)
-    for directory in (catalogue.directory, *(below for place in places for below in _directories(place))):
+    for directory in (catalogue.directory, *_directories(*places, catalogue.kept)):
         clear_leftovers(directory, alone=True)
+    for directory in _directories(catalogue.software):
+        clear_leftovers(directory)  # not alone: publishing copies to it without the catalogue's lock
 
 
-def _directories(place: Path) -> Iterator[Path]:
-    yield place
-    yield from (below for below in place.rglob("*") if below.is_dir() and not below.is_symlink())
+def _directories(*places: Path) -> Iterator[Path]:
+    for place in places:
+        yield from (Path(directory) for directory, _, _ in os.walk(place))

@@ -18,6 +18,9 @@ from hpcmod.catalogue.records.index import read_index
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
+from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.temporary import temporary_name
+from hpcmod.fs.tree import write_file
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.journal import Records
 from hpcmod.model.catalogue.record import parse_record
@@ -122,11 +125,10 @@ def retire(shop: Catalogue) -> None:
 
 def publish(shop: Catalogue) -> None:
     record = make_record("Toy/3.0", aliases=("new",))
-    kept = shop.kept / "Toy" / "3.0"
-    kept.mkdir(parents=True, exist_ok=True)
-    (kept / "module.lua").write_text("whatis Toy/3.0\n\n-- Written by hpcmod.\nload()\n")
-    (kept / "easyconfig").write_text("# Toy/3.0\n")
     with changing(shop, ADA):
+        with replacing_directory(shop.kept / "Toy" / "3.0") as kept:
+            write_file(kept / "module.lua", "whatis Toy/3.0\n\n-- Written by hpcmod.\nload()\n")
+            write_file(kept / "easyconfig", "# Toy/3.0\n")
         new: Records = {("Toy", "3.0"): record, ONE: replace(shop.read(*ONE), aliases=("old",))}
         commit(shop, new, verb="publish", actor=ADA)
 
@@ -166,6 +168,25 @@ def test_killed_at_any_touch_of_the_disk_a_change_breaks_nothing_and_is_finished
         shutil.rmtree(catalogue.directory)
     assert steps * STRIDE > 60, "the sweep saw hardly any touch of the disk"
     assert finished * STRIDE > 20, "hardly any kill left something to finish"
+
+
+def test_the_next_writer_removes_what_a_killed_one_left_among_scripts_and_nothing_of_a_running_one(
+    shop: Catalogue,
+) -> None:
+    scripts = shop.software / "Toy" / "1.0"
+    scripts.mkdir(parents=True, exist_ok=True)
+    running = scripts / temporary_name("python")  # of this process
+    running.write_text("")
+    child = os.fork()
+    if child == 0:
+        with changing(shop, ADA):
+            (scripts / temporary_name("python")).write_text("")
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert len(list(scripts.glob(".python.*"))) == 2
+    with changing(shop, ADA):
+        pass
+    assert list(scripts.glob(".python.*")) == [running]
 
 
 def assert_nothing_is_broken(catalogue: Catalogue) -> None:
