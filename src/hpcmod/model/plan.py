@@ -62,6 +62,8 @@ class RunscriptSettings:
     """Where models and data sets are stored instead of in $HOME; may contain variables; empty: unchanged."""
     nodes: tuple[NodeType, ...] = ()
     """Node types, the default first; the cores near their GPUs are used for ranks that no launcher bound."""
+    gpu_flags: tuple[tuple[str, str], ...] = ()
+    """GPU flags by their names in the runtime's variables (`NV` of APPTAINER_NV), and a device of nodes with GPUs."""
     profilers: tuple[str, ...] = ("py-spy",)
     """Default profilers of --profile-rank: the first one in the image is used."""
     refused: tuple[tuple[str, str], ...] = ()
@@ -276,6 +278,7 @@ def _make_runscript_settings(
         root=spec.root,
         gpu_visibility=site.gpu_visibility,
         gpus_per_rank=site.gpus_per_rank,
+        gpu_flags=tuple(_GPU_FLAGS[flag] for flag in site.runtime_flags),
         cache_root=site.node_local,
         binds=_make_binds(facts, site, spec),
         tunables=chosen.always,
@@ -290,6 +293,14 @@ def _make_runscript_settings(
         container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),
         python_bin=_python_bin(facts),
     )
+
+
+_GPU_FLAGS = {
+    "--nv": ("NV", "/dev/nvidiactl"),
+    "--nvccli": ("NVCCLI", "/dev/nvidiactl"),
+    "--rocm": ("ROCM", "/dev/kfd"),
+}
+"""As `RunscriptSettings.gpu_flags`; from Apptainer's and SingularityCE's action_flags.go, tried with 1.4.5."""
 
 
 def _sort_nodes(site: Site) -> tuple[NodeType, ...]:

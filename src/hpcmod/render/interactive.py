@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hpcmod.render.quote import sh_comment, sh_word
 
 MARK = "Written by `hpcmod code`"
 """Text in the second line of the program."""
 
 
-def render_python(program: str, module: str, flags: Sequence[str]) -> str:
+def render_python(program: str, module: str) -> str:
     """Render a bash program that runs Python in a container, and plain Python if it is called in a container.
 
     Parameters
     ----------
     program
         Path of the installation's `in-environment`.
-    flags
-        Options of the container runtime that make GPUs available.
     """
-    words = " ".join(map(sh_word, (program, "exec", *flags, "--", "python")))
+    words = " ".join(map(sh_word, (program, "exec", "--", "python")))
     return (
         "#!/bin/bash\n"
         f"# Python of the container module {sh_comment(module)}. {MARK}.\n"

@@ -12,5 +12,5 @@
 module load PyTorch
 
 srun --cpus-per-task $SLURM_CPUS_PER_TASK \
-    singularity exec "$SIF" \
+    singularity exec /gpfs/projects/bsc98/PyTorch.sif \
     conda-python-distributed --launcher torchrun train.py

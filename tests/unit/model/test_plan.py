@@ -174,6 +174,12 @@ def test_run_scripts_know_the_sites_facts() -> None:
     assert settings.tunables == (("NCCL_SOCKET_IFNAME", "hsn"),)
 
 
+def test_gpu_flags_become_variables_of_the_runtime_each_with_a_device() -> None:
+    settings = make_plan(FACTS, replace(SITE, runtime_flags=("--nv", "--rocm")), SPEC).runscripts
+    assert settings.gpu_flags == (("NV", "/dev/nvidiactl"), ("ROCM", "/dev/kfd"))
+    assert make_plan(FACTS, replace(SITE, runtime_flags=()), SPEC).runscripts.gpu_flags == ()
+
+
 @pytest.mark.parametrize(
     ("field", "text"),
     [(field, "/a\ntouch pwned") for field in ("root", "image", "module", "easyconfig", "name")]

@@ -117,6 +117,23 @@ def test_another_loaded_container_is_refused(tmp_path: Path) -> None:
     assert run_program(root, "exports", _HPCMOD_CONTAINER=f"ai {PLANS['lumi'].spec.module}").returncode == 0
 
 
+@pytest.mark.parametrize("verb", ["exec", "shell", "run"])
+def test_the_runtime_passes_gpus_only_on_a_node_that_has_them(verb: str, tmp_path: Path) -> None:
+    plan = PLANS["no image"]
+    flags = (("ROCM", str(tmp_path / "kfd")),)
+    root = write_scripts(replace(plan, runscripts=replace(plan.runscripts, gpu_flags=flags)), tmp_path / "root")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "singularity").write_text(
+        "#!/bin/bash\necho ${APPTAINER_ROCM-unset} ${SINGULARITY_ROCM-unset}\n"
+    )
+    (tmp_path / "bin" / "singularity").chmod(0o755)
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    assert run_program(root, verb, "--", "x", PATH=path).stdout == "unset unset\n"
+    (tmp_path / "kfd").touch()
+    assert run_program(root, verb, "--", "x", PATH=path).stdout == "1 1\n"
+    assert "ROCM=" not in run_program(root, "exports", PATH=path).stdout
+
+
 @pytest.mark.parametrize(
     ("verb", "wanted"),
     [

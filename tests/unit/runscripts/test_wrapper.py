@@ -10,7 +10,7 @@ import pytest
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.render.runscript import render_wrapper
 from hpcmod.resources import runscript_templates
-from tests.unit.runscripts.scripts import PATIENT_PROGRAM, SYSTEM_PATH, Scripts, make_program
+from tests.unit.runscripts.scripts import PATIENT_PROGRAM, SYSTEM_PATH, Ran, Scripts, make_program
 
 COMMANDS = [
     pytest.param("python", (), ["/runscripts/run-in-env", "python"], id="wrapper"),
@@ -176,6 +176,37 @@ def test_nothing_the_user_exported_is_changed(scripts: Scripts, outside: dict[st
     own = dict.fromkeys(("image", "runtime", "binds", "module", "me", "directory", "start", "variable"), "mine")
     seen = scripts("python", env={**outside, **own}).environment
     assert {name: seen[name] for name in own} == own and seen["PATH"] == outside["PATH"]
+
+
+GPU_STARTS = [
+    pytest.param("python", ("train.py",), id="wrapper"),
+    pytest.param("start-shell", (), id="start-shell"),
+    *(pytest.param("singularity", (verb, "$SIF"), id=f"singularity {verb}") for verb in ("exec", "run", "shell")),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), GPU_STARTS)
+def test_the_runtime_is_told_to_pass_the_gpus_that_the_node_has(
+    settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path, name: str, arguments: tuple[str, ...]
+) -> None:
+    device = tmp_path / "nvidiactl"
+    scripts = Scripts(tmp_path).write(replace(settings, gpu_flags=(("NV", str(device)), ("ROCM", f"{tmp_path}/kfd"))))
+    assert gpu_variables(scripts(name, *arguments, env=outside)) == {}
+    device.touch()
+    assert gpu_variables(scripts(name, *arguments, env=outside)) == {"APPTAINER_NV": "1", "SINGULARITY_NV": "1"}
+    mine = {"SINGULARITY_NV": "0"}
+    assert gpu_variables(scripts(name, *arguments, env={**outside, **mine})) == mine
+
+
+def test_a_build_gets_no_gpus(settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path) -> None:
+    scripts = Scripts(tmp_path).write(replace(settings, gpu_flags=(("NV", "/dev/null"),)))
+    assert gpu_variables(scripts("singularity", "build", "a.sif", "a.def", env=outside)) == {}
+    assert gpu_variables(scripts("singularity", "exec", "a.sif", "true", env=outside)) != {}
+
+
+def gpu_variables(ran: Ran) -> dict[str, str]:
+    assert (ran.status, ran.stderr) == (0, "")
+    return {name: value for name, value in ran.environment.items() if name.endswith(("_NV", "_ROCM"))}
 
 
 WORDS = ("a b", "", "it's", "$(id)", "*", "x\ny")

@@ -178,7 +178,7 @@ def _run_here(session: Session, found: Installed, kind: str, profile: Site, *, d
     scheduler = scheduler_of(profile)
     here = scheduler.place(os.environ)
     step = scheduler.task_beside if here.job and not here.node else ()
-    start = [str(found.program), "exec", *profile.runtime_flags, "--bind", str(session.directory), "--"]
+    start = [str(found.program), "exec", "--bind", str(session.directory), "--"]
     argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if here.job else "local"]
     if dry_run:
         command = " ".join(map(sh_word, argv))

@@ -49,7 +49,7 @@ def code_verb(container: str, directory: Path, dry_run: bool, site: str | None, 
             f"Refresh its scripts: hpcmod update {sh_word(found.module)}",
         )
     folder = directory.absolute() / FOLDER
-    program = render_python(str(found.program), found.module, here.site.runtime_flags)
+    program = render_python(str(found.program), found.module)
     files = {
         "settings.json": merge_settings(*_read(folder / "settings.json")),
         "launch.json": merge_launch(*_read(folder / "launch.json")),

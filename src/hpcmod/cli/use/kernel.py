@@ -68,10 +68,7 @@ def _install(
 ) -> None:
     here = look_around(site)
     found = find_ready(here, container)
-    flags = here.site.runtime_flags
-    kernel = make_kernel(
-        str(found.program), found.module, str(found.root), flags=flags, name=name, display_name=display_name
-    )
+    kernel = make_kernel(str(found.program), found.module, str(found.root), name=name, display_name=display_name)
     check_python_module(found, "ipykernel", "ipykernel")
     path = directory / kernel.name if dry_run else install_kernel(directory, kernel)
     if as_json:

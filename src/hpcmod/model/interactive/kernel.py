@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,17 +31,13 @@ class KernelSpec:
     argv: tuple[str, ...]
 
 
-def make_kernel(
-    program: str, module: str, root: str, *, flags: Sequence[str], name: str = "", display_name: str = ""
-) -> KernelSpec:
+def make_kernel(program: str, module: str, root: str, *, name: str = "", display_name: str = "") -> KernelSpec:
     """Return the kernel of an installation.
 
     Parameters
     ----------
     program
         Path of the installation's `in-environment`, which needs neither hpcmod nor a module tool.
-    flags
-        Options of the container runtime that make GPUs available.
     name
         Name of the kernel; empty: the module's, in lower case.
     display_name
@@ -63,7 +58,6 @@ def make_kernel(
     start = (
         program,
         "exec",
-        *flags,
         "--bind",
         _CONNECTION,
         "--",

@@ -161,7 +161,7 @@ SCHEMA: Mapping[str, Key] = {
     "gpu.runtime_flags": Key(
         check.some_of("--nv", "--rocm", "--nvccli"),
         "list of strings",
-        "flags that the container runtime needs for GPUs; none if the site has configured this",
+        "flags that the container runtime needs on nodes with GPUs; none if the site has configured this",
         "runtime_flags",
     ),
     "caches.node_local": Key(

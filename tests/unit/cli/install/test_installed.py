@@ -100,7 +100,7 @@ def test_reports_kernels_that_stop_working(top: Path, monkeypatch: pytest.Monkey
     directory = top / "home/.local/share/jupyter/kernels"
     for version in ("2.6", "2.7"):
         root = str(top / "software/PyTorch" / version)
-        kernel = make_kernel(f"{root}/in-environment", f"PyTorch/{version}", root, flags=[], name=f"torch{version}")
+        kernel = make_kernel(f"{root}/in-environment", f"PyTorch/{version}", root, name=f"torch{version}")
         install_kernel(directory, kernel)
     done = CliRunner().invoke(main, ["remove", "--dry-run", "PyTorch/2.6"])
     assert "the Jupyter kernel torch2.6 would stop working" in done.stderr

@@ -50,7 +50,7 @@ def hpcmod(*words: str) -> Result:
 
 def test_the_command_of_a_server_here_uses_the_gpus_of_the_site(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = top / "state/hpcmod/jupyter/SESSION"
-    start = f"{top}/software/Lab/1.0/in-environment exec --nv --bind {session} -- python {session}/server.py jupyterlab"
+    start = f"{top}/software/Lab/1.0/in-environment exec --bind {session} -- python {session}/server.py jupyterlab"
     assert hpcmod("Lab", "--here", "--dry-run").stdout == f"{start} local\n"
     monkeypatch.setenv("SLURM_JOB_ID", "7")  # in the shell of salloc on a login node
     planned = json.loads(hpcmod("Lab", "--here", "--dry-run", "--json").stdout)

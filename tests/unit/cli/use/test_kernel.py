@@ -36,12 +36,12 @@ def hpcmod(*words: str) -> Result:
     return CliRunner().invoke(main, words)
 
 
-def test_the_kernel_uses_the_gpus_of_the_site(root: Path, tmp_path: Path) -> None:
+def test_the_kernel_is_installed_listed_and_removed(root: Path, tmp_path: Path) -> None:
     done = hpcmod("kernel", "PyTorch")
     place = tmp_path / "home/.local/share/jupyter/kernels/pytorch-2.6"
     assert done.stdout == f"{place}\n", done.output
     argv = json.loads((place / "kernel.json").read_text())["argv"]
-    assert argv[:3] == [str(root / "in-environment"), "exec", "--nv"]
+    assert argv[:3] == [str(root / "in-environment"), "exec", "--bind"]
     assert "ready" in hpcmod("kernel", "--list").stdout
     (root / "in-environment").unlink()
     assert "container removed" in hpcmod("kernel", "--list").stdout

@@ -11,15 +11,15 @@ PROGRAM = "/sw/PyTorch/2.7.1-rocm/in-environment"
 
 
 def test_a_kernel_runs_ipykernel_through_the_installation() -> None:
-    kernel = make_kernel(PROGRAM, "PyTorch/2.7.1+rocm", "/sw/PyTorch/2.7.1-rocm", flags=("--rocm",))
+    kernel = make_kernel(PROGRAM, "PyTorch/2.7.1+rocm", "/sw/PyTorch/2.7.1-rocm")
     assert (kernel.name, kernel.display_name) == ("pytorch-2.7.1-rocm", "PyTorch/2.7.1+rocm")
     assert " ".join(kernel.argv) == (
-        f"{PROGRAM} exec --rocm --bind {{connection_file}} -- python -m ipykernel_launcher -f {{connection_file}}"
+        f"{PROGRAM} exec --bind {{connection_file}} -- python -m ipykernel_launcher -f {{connection_file}}"
     )
 
 
 def test_a_rendered_kernel_is_read_back() -> None:
-    kernel = make_kernel(PROGRAM, "A/1", "/sw", flags=(), name="mine", display_name="Ä (mine)")
+    kernel = make_kernel(PROGRAM, "A/1", "/sw", name="mine", display_name="Ä (mine)")
     assert parse_kernel("mine", render_kernel(kernel)) == kernel
     assert json.loads(render_kernel(kernel))["display_name"] == "Ä (mine)"
 
@@ -32,4 +32,4 @@ def test_kernels_of_others_are_not_ours(text: str) -> None:
 @pytest.mark.parametrize("name", ["..", "a/b", "With Space", "A"])
 def test_names_that_jupyter_refuses_are_refused(name: str) -> None:
     with pytest.raises(BadInputError, match="valid kernel name"):
-        make_kernel(PROGRAM, "A/1", "/sw", flags=(), name=name)
+        make_kernel(PROGRAM, "A/1", "/sw", name=name)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from hpcmod.check.jobs.reading.calls import Call
 from hpcmod.check.jobs.reading.look import TOOLS, Fault, Rule, ScriptContext
 from hpcmod.check.jobs.rules.starts import call_of
+from hpcmod.model.site import RUNTIMES
 
 _SIF = re.compile(r"\$\{?(SIF[A-Z0-9_]*)\}?")
 _BIND_VARIABLES = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
@@ -124,6 +125,8 @@ def _no_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
     # For AMD the flag only adds the host's libraries: the devices are in every container.
     kind = look.node_type() if look.site.gpu_vendor == "nvidia" else None
     runs = [call for call in look.calls if call.container and call.container.verb in ("exec", "run", "shell")]
+    if look.loads:  # a module has its own singularity and apptainer, which add the flag
+        runs = [call for call in runs if not (_module_variable(call) and _is_on_path(call))]
     for flag in look.site.runtime_flags if kind and kind.gpus and look.asks_for_gpus() else ():
         without = [call for call in runs if not call.inner and not _has_flag(call, flag) and call.name not in _NO_GPU]
         if without and (len(without) == len(runs) or any(call in look.ranked for call in without)):
@@ -134,6 +137,10 @@ def _no_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
                 what,
                 f"Write {call_of(wrong[0])} {wrong[0].container and wrong[0].container.verb} {flag} ...",
             )
+
+
+def _is_on_path(call: Call) -> bool:
+    return any(word.plain in RUNTIMES for word in call.words)
 
 
 _NO_GPU = TOOLS | {"pip", "pip3", "huggingface-cli", "hf", "samtools"}
