@@ -14,13 +14,15 @@ from hpcmod.check.compat import make_case
 from hpcmod.cli.containers import find_ready, look_around
 from hpcmod.cli.findings import finding_values
 from hpcmod.cli.output import format_size, print_data, print_json, print_text, print_wrapped, tell
+from hpcmod.cli.packages.index import make_pip_options
+from hpcmod.cli.packages.target import make_builder
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.fs.reading import read_text
 from hpcmod.fs.replacing import scratch
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.trust.policy import verify_local_sif
+from hpcmod.install.packages.importing import read_list
 from hpcmod.install.packages.new_image import (
     ImageRequest,
     NewImage,
@@ -33,7 +35,7 @@ from hpcmod.model.compat.verdict import Verdict, judge
 from hpcmod.model.finding import OK
 from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
 from hpcmod.model.packages.lockfile import Lock, parse_package_lock
-from hpcmod.model.packages.plan import PackageTarget, PipOptions
+from hpcmod.model.packages.plan import PackageTarget
 from hpcmod.model.packages.requirement import Requirements, join, parse_file
 from hpcmod.progress import ProgressLine
 
@@ -43,13 +45,10 @@ if TYPE_CHECKING:
     from hpcmod.model.site import Site
 
 TOOL = f"hpcmod {hpcmod.__version__}"
-_LIMIT = 8 << 20  # bytes of a requirements file or lock
 
 
 def build_from_requirements(flags: BuildFlags) -> None:
     """Build the image, or print what would be added; a base in a registry is then not fetched, and nothing resolved."""
-    from hpcmod.cli.packages.target import make_builder
-
     if not flags.base:
         raise BadInputError("no base image given", "Give a SIF, a container or docker://...: --base REFERENCE")
     if flags.base.endswith(".sif") and "://" not in flags.base and not Path(flags.base).exists():
@@ -66,6 +65,13 @@ def build_from_requirements(flags: BuildFlags) -> None:
             f"{flags.lock} locks other requirements than these files have",
             "Choose another file with --lock, or remove it to resolve the packages again.",
         )
+    pip = make_pip_options(
+        index=flags.index,
+        extra_index=flags.extra_index,
+        wheel_dirs=flags.wheel_dirs,
+        no_index=flags.no_index,
+        build=flags.source_builds,
+    )
     site = machine.find_machine(None, os.environ, flag=flags.site).site
     if flags.dry_run and _is_remote(flags.base):
         _print_plan(flags, requirements, None, None)
@@ -79,7 +85,7 @@ def build_from_requirements(flags: BuildFlags) -> None:
             lock_file=_lock_file(flags),
             tool=TOOL,
             lock=lock,
-            pip=_pip_options(flags),
+            pip=pip,
             allowed=flags.allow_replace,
             force=flags.force,
         )
@@ -93,40 +99,19 @@ def build_from_requirements(flags: BuildFlags) -> None:
 
 
 def _read_requirements(flags: BuildFlags) -> Requirements:
-    return join(*(parse_file(str(one.absolute()), _read, os.path.exists) for one in flags.requirements))
-
-
-def _read(path: str) -> str:
-    try:
-        return read_text(path, _LIMIT)
-    except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such file", "Check the path.") from err
-    except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
+    return join(*(parse_file(str(one.absolute()), read_list, os.path.exists) for one in flags.requirements))
 
 
 def _read_lock(flags: BuildFlags) -> Lock | None:
     if flags.lock is None or not flags.lock.exists():
         return None
-    return parse_package_lock(_read(str(flags.lock)), str(flags.lock))
+    return parse_package_lock(read_list(str(flags.lock)), str(flags.lock))
 
 
 def _lock_file(flags: BuildFlags) -> Path:
     """Return the path of the lock file; by default next to the image."""
     out = flags.output or Path()
     return flags.lock or out.with_name(f"{out.name}.lock")
-
-
-def _pip_options(flags: BuildFlags) -> PipOptions:
-    places = [str(one.absolute()) for one in flags.wheel_dirs]
-    missing = [place for place in places if not Path(place).is_dir()]
-    if missing:
-        raise NotFoundError(f"--wheel-dir {missing[0]}: no such directory", "Choose another directory.")
-    words = [f"--index-url={flags.index}"] if flags.index else []
-    words += [f"--extra-index-url={one}" for one in flags.extra_index]
-    words += [f"--find-links={one}" for one in places]
-    words += ["--no-index"] if flags.no_index else []
-    return PipOptions(tuple(words), flags.source_builds, tuple(places))
 
 
 def _is_remote(base: str) -> bool:

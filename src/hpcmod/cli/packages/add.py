@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +10,12 @@ import click
 
 from hpcmod.cli.containers import complete_file
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.cli.output import print_text, tell
 from hpcmod.cli.packages.importing import add_from
-from hpcmod.cli.packages.show import describe_changes, describe_state, find_changes, tell_active
+from hpcmod.cli.packages.index import IndexFlags, index_options, pip_options
+from hpcmod.cli.packages.show import find_changes, print_change, tell_active
 from hpcmod.cli.packages.target import (
     Found,
-    SetFlags,
     choose_data,
     find_set,
     make_builder,
@@ -26,34 +24,15 @@ from hpcmod.cli.packages.target import (
     tell_loaded,
 )
 from hpcmod.cli.signals import terminate_cleanly
-from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.fs.reading import read_text
+from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.changing import PackageChange, make_change, plan_change
-from hpcmod.install.packages.importing import ImportOptions
+from hpcmod.install.packages.importing import ImportOptions, read_list
 from hpcmod.install.packages.sets import make_set
 from hpcmod.model.packages.files import PlacedFiles, parse_placed
 from hpcmod.model.packages.lockfile import Lock, parse_package_lock
-from hpcmod.model.packages.plan import PipOptions, StatePlan, render_state_plan
+from hpcmod.model.packages.plan import StatePlan, render_state_plan
 from hpcmod.model.packages.requirement import join, parse_file, parse_typed
 from hpcmod.render.quote import sh_word
-
-_LIMIT = 8 << 20  # bytes of a requirements file
-_WHEELS = click.Path(exists=True, file_okay=False, path_type=Path)
-
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-
-
-@dataclass(frozen=True)
-class IndexFlags(SetFlags):
-    """Options of `package_options` and `index_options`."""
-
-    index: str | None
-    extra_index: tuple[str, ...]
-    wheel_dirs: tuple[Path, ...]
-    no_index: bool
-    build: bool
-    allow_replace: tuple[str, ...]
-    dry_run: bool
 
 
 @dataclass(frozen=True)
@@ -73,34 +52,6 @@ class AddFlags(DropFlags):
     origin: str | None
     without: tuple[str, ...]
     prefix: Path | None
-
-
-def index_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say where pip finds packages."""
-    flags: list[Decorator] = [
-        click.option("--index", metavar="URL", help="Package index instead of pip's own setting."),
-        click.option("--extra-index", multiple=True, metavar="URL", help="Additional package index."),
-        click.option(
-            "--wheel-dir",
-            "--find-links",
-            "wheel_dirs",
-            multiple=True,
-            type=_WHEELS,
-            metavar="DIRECTORY",
-            help="Directory of wheels.",
-        ),
-        click.option("--no-index", is_flag=True, help="Use only --wheel-dir: no network is needed."),
-        click.option("--build", is_flag=True, help="Build packages without a wheel, in the container."),
-        click.option(
-            "--allow-replace",
-            multiple=True,
-            metavar="PACKAGE",
-            help="Package of the image that may be replaced by another version.",
-        ),
-    ]
-    for flag in reversed(flags):
-        command = flag(command)
-    return command
 
 
 @click.command("add")
@@ -166,7 +117,7 @@ def add_verb(flags: AddFlags) -> None:
     lock = _read_lock(flags.lock_file, words) if flags.lock_file else None
     asked = join(
         parse_typed(flags.packages, str(Path.cwd()), os.path.exists),
-        *(parse_file(str(Path(one).absolute()), _read, os.path.exists) for one in flags.requirement_files),
+        *(parse_file(str(Path(one).absolute()), read_list, os.path.exists) for one in flags.requirement_files),
     )
     files = tuple(_parse_placed(one) for one in flags.placed)
     if not (asked.lines or lock or files):
@@ -176,7 +127,7 @@ def add_verb(flags: AddFlags) -> None:
         added=asked,
         files=files,
         lock=lock,
-        pip=make_pip_options(flags),
+        pip=pip_options(flags),
         allowed=flags.allow_replace,
         action=" ".join(map(sh_word, ["add", *words])),
     )
@@ -200,7 +151,7 @@ def drop_verb(flags: DropFlags) -> None:
       hpcmod drop PyTorch einops
     """
     action = " ".join(map(sh_word, ["drop", *flags.packages]))
-    pip, allowed = make_pip_options(flags), flags.allow_replace
+    pip, allowed = pip_options(flags), flags.allow_replace
     places = tuple(one for one in flags.packages if one.startswith("/"))
     names = tuple(one for one in flags.packages if one not in places)
     change = PackageChange(dropped=names, dropped_files=places, pip=pip, allowed=allowed, action=action)
@@ -213,20 +164,10 @@ def _add_from(flags: AddFlags, origin: str, others: list[str]) -> None:
     left_out = [word for one in flags.without for word in ("--without", one)]
     words = ["add", "--from", str(Path(origin).absolute()), *left_out]
     options = ImportOptions(
-        make_pip_options(flags), flags.allow_replace, flags.without, action=" ".join(map(sh_word, words))
+        pip_options(flags), flags.allow_replace, flags.without, action=" ".join(map(sh_word, words))
     )
     found = find_set(flags)
     add_from(found, origin, options, prefix=flags.prefix, dry_run=flags.dry_run, as_json=flags.as_json)
-
-
-def make_pip_options(flags: IndexFlags) -> PipOptions:
-    """Return how pip looks for packages, from the options of `index_options`."""
-    places = [str(one.absolute()) for one in flags.wheel_dirs]
-    words = [f"--index-url={flags.index}"] if flags.index else []
-    words += [f"--extra-index-url={one}" for one in flags.extra_index]
-    words += [f"--find-links={one}" for one in places]
-    words += ["--no-index"] if flags.no_index else []
-    return PipOptions(tuple(words), flags.build, tuple(places))
 
 
 def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
@@ -250,16 +191,7 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
         before, state = make_change(found.target, found.set, change, builder, tell)
     changes = find_changes(before, state)
     if flags.as_json:
-        print_json(
-            module=found.target.module,
-            set=found.set.choice.shown,
-            directory=str(found.set.directory),
-            dry_run=False,
-            plan=[],
-            before=before.number if before else None,
-            state=describe_state(found.set, state),
-            changes=describe_changes(changes),
-        )
+        print_change(found, before=before, state=state, changes=changes)
     else:
         for one in changes:
             print_text(str(one))
@@ -272,16 +204,8 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
 def _print_plan(found: Found, plan: StatePlan, *, as_json: bool) -> None:
     lines = list(render_state_plan(plan))
     if as_json:
-        print_json(
-            module=found.target.module,
-            set=found.set.choice.shown,
-            directory=str(found.set.directory),
-            dry_run=True,
-            plan=lines,
-            before=found.set.active_number(found.target.place.tag),
-            state=None,
-            changes=[],
-        )
+        active = found.set.active(found.target.place.tag)
+        print_change(found, before=active, dry_run=True, plan=lines)
         return
     for line in lines:
         print_text(line)
@@ -294,16 +218,7 @@ def _parse_placed(text: str) -> PlacedFiles:
     return found
 
 
-def _read(path: str) -> str:
-    try:
-        return sys.stdin.read(_LIMIT) if path == "/dev/stdin" else read_text(path, _LIMIT)
-    except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such file", "Check the path of the requirements file.") from err
-    except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
-
-
 def _read_lock(path: str, others: list[str]) -> Lock:
     if others:
         raise click.UsageError("--lock replaces all of your packages: give no others")
-    return parse_package_lock(_read(path), path)
+    return parse_package_lock(read_list(path), path)

@@ -10,7 +10,7 @@ import click
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
-from hpcmod.cli.packages.show import describe_changes, describe_state, find_locked_changes, tell_active
+from hpcmod.cli.packages.show import find_locked_changes, print_change, tell_active
 from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, make_builder, package_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import LackingError, NotFoundError
@@ -169,16 +169,9 @@ def pack_verb(flags: PackFlags) -> None:
             done = pack_edit(found.target, found.set, make_builder(), tell)
     changes = find_locked_changes(done.before, done.edited.locked)
     if flags.as_json:
-        print_json(
-            module=found.target.module,
-            set=found.set.choice.shown,
-            directory=str(found.set.directory),
-            dry_run=flags.dry_run,
-            plan=[],
-            before=done.before.number if done.before else None,
-            state=describe_state(found.set, done.state) if done.state else None,
-            changes=describe_changes(changes),
-            editable=[asdict(one) for one in done.edited.editable],
+        editable = [asdict(one) for one in done.edited.editable]
+        print_change(
+            found, before=done.before, state=done.state, changes=changes, dry_run=flags.dry_run, editable=editable
         )
         return
     for change in changes:

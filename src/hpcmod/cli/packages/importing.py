@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from hpcmod.cli.output import print_json, print_text, tell
-from hpcmod.cli.packages.show import describe_changes, describe_state, tell_active
+from hpcmod.cli.output import print_text, tell
+from hpcmod.cli.packages.show import print_change, tell_active
 from hpcmod.cli.packages.target import Found, choose_data, find_hidden, make_builder, tell_hidden, tell_loaded
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import CheckFailedError
@@ -69,14 +69,11 @@ def _refuse(found: Found, origin: str, done: Import, options: ImportOptions, *, 
 
 def _print_json(found: Found, done: Import, *, dry_run: bool) -> None:
     parent = done.rebase.plan.parent
-    print_json(
-        module=found.target.module,
-        set=found.set.choice.shown,
-        directory=str(found.set.directory),
+    print_change(
+        found,
+        before=parent if parent and parent.number else None,
+        state=done.state,
+        changes=done.rebase.differences,
         dry_run=dry_run,
-        plan=[],
-        before=parent.number if parent and parent.number else None,
-        state=describe_state(found.set, done.state) if done.state else None,
-        changes=describe_changes(list(done.rebase.differences)),
         left_out=[asdict(one) for one in done.left_out],
     )

@@ -8,14 +8,13 @@ import click
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.install.installed import on_a_terminal
-from hpcmod.cli.output import print_json, print_text, tell
-from hpcmod.cli.packages.add import IndexFlags, index_options, make_pip_options
-from hpcmod.cli.packages.show import describe_changes, describe_state, tell_active
+from hpcmod.cli.output import print_text, tell
+from hpcmod.cli.packages.index import IndexFlags, index_options, pip_options
+from hpcmod.cli.packages.show import print_change, tell_active
 from hpcmod.cli.packages.target import Found, find_set, make_builder, package_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import CheckFailedError, NotFoundError
 from hpcmod.install.packages.rebasing import Rebase, carry_out, choose_source, plan_rebase
-from hpcmod.model.packages.state import State
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,7 @@ def rebase_verb(flags: RebaseFlags) -> None:
     builder = make_builder()
     state = choose_source(found.target, found.set, flags.source)
     with terminate_cleanly():
-        rebase = plan_rebase(
-            found.target, found.set, state, builder, pip=make_pip_options(flags), without=flags.without
-        )
+        rebase = plan_rebase(found.target, found.set, state, builder, pip=pip_options(flags), without=flags.without)
         if not flags.as_json:
             _print_report(found, rebase)
         if rebase.failures:
@@ -63,7 +60,7 @@ def rebase_verb(flags: RebaseFlags) -> None:
             click.confirm(f"Rebuild your packages for {found.target.module}?", abort=True, err=True)
         new = None if flags.dry_run else carry_out(rebase, found.set, builder, tell)
     if flags.as_json:
-        _print_json(found, rebase, new)
+        print_change(found, before=rebase.source, state=new, changes=rebase.differences, dry_run=new is None)
     elif new:
         tell_active(found, new)
 
@@ -80,16 +77,3 @@ def _refuse(found: Found, rebase: Rebase, *, as_json: bool) -> None:
     detail = "".join(f"\n  {one}" for one in rebase.failures) if as_json else ""
     leave_out = " ".join(f"--without {name}" for name in names)
     raise CheckFailedError(f"{message}{detail}", f"Leave it out: hpcmod rebase {found.name} {leave_out}")
-
-
-def _print_json(found: Found, rebase: Rebase, new: State | None) -> None:
-    print_json(
-        module=found.target.module,
-        set=found.set.choice.shown,
-        directory=str(found.set.directory),
-        dry_run=new is None,
-        plan=[],
-        before=rebase.source.number,
-        state=describe_state(found.set, new) if new else None,
-        changes=describe_changes(list(rebase.differences)),
-    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hpcmod.cli.output import format_size, print_table, tell
+from hpcmod.cli.output import format_size, print_json, print_table, tell
 from hpcmod.cli.packages.target import Found
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.compare import SAME, PackageDifference, compare_locked
@@ -48,9 +48,43 @@ def find_locked_changes(before: State | None, after: Sequence[Locked]) -> list[P
     return [one for one in compare_locked(old, after) if one.verdict != SAME]
 
 
-def describe_changes(changes: list[PackageDifference]) -> list[dict[str, str]]:
+def describe_changes(changes: Sequence[PackageDifference]) -> list[dict[str, str]]:
     """Return differences as JSON."""
     return [asdict(one) for one in changes]
+
+
+def print_change(
+    found: Found,
+    *,
+    before: State | None,
+    state: State | None = None,
+    changes: Sequence[PackageDifference] = (),
+    dry_run: bool = False,
+    plan: Sequence[str] = (),
+    **more: object,
+) -> None:
+    """Print what a command changes in a set as JSON.
+
+    Parameters
+    ----------
+    before, state
+        The active state before the command, and the one that it made active; None if there is none.
+    plan
+        Lines of a plan that is not carried out.
+    more
+        Further fields of the command.
+    """
+    print_json(
+        module=found.target.module,
+        set=found.set.choice.shown,
+        directory=str(found.set.directory),
+        dry_run=dry_run,
+        plan=list(plan),
+        before=before.number if before else None,
+        state=describe_state(found.set, state) if state else None,
+        changes=describe_changes(changes),
+        **more,
+    )
 
 
 def tell_active(found: Found, state: State) -> None:

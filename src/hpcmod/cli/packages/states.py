@@ -14,6 +14,7 @@ from hpcmod.cli.packages.show import (
     describe_changes,
     describe_state,
     find_changes,
+    print_change,
     print_packages,
 )
 from hpcmod.cli.packages.target import Found, SetFlags, find_set, make_builder, package_options
@@ -187,16 +188,7 @@ def _print_switched(
 ) -> None:
     changes = find_changes(before, state) if before and state else []
     if as_json:
-        print_json(
-            module=found.target.module,
-            set=found.set.choice.shown,
-            directory=str(found.set.directory),
-            dry_run=dry_run,
-            plan=[],
-            before=before.number if before else None,
-            state=describe_state(found.set, state) if state else None,
-            changes=describe_changes(changes),
-        )
+        print_change(found, before=before, state=state, changes=changes, dry_run=dry_run)
         return
     for change in changes:
         print_text(str(change))

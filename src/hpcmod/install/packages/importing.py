@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,16 +87,16 @@ def read_source(path: Path) -> Source:
 
             return _make_source(str(path), _find_metadata(["/venv", "/"], squashfs.listdir, read))
     if path.suffix == ".toml":
-        return parse_project(_read_list(str(path)), str(path), os.path.exists)
+        return parse_project(read_list(str(path)), str(path), os.path.exists)
     if path.suffix in (".yml", ".yaml"):
-        return parse_conda_environment(_read_list(str(path)), str(path), _read_list, os.path.exists)
-    return parse_list(str(path), _read_list, os.path.exists)
+        return parse_conda_environment(read_list(str(path)), str(path), read_list, os.path.exists)
+    return parse_list(str(path), read_list, os.path.exists)
 
 
 def _read_directory(path: Path) -> Source:
     project = path / "pyproject.toml"
     if project.is_file() and not (path / "pyvenv.cfg").exists():
-        return parse_project(_read_list(str(project)), str(project), os.path.exists)
+        return parse_project(read_list(str(project)), str(project), os.path.exists)
     return _make_source(str(path), read_installed_metadata(path))
 
 
@@ -146,9 +147,18 @@ def _read_start(path: str, limit: int) -> str:
         return ""
 
 
-def _read_list(path: str) -> str:
+def read_list(path: str) -> str:
+    """Return the text of a file that lists packages; /dev/stdin may be a pipe.
+
+    Raises
+    ------
+    NotFoundError
+        If it does not exist.
+    BadInputError
+        If it is not UTF-8.
+    """
     try:
-        return read_text(path, _LIMIT)
+        return sys.stdin.read(_LIMIT) if path == "/dev/stdin" else read_text(path, _LIMIT)
     except FileNotFoundError as err:
         raise NotFoundError(f"{path}: no such file", "Check the path.") from err
     except UnicodeDecodeError as err:
