@@ -10,20 +10,19 @@ import click
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
-from hpcmod.cli.packages.show import find_locked_changes, print_change, tell_active
+from hpcmod.cli.packages.show import describe_edit, find_locked_changes, print_change, tell_active
 from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, make_builder, package_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.install.packages.editing import (
     CONSTRAINTS,
     Packing,
-    WritableState,
     begin_edit,
     discard_edit,
-    find_edit,
     pack_edit,
     plan_packing,
 )
+from hpcmod.install.packages.edits import WritableState, find_edit
 from hpcmod.install.packages.sets import make_set
 from hpcmod.model.bind import Bind
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, edit_directory
@@ -139,13 +138,6 @@ def _print_edit(found: Found, edit: WritableState | None, *, dry_run: bool, disc
         edited=describe_edit(edit),
         discarded=discarded,
     )
-
-
-def describe_edit(edit: WritableState | None) -> dict[str, object] | None:
-    """Return an edited state as JSON."""
-    if edit is None:
-        return None
-    return {"directory": str(edit.files), "base": edit.base, "time": edit.time, "user": edit.user}
 
 
 @click.command("pack")

@@ -8,6 +8,7 @@ from typing import Any
 
 from hpcmod.cli.output import format_size, print_json, print_table, tell
 from hpcmod.cli.packages.target import Found
+from hpcmod.install.packages.edits import WritableState
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.compare import SAME, PackageDifference, compare_locked
 from hpcmod.model.packages.place import state_file
@@ -35,6 +36,13 @@ def describe_state(found: PackageSet, state: State) -> dict[str, Any]:
         "files": [asdict(one) for one in state.files],
         "file": str(found.directory / state_file(state.number, state.tag)),
     }
+
+
+def describe_edit(edit: WritableState | None) -> dict[str, object] | None:
+    """Return an edited state as JSON."""
+    if edit is None:
+        return None
+    return {"directory": str(edit.files), "base": edit.base, "time": edit.time, "user": edit.user}
 
 
 def find_changes(before: State | None, after: State) -> list[PackageDifference]:

@@ -9,9 +9,9 @@ import click
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import format_size, print_data, print_json, print_table, print_text, tell
-from hpcmod.cli.packages.editing import describe_edit
 from hpcmod.cli.packages.show import (
     describe_changes,
+    describe_edit,
     describe_state,
     find_changes,
     print_change,
@@ -20,7 +20,7 @@ from hpcmod.cli.packages.show import (
 from hpcmod.cli.packages.target import Found, SetFlags, find_set, make_builder, package_options
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.changing import KEPT, collect, undo_change, use
-from hpcmod.install.packages.editing import find_edit
+from hpcmod.install.packages.edits import find_edit
 from hpcmod.install.packages.sets import find_sets
 from hpcmod.model.packages.lockfile import render_package_lock
 from hpcmod.model.packages.state import State

@@ -15,11 +15,10 @@ from hpcmod.cli.output import tell
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.image.trust.provenance import now
 from hpcmod.install.installed import Installed
-from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.changing import read_target
 from hpcmod.install.packages.sets import PackageSet, open_set
 from hpcmod.install.runtime import find_runtime
-from hpcmod.install.user_layer import DIRECTORY, has_additions
 from hpcmod.model.packages.place import (
     CHOICE_VARIABLE,
     DEFAULT_SET,
@@ -171,6 +170,8 @@ def choose_data(found: Found, prefix: Path | None) -> Path | None:
 
 def find_hidden(found: Found) -> Path | None:
     """Return where packages were installed by hand next to the image, which those of a set hide; None if nowhere."""
+    from hpcmod.install.user_layer import DIRECTORY, has_additions  # slow to import, and `undo` does not need it
+
     root = found.installed.root
     paths = (root / f"{DIRECTORY}.squashfs", root / DIRECTORY)
     return next((path for path in paths if path.exists() and has_additions(path)), None)

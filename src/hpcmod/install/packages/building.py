@@ -10,7 +10,7 @@ import os
 import posixpath
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import LackingError, VerificationError
@@ -20,6 +20,7 @@ from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.pack import pack_directory, unpack
+from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.install.user_layer import write_venv
 from hpcmod.model.bind import Bind
@@ -53,19 +54,6 @@ _PIP_NOT_PASSED = frozenset(
     )
 )
 """Variables that would make pip install other packages than planned, or in another place."""
-
-
-@dataclass(frozen=True)
-class Builder:
-    """Tools and directories of this machine that building a state needs."""
-
-    runtime: str
-    """Path of the container runtime."""
-    environ: Mapping[str, str]
-    temporary: Path
-    """Node-local directory for pip's files."""
-    now: str
-    user: str
 
 
 def build_state(plan: StatePlan, found: PackageSet, builder: Builder) -> State:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.install.installed import Installed
-from hpcmod.install.packages.building import Builder, build_state
-from hpcmod.install.packages.editing import find_edit
+from hpcmod.install.packages.builder import Builder
+from hpcmod.install.packages.edits import find_edit
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.images.facts import PythonFacts
 from hpcmod.model.packages.files import PlacedFiles
@@ -114,6 +114,8 @@ def make_change(
     HpcmodError
         As `build_state`; the set is then as it was.
     """
+    from hpcmod.install.packages.building import build_state  # slow to import, and `undo` does not need it
+
     with found.locked(tell):
         found.check_not_edited(target.place.tag)
         before = found.active(target.place.tag)
@@ -141,6 +143,8 @@ def undo_change(
         if active.parent is not None:
             state = found.read(active.parent)
         else:
+            from hpcmod.install.packages.building import build_state
+
             dropped = PackageChange(dropped=tuple(sorted(active.names)), action="undo")
             state = build_state(_empty(target, found, dropped), found, builder)
         found.switch(state)

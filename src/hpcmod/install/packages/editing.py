@@ -19,7 +19,9 @@ from hpcmod.errors import BadInputError, BusyError, NotFoundError
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import PRIVATE, temporary_name
 from hpcmod.image.squashfs.pack import unpack
-from hpcmod.install.packages.building import Builder, check_room_for, pack_layer, scratch_layer
+from hpcmod.install.packages.builder import Builder
+from hpcmod.install.packages.building import check_room_for, pack_layer, scratch_layer
+from hpcmod.install.packages.edits import FILES, RECORD, WritableState, find_edit
 from hpcmod.install.packages.importing import read_installed_metadata
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.install.user_layer import write_venv
@@ -29,31 +31,10 @@ from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, mak
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.state import State
 
-FILES = "user-software"
-"""Directory with the files of an edited state."""
-
 CONSTRAINTS = "constraints.txt"
 """File at the top of the files that keeps pip from replacing the image's packages."""
 
-_RECORD = "edit.json"
-_LIMIT = 1 << 16  # bytes of the record
 _CACHE = "__pycache__"
-
-
-@dataclass(frozen=True)
-class WritableState:
-    """A state that is being edited."""
-
-    directory: Path
-    base: int | None
-    """Number of the state that it started from; None for no packages."""
-    time: str
-    user: str
-
-    @property
-    def files(self) -> Path:
-        """Return the directory that a container sees at /user-software."""
-        return self.directory / FILES
 
 
 @dataclass(frozen=True)
@@ -64,19 +45,6 @@ class Packing:
     state: State | None
     """The new state; None if nothing was written."""
     edited: Edited
-
-
-def find_edit(found: PackageSet, tag: str) -> WritableState | None:
-    """Return the state that is being edited for an image; None if there is none."""
-    name = edit_directory(tag)
-    if not found.exists or name not in found.tree.names():
-        return None
-    try:
-        values = json.loads(found.tree.read(f"{name}/{_RECORD}", _LIMIT))
-        base = None if values["base"] is None else int(values["base"])
-        return WritableState(found.directory / name, base, str(values["time"]), str(values["user"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return WritableState(found.directory / name, None, "an unknown time", "an unknown user")
 
 
 def begin_edit(
@@ -103,7 +71,7 @@ def begin_edit(
             files.mkdir()
             _fill(target, found, base, files)
             values = {"base": base.number if base else None, "time": builder.now, "user": builder.user}
-            (new / _RECORD).write_text(json.dumps(values), encoding="utf-8")
+            (new / RECORD).write_text(json.dumps(values), encoding="utf-8")
         made = find_edit(found, target.place.tag)
     if made is None:
         raise BadInputError(f"{found.directory}: the directory to edit has disappeared", "Try again.")

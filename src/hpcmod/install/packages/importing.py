@@ -12,7 +12,8 @@ from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import open_regular, read_text
 from hpcmod.image.inspect.contents import METADATA, METADATA_LIMIT, MOST_LISTED, read_package
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.install.packages.building import Builder, build_state
+from hpcmod.install.packages.builder import Builder
+from hpcmod.install.packages.building import build_state
 from hpcmod.install.packages.rebasing import Rebase, plan_rebase
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.compare import CHANGED, GONE, SAME, PackageDifference

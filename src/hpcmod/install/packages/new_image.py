@@ -15,7 +15,8 @@ from hpcmod.fs.tree import write_file
 from hpcmod.image.bake.image import Baked, BakeRequest, bake, check_free
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.install.packages.building import Builder, build_state, resolve_packages
+from hpcmod.install.packages.builder import Builder
+from hpcmod.install.packages.building import build_state, resolve_packages
 from hpcmod.install.packages.changing import NO_OPTIONS, PackageChange, plan_change
 from hpcmod.install.packages.sets import PackageSet, make_set
 from hpcmod.model.packages.lockfile import Lock, render_package_lock

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
-from hpcmod.install.packages.building import Builder, build_state, resolve_packages
+from hpcmod.install.packages.builder import Builder
+from hpcmod.install.packages.building import build_state, resolve_packages
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.compare import (
     CONFLICT,

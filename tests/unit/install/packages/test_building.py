@@ -12,7 +12,8 @@ import pytest
 from hpcmod.errors import CheckFailedError, LackingError
 from hpcmod.image.squashfs.pack import unpack
 from hpcmod.install.packages import building
-from hpcmod.install.packages.building import Builder, build_state, resolve_packages
+from hpcmod.install.packages.builder import Builder
+from hpcmod.install.packages.building import build_state, resolve_packages
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.files import PlacedFiles
 from hpcmod.model.packages.plan import PipOptions, StatePlan, make_state_plan

@@ -9,7 +9,7 @@ import pytest
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError, NotFoundError
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.install.installed import Installed
-from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.changing import (
     PackageChange,
     collect,

@@ -12,9 +12,10 @@ from hpcmod.errors import BusyError, NotFoundError
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.pack import pack_directory, unpack
 from hpcmod.install.packages import building
-from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.changing import PackageChange, collect, make_change
-from hpcmod.install.packages.editing import begin_edit, discard_edit, find_edit, pack_edit
+from hpcmod.install.packages.editing import begin_edit, discard_edit, pack_edit
+from hpcmod.install.packages.edits import find_edit
 from hpcmod.install.packages.sets import PackageSet
 from tests.package_states import EINOPS, TAG, TARGET, make_state, write_set
 from tests.unit.install.packages.test_importing import write_venv

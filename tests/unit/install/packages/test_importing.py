@@ -12,7 +12,7 @@ from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.pack import pack_directory
 from hpcmod.install.packages import rebasing
-from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.importing import ImportOptions, plan_import, read_source
 from hpcmod.model.packages.plan import PipOptions, StatePlan
 from hpcmod.model.packages.requirement import Requirements

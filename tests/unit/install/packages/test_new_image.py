@@ -11,7 +11,7 @@ from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.integrity import file_sha256
 from hpcmod.install.packages import new_image
-from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.new_image import ImageRequest, build_with_packages, read_base, resolve_with_packages
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.lockfile import parse_package_lock

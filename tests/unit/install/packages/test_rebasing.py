@@ -8,7 +8,7 @@ import pytest
 
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.packages import rebasing
-from hpcmod.install.packages.building import Builder
+from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.rebasing import choose_source, plan_rebase
 from hpcmod.model.images.facts import Package
 from hpcmod.model.packages.plan import PipOptions, StatePlan
