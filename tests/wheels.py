@@ -51,11 +51,11 @@ def make_wheel(
     return path
 
 
-def make_source(directory: Path, name: str, version: str, setup: str) -> Path:
-    """Write a source archive whose setup.py has this text."""
+def make_source(directory: Path, name: str, version: str, files: Mapping[str, str]) -> Path:
+    """Write a source archive with these files."""
     path = directory / f"{name}-{version}.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
-        for member, text in (("setup.py", setup), ("PKG-INFO", f"Metadata-Version: 1.0\nName: {name}\n")):
+        for member, text in {"PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\n", **files}.items():
             info = tarfile.TarInfo(f"{name}-{version}/{member}")
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text.encode()))

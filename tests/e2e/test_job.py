@@ -40,30 +40,31 @@ def test_eight_ranks_on_four_nodes_train_while_three_and_one_on_two_of_them_redu
     assert {rank["total"] for rank in others} == {6}
 
 
-IMPORT = """import json, os
-try:
-    from einops import __file__ as found
-except ImportError:
-    found = ""
-told = {"found": found, "host": os.environ["SLURMD_NODENAME"], "RANK": os.environ["RANK"]}
+IMPORT = """import einops, json, os
+told = {"found": einops.__file__, "version": einops.version}
+told |= {"host": os.environ["SLURMD_NODENAME"], "RANK": os.environ["RANK"]}
 print(json.dumps(told) + chr(10), end="")  # in one piece: all ranks of a node share a pipe
 """
 
 
 def test_packages_of_a_user_are_on_all_nodes_of_the_jobs_that_choose_them(tiny_jobs: Jobs) -> None:
-    make_wheel(tiny_jobs.directory / "wheels", "einops", "0.8.0")
+    """Two jobs at the same time on the same nodes, each with its own state of the packages."""
     own = {"HPCMOD_PACKAGES_DIR": str(tiny_jobs.directory)}
-    tiny_jobs.hpcmod("add", "PyTorch", "einops", "--wheel-dir", "wheels", "--no-index", **own)
+    for version in ("0.8.0", "0.8.1"):
+        make_wheel(tiny_jobs.directory / "wheels", "einops", version)
+        tiny_jobs.hpcmod("add", "PyTorch", f"einops=={version}", "--wheel-dir", "wheels", "--no-index", **own)
     (tiny_jobs.directory / "train.py").write_text(IMPORT)
     words = ("-N", "2", *SHARED, "--", "train.py")
-    with_them, without = tiny_jobs.submit(*words, **own), tiny_jobs.submit(*words, **own, HPCMOD_PACKAGES="none")
-    tiny_jobs.wait(with_them, without)
-    found = [(rank["host"], rank["found"]) for rank in tiny_jobs.ranks(with_them)]
-    assert len({host for host, _ in found}) == 2 and len(found) == 4
-    assert all(
-        re.fullmatch(r"/user-software/venv/[^/]+/lib/python3[^/]+/site-packages/einops.py", path) for _, path in found
-    )
-    assert [rank["found"] for rank in tiny_jobs.ranks(without)] == [""] * 4
+    jobs = {
+        tiny_jobs.submit(*words, **own, HPCMOD_PACKAGES=chosen): version
+        for chosen, version in (("default@1", "0.8.0"), ("default", "0.8.1"))
+    }
+    tiny_jobs.wait(*jobs)
+    for job, version in jobs.items():
+        ranks = tiny_jobs.ranks(job)
+        assert len({rank["host"] for rank in ranks}) == 2 and [rank["version"] for rank in ranks] == [version] * 4
+        inside = r"/user-software/venv/[^/]+/lib/python3[^/]+/site-packages/einops.py"
+        assert all(re.fullmatch(inside, rank["found"]) for rank in ranks)
 
 
 def test_two_steps_of_one_allocation_do_not_meet(tiny_jobs: Jobs) -> None:

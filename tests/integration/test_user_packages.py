@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from tests.integration.conftest import THOROUGH, TOY, Loader, moments
+from tests.integration.conftest import LOADERS, THOROUGH, TOY, Loader
+from tests.package_index import run_index
+from tests.registry import PASSWORD, make_certificate
 from tests.stack import Done
 from tests.walkthroughs import blocks
 from tests.wheels import make_source, make_wheel, sha256_of
@@ -24,16 +25,10 @@ SHOW = "import einops, sys; print(einops.version, einops.__file__)"
 INSIDE = "/user-software/venv/toy/lib/python3.11/site-packages/einops.py"
 
 
-SETUP = """
-import os
-from setuptools import setup
-open(os.environ["HOME"] + "/ran", "w").write(str(os.path.exists("/.singularity.d")))
-setup(name="source", version="1.0", py_modules=[])
-"""
-
-
 BACKEND = """
 import os, zipfile
+with open(os.environ["HOME"] + "/built", "w") as file:
+    file.write("in a container" if os.path.exists("/.singularity.d") else "on the host")
 def build_editable(directory, config_settings=None, metadata_directory=None):
     return build(directory, "mycode.pth", os.getcwd())
 def build_wheel(directory, config_settings=None, metadata_directory=None):
@@ -60,6 +55,11 @@ version = "1.0"
 """
 
 
+CODE = {"pyproject.toml": PROJECT, "backend.py": BACKEND, "mycode.py": "version = 'old'\n"}
+"""A project whose build writes into the home directory where it ran."""
+BUILT = "built"
+
+
 @dataclass(frozen=True)
 class Mine:
     """A user with a home directory, a directory of wheels, and the installed module Toy/1.0."""
@@ -81,6 +81,7 @@ class Mine:
         return {**self.loader.tool.environment(), **own, **more}
 
     def argv(self, verb: str, *words: str | Path) -> list[str]:
+        """Return the command line of a verb, which has no index, but the wheels."""
         offline = ["--wheel-dir", self.wheels, "--no-index"] if verb in ("add", "drop", "rebase") else []
         return [str(self.loader.eb.stack.python.parent / "hpcmod"), verb, *map(str, [*words, *offline])]
 
@@ -103,7 +104,7 @@ class Mine:
         """Write a package of the user's own."""
         code = self.home / "mycode"
         code.mkdir()
-        for name, text in (("pyproject.toml", PROJECT), ("backend.py", BACKEND), ("mycode.py", "version = 'old'\n")):
+        for name, text in CODE.items():
             (code / name).write_text(text)
         return code
 
@@ -253,11 +254,11 @@ def test_nothing_hostile_reaches_the_host(mine: Mine, tmp_path: Path) -> None:
     outside = tmp_path / "pwned"
     make_wheel(mine.wheels, "dots", "1.0", files={f"../../../../../../../..{outside}": "x", "dots.py": ""})
     make_wheel(mine.wheels, "slash", "1.0", files={str(outside): "x", "slash.py": ""})
-    make_source(mine.wheels, "source", "1.0", SETUP)
+    make_source(mine.wheels, "mycode", "1.0", CODE)
     for name in (
         "dots",
         "slash",
-        "source",
+        "mycode",
         "--target=/x",
         "a b",
         "-e .",
@@ -269,8 +270,10 @@ def test_nothing_hostile_reaches_the_host(mine: Mine, tmp_path: Path) -> None:
         assert done.returncode in (1, 2, 3), (name, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
     assert not outside.exists()
-    assert not (mine.home / "ran").exists()
     assert not list(mine.home.rglob("pwned"))
+    assert not (mine.home / BUILT).exists()
+    mine.must("add", "Toy", "mycode", "--build")
+    assert (mine.home / BUILT).read_text() == "in a container"
 
 
 @only_lmod
@@ -281,36 +284,6 @@ def test_two_users_of_one_set_at_once_both_get_their_packages(mine: Mine) -> Non
     state = mine.state()
     assert state["requirements"] in (["needy", "einops<0.8.1"], ["einops<0.8.1", "needy"])
     assert state["number"] == 2
-
-
-@only_lmod
-def test_a_kill_leaves_the_state_before_or_the_new_one(mine: Mine) -> None:
-    """At any moment, the active state is complete, and the next command works."""
-    mine.must("add", "Toy", "einops==0.8.0")
-    began = time.monotonic()
-    mine.must("add", "Toy", "einops==0.8.1")
-    whole = time.monotonic() - began
-    for number, moment in enumerate(moments(100 if THOROUGH else 2)):
-        wanted = ("0.8.0", "0.8.1")[number % 2]
-        before = mine.state()["number"]
-        child = subprocess.Popen(
-            mine.argv("add", "Toy", f"einops=={wanted}"),
-            env=mine.environment(),
-            cwd=mine.home,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        time.sleep(moment * whole)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        after = mine.state()
-        assert after["number"] == before or [one["version"] for one in after["packages"]] == [wanted]  # type: ignore[attr-defined]
-        assert mine.must("exec", "Toy", "python", "-c", SHOW).split()[0] in ("0.8.0", "0.8.1")
-    mine.must("add", "Toy", "einops==0.8.1")
-    names = sorted(path.name for path in (mine.packages / "default").rglob("*") if "hpcmod-part" in path.name)
-    assert names == []
-    files = {path.stem for path in (mine.packages / "default/states").iterdir()}
-    assert all((mine.packages / f"default/states/{stem}.json").exists() for stem in files)
 
 
 @only_lmod
@@ -405,9 +378,15 @@ if THOROUGH:  # it starts many containers
         assert not files.parent.exists()
 
 
-@only_lmod
+page_loaders = pytest.mark.parametrize("loader", list(LOADERS) if THOROUGH else ["lmod-lua"], indirect=True)
+
+
+@page_loaders
 def test_the_page_on_packages_works_as_written(mine: Mine, tmp_path: Path) -> None:
-    """The numbered steps in one shell; with HPCMOD_THOROUGH=1 all commands. The container is Toy, pip has wheels."""
+    """The numbered steps in one shell; with HPCMOD_THOROUGH=1 all commands, with each module tool.
+
+    The container is Toy. pip asks an index, by https and with a login, as its own variables say.
+    """
     make_wheel(mine.wheels, "transformers", "4.57.3")
     mine.write_code()
     info = mine.home / "old-venv/lib/python3.11/site-packages/needy-1.0.dist-info"
@@ -419,15 +398,21 @@ def test_the_page_on_packages_works_as_written(mine: Mine, tmp_path: Path) -> No
     (mine.home / "R/library").mkdir(parents=True)
     (mine.home / "R/library/DESCRIPTION").write_text("Package: mine")
     commands = "\n".join(lines).replace("PyTorch", "Toy").replace("/projappl", str(tmp_path / "projappl"))
-    done = mine.loader(
-        f'set -e; cd; hpcmod() {{ {mine.argv("")[0]} "$@"; }}\n{commands}\nhpcmod packages Toy',
-        **{name: mine.environment()[name] for name in ("EASYBUILD_PREFIX", "HPCMOD_SITE")},
-        PIP_NO_INDEX="1",
-        PIP_FIND_LINKS=str(mine.wheels),
-    )
+    with run_index(mine.wheels, make_certificate(tmp_path / "tls"), login=True) as index:
+        done = mine.loader(
+            f'set -e; cd; hpcmod() {{ {mine.argv("")[0]} "$@"; }}\n{commands}\nhpcmod packages Toy',
+            **{name: mine.environment()[name] for name in ("EASYBUILD_PREFIX", "HPCMOD_SITE")},
+            PIP_INDEX_URL=index.url_with_login,
+            PIP_CERT=str(index.ca),
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].split()[0] == ("einops" if THOROUGH else "transformers"), done.stdout
+    assert "/files/einops-0.8.1-py3-none-any.whl" in index.asked
+    assert f"{index.files}einops" in mine.must("packages", "Toy", "--set", "default", "--json")
+    kept = [path.read_text() for path in (*mine.packages.rglob("*.json"), mine.home / "my.lock")]
+    assert not [text for text in (*kept, done.stdout, done.stderr) if quote(PASSWORD) in text or PASSWORD in text]
     if THOROUGH:
         wanted = ["einops", "needy", f"mycode @ file://{mine.home}/mycode"]
         assert mine.state(HPCMOD_PACKAGES="default")["requirements"] == wanted
+        assert (mine.home / BUILT).read_text() == "in a container"
         assert mine.must("exec", "Toy", "cat", "/user-software/R/DESCRIPTION") == "Package: mine"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -192,3 +193,39 @@ def test_the_page_on_a_full_quota_works_as_written(student: Student) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"module use {place}/modules/all; module load {TOY}" in done.stdout
     assert not (place / "modules/all/Toy").exists() and (student.own / "Toy").exists()
+
+
+def test_packages_are_added_to_the_sites_copy_and_nothing_is_written_there(student: Student, tmp_path: Path) -> None:
+    """By a user who may only read the catalogue; a state that was changed is found, and undo leads back."""
+    make_wheel(tmp_path / "mine-1.0-py3-none-any.whl")
+    before = student.site.files()
+    states = f"{tmp_path}/packages/Toy/default/states"
+    script = f"""
+        export HPCMOD_PACKAGES_DIR={tmp_path}
+        show() {{ singularity exec $SIF python -c 'import mine; print(mine.__file__)'; }}
+        hpcmod add Toy/0.9 mine --wheel-dir {tmp_path} --no-index && module load Toy/0.9 && show
+        hpcmod verify Toy/0.9 >&2; echo verify $?
+        chmod u+w {states}/1-*.squashfs; echo >>$(echo {states}/1-*.squashfs)
+        hpcmod verify Toy/0.9 >&2; echo verify $?
+        hpcmod undo Toy/0.9 && show
+    """
+    with read_only(student.site.catalogue):
+        done = student(script, student.site.modules)
+    lines = done.stdout.splitlines()
+    assert lines[1].startswith("/user-software/venv/toy/lib/"), done
+    assert lines == ["mine: added 1.0", lines[1], "verify 0", "verify 4", "mine: removed 1.0"], done
+    assert "No module named 'mine'" in done.stderr
+    assert student.site.files() == before
+
+
+@contextmanager
+def read_only(directory: Path) -> Iterator[None]:
+    """Take away the permission to write below a directory of the user until the block ends."""
+    found = {path: path.stat().st_mode for path in (directory, *directory.rglob("*")) if not path.is_symlink()}
+    for path, mode in found.items():
+        path.chmod(mode & ~0o222)
+    try:
+        yield
+    finally:
+        for path, mode in found.items():
+            path.chmod(mode)

@@ -10,7 +10,7 @@ import click
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
-from hpcmod.cli.packages.show import describe_edit, find_locked_changes, print_change, tell_active
+from hpcmod.cli.packages.show import describe_edit, find_locked_changes, print_change, tell_active, tell_other_edits
 from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, make_builder, package_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import LackingError, NotFoundError
@@ -71,6 +71,8 @@ def edit_verb(flags: EditFlags) -> None:
         raise click.UsageError(f"give a command or {'--discard' if flags.discard else '--json'}, not both")
     found = find_set(flags)
     edit = find_edit(found.set, found.target.place.tag)
+    if edit is None and not flags.as_json:
+        tell_other_edits(found)
     if flags.discard:
         _discard(found, edit, dry_run=flags.dry_run, as_json=flags.as_json)
         return
@@ -154,6 +156,8 @@ def pack_verb(flags: PackFlags) -> None:
       hpcmod pack PyTorch
     """
     found = find_set(flags)
+    if not flags.as_json and find_edit(found.set, found.target.place.tag) is None:
+        tell_other_edits(found)
     if flags.dry_run:
         done, _ = plan_packing(found.target, found.set, make_builder(starts=False))
     else:

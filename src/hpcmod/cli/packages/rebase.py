@@ -10,7 +10,7 @@ from hpcmod.cli.flags import with_flags
 from hpcmod.cli.install.installed import on_a_terminal
 from hpcmod.cli.output import print_text, tell
 from hpcmod.cli.packages.index import IndexFlags, index_options, pip_options
-from hpcmod.cli.packages.show import print_change, tell_active
+from hpcmod.cli.packages.show import print_change, tell_active, tell_other_edits
 from hpcmod.cli.packages.target import Found, find_set, make_builder, package_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import CheckFailedError, NotFoundError
@@ -48,6 +48,8 @@ def rebase_verb(flags: RebaseFlags) -> None:
     found = find_set(flags)
     if not found.set.exists:
         raise NotFoundError(f"you have added no packages to {found.name}", f"Add some: hpcmod add {found.name} PACKAGE")
+    if not flags.as_json:
+        tell_other_edits(found)
     builder = make_builder()
     state = choose_source(found.target, found.set, flags.source)
     with terminate_cleanly():

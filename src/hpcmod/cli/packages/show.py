@@ -8,11 +8,12 @@ from typing import Any
 
 from hpcmod.cli.output import format_size, print_json, print_table, tell
 from hpcmod.cli.packages.target import Found
-from hpcmod.install.packages.edits import WritableState
+from hpcmod.install.packages.edits import WritableState, find_other_edits
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.compare import SAME, PackageDifference, compare_locked
 from hpcmod.model.packages.place import state_file
 from hpcmod.model.packages.state import Locked, State
+from hpcmod.render.quote import sh_word
 
 
 def describe_state(found: PackageSet, state: State) -> dict[str, Any]:
@@ -43,6 +44,17 @@ def describe_edit(edit: WritableState | None) -> dict[str, object] | None:
     if edit is None:
         return None
     return {"directory": str(edit.files), "base": edit.base, "time": edit.time, "user": edit.user}
+
+
+def tell_other_edits(found: Found) -> None:
+    """Tell about packages that are being edited for another image, for example the one before an update."""
+    for edit in find_other_edits(found.set, found.target.place.tag):
+        add = f"hpcmod add {sh_word(found.name)} --from {sh_word(str(edit.files))}"
+        tell(
+            f"packages for another image{f' ({edit.module})' if edit.module else ''} are still being edited since "
+            f"{edit.time} by {edit.user}, in {edit.directory}; to take them over for {found.target.module}: {add}; "
+            "if you no longer need the changes, remove that directory"
+        )
 
 
 def find_changes(before: State | None, after: State) -> list[PackageDifference]:

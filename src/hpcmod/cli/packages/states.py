@@ -16,11 +16,12 @@ from hpcmod.cli.packages.show import (
     find_changes,
     print_change,
     print_packages,
+    tell_other_edits,
 )
 from hpcmod.cli.packages.target import Found, SetFlags, find_set, make_builder, package_options
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.changing import KEPT, collect, undo_change, use
-from hpcmod.install.packages.edits import find_edit
+from hpcmod.install.packages.edits import find_edit, find_other_edits
 from hpcmod.install.packages.sets import find_sets
 from hpcmod.model.packages.lockfile import render_package_lock
 from hpcmod.model.packages.state import State
@@ -121,6 +122,9 @@ def _active(found: Found) -> State:
 
 
 def _print_state(found: Found, flags: PackagesFlags) -> None:
+    others = find_other_edits(found.set, found.target.place.tag)
+    if not flags.as_json:
+        tell_other_edits(found)
     edit = find_edit(found.set, found.target.place.tag)
     state = None if edit and edit.base is None else _active(found) if not flags.as_json or found.set.exists else None
     if flags.as_json:
@@ -134,6 +138,7 @@ def _print_state(found: Found, flags: PackagesFlags) -> None:
             history=[describe_state(found.set, one) for one in states],
             lock=render_package_lock(state) if state and flags.lock else "",
             edited=describe_edit(edit),
+            edited_for_other_images=[describe_edit(one) for one in others],
         )
     elif state:
         print_packages(state)

@@ -29,7 +29,7 @@ from hpcmod.model.packages.compare import find_in_image
 from hpcmod.model.packages.lockfile import find_changed
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, state_file
 from hpcmod.model.packages.plan import OWN_PIP, WORK, PackageTarget, StatePlan
-from hpcmod.model.packages.report import explain_failure, parse_pip_report, without_credentials
+from hpcmod.model.packages.report import explain_failure, explain_full, parse_pip_report, without_credentials
 from hpcmod.model.packages.requirement import normalize_package
 from hpcmod.model.packages.state import Locked, State
 from hpcmod.process import run
@@ -177,7 +177,7 @@ def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tupl
     argv = [*_container(plan, layer, builder), *plan.argv, *more]
     done = run(argv, env=_environment(builder.environ), stdin="", tied=True)
     if done.status != 0:
-        raise explain_failure(plan, f"{done.stdout}\n{done.stderr}")
+        raise explain_failure(plan, f"{done.stdout}\n{done.stderr}", temporary=str(builder.temporary))
     report = work / "report.json"
     return parse_pip_report(read_file(report, _REPORT_LIMIT), plan.parent, builder.now)
 
@@ -216,11 +216,20 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> None:
-    """Compile all modules; those with errors, such as templates, are left as they are."""
+    """Compile all modules; those with errors, such as templates, are left as they are.
+
+    Raises
+    ------
+    NoSpaceError
+        If the disk is full: without some of the compiled modules, equal packages would not give equal files.
+    """
     inside = f"{USER_LAYER_IN_CONTAINER}/{packages.relative_to(layer)}"
     argv = [f"{plan.target.venv}/bin/python", "-m", "compileall", "-q", "-j", "0"]
     argv += ["--invalidation-mode", "unchecked-hash", inside]
-    run([*_container(plan, layer, builder), *argv], env=_environment(builder.environ), stdin="", tied=True)
+    done = run([*_container(plan, layer, builder), *argv], env=_environment(builder.environ), stdin="", tied=True)
+    full = explain_full(f"{done.stdout}\n{done.stderr}", str(builder.temporary)) if done.status != 0 else None
+    if full:
+        raise full
 
 
 def _read_sizes(packages: Path) -> dict[str, int]:

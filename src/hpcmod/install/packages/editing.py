@@ -70,7 +70,8 @@ def begin_edit(
             files = new / FILES
             files.mkdir()
             _fill(target, found, base, files)
-            values = {"base": base.number if base else None, "time": builder.now, "user": builder.user}
+            number = base.number if base else None
+            values = {"base": number, "time": builder.now, "user": builder.user, "module": target.module}
             (new / RECORD).write_text(json.dumps(values), encoding="utf-8")
         made = find_edit(found, target.place.tag)
     if made is None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from hpcmod.errors import BadInputError, CheckFailedError, HpcmodError, NotFoundError, RemoteError, VerificationError
+from hpcmod.errors import (
+    BadInputError,
+    CheckFailedError,
+    HpcmodError,
+    NoSpaceError,
+    NotFoundError,
+    RemoteError,
+    VerificationError,
+)
 from hpcmod.model.packages.plan import StatePlan
 from hpcmod.model.packages.requirement import name_of, normalize_package
 from hpcmod.model.packages.state import Locked, State
@@ -17,6 +26,7 @@ _KEPT_LINES = 12
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+)==(\S+)")
 _UNAVAILABLE = re.compile(r"No matching distribution found for (.+)")
 _MISMATCH = ("THESE PACKAGES DO NOT MATCH THE HASHES", "Hashes are required")
+_FULL = re.compile(rf"\[Errno (?:{errno.ENOSPC}|{errno.EDQUOT})\] ([^:\n]+)")
 _NETWORK = ("Connection", "Temporary failure in name resolution", "ReadTimeoutError", "SSLError")
 
 
@@ -61,8 +71,28 @@ def without_credentials(text: str) -> str:
     return f"{option}{equals}{urlunsplit((parts.scheme, host, parts.path, '', ''))}"
 
 
-def explain_failure(plan: StatePlan, output: str) -> HpcmodError:
-    """Return an error for an installation that pip refused, with the option that helps."""
+def explain_full(output: str, temporary: str) -> NoSpaceError | None:
+    """Return an error if a command in the container had no space for its files in the temporary directory."""
+    full = _FULL.search(output)
+    if full is None:
+        return None
+    return NoSpaceError(
+        f"{temporary}: not enough space for pip's temporary files: {full[1]}",
+        "Free some space there, or set TMPDIR to a directory on a larger disk.",
+    )
+
+
+def explain_failure(plan: StatePlan, output: str, *, temporary: str) -> HpcmodError:
+    """Return an error for an installation that pip refused, with the option that helps.
+
+    Parameters
+    ----------
+    temporary
+        Directory of pip's files on the host.
+    """
+    full = explain_full(output, temporary)
+    if full:
+        return full
     name = plan.target.module.partition("/")[0]
     lines = list(_reasons(output))
     detail = "\n".join(f"  {line}" for line in lines[-_KEPT_LINES:])

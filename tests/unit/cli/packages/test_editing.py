@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.cli.packages import editing
-from tests.package_states import TAG
+from tests.package_states import OTHER_TAG, TAG
 from tests.unit.cli.packages.test_states import call, data, home, must
 
 __all__ = ["home"]
@@ -52,6 +52,23 @@ def test_a_command_sees_the_writable_packages_first(home: Path, monkeypatch: pyt
     files = home.resolve() / f".local/share/hpcmod/packages/PyTorch/fresh/edit-{TAG}/user-software"
     assert os.environ["SINGULARITY_BINDPATH"] == f"{files}:/user-software,/mine"
     assert os.environ["APPTAINERENV_PIP_CONSTRAINT"] == "/user-software/constraints.txt"
+
+
+def test_packages_edited_for_the_image_before_an_update_are_not_forgotten(home: Path) -> None:
+    must("edit", "PyTorch", *FRESH)
+    directory = home / ".local/share/hpcmod/packages/PyTorch/fresh"
+    (directory / f"edit-{TAG}").rename(directory / f"edit-{OTHER_TAG}")
+    files = directory / f"edit-{OTHER_TAG}/user-software"
+    said = (
+        "hpcmod: packages for another image (PyTorch/2.7.1) are still being edited since ",
+        f"to take them over for PyTorch/2.7.1: hpcmod add PyTorch --from {files}; ",
+    )
+    for words in (("packages",), ("pack", "--dry-run"), ("edit", "--discard"), ("edit", "--dry-run"), ("rebase",)):
+        stderr = call(words[0], "PyTorch", *FRESH, *words[1:]).stderr
+        assert all(text in stderr for text in said), (words, stderr)
+    must("edit", "PyTorch", *FRESH)
+    others = data("packages", "PyTorch", *FRESH)["edited_for_other_images"]
+    assert [one["directory"] for one in others] == [str(files)]
 
 
 @pytest.mark.parametrize(

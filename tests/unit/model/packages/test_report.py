@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from hpcmod.errors import BadInputError, CheckFailedError, HpcmodError, NotFoundError, RemoteError, VerificationError
+from hpcmod.errors import (
+    BadInputError,
+    CheckFailedError,
+    HpcmodError,
+    NoSpaceError,
+    NotFoundError,
+    RemoteError,
+    VerificationError,
+)
 from hpcmod.model.packages.plan import PipOptions, make_state_plan
 from hpcmod.model.packages.report import explain_failure, parse_pip_report, without_credentials
 from hpcmod.model.packages.requirement import Requirements
@@ -52,11 +60,17 @@ def test_an_invalid_report_is_refused(text: str) -> None:
             RemoteError,
             "the package index cannot be reached",
         ),
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+            NoSpaceError,
+            "/tmp: not enough space for pip's temporary files: No space left on device",
+        ),
+        ("OSError: [Errno 122] Disk quota exceeded: '/x'", NoSpaceError, "/tmp: not enough space for pip"),
         ("ERROR: something else", CheckFailedError, "pip failed in PyTorch/2.7.1"),
     ],
 )
 def test_failures_are_explained(output: str, kind: type[HpcmodError], said: str) -> None:
-    fault = explain_failure(PLAN, output)
+    fault = explain_failure(PLAN, output, temporary="/tmp")
     assert type(fault) is kind
     assert said in fault.message
     assert fault.cure

@@ -1,0 +1,232 @@
+"""What a user's packages survive: kills, full disks, removal of a state in use, and an update of the image."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import (
+    THOROUGH,
+    TOY,
+    Loader,
+    installed,
+    make_images,
+    moments,
+    use_image,
+    write_easyconfig,
+)
+from tests.integration.test_disk_full import KIB, MIB, SmallDisk, disk
+from tests.integration.test_user_packages import SHOW, Mine, mine, only_lmod
+from tests.stack import Done, EasyBuild, ModuleTool
+from tests.wheels import make_wheel
+
+__all__ = ["disk", "mine"]
+
+pytestmark = pytest.mark.stack
+
+OLD, NEW, NONE = "0.8.0", "0.8.1", ""
+
+
+def add_old(mine: Mine) -> None:
+    """Add einops when only its old version is published; then publish the new one."""
+    new = mine.wheels / f"einops-{NEW}-py3-none-any.whl"
+    away = new.rename(mine.home / new.name)
+    mine.must("add", "Toy", "einops")
+    away.rename(new)
+
+
+def add_both(mine: Mine) -> None:
+    add_old(mine)
+    mine.must("rebase", "Toy")
+
+
+def add_many(mine: Mine) -> None:
+    add_both(mine)
+    mine.must("add", "Toy", "needy")
+    mine.must("drop", "Toy", "needy")
+
+
+def edit_old(mine: Mine) -> None:
+    """Change the old version by hand, so that it calls itself new."""
+    add_old(mine)
+    files = Path(mine.must("edit", "Toy").strip())
+    next(files.glob("venv/*/lib/python3*/site-packages/einops.py")).write_text(f"version = {NEW!r}\n")
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A command that is killed."""
+
+    words: tuple[str, ...]
+    prepare: Callable[[Mine], None]
+    before: str
+    """Version of einops before the command, and after it."""
+    after: str
+    repeats: bool = True
+    """Whether the command can run again after it has taken effect."""
+
+
+COMMANDS: Mapping[str, Killed] = {
+    "add": Killed(("add", "Toy", f"einops=={NEW}"), add_old, OLD, NEW),
+    "drop": Killed(("drop", "Toy", "einops"), add_old, OLD, NONE, repeats=False),
+    "undo": Killed(("undo", "Toy"), add_both, NEW, OLD, repeats=False),
+    "rebase": Killed(("rebase", "Toy"), add_old, OLD, NEW),
+    "pack": Killed(("pack", "Toy"), edit_old, OLD, NEW, repeats=False),
+    "gc": Killed(("packages", "Toy", "--gc", "--keep", "0"), add_many, NEW, NEW),
+    "bake": Killed(("bake", "Toy", "-o", "mine.sif", "--force"), add_old, OLD, OLD),
+}
+
+
+@only_lmod
+@pytest.mark.parametrize("name", list(COMMANDS) if THOROUGH else ["add"])
+def test_a_kill_leaves_the_state_before_or_the_new_one(mine: Mine, name: str) -> None:
+    """At any moment, the active state is complete, and the command works when run again, without leftovers."""
+    killed, copy, baked = COMMANDS[name], mine.home / "before", mine.home / "mine.sif"
+    killed.prepare(mine)
+    shutil.copytree(mine.packages, copy, symlinks=True)
+    began = time.monotonic()
+    mine.must(*killed.words)
+    whole = time.monotonic() - began
+    files = names(mine.packages)
+    seen = {killed.before: 0, killed.after: 0}
+    for number, moment in enumerate(moments(100 if THOROUGH else 2)):
+        shutil.rmtree(mine.packages)
+        shutil.copytree(copy, mine.packages, symlinks=True)
+        baked.unlink(missing_ok=True)
+        child = subprocess.Popen(
+            mine.argv(*killed.words),
+            env=mine.environment(),
+            cwd=mine.home,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(moment * whole)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        active = active_version(mine)
+        seen[active] += 1
+        if baked.exists():
+            assert run_image(mine, baked) == OLD
+        if number % 5 == 0:
+            again = mine(*killed.words) if killed.repeats or active == killed.before else mine("packages", "Toy")
+            assert again.returncode == 0, again.stdout + again.stderr
+            assert active_version(mine) == killed.after
+            if killed.repeats or active == killed.before:
+                assert names(mine.packages) == files
+                assert not list(mine.home.glob(".*hpcmod-part*"))
+    print(f"{name}: active after the kill: {seen}")
+
+
+def active_version(mine: Mine) -> str:
+    """Return the version of einops in the active state, which a container must import."""
+    done = mine("exec", "Toy", "python", "-c", SHOW)
+    assert done.returncode == 0 or "No module named 'einops'" in done.stderr, done.stderr
+    version = done.stdout.partition(" ")[0]
+    assert [one["version"] for one in mine.state()["packages"] if one["name"] == "einops"] == [version][: bool(version)]  # type: ignore[attr-defined]
+    return version
+
+
+def names(directory: Path) -> set[str]:
+    """Return the names of all files and links below a directory; those that a gc would remove are no difference."""
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")}
+
+
+def run_image(mine: Mine, image: Path) -> str:
+    argv = [
+        str(mine.loader.eb.stack.apptainer),
+        "exec",
+        str(image),
+        "python",
+        "-c",
+        "import einops; print(einops.version)",
+    ]
+    return subprocess.run(argv, env=mine.environment(), capture_output=True, text=True, check=True).stdout.strip()
+
+
+@only_lmod
+def test_jobs_keep_their_states_while_gc_removes_one(mine: Mine) -> None:
+    """Two ranks with different states on one node, one of which is removed before it imports anything from it."""
+    mine.must("add", "Toy", f"einops=={OLD}")
+    mine.must("add", "Toy", f"einops=={NEW}")
+    mine.must("drop", "Toy", "einops")
+    program = "print(flush=True); input(); import einops; print(einops.version)"
+    ranks = [start(mine.loader, program, HPCMOD_PACKAGES=f"default@{number}") for number in (1, 2)]
+    for rank in ranks:
+        assert rank.stdout is not None and rank.stdout.readline() == "\n"
+    assert mine.must("packages", "Toy", "--gc", "--keep", "0").split()[0] == "1"
+    assert not list(mine.packages.glob("default/states/1-*"))
+    assert [rank.communicate("\n")[0].strip() for rank in ranks] == [OLD, NEW]
+
+
+def start(loader: Loader, program: str, **env: str) -> subprocess.Popen[str]:
+    """Load Toy and start a Python program in its container."""
+    snippet = f"{loader.tool.prologue()}module use '{loader.eb.modules}'; module load {TOY}; "
+    return subprocess.Popen(
+        ["bash", "--norc", "-c", f"{snippet} exec singularity exec $SIF python -c '{program}'"],
+        env=loader.tool.stack.environment(loader.tool.home, **env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+if THOROUGH:
+
+    @only_lmod
+    @pytest.mark.parametrize("full", ["HPCMOD_PACKAGES_DIR", "TMPDIR"])
+    def test_a_full_disk_leaves_the_packages_as_they_were(mine: Mine, disk: SmallDisk, full: str) -> None:
+        import random
+
+        noise = random.Random(1).randbytes(2 * MIB).hex()  # noqa: S311 - for a test
+        make_wheel(mine.wheels, "large", "1.0", files={"large.py": f"version = '1.0'\nnoise = '{noise}'\n"})
+
+        def hpcmod(*words: str) -> Done:
+            return disk(*mine.argv(*words), env=mine.environment(**{full: str(disk.place)}))
+
+        assert hpcmod("add", "Toy", "einops").returncode == 0
+        before = hpcmod("packages", "Toy").stdout
+        for free in (0, 64 * KIB, MIB):
+            disk.leave_free(free)
+            failed = hpcmod("add", "Toy", "large")
+            assert (failed.returncode, "o space left" in failed.stderr or "free" in failed.stderr) == (5, True), failed
+            assert "Traceback" not in failed.stderr
+            assert hpcmod("packages", "Toy").stdout == before
+            assert "large" not in disk("find", str(disk.place)).stdout
+            assert "hpcmod-part" not in disk("find", str(disk.place)).stdout
+        disk.leave_free(64 * MIB)
+        assert hpcmod("add", "Toy", "large").returncode == 0
+        assert hpcmod("exec", "Toy", "python", "-c", "import einops, large; print(large.version)").stdout == "1.0\n"
+
+    def test_packages_that_are_edited_while_the_image_is_replaced_are_taken_over(
+        eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path
+    ) -> None:
+        one, two = make_images(tiny_sif, tmp_path, "one", "two", megabytes=1)
+        use_image(eb, one)
+        easyconfig = write_easyconfig(tmp_path)
+        installed(eb, easyconfig, HPCMOD_SITE="generic")
+        mine = Mine(Loader(lmod, eb), tmp_path / "wheels")
+        for version in (OLD, NEW):
+            make_wheel(mine.wheels, "einops", version)
+        make_wheel(mine.wheels, "tried", "1.0")
+        mine.must("add", "Toy", f"einops=={OLD}")
+        pip = ("python", "-m", "pip", "install", "-q", "--no-index", "--find-links", mine.wheels)
+        mine.must("edit", "Toy", "--", *pip, "tried")
+        files = next(mine.packages.glob("default/edit-*/user-software"))
+        use_image(eb, two)
+        installed(eb, easyconfig, "--rebuild", HPCMOD_SITE="generic")
+        loaded = mine.loader(f"module load {TOY}")
+        assert "hpcmod rebase Toy" in " ".join(loaded.stderr.split())
+        take = f"hpcmod add Toy --from {files}"
+        for words in (("packages", "Toy"), ("pack", "Toy"), ("rebase", "Toy", "--dry-run")):
+            assert take in " ".join(mine(*words).stderr.split()), words
+        done = mine("add", "Toy", "--from", files)
+        assert done.stdout.splitlines() == [f"einops: same {OLD}", "tried: same 1.0"], done.stderr
+        assert mine.must("exec", "Toy", "python", "-c", "import einops, tried; print(einops.version)") == f"{OLD}\n"
+        assert files.exists()
