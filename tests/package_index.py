@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ssl
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.registry import PASSWORD, USER, Certificate
+from tests.registry import PASSWORD, USER, Certificate, make_certificate
 from tests.wheels import sha256_of
 
 
@@ -88,3 +89,15 @@ def _answer(path: str, wheels: Path) -> tuple[int, bytes]:
     links = [f'<a href="/files/{one.name}#sha256={sha256_of(one)}">{one.name}</a>' for one in found]
     page = f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>".encode()
     return (200, page) if found else (404, b"")
+
+
+def main() -> None:
+    """Serve WHEELS with a new certificate in TLS until killed; print the URL and the authority's certificate."""
+    wheels, tls = map(Path, sys.argv[1:])
+    with run_index(wheels, make_certificate(tls)) as index:
+        print(index.url, index.ca, sep="\n", flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -5,17 +5,13 @@ Long, so only with HPCMOD_THOROUGH=1; test_job.py has a short one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import EASYCONFIG, OF_LUMIS_PAGE, SITE, Jobs, must
 from tests.integration.conftest import THOROUGH
-from tests.package_index import Index, run_index
-from tests.registry import make_certificate
-from tests.stack import Cluster, EasyBuild, ModuleTool, Stack
+from tests.stack import CHECKOUT, Cluster, EasyBuild, ModuleTool, Stack
 from tests.wheels import make_wheel
 
 pytestmark = pytest.mark.stack
@@ -24,6 +20,10 @@ SCRIPT = """#!/bin/bash
 #SBATCH -N 2 --ntasks-per-node=1 -p small-g --gpus-per-node=1 -t 00:20:00 -o commands-%j.out
 set -e
 {module}
+(cd {checkout} && exec {python} -m tests.package_index {top}/wheels {top}/tls >{top}/index.txt) & index=$!
+until test -s {top}/index.txt; do sleep 0.1; done
+{{ read -r PIP_INDEX_URL; read -r PIP_CERT; }} <{top}/index.txt; export PIP_INDEX_URL PIP_CERT
+hpcmod() {{ {hpcmod} "$@"; }}
 module use {modules}
 ranks() {{ srun --overlap -N 2 -n 2 singularity exec $SIF python -c "$1" | sort | uniq -c | tr -s ' '; }}
 say() {{ echo "== $1"; }}
@@ -44,6 +44,7 @@ say shared; hpcmod add PyTorch --shared $PWD/project einops==0.8.0; export HPCMO
 module unload PyTorch; module load PyTorch; ranks "$einops"
 say bake; hpcmod bake PyTorch -o mine.sif | sed 's:.*/::'; module unload PyTorch
 srun --overlap -N 2 -n 2 singularity exec mine.sif python -c "$einops" | uniq -c | tr -s ' '
+kill $index
 say ended
 """
 
@@ -92,16 +93,6 @@ mine.sif
 
 if THOROUGH:
 
-    @pytest.fixture
-    def index(tmp_path: Path) -> Iterator[Index]:
-        wheels = tmp_path / "wheels"
-        for version in ("0.8.0", "0.8.1"):
-            make_wheel(wheels, "einops", version)
-        make_wheel(wheels, "needy", "1.0", requires=["einops"])
-        make_wheel(wheels, "more", "1.0")
-        with run_index(wheels, make_certificate(tmp_path / "tls")) as running:
-            yield running
-
     @pytest.fixture(params=["lmod", "envmodules"])
     def tool(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> ModuleTool:
         return ModuleTool(stack, tmp_path, request.param)
@@ -119,14 +110,26 @@ if THOROUGH:
         must(eb(easyconfig, HPCMOD_SITE=str(site)))
         return Jobs(machine, eb.modules, site, tmp_path)
 
-    def test_every_command_works_in_a_job_of_two_nodes(jobs: Jobs, tool: ModuleTool, index: Index) -> None:
-        """With an index on the network, as a user whose modules come from one of the two module tools."""
+    def test_every_command_works_in_a_job_of_two_nodes(jobs: Jobs, tool: ModuleTool) -> None:
+        """With an index on the node's network, as a user whose modules come from one of the two module tools."""
+        wheels = jobs.directory / "wheels"
+        for version in ("0.8.0", "0.8.1"):
+            make_wheel(wheels, "einops", version)
+        make_wheel(wheels, "needy", "1.0", requires=["einops"])
+        make_wheel(wheels, "more", "1.0")
         (jobs.directory / "requirements.txt").write_text("more\n")
-        module = SCRIPT.format(module=tool.prologue().strip(), modules=jobs.modules)
-        (jobs.directory / "commands.sh").write_text(module)
-        path = f"{jobs.machine.stack.python.parent}:/usr/local/bin:/usr/bin:/bin"
-        own = {"PIP_INDEX_URL": index.url, "PIP_CERT": str(index.ca), "HOME": str(jobs.directory), "PATH": path}
-        number = must(replace(jobs)("sbatch", "--parsable", "commands.sh", **own, BASH_ENV="")).stdout.strip()
+        python = jobs.machine.stack.python
+        script = SCRIPT.format(
+            module=tool.prologue().strip(),
+            python=python,
+            hpcmod=python.parent / "hpcmod",
+            modules=jobs.modules,
+            checkout=CHECKOUT,
+            top=jobs.directory,
+        )
+        (jobs.directory / "commands.sh").write_text(script)
+        home = str(jobs.directory)
+        number = must(jobs("sbatch", "--parsable", "commands.sh", HOME=home, BASH_ENV="")).stdout.strip()
         jobs.wait(number)
         output = (jobs.directory / f"commands-{number}.out").read_text()
         printed = [line for line in output.splitlines() if not line.startswith(("hpcmod:", "    "))]
