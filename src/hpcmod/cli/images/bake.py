@@ -66,6 +66,7 @@ def bake_verb(
     request = _request(image, packages, site, output=output, venv=venv, force=force)
     if dry_run:
         plan = plan_bake(request)
+        _tell_editable(plan)
         if as_json:
             print_json(**asdict(plan))
         else:
@@ -75,6 +76,7 @@ def bake_verb(
         made = bake(request, progress=progress)
     for what in made.plan.left_out:
         tell(f"left out, because it does not fit the new image: {what}")
+    _tell_editable(made.plan)
     if as_json:
         values = {**asdict(made.plan), "path": str(made.path), "sha256": made.sha256, "size": made.size}
         print_json(**values)
@@ -120,17 +122,22 @@ def _request(
 def own_packages(found: Installed) -> Iterator[Path]:
     """Yield the places of a user's packages: the active state of their set, else the installation itself."""
     if found.record.get("own_packages"):
-        from hpcmod.cli.packages.target import choose_set
         from hpcmod.install.packages.changing import read_target
         from hpcmod.install.packages.sets import open_set
-        from hpcmod.model.packages.place import state_file
+        from hpcmod.model.packages.place import CHOICE_VARIABLE, parse_choice, state_file
 
         place = read_target(found).place
-        chosen = open_set(place.name, choose_set(None, None), os.environ)
-        number = chosen.active_number(place.tag)
-        if number is not None:
+        choice = parse_choice(os.environ.get(CHOICE_VARIABLE, ""))
+        chosen = open_set(place.name, choice, os.environ) if choice else None
+        number = chosen.chosen_number(place.tag) if chosen else None
+        if chosen and number is not None:
             yield chosen.tree.root / state_file(number, place.tag)
     yield from (found.root / "user-software.squashfs", found.root / "user-software")
+
+
+def _tell_editable(plan: BakePlan) -> None:
+    for one in plan.editable:
+        tell(f"{one.name} is editable: its code stays in {one.path}, and is not in the image; install it without -e")
 
 
 def _print_plan(plan: BakePlan) -> None:

@@ -40,6 +40,7 @@ from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
 from hpcmod.image.trust.provenance import Provenance, now, remember, sidecar, write_provenance
 from hpcmod.model.images.facts import PythonFacts
+from hpcmod.model.packages.sources import Editable
 
 _MODE = 0o755
 _LARGEST_OBJECT = 64 << 20
@@ -92,6 +93,8 @@ class BakePlan:
     """Largest expected size of the new SIF."""
     left_out: tuple[str, ...]
     """Parts of the image that are left out of the new SIF: its signatures."""
+    editable: tuple[Editable, ...]
+    """Packages whose code is not in the new SIF, because it is elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -304,6 +307,7 @@ class _Prepared:
             files=self._packages.files,
             bytes=self.sif.size + self._packages.size + (1 << 20),
             left_out=tuple(f"{one.kind} {one.name}".rstrip() for one in left_out),
+            editable=self._packages.editable(self._venv.site),
         )
 
     def write(self, file: BinaryIO) -> None:

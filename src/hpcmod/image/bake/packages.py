@@ -26,6 +26,7 @@ from hpcmod.image.squashfs.nodes import SourceTree, read_tree
 from hpcmod.image.squashfs.tree import FileData, Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
 from hpcmod.model.images.facts import Package
+from hpcmod.model.packages.sources import Editable, find_editable
 
 _PIECE = 1 << 20
 _MOST_FILES = 1_000_000
@@ -98,17 +99,25 @@ class PackageTree:
         found = (self._package(os.fsdecode(name), node) for name, node in site.children.items())
         return tuple(sorted(filter(None, found), key=lambda one: (one.name.lower(), one.name)))
 
+    def editable(self, site: Node) -> tuple[Editable, ...]:
+        """Return the packages in a directory site-packages whose code is elsewhere, sorted by name."""
+        found = (
+            find_editable(package.name, self._read_metadata(node, b"direct_url.json"))
+            for name, node in site.children.items()
+            if (package := self._package(os.fsdecode(name), node))
+        )
+        return tuple(sorted(filter(None, found), key=lambda one: one.name))
+
     def _package(self, name: str, node: Node) -> Package | None:
         if not name.endswith(METADATA):
             return None
+        return read_package(name, lambda path: self._read_metadata(node, path.partition("/")[2].encode()))
 
-        def read(path: str) -> str:
-            inner = path.partition("/")[2].encode()
-            file = node.children.get(inner) if inner and node.kind == "dir" else node if not inner else None
-            is_file = file is not None and file.kind == "file"
-            return self.read(file, METADATA_LIMIT).decode(errors="replace") if file and is_file else ""
-
-        return read_package(name, read)
+    def _read_metadata(self, node: Node, inner: bytes) -> str:
+        """Return the text of a file in a package's directory of metadata, or of that itself if `inner` is empty."""
+        file = node.children.get(inner) if inner and node.kind == "dir" else node if not inner else None
+        is_file = file is not None and file.kind == "file"
+        return self.read(file, METADATA_LIMIT).decode(errors="replace") if file and is_file else ""
 
 
 @contextmanager

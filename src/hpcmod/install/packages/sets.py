@@ -116,6 +116,11 @@ class PackageSet:
         found = parse_state_file(target.removeprefix(f"{STATES}/"))
         return found[0] if found and target == state_file(*found) and found[0] in self.numbers() else None
 
+    def chosen_number(self, tag: str) -> int | None:
+        """Return the number of the state of a tag that modules use for this choice; None if there is none."""
+        number = self.choice.state
+        return self.active_number(tag) if number is None else number if self.numbers().get(number) == tag else None
+
     def active(self, tag: str) -> State | None:
         """Return the active state of a tag; None if there is none."""
         number = self.active_number(tag)

@@ -9,16 +9,8 @@ from dataclasses import dataclass
 from hpcmod.model.packages.plan import PackageTarget
 from hpcmod.model.packages.report import without_credentials
 from hpcmod.model.packages.requirement import name_of, normalize_package
-from hpcmod.model.packages.sources import PipMetadata
+from hpcmod.model.packages.sources import Editable, PipMetadata, find_editable
 from hpcmod.model.packages.state import Locked, State
-
-
-@dataclass(frozen=True)
-class Editable:
-    """A package whose code is used from its own directory."""
-
-    name: str
-    path: str
 
 
 @dataclass(frozen=True)
@@ -46,7 +38,7 @@ def describe_edited(found: Sequence[PipMetadata], base: State | None, target: Pa
     now
         Time recorded for packages that the base does not have.
     """
-    locked, lines, editable = [], [], []
+    locked, lines = [], []
     for one in found:
         name, direct = normalize_package(one.name), _Direct.parse(one.direct_url)
         before = base.find(name) if base else None
@@ -57,8 +49,6 @@ def describe_edited(found: Sequence[PipMetadata], base: State | None, target: Pa
             is_known = base is not None and name in base.names
             if one.is_requested or is_known:
                 lines.append(f"{name} @ {direct.requirement}" if direct.requirement else name)
-        if direct.is_editable:
-            editable.append(Editable(name, direct.url.removeprefix("file://")))
     names = {one.name for one in locked}
     asked = base.names if base else frozenset[str]()
     return Edited(
@@ -66,7 +56,7 @@ def describe_edited(found: Sequence[PipMetadata], base: State | None, target: Pa
         requirements=tuple(sorted(lines, key=name_of)),
         dropped=tuple(sorted(name for name in asked - names if base and base.find(name))),
         replaced=tuple(sorted(name for name in names if _is_replaced(name, locked, target))),
-        editable=tuple(editable),
+        editable=tuple(filter(None, (find_editable(normalize_package(one.name), one.direct_url) for one in found))),
     )
 
 
@@ -83,7 +73,6 @@ class _Direct:
     requirement: str = ""
     """URL that pip accepts."""
     sha256: str = ""
-    is_editable: bool = False
 
     @classmethod
     def parse(cls, text: str) -> _Direct:
@@ -91,11 +80,11 @@ class _Direct:
         try:
             values = json.loads(text or "{}")
             url = without_credentials(str(values.get("url", "")))
-            vcs, archive, directory = (values.get(f"{kind}_info") or {} for kind in ("vcs", "archive", "dir"))
+            vcs, archive = (values.get(f"{kind}_info") or {} for kind in ("vcs", "archive"))
             if vcs:
                 return cls(url, f"{vcs['vcs']}+{url}@{vcs['commit_id']}")
             sha256 = str((archive.get("hashes") or {}).get("sha256", ""))
             is_wheel_here = bool(archive) and url.startswith("file://")
-            return cls(url, "" if is_wheel_here else url, sha256, bool(directory.get("editable")))
+            return cls(url, "" if is_wheel_here else url, sha256)
         except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
             return cls()

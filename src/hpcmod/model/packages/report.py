@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ _KEPT_LINES = 12
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+)==(\S+)")
 _UNAVAILABLE = re.compile(r"No matching distribution found for (.+)")
 _MISMATCH = ("THESE PACKAGES DO NOT MATCH THE HASHES", "Hashes are required")
-_FULL = re.compile(rf"\[Errno (?:{errno.ENOSPC}|{errno.EDQUOT})\] ([^:\n]+)")
+_FULL = re.compile(r"\[Errno (?:28|122)\] ([^:\n]+)")  # ENOSPC and EDQUOT of Linux
 _NETWORK = ("Connection", "Temporary failure in name resolution", "ReadTimeoutError", "SSLError")
 
 

@@ -79,6 +79,24 @@ class PipMetadata:
     """Text of direct_url.json; empty for packages from an index."""
 
 
+@dataclass(frozen=True)
+class Editable:
+    """A package whose code is used from its own directory."""
+
+    name: str
+    path: str
+
+
+def find_editable(name: str, direct_url: str) -> Editable | None:
+    """Return an editable installation, from the text of its direct_url.json; None if it is something else."""
+    try:
+        values = json.loads(direct_url or "{}")
+        is_editable = bool((values.get("dir_info") or {}).get("editable"))
+        return Editable(name, str(values["url"]).removeprefix("file://")) if is_editable else None
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        return None
+
+
 def make_installed_source(found: Sequence[PipMetadata]) -> Source:
     """Return installed packages as a source; if none is marked as requested, all of them are."""
     lines, versions, left_out = [], [], []

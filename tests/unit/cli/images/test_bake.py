@@ -40,3 +40,18 @@ def test_packages_must_be_named_for_an_image_that_is_not_installed(tmp_path: Pat
     done = CliRunner().invoke(main, ["bake", str(image), "-o", str(tmp_path / "mine.sif")])
     assert done.exit_code == 3
     assert "--packages PATH" in done.stderr
+
+
+def test_reports_code_that_stays_outside_the_image(tmp_path: Path, packages: Path) -> None:
+    image, out = corpus.make_image(tmp_path / "image.sif"), tmp_path / "mine.sif"
+    info = packages / "venv/mine/lib/python3.12/site-packages/mycode-1.0.dist-info"
+    info.mkdir()
+    (info / "direct_url.json").write_text('{"dir_info": {"editable": true}, "url": "file:///home/me/mycode"}')
+    words = ["bake", str(image), "-o", str(out), "--packages", str(packages)]
+    said = "mycode is editable: its code stays in /home/me/mycode, and is not in the image"
+    for more in ([], ["--dry-run"]):
+        done = CliRunner().invoke(main, [*words, *more, "--force"])
+        assert (done.exit_code, said in " ".join(done.stderr.split())) == (0, True), done.output
+    assert json.loads(CliRunner().invoke(main, [*words, "--dry-run", "--force", "--json"]).stdout)["editable"] == [
+        {"name": "mycode", "path": "/home/me/mycode"}
+    ]

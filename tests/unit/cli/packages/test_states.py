@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from hpcmod.cli.containers import find_ready, look_around
+from hpcmod.cli.images.bake import own_packages
 from hpcmod.cli.main import main
 from tests.installations import install
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, SHA256, TAG, make_state, write_set
@@ -167,3 +169,20 @@ def test_undo_imports_nothing_that_installs_packages_or_changes_catalogues() -> 
     heavy = {"jinja2", "requests", "hpcmod.catalogue.change", "hpcmod.catalogue.admin.lifecycle"}
     heavy |= {"hpcmod.install.packages.building", "hpcmod.install.user_layer", "hpcmod.image.squashfs.reader"}
     assert heavy & set(done.stdout.split()) == set()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        ("", f"2-{TAG}.squashfs"),
+        ("default@1", f"1-{TAG}.squashfs"),
+        ("default@3", "user-software.squashfs"),
+        ("none", "user-software.squashfs"),
+        ("other", "user-software.squashfs"),
+    ],
+)
+def test_bake_takes_the_packages_that_the_module_uses(
+    home: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, found: str
+) -> None:
+    monkeypatch.setenv("HPCMOD_PACKAGES", chosen)
+    assert next(own_packages(find_ready(look_around(None), "PyTorch"))).name == found

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import json
 
-from hpcmod.model.packages.edited import Editable, describe_edited
-from hpcmod.model.packages.sources import PipMetadata
+from hpcmod.model.packages.edited import describe_edited
+from hpcmod.model.packages.sources import Editable, PipMetadata
 from tests.package_states import EINOPS, NEEDY, TARGET, make_state
 
 BASE = make_state(1, EINOPS, NEEDY, requirements=("einops<1", "needy"))
