@@ -9,7 +9,7 @@ from hpcmod.errors import BadInputError, LackingError
 from hpcmod.install.kernels import find_kernels, install_kernel, kernels_directory, remove_kernel
 from hpcmod.model.interactive.kernel import make_kernel
 
-KERNEL = make_kernel("/sw/in-environment", "A/1", "/sw", flags=())
+KERNEL = make_kernel("/sw/in-environment", "A/1", "/sw")
 
 
 @pytest.mark.parametrize(
