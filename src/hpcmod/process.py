@@ -170,6 +170,7 @@ def follow(
     cwd: Path,
     on_start: Callable[[int], None] = lambda _: None,
     on_line: Callable[[str], None] = lambda _: None,
+    tied: bool = False,
 ) -> int:
     """Run a long program in its own session, write all its output to a log, and return its exit status.
 
@@ -181,6 +182,8 @@ def follow(
         Called with the process ID, which is also the session ID.
     on_line
         Called with each line; an exception from it ends the program and everything it started, as Ctrl-C does.
+    tied
+        Whether the program gets SIGTERM when this process is killed.
 
     Raises
     ------
@@ -191,7 +194,7 @@ def follow(
         argv,
         env=env,
         cwd=cwd,
-        tied=False,
+        tied=tied,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

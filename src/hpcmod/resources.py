@@ -111,3 +111,8 @@ def is_checkout(package: Path = _PACKAGE) -> bool:
 
 def _of_easybuild(in_checkout: str, installed: str) -> Path:
     return _PACKAGE.parent.parent / in_checkout if is_checkout() else _PACKAGE.parent / "easybuild" / installed
+
+
+def node_program() -> str:
+    """Return the Python program that looks at one node of a job; it is part of a run script, too."""
+    return runscript_templates()["_check-node.py.j2"]

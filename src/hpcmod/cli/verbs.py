@@ -162,6 +162,9 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "job": ("jobs.job:job", "Write a batch script for this machine and submit it."),
         "launch": ("jobs.launch:launch", "Run a program in your current Slurm allocation."),
     },
+    "Check and explain": {
+        "check": ("runs.check:check_verb", "Check the nodes of a job before it uses them."),
+    },
     "This machine": {
         "doctor": ("machine.doctor:doctor", "Check this machine for problems."),
         "advisory": (

@@ -64,6 +64,10 @@ class RunscriptSettings:
     """Node types, the default first; the cores near their GPUs are used for ranks that no launcher bound."""
     gpu_flags: tuple[tuple[str, str], ...] = ()
     """GPU flags by their names in the runtime's variables (`NV` of APPTAINER_NV), and a device of nodes with GPUs."""
+    exclusive: tuple[str, ...] = ()
+    """Partitions that allocate only full nodes."""
+    nics: tuple[str, ...] = ()
+    """Network interfaces for GPU traffic, in order."""
     profilers: tuple[str, ...] = ("py-spy",)
     """Default profilers of --profile-rank: the first one in the image is used."""
     refused: tuple[tuple[str, str], ...] = ()
@@ -287,6 +291,8 @@ def _make_runscript_settings(
         tunable_reasons=chosen.reasons,
         large_caches=site.cache_root,
         nodes=_sort_nodes(site),
+        exclusive=site.job.exclusive,
+        nics=site.nics,
         profilers=_PROFILERS.get(site.gpu_vendor, ("py-spy",)),
         refused=site.launcher.refused,
         guard=tuple(pair for pair in make_guard(facts) if f"APPTAINERENV_{pair[0]}" not in names),

@@ -27,7 +27,7 @@ def render_jobscript(plan: JobPlan) -> str:
     """
     words = SCHEDULERS[plan.scheduler].words
     requeue = _render_requeue(plan.requeue, words)
-    sections = (_render_head(plan), _render_setup(plan, words), _render_staging(plan), requeue)
+    sections = (_render_head(plan), _render_setup(plan, words), _render_check(plan), _render_staging(plan), requeue)
     return "\n".join("\n".join(section) + "\n" for section in (*sections, *_render_steps(plan, words)) if section)
 
 
@@ -48,6 +48,19 @@ def _render_setup(plan: JobPlan, words: ShellWords) -> list[str]:
         *_render_loading(plan.loading, words),
         *(_export(name, value) for name, value in plan.variables),
     ]
+
+
+_CHECKS = {
+    "stop": ("and say which to leave out.", '"$RUNSCRIPTS"/check-nodes || exit'),
+    "resubmit": ("and submit this script again without it.", '"$RUNSCRIPTS"/check-nodes --resubmit "$0" || exit'),
+}
+
+
+def _render_check(plan: JobPlan) -> list[str]:
+    if not plan.check:
+        return []
+    then, command = _CHECKS[plan.check]
+    return [f"# Check all nodes before the ranks start. If one should not be used, end the job {then}", command]
 
 
 def _render_staging(plan: JobPlan) -> list[str]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import jinja2
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.nodes.question import make_question
 from hpcmod.model.plan import InstallPlan, RunscriptSettings
 from hpcmod.model.site import NodeType
 from hpcmod.render import quote
 from hpcmod.render.modules.modulefile import no_sif_message
 
 RUNSCRIPTS = (
+    "check-nodes",
     "conda-python-distributed",
     "conda-python-simple",
     "get-master",
@@ -52,7 +55,20 @@ def render_runscript(name: str, settings: RunscriptSettings, *, templates: Mappi
     """
     if name not in RUNSCRIPTS:
         raise BadInputError(f"{name!r} is not a run script", f"Choose from {', '.join(RUNSCRIPTS)}.")
-    return _rendered(name, templates, settings=settings)
+    more = {"question": _make_question(settings)} if name == "check-nodes" else {}
+    return _rendered(name, templates, settings=settings, **more)
+
+
+def _make_question(settings: RunscriptSettings) -> str:
+    """Return what the run script asks each node, as JSON."""
+    asked = make_question(
+        settings.nodes,
+        exclusive=settings.exclusive,
+        interfaces=settings.nics,
+        binds=settings.binds,
+        places=(settings.cache_root,),
+    )
+    return json.dumps({**asked, "record": f"{settings.root}/record.json", "judge": True})
 
 
 def render_wrapper(

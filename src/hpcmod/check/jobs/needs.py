@@ -43,10 +43,16 @@ def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Faul
     missing = [name for name in files if name and not _is_on_host(name, start, request.binds)]
     image = _read_image(installed, missing) if installed and (missing or names or profiler) else None
     return (
+        *_find_missing_check(request, installed),
         *_find_missing_files("program", [name for name in missing if not image or name not in image.files], start),
         *_find_missing_files("data file", [name for name in request.stage_data if not _is_file(start, name)], start),
         *(_find_missing_commands(names, profiler, image, installed) if image and installed else ()),
     )
+
+
+def _find_missing_check(request: JobRequest, installed: Installed | None) -> Iterator[Fault]:
+    if request.check and installed and "runscripts/check-nodes" not in installed.files:
+        yield f"{installed.module} was installed without check-nodes", f"hpcmod update {installed.module}"
 
 
 def find_script(program: Sequence[str]) -> str:

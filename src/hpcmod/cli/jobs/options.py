@@ -57,6 +57,8 @@ class JobFlags(RunFlags):
     submit: bool
     salloc: bool
     dry_run: bool
+    check: bool
+    check_resubmit: bool
     lint: bool
     rerun: str
     as_json: bool
@@ -72,6 +74,8 @@ def less_common_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--max-requeues", default=MOST_REQUEUES, metavar="N", help="Maximum requeues (default: 10)."),
         click.option("--requeue-on", default="", metavar="SIG@SECONDS", help="Signal for a checkpoint, then requeue."),
+        click.option("--check-resubmit", is_flag=True, help="As --check, and submit the job again without bad nodes."),
+        click.option("--check", is_flag=True, help="Check the nodes first, and end the job if one is bad."),
         click.option("--then", multiple=True, metavar="COMMAND", help="Program to run afterwards on the same ranks."),
         click.option("--before", multiple=True, metavar="COMMAND", help="Program to run once, before the ranks start."),
         click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable for the ranks."),
@@ -132,6 +136,7 @@ def make_request(flags: JobFlags, loading: JobModule, *, image_mpi: str, runtime
         runtime=runtime,
         requeue=parse_requeue(flags.requeue_on, flags.max_requeues) if flags.requeue_on else None,
         before=tuple(_split(words, "--before") for words in flags.before),
+        check="resubmit" if flags.check_resubmit else "stop" if flags.check else "",
         then=tuple(_split(words, "--then") for words in flags.then),
         variables=tuple(_parse_variable(text) for text in flags.variables),
         mpi=flags.mpi,

@@ -43,6 +43,8 @@ class JobPlan:
     """Directory to stage the image to, may contain variables; empty: no staging."""
     stage_data: tuple[tuple[str, str], ...]
     """Pairs of directory and file."""
+    check: str
+    """What to do if a node should not be used, one of CHECKS; empty: the nodes are not checked."""
     before: tuple[Step, ...]
     """Steps that run before the main step; if one fails, the job ends."""
     step: Step
@@ -81,6 +83,7 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         variables=request.variables,
         stage_image=place.directory if place and request.stage else "",
         stage_data=tuple((place.directory, name) for name in request.stage_data) if place else (),
+        check=request.check,
         before=tuple(make_single_step(program, request, site, layout) for program in request.before),
         step=make_step(request, site, layout),
         then=tuple(make_step(replace(request, program=program), site, layout) for program in request.then),

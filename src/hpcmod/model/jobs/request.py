@@ -18,6 +18,9 @@ OPTIONS = (
 )
 """All options of the scheduler that a request can set, by the long name in `hpcmod job`."""
 
+CHECKS = ("stop", "resubmit")
+"""What a job does if one of its nodes should not be used: end, or end and submit itself again without the node."""
+
 _STAGED = re.compile(r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|squashfs|sqsh|sqfs)")
 
 _DEBUGS = ("rccl", "nccl", "hip", "miopen", "torch", "mpi")
@@ -77,6 +80,8 @@ class JobRequest:
     """Programs to run first, one after the other, each as a single task on the first node."""
     requeue: Requeue | None = None
     """What to do shortly before the time limit; None: nothing."""
+    check: str = ""
+    """What to do if a node should not be used, one of CHECKS; empty: the nodes are not checked."""
     then: tuple[tuple[str, ...], ...] = ()
     """Programs to run after `program`, one after the other, on the same ranks."""
 

@@ -154,6 +154,8 @@ class Programs:
     """Starts one task; options and a command are appended."""
     mpi: tuple[str, ...]
     """Prints how tasks and an MPI can connect."""
+    hosts: tuple[str, ...]
+    """Prints the nodes of the job that it runs in, one per line."""
 
 
 class Scheduler(Protocol):
@@ -216,6 +218,15 @@ class Scheduler(Protocol):
         tasks
             Number of its tasks in total, which the environment of the other step would otherwise set.
         """
+
+    def step_on_nodes(self, nodes: int, *, minutes: int) -> tuple[str, ...]:
+        """Return the command that starts one task on each node, next to the steps that run there.
+
+        Each task may use all cores and GPUs that the job has on its node, and the step ends after some minutes.
+        """
+
+    def environment_of_step(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment for such a step, without what it would inherit from the options of the job."""
 
     def allocation(self, environ: Mapping[str, str]) -> Allocation | None:
         """Return the job that this process is in; None outside a job."""

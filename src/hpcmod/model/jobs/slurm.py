@@ -31,6 +31,12 @@ _OF_EQUALS = "--ntasks-per-socket"
 _OF_SCRIPTS = ("--output=", "--error=", "--job-name=", "--array=")
 """Options of sbatch that salloc lacks, or that an allocation does not need."""
 
+_OPTION_OF_STEP = re.compile(
+    r"SLURM_(?:GPUS?_\w+|MEM_PER_\w+|TRES_PER_\w+|NTASKS_PER_\w+|CPUS_PER_(?:GPU|TASK)|CPU_BIND|DISTRIBUTION|HINT"
+    r"|THREADS_PER_CORE|EXCLUSIVE|EXACT|TRES_PER_TASK)|SRUN_CPUS_PER_TASK"
+)
+"""Variables of sbatch and salloc that srun takes as its own options (srun(1), INPUT ENVIRONMENT VARIABLES)."""
+
 _RESERVED_STEPS = 4294967280
 """From this number on, steps are those of batch scripts and of salloc, which hold no resources (slurm.h)."""
 
@@ -78,6 +84,7 @@ class Slurm(Scheduler):
         responds=("sinfo", "--noheader"),
         check=("srun", "--quiet", "--nodes=1", "--ntasks=1"),
         mpi=("srun", "--mpi=list"),
+        hosts=("scontrol", "show", "hostnames"),
     )
 
     def check(self, options: Mapping[str, str], more: Sequence[str], requeue: Requeue | None) -> None:
@@ -163,6 +170,18 @@ class Slurm(Scheduler):
     def step_beside(self, step: Sequence[str], *, tasks: int) -> tuple[str, ...]:
         """Return the command of a step that shares the resources of the step around it."""
         return (step[0], "--overlap", f"--ntasks={tasks}", *step[1:])
+
+    def step_on_nodes(self, nodes: int, *, minutes: int) -> tuple[str, ...]:
+        """Return the srun command of one task on each node, which takes nothing from other steps."""
+        return (
+            *("srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--cpu-bind=none"),
+            *("--mem=0", "--mpi=none", "--export=ALL", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--quiet"),
+            f"--time={minutes}",
+        )
+
+    def environment_of_step(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment for such a step: srun reads many options of sbatch from variables."""
+        return {name: value for name, value in environ.items() if not _OPTION_OF_STEP.fullmatch(name)}
 
     def allocation(self, environ: Mapping[str, str]) -> Allocation | None:
         """Return the job that this process is in; None outside a job."""

@@ -1,0 +1,1 @@
+"""Run benchmarks in a container, and collect their results."""

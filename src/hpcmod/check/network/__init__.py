@@ -1,0 +1,1 @@
+"""Run a collective on two nodes, and read which network it used."""

@@ -1,0 +1,1 @@
+"""Look at all nodes of a job with one job step."""

@@ -1,0 +1,103 @@
+"""Ask all nodes of a job what they have, and where the ranks of a step run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hpcmod.check.nodes.fanout import Answers, ask_tasks
+from hpcmod.errors import LackingError
+from hpcmod.model.finding import Finding
+from hpcmod.model.jobs.scheduler import Allocation, Scheduler
+from hpcmod.model.nodes.affinity import RankPlace, judge_ranks, parse_rank
+from hpcmod.model.nodes.facts import NodeFacts, parse_facts
+from hpcmod.model.nodes.verdicts import judge_nodes
+from hpcmod.model.site import NodeType
+from hpcmod.process import run
+from hpcmod.resources import node_program
+
+_MINUTES, _MINUTES_FOR_IMAGE = 2, 10  # until the step ends, whatever happens to a node
+_SAID = 10  # lines of the scheduler that an error shows
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """Facts of all nodes of a job, and what is wrong with them."""
+
+    nodes: tuple[NodeFacts, ...]
+    """By name."""
+    missing: tuple[str, ...]
+    """Nodes that did not answer."""
+    findings: tuple[Finding, ...]
+    messages: tuple[str, ...]
+    """What the scheduler said."""
+
+
+def check_nodes(
+    scheduler: Scheduler, allocation: Allocation, question: Mapping[str, Any], environ: Mapping[str, str]
+) -> NodeReport:
+    """Ask every node of the current allocation, with one step, and judge the answers.
+
+    Raises
+    ------
+    LackingError
+        If no node answers.
+    """
+    whole = bool((question.get("image") or {}).get("whole"))
+    step = scheduler.step_on_nodes(allocation.nodes, minutes=_MINUTES_FOR_IMAGE if whole else _MINUTES)
+    env = scheduler.environment_of_step(environ)
+    answers = ask_tasks(step, node_program(), json.dumps(question), environ=env)
+    nodes = tuple(sorted((parse_facts(one.values, one.arrived) for one in answers.answers), key=lambda one: one.name))
+    missing = _find_missing(scheduler, allocation, nodes, environ) if len(nodes) < allocation.nodes else ()
+    if not nodes:
+        raise _explain_silence(scheduler, answers)
+    return NodeReport(nodes, missing, tuple(judge_nodes(nodes, missing=missing)), answers.messages)
+
+
+def find_ranks(
+    scheduler: Scheduler,
+    step: Sequence[str],
+    *,
+    node: NodeType,
+    ranks: int,
+    interfaces: Sequence[str],
+    environ: Mapping[str, str],
+) -> tuple[tuple[RankPlace, ...], list[Finding]]:
+    """Start a step as a job would, and return where its ranks run and which pairings are wrong.
+
+    Raises
+    ------
+    LackingError
+        If no rank answers.
+    """
+    answers = ask_tasks(step, node_program(), json.dumps({"rank": True}), environ=environ)
+    if not answers.answers:
+        raise _explain_silence(scheduler, answers)
+    places = tuple(parse_rank(one.values, node=node, ranks=ranks, interfaces=interfaces) for one in answers.answers)
+    return places, judge_ranks(places)
+
+
+def _find_missing(
+    scheduler: Scheduler, allocation: Allocation, nodes: Sequence[NodeFacts], environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the names of nodes that did not answer; if they cannot be found, one name per node."""
+    listed = run(scheduler.programs.hosts, env=environ)
+    known = {node.name for node in nodes}
+    missing = [name for name in listed.stdout.split() if name not in known] if listed.status == 0 else []
+    absent = allocation.nodes - len(nodes)
+    return tuple(missing) if len(missing) == absent else tuple(f"node {number}" for number in range(1, absent + 1))
+
+
+def _explain_silence(scheduler: Scheduler, answers: Answers) -> LackingError:
+    said = "\n".join(answers.messages[:_SAID]) or f"exit status {answers.status}"
+    return LackingError(
+        f"no task answered: {said}",
+        f"Check that {scheduler.title} can start a step here (srun hostname), and that the nodes have python3.",
+    )
+
+
+def add_image(question: Mapping[str, Any], *, path: str, size: int, sha256: str, whole: bool) -> dict[str, Any]:
+    """Return a question that also asks for the image."""
+    return {**question, "image": {"path": path, "size": size, "sha256": sha256, "whole": whole}}

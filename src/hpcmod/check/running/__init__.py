@@ -1,0 +1,1 @@
+"""Read the output of a run, and the stacks of one that is still running."""

@@ -1,0 +1,125 @@
+"""Options that request nodes, and how a command runs itself again in a new allocation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from hpcmod.cli.containers import complete_site
+from hpcmod.cli.output import tell
+from hpcmod.errors import LackingError
+from hpcmod.install.queue import has_queue
+from hpcmod.model.jobs.job import make_job
+from hpcmod.model.jobs.request import JobRequest, with_options
+from hpcmod.model.jobs.scheduler import Allocation
+from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.site import Site
+from hpcmod.process import call
+
+_NAMES = ("account", "qos", "time", "partition", "constraint", "reservation")
+
+
+@dataclass(frozen=True)
+class AllocationFlags:
+    """Options that request nodes, with the names and meanings of `hpcmod job`."""
+
+    nodes: int | None
+    """None: all of the current allocation, or one in a new one."""
+    account: str
+    qos: str
+    time: str
+    partition: str
+    constraint: str
+    reservation: str
+    more: tuple[str, ...]
+    """Other options in the scheduler's own words."""
+    node_type: str
+    gpus: int
+    """Per node; -1: all."""
+    site: str | None
+
+
+def allocation_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that request nodes."""
+    for option in (
+        click.option("--site", shell_complete=complete_site, help="Name or file of the site profile."),
+        click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
+        click.option("--node-type", default="", help="Node type, as named in the site profile."),
+        click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--mem=0."),
+        click.option("--reservation", default="", help="Reservation to run in."),
+        click.option("-C", "--constraint", default="", help="Features that the nodes must have."),
+        click.option("-p", "--partition", default="", help="Partition (default: the first with such nodes)."),
+        click.option("-t", "--time", default="", help="Time limit, as HH:MM:SS or in minutes."),
+        click.option("-q", "--qos", default="", help="Quality of service."),
+        click.option("-A", "--account", default="", help="Slurm account."),
+        click.option("-N", "--nodes", type=click.IntRange(min=1), default=None,
+                     help="Number of nodes (default: all of this allocation, else 1)."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def find_allocation(site: Site) -> Allocation | None:
+    """Return the allocation that this process is in; None outside of one."""
+    return scheduler_of(site).allocation(os.environ)
+
+
+def make_allocation(flags: AllocationFlags, site: Site, *, minutes: int) -> tuple[str, ...]:
+    """Return the command that requests the nodes and runs a command in them.
+
+    Parameters
+    ----------
+    minutes
+        Time limit, if the user gives none.
+
+    Raises
+    ------
+    BadInputError
+        If the request does not fit the machine.
+    """
+    from hpcmod.render.jobscript import make_allocate
+
+    scheduler = scheduler_of(site)
+    given = {"time": str(minutes), **{key: getattr(flags, key) for key in _NAMES if getattr(flags, key)}}
+    variables = {key: os.environ.get(variable, "") for key, variable in scheduler.variables.items() if key != "time"}
+    request = JobRequest(
+        program=("hpcmod",),
+        nodes=flags.nodes or 1,
+        gpus=flags.gpus,
+        node_type=flags.node_type,
+        options=tuple(given.items()),
+        more=flags.more,
+    )
+    return make_allocate(make_job(with_options(request, variables), site))
+
+
+def run_again(command: Sequence[str], site: Site) -> int:
+    """Run this same command line again in a new allocation, on our own terminal, and return its exit status.
+
+    Parameters
+    ----------
+    command
+        A result of `make_allocation`. The allocation ends with the command, and when this process is killed.
+
+    Raises
+    ------
+    LackingError
+        If there is no scheduler here.
+    """
+    scheduler = scheduler_of(site)
+    if not has_queue(scheduler):
+        raise LackingError(
+            f"no {scheduler.title} here: {command[0]} is missing", "Run this on a login node, or inside a job."
+        )
+    tell(f"not inside an allocation: {' '.join(command)}")
+    return call([*command, *_own_command()], tied=True)
+
+
+def _own_command() -> list[str]:
+    program = Path(sys.argv[0]).absolute()
+    return [str(program), *sys.argv[1:]]

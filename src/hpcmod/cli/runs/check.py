@@ -1,0 +1,240 @@
+"""The command `hpcmod check`: look at all nodes of a job before it starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpcmod import machine
+from hpcmod.check.nodes.report import NodeReport, add_image, check_nodes, find_ranks
+from hpcmod.cli.containers import complete_container, find_ready, look_around
+from hpcmod.cli.findings import finding_values, print_findings
+from hpcmod.cli.flags import with_flags
+from hpcmod.cli.output import print_data, print_json, print_table, tell
+from hpcmod.cli.runs.allocation import (
+    AllocationFlags,
+    allocation_options,
+    find_allocation,
+    make_allocation,
+    run_again,
+)
+from hpcmod.cli.signals import terminate_cleanly
+from hpcmod.errors import BadInputError
+from hpcmod.install.installed import Installed, read_record
+from hpcmod.model.finding import FAIL, Finding
+from hpcmod.model.jobs.layout import make_layout
+from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.jobs.scheduler import Allocation
+from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.step import make_step
+from hpcmod.model.nodes.affinity import RankPlace
+from hpcmod.model.nodes.facts import NodeFacts, format_cpus
+from hpcmod.model.nodes.question import make_question
+from hpcmod.model.nodes.verdicts import levels_of
+from hpcmod.model.site import Site
+from hpcmod.render.quote import sh_word
+
+_MINUTES = 5  # time limit of an allocation for this command; with --digest a large image takes longer
+_MINUTES_FOR_IMAGE = 15
+_SAID = 10  # messages of the scheduler that are shown
+
+
+@dataclass(frozen=True)
+class CheckFlags(AllocationFlags):
+    """Arguments and options of `hpcmod check`."""
+
+    container: str
+    digest: bool
+    affinity: bool
+    ranks_per_node: int
+    """0: one per GPU."""
+    dry_run: bool
+    as_json: bool
+
+
+@click.command("check")
+@click.argument("container", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
+@click.option("--digest", is_flag=True, help="Verify the sha256 of the image on every node, however large it is.")
+@click.option("--affinity", is_flag=True, help="Report cores, GPU and network interface of each rank.")
+@click.option("--ranks-per-node", default=0, help="Ranks per node for --affinity (default: one per GPU).")
+@click.option("--dry-run", is_flag=True, help="Print the commands that start the check; run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@allocation_options
+@with_flags(CheckFlags)
+def check_verb(flags: CheckFlags) -> None:
+    """Check the nodes of a job before it uses them.
+
+    Compares every node with the site profile and with the other nodes: cores, memory, free space, network interfaces,
+    bind paths, the image of a container, GPUs, drivers and clock. Inside an allocation it checks that allocation;
+    outside, it requests one first. Exits with 1 if a node should not be used.
+
+    \b
+    Examples:
+      hpcmod check                                  # in an allocation, with the loaded module
+      hpcmod check PyTorch -N 4 -A project_465000001 -p standard-g
+      hpcmod check PyTorch --affinity --ranks-per-node 8
+      hpcmod check PyTorch --json | jq -r '.findings[] | select(.level == "fail") | .subject'
+    """
+    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    found = find_ready(look_around(flags.site), flags.container) if flags.container else None
+    allocation = find_allocation(profile)
+    if allocation is None:
+        command = make_allocation(flags, profile, minutes=_MINUTES_FOR_IMAGE if flags.digest else _MINUTES)
+        if flags.dry_run:
+            _print_command(command, as_json=flags.as_json)
+            return
+        with terminate_cleanly():
+            sys.exit(run_again(command, profile))
+    allocation = _choose_nodes(allocation, flags.nodes)
+    if flags.dry_run:
+        minutes = 0
+        _print_command(scheduler_of(profile).step_on_nodes(allocation.nodes, minutes=minutes), as_json=flags.as_json)
+        return
+    with terminate_cleanly():
+        _check(flags, profile, allocation, found)
+
+
+def _print_command(command: Sequence[str], *, as_json: bool) -> None:
+    line = " ".join(map(sh_word, command))
+    print_json(dry_run=True, command=line) if as_json else print_data(line)
+
+
+def _choose_nodes(allocation: Allocation, nodes: int | None) -> Allocation:
+    if nodes is None:
+        return allocation
+    if nodes > allocation.nodes:
+        raise BadInputError(
+            f"--nodes {nodes}: this allocation has {allocation.nodes}", "Leave out --nodes to check all of them."
+        )
+    return replace(allocation, nodes=nodes)
+
+
+def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Installed | None) -> None:
+    report = check_nodes(scheduler_of(site), allocation, _make_question(flags, site, found), os.environ)
+    for message in report.messages[:_SAID]:
+        tell(message)
+    ranks, wrong = _find_ranks(flags, site, allocation) if flags.affinity else ((), [])
+    findings = [*report.findings, *wrong]
+    if flags.as_json:
+        levels = levels_of(report.nodes, findings)
+        nodes = [{**_node_values(node), "level": levels[node.name]} for node in report.nodes]
+        print_json(
+            site=site.name,
+            nodes=nodes,
+            missing=report.missing,
+            ranks=[asdict(place) for place in ranks],
+            findings=finding_values(findings),
+        )
+    else:
+        _print_report(report, ranks, findings)
+    sys.exit(1 if any(one.level == FAIL for one in findings) else 0)
+
+
+def _make_question(flags: CheckFlags, site: Site, found: Installed | None) -> dict[str, Any]:
+    """Return what to ask each node: about the given container, else about the loaded one."""
+    kinds = [node for node in site.node_types if node.name == flags.node_type] or site.node_types
+    question = make_question(
+        kinds, exclusive=site.job.exclusive, interfaces=site.nics, binds=site.all_binds, places=(site.node_local,)
+    )
+    image = _find_image(found, os.environ)
+    if not image.get("path"):
+        return {**question, "tools": True}
+    size = str(image.get("size", ""))
+    return add_image(
+        {**question, "tools": True},
+        path=str(image["path"]),
+        size=int(size) if size.isdigit() else 0,
+        sha256=str(image.get("sha256", "")),
+        whole=flags.digest,
+    )
+
+
+def _find_image(found: Installed | None, environ: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return path, size and sha256 of the image, as far as known: $SIF may be a copy that was staged."""
+    record = found.record if found else read_record(Path(environ.get("CONTAINERROOT") or "/nonexistent"))
+    known = record.get("image")
+    known = known if isinstance(known, dict) else {}
+    return known if found else {**known, "path": environ.get("SIF", "")}
+
+
+def _find_ranks(flags: CheckFlags, site: Site, allocation: Allocation) -> tuple[tuple[RankPlace, ...], list[Finding]]:
+    """Start ranks as `hpcmod launch` does, and return where they run."""
+    partition = allocation.partition
+    request = JobRequest(
+        program=("python",),
+        nodes=allocation.nodes,
+        ranks_per_node=flags.ranks_per_node,
+        gpus=flags.gpus if flags.gpus >= 0 or any(node.gpus for node in site.node_types) else 0,
+        cpus=-1 if partition in site.job.exclusive else 0,
+        node_type=flags.node_type,
+        launcher="srun",
+        options=(("partition", partition),) if partition else (),
+    )
+    layout = make_layout(request, site)
+    step = make_step(request, site, layout).command
+    beside = scheduler_of(site).step_beside(step, tasks=allocation.nodes * layout.tasks)
+    return find_ranks(
+        scheduler_of(site),
+        beside,
+        node=layout.node,
+        ranks=layout.tasks,
+        interfaces=site.nics,
+        environ=os.environ,
+    )
+
+
+def _node_values(node: NodeFacts) -> dict[str, Any]:
+    """Return the facts of a node for JSON; tables instead of pairs."""
+    values = asdict(node)
+    for name in ("interfaces", "drivers"):
+        values[name] = dict(values[name])
+    values["numa"] = {str(number): format_cpus(cpus) for number, cpus in node.numa}
+    values["spaces"] = {path: asdict(space) for path, space in node.spaces}
+    values["allowed"] = format_cpus(node.allowed)
+    del values["problems"]
+    return values
+
+
+def _print_report(report: NodeReport, ranks: Sequence[RankPlace], findings: Sequence[Finding]) -> None:
+    levels = levels_of(report.nodes, findings)
+    headers = ("NODE", "STATE", "CPUS", "MEMORY", "GPUS", "DRIVER", "INTERFACES", "CLOCK")
+    print_table(headers, [_node_row(node, levels[node.name]) for node in report.nodes])
+    if ranks:
+        print_table(("RANK", "NODE", "LOCAL", "GPU", "INTERFACE", "NUMA", "CPUS"), list(map(_rank_row, ranks)))
+    print_findings(findings)
+    bad = sorted({one.subject for one in findings if one.level == FAIL})
+    if bad:
+        tell(f"do not use {len(bad)} of {len(report.nodes) + len(report.missing)} nodes: --exclude={','.join(bad)}")
+
+
+def _node_row(node: NodeFacts, level: str) -> tuple[str, ...]:
+    drivers = [f"{name} {version}" for name, version in node.drivers if version and name != "kernel"]
+    up = [name for name, state in node.interfaces if state not in ("down", "lowerlayerdown")]
+    return (
+        node.name,
+        level,
+        str(len(node.allowed) or "?") if len(node.allowed) == node.cpus else f"{len(node.allowed)} of {node.cpus}",
+        f"{node.memory / (1 << 30):.0f} GiB",
+        str(len(node.gpus)),
+        ", ".join(drivers) or "-",
+        ",".join(up) or "-",
+        f"{node.skew:+.1f} s",
+    )
+
+
+def _rank_row(place: RankPlace) -> tuple[str, ...]:
+    return (
+        str(place.rank),
+        place.host,
+        str(place.local),
+        "-" if place.gpu is None else str(place.gpu),
+        place.interface or "-",
+        ",".join(map(str, place.numa)) or "-",
+        format_cpus(place.cpus) if place.bound else f"{format_cpus(place.cpus)} (not bound)",
+    )

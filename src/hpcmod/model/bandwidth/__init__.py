@@ -1,0 +1,1 @@
+"""Results of benchmarks: tables, formulas, and comparison with reference values."""

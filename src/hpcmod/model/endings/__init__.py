@@ -1,0 +1,1 @@
+"""Failed and hanging runs: known error messages, and stacks grouped by rank."""

@@ -1,0 +1,1 @@
+"""Logs of communication libraries: what they say about the network that a run uses."""

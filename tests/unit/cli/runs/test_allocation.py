@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcmod.cli.runs.allocation import AllocationFlags, find_allocation, make_allocation, run_again
+from hpcmod.errors import LackingError
+from hpcmod.machine import load_site
+
+FLAGS = AllocationFlags(
+    nodes=None,
+    account="project_1",
+    qos="",
+    time="",
+    partition="",
+    constraint="",
+    reservation="",
+    more=(),
+    node_type="",
+    gpus=-1,
+    site=None,
+)
+
+
+def test_the_request_is_that_of_a_job_of_the_machine() -> None:
+    words = make_allocation(FLAGS, load_site("lumi", {}), minutes=5)
+    assert words[0] == "salloc"
+    assert {"--nodes=1", "--ntasks-per-node=8", "--gpus-per-node=8", "--partition=standard-g", "--time=5"} <= set(words)
+
+
+def test_outside_a_job_there_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert find_allocation(load_site("generic", {})) is None
+
+
+def test_without_a_scheduler_no_allocation_is_requested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LackingError, match="no Slurm here"):
+        run_again(["salloc"], load_site("generic", {}))
+
+
+@pytest.mark.slow
+def test_the_same_command_line_runs_in_the_allocation(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (("sbatch", "exit 1"), ("salloc", 'shift; echo "$@"; exit 4')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "hpcmod"), "check", "-N", "2"])
+    assert run_again(["salloc", "--nodes=2"], load_site("generic", {})) == 4
+    assert capfd.readouterr().out == f"{tmp_path}/hpcmod check -N 2\n"
