@@ -47,8 +47,8 @@ DOORS = {"os": ("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spaw
 """Functions that start a program past the one door; os.exec* and os.spawn* are added by their beginning."""
 
 PURE_LIBRARIES = {
-    *("__future__", "ast", "calendar", "collections", "contextlib.contextmanager", "dataclasses", "difflib", "enum"),
-    *("functools", "hashlib", "html"),
+    *("__future__", "ast", "calendar", "collections", "contextlib.contextmanager", "csv", "dataclasses"),
+    *("difflib", "enum", "functools", "hashlib", "html"),
     *(
         "ipaddress",
         "itertools",
@@ -57,6 +57,7 @@ PURE_LIBRARIES = {
         "posixpath",
         "re",
         "shlex",
+        "statistics",
         "string",
         "struct",
         "sys",

@@ -53,6 +53,11 @@ PAGES = {
         "[Find the mistakes in a batch script](../how-to/batch-scripts.md)",
         ("Jobs",),
     ),
+    "check-commands.md": (
+        "Commands that check nodes and runs",
+        "[Check the nodes before a job uses them](../how-to/check-nodes.md)",
+        ("Check and explain",),
+    ),
     "machine-commands.md": (
         "Commands for a machine",
         "[Describe a machine: site profiles](../how-to/site-profile.md) and "

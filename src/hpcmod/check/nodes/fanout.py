@@ -22,7 +22,7 @@ _MESSAGES = 200  # lines that are kept; a broken step may print one per task
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskAnswer:
     """What one task found."""
 
     rank: int
@@ -32,10 +32,10 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Answers:
+class TaskAnswers:
     """What all tasks of a step found."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[TaskAnswer, ...]
     """By rank; without tasks that did not answer."""
     messages: tuple[str, ...]
     """Other lines that the step printed, e.g. errors of the scheduler."""
@@ -43,7 +43,7 @@ class Answers:
     """Exit status of the command that started the step."""
 
 
-def ask_tasks(step: Sequence[str], program: str, *words: str, environ: Mapping[str, str]) -> Answers:
+def ask_tasks(step: Sequence[str], program: str, *words: str, environ: Mapping[str, str]) -> TaskAnswers:
     """Run a program on all tasks of a step, with the host's Python, and return the answers.
 
     The program is an argument rather than a file, so that no task reads from a shared directory.
@@ -71,7 +71,7 @@ def ask_tasks(step: Sequence[str], program: str, *words: str, environ: Mapping[s
         on_line=collected.add,
         tied=True,
     )
-    return Answers(collected.answers(), tuple(collected.messages), status)
+    return TaskAnswers(collected.answers(), tuple(collected.messages), status)
 
 
 class _Collected:
@@ -93,14 +93,14 @@ class _Collected:
         self._counts[rank] = count
         self._arrived[rank] = time.time()
 
-    def answers(self) -> tuple[Answer, ...]:
+    def answers(self) -> tuple[TaskAnswer, ...]:
         return tuple(filter(None, map(self._answer_of, sorted(self._pieces))))
 
-    def _answer_of(self, rank: int) -> Answer | None:
+    def _answer_of(self, rank: int) -> TaskAnswer | None:
         """Return the answer of a task; None if a part of it is missing or it is not an object."""
         pieces = self._pieces[rank]
         try:
             values = json.loads("".join(pieces[number] for number in range(1, self._counts[rank] + 1)))
         except (KeyError, ValueError, RecursionError):
             return None
-        return Answer(rank, values, self._arrived[rank]) if isinstance(values, dict) else None
+        return TaskAnswer(rank, values, self._arrived[rank]) if isinstance(values, dict) else None

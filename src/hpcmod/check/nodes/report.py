@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpcmod.check.nodes.fanout import Answers, ask_tasks
+from hpcmod.check.nodes.fanout import TaskAnswers, ask_tasks
 from hpcmod.errors import LackingError
 from hpcmod.model.finding import Finding
 from hpcmod.model.jobs.scheduler import Allocation, Scheduler
@@ -90,7 +90,7 @@ def _find_missing(
     return tuple(missing) if len(missing) == absent else tuple(f"node {number}" for number in range(1, absent + 1))
 
 
-def _explain_silence(scheduler: Scheduler, answers: Answers) -> LackingError:
+def _explain_silence(scheduler: Scheduler, answers: TaskAnswers) -> LackingError:
     said = "\n".join(answers.messages[:_SAID]) or f"exit status {answers.status}"
     return LackingError(
         f"no task answered: {said}",

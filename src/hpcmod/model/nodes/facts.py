@@ -18,7 +18,7 @@ class Space:
 
 
 @dataclass(frozen=True)
-class Problem:
+class NodeProblem:
     """Something that a node found wrong with itself."""
 
     level: str
@@ -73,7 +73,7 @@ class NodeFacts:
     """Seconds that its clock is ahead of this host's, with the time that its answer took."""
     seconds: float = 0.0
     """Time that it took to find the facts."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[NodeProblem, ...] = ()
 
 
 def parse_facts(values: Mapping[str, Any], arrived: float) -> NodeFacts:
@@ -108,7 +108,7 @@ def parse_facts(values: Mapping[str, Any], arrived: float) -> NodeFacts:
         skew=_real(values.get("clock")) - arrived if values.get("clock") else 0.0,
         seconds=_real(values.get("seconds")),
         problems=tuple(
-            Problem(*map(_word, problem))
+            NodeProblem(*map(_word, problem))
             for problem in _list(values.get("problems"))
             if isinstance(problem, list) and len(problem) == 3
         ),

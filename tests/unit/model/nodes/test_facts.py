@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmod.model.nodes.facts import KnownGpu, Problem, Space, format_cpus, parse_facts
+from hpcmod.model.nodes.facts import KnownGpu, NodeProblem, Space, format_cpus, parse_facts
 
 ANSWER = {
     "host": "nid001",
@@ -30,7 +30,7 @@ def test_the_facts_of_a_node_are_read() -> None:
     assert facts.gpus == (KnownGpu("amd", "0000:c1:00.0", (0, 1)),)
     assert facts.states[0].use == 7
     assert (facts.image, facts.whole) == ("ab", True)
-    assert facts.problems == (Problem("fail", "bind", "/x is missing"),)
+    assert facts.problems == (NodeProblem("fail", "bind", "/x is missing"),)
 
 
 def test_cpus_are_written_as_linux_does() -> None:

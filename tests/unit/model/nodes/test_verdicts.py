@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hpcmod.model.finding import FAIL, OK, WARN
-from hpcmod.model.nodes.facts import KnownGpu, NodeFacts, Problem
+from hpcmod.model.nodes.facts import KnownGpu, NodeFacts, NodeProblem
 from hpcmod.model.nodes.gpus import GpuState
 from hpcmod.model.nodes.verdicts import CURES, judge_nodes, levels_of
 
@@ -59,7 +59,7 @@ def test_nodes_that_are_alike_are_healthy() -> None:
         ({"states": (GpuState(0, uncorrected=2),)}, FAIL, "gpu-errors"),
         ({"states": (GpuState(0, throttled=("hardware thermal slowdown",)),)}, WARN, "gpu-slow"),
         ({"states": (GpuState(0, memory_total=100, memory_used=60),)}, WARN, "gpu-busy"),
-        ({"problems": (Problem(FAIL, "bind", "required bind path /x is missing"),)}, FAIL, "bind"),
+        ({"problems": (NodeProblem(FAIL, "bind", "required bind path /x is missing"),)}, FAIL, "bind"),
     ],
 )
 def test_a_node_that_stands_out_is_named(change: dict[str, object], level: str, rule: str) -> None:
@@ -75,7 +75,7 @@ def test_two_nodes_that_differ_are_both_named() -> None:
 
 
 def test_the_worst_finding_of_a_rule_is_enough() -> None:
-    problem = Problem(FAIL, "interface", "network interface hsn1 is missing")
+    problem = NodeProblem(FAIL, "interface", "network interface hsn1 is missing")
     change = {"interfaces": (("hsn0", "up"),), "problems": (problem,)}
     assert found(nodes(change)) == [("nid004", FAIL, "interface")]
 
