@@ -58,7 +58,7 @@ def test_an_answer_is_sent_in_short_lines_of_one_json_object() -> None:
     assert len(lines) > 1 and max(map(len, lines)) < 1000
     facts = json.loads("".join(line.split(" ", 3)[3][:-1] for line in lines))
     assert facts["cpus"]["online"] == os.cpu_count()
-    assert facts["problems"][0] == ["fail", "bind", f"required bind path {'/x' * 400} is missing"]
+    assert ["fail", "bind", f"required bind path {'/x' * 400} is missing"] in facts["problems"]
 
 
 def test_a_file_system_that_hangs_is_reported(program: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

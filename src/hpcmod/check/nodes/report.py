@@ -94,7 +94,7 @@ def _explain_silence(scheduler: Scheduler, answers: TaskAnswers) -> LackingError
     said = "\n".join(answers.messages[:_SAID]) or f"exit status {answers.status}"
     return LackingError(
         f"no task answered: {said}",
-        f"Check that {scheduler.title} can start a step here (srun hostname), and that the nodes have python3.",
+        f"Check that a step starts here ({scheduler.programs.check[0]} hostname), and that the nodes have python3.",
     )
 
 

@@ -37,7 +37,7 @@ from hpcmod.model.nodes.affinity import RankPlace
 from hpcmod.model.nodes.facts import NodeFacts, format_cpus
 from hpcmod.model.nodes.question import make_question
 from hpcmod.model.nodes.verdicts import levels_of
-from hpcmod.model.site import Site
+from hpcmod.model.site import BY_TASKS, Site
 from hpcmod.render.quote import sh_word
 
 _MINUTES = 5  # time limit of an allocation for this command; with --digest a large image takes longer
@@ -173,7 +173,7 @@ def _find_ranks(flags: CheckFlags, site: Site, allocation: Allocation) -> tuple[
         gpus=flags.gpus if flags.gpus >= 0 or any(node.gpus for node in site.node_types) else 0,
         cpus=-1 if partition in site.job.exclusive else 0,
         node_type=flags.node_type,
-        launcher="srun",
+        launcher=BY_TASKS,
         options=(("partition", partition),) if partition else (),
     )
     layout = make_layout(request, site)

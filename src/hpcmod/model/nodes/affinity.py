@@ -92,7 +92,7 @@ def _judge_host(places: Sequence[RankPlace]) -> Iterator[Finding]:
     if shared:
         ranks = [str(place.rank) for place in bound if set(place.cpus) & set(shared)]
         found = f"ranks {', '.join(ranks)} share CPUs {format_cpus(shared)}"
-        cure = "Leave out your own --cpu-bind, or give each rank its own cores: hpcmod job, hpcmod launch."
+        cure = "Give each rank its own cores, as the masks of `hpcmod job` and `hpcmod launch` do."
         yield Finding(FAIL, "shared-cores", found, cure, host)
     for place in bound:
         far = set(place.cpus) - set(place.near)

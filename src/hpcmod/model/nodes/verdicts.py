@@ -17,7 +17,7 @@ CURES = {
     "space": "Remove old files there; if they are not yours, leave the node out and tell the site.",
     "memory": "Leave the node out: --exclude={node}. Tell the site if it stays so.",
     "cores": "Leave the node out, or fix [nodes] of the site profile.",
-    "mask": "Request full nodes with --exclusive, or fix reserved_cores in [nodes] of the site profile.",
+    "mask": "Request full nodes, or fix reserved_cores in [nodes] of the site profile.",
     "interface": "Leave the node out: --exclude={node}. NCCL and RCCL would use another network, or none.",
     "gpus": "Leave the node out: --exclude={node}. Tell the site that a GPU is missing.",
     "gpu-errors": "Leave the node out: --exclude={node}. Tell the site that a GPU has memory errors.",

@@ -26,6 +26,7 @@ PUBLISHED = {
     "cli/jobs/launch.py": "the option --salloc",
     "cli/jobs/options.py": "help of --network",
     "cli/jobs/run_options.py": "help of --mpi",
+    "cli/runs/allocation.py": "the option --sbatch",
     "cli/publish/publish.py": "help of --slurm",
     "check/easyconfigs/lint.py": "the suffix of batch scripts",
     "model/compat/network.py": "advice about the MPI of an image",
