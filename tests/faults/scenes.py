@@ -384,7 +384,7 @@ SCENES: dict[str, Scene] = {
 """By command."""
 
 CHANGES_NOTHING = {
-    "ls", "search", "info", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds",
+    "ls", "search", "info", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
     "completion", "catalogue journal", "cache ls", "advisory ls", "advisory show", "netstack check", "netstack show",
     "site check", "site detect", "site list", "site settings", "site show",
 }  # fmt: skip

@@ -12,6 +12,7 @@ from hpcmod.resources import runscript_templates
 
 OWNERS = {
     "_scheduler.bash.j2": "reads the variables of a job, and gives them names that are the same for all schedulers",
+    "_check-node.py.j2": "reads the variables of a task: it is Python, and also runs without the run scripts",
     "_own-step.bash.j2": "starts steps, copies files to nodes and sends signals",
 }
 """The parts that know the words of a scheduler."""
@@ -26,7 +27,7 @@ def without_help(template: str) -> str:
     return re.sub(r"^_usage='.*?'$", "", template, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_two_parts_of_the_run_scripts_know_the_words_of_schedulers() -> None:
+def test_only_these_parts_of_the_run_scripts_know_the_words_of_schedulers() -> None:
     knowing = {name for name, text in runscript_templates().items() if WORDS.search(without_help(text))}
     # the table of launchers has LSF's number of a run, because jsrun is LSF's launcher
     assert knowing - {"_launchers.bash.j2"} == set(OWNERS)
