@@ -70,6 +70,8 @@ class RunscriptSettings:
     """Network interfaces for GPU traffic, in order."""
     profilers: tuple[str, ...] = ("py-spy",)
     """Default profilers of --profile-rank: the first one in the image is used."""
+    host_suffix: str = ""
+    """Suffix of the host names of the fast network; empty: none."""
     refused: tuple[tuple[str, str], ...] = ()
     """Launchers that must not be used on this machine, each with the reason."""
     guard: tuple[tuple[str, str], ...] = ()
@@ -294,6 +296,7 @@ def _make_runscript_settings(
         exclusive=site.job.exclusive,
         nics=site.nics,
         profilers=_PROFILERS.get(site.gpu_vendor, ("py-spy",)),
+        host_suffix=site.host_suffix,
         refused=site.launcher.refused,
         guard=tuple(pair for pair in make_guard(facts) if f"APPTAINERENV_{pair[0]}" not in names),
         container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),

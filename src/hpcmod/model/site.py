@@ -214,6 +214,8 @@ class Site:
     """Flags that Apptainer and SingularityCE need here for GPUs: --nv, --rocm, or none."""
     nics: tuple[str, ...] = ()
     """Network interfaces for GPU traffic, in order, e.g. hsn0, hsn1."""
+    host_suffix: str = ""
+    """Suffix of the host names of the fast network: `i` if node1 is node1i there; empty: none."""
     node_local: str = "/tmp"  # noqa: S108 - every Linux has it; a profile names a better place
     """Node-local directory for caches."""
     cache_root: str = ""

@@ -48,6 +48,7 @@ HOSTILE = RunscriptSettings(
     tunables=(("NCCL_IB_HCA", "mlx5_0:1,'$(touch pwned)'\n\"\\"),),
     tunables_multi_node=(("NCCL_IB_HCA", "'$(touch pwned)'\n"),),
     large_caches="/scratch/'$(touch pwned)'",
+    host_suffix="'$(touch pwned)'\n",
     nodes=(NodeType("'\n$(id)", gpus=1, partitions=("'$(touch${IFS}pwned)*",)),),
     profilers=("'; touch pwned",),
     refused=(("'; touch pwned", "`touch pwned`\n'"),),

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import socket
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hpcmod.model.plan import RunscriptSettings
 from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import Scripts
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
@@ -184,6 +186,28 @@ def test_a_file_of_pbs_names_the_first_host(scripts: Scripts, tmp_path: Path) ->
     (tmp_path / "nodes").write_text("x3001c0s1b0n0\nx3001c0s1b0n0\nx3002\n")
     ran = scripts("get-master", env={"PBS_NODEFILE": str(tmp_path / "nodes")})
     assert ran.stdout == "x3001c0s1b0n0\n"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "hosts", "env", "host"),
+    [
+        pytest.param("i", ["jwb[0038,0061]"], {}, "jwb0038i", id="an argument"),
+        pytest.param("i", [], {"SLURM_JOB_NODELIST": "jwb[0038,0061]"}, "jwb0038i", id="the job"),
+        pytest.param("i.juwels", ["jwb0038"], {}, "jwb0038i.juwels", id="a domain"),
+        pytest.param("i", ["n1.site,n2.site"], {}, "n1i.site", id="a host with a domain"),
+        pytest.param("i.site", ["n1.site"], {}, "n1i.site", id="a domain of both"),
+        pytest.param("i", ["10.13.23.40"], {}, "10.13.23.40", id="an address"),
+        pytest.param("i", [], {"LSB_MCPU_HOSTS": "hosta 4 hostb 4"}, "hostai", id="LSF"),
+        pytest.param("i", [], {"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "nid7"}, "nid7", id="torchrun's own"),
+        pytest.param("i", [], {"PET_MASTER_ADDR": "nid7"}, "nid7", id="an option of torchrun"),
+    ],
+)
+def test_a_host_has_its_name_in_the_fast_network(
+    settings: RunscriptSettings, tmp_path: Path, suffix: str, hosts: list[str], env: dict[str, str], host: str
+) -> None:
+    scripts = Scripts(tmp_path).write(replace(settings, host_suffix=suffix))
+    ran = scripts("get-master", *hosts, env=env)
+    assert (ran.status, ran.stdout, ran.stderr) == (0, f"{host}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.unit.runscripts.scripts import BATCH, DISTRIBUTED, RANKS, Rank, task
+from hpcmod.model.plan import RunscriptSettings
+from tests.unit.runscripts.scripts import BATCH, DISTRIBUTED, RANKS, Rank, Scripts, task
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -232,3 +234,29 @@ def test_without_srun_several_ranks_need_all_settings(rank: Rank, missing: str) 
 def test_numbers_with_zeros_in_front_are_decimal(rank: Rank) -> None:
     env = task(0, (9,), SLURM_PROCID="08", SLURM_LOCALID="08", ROCR_VISIBLE_DEVICES="0,1,2,3,4,5,6,7,8")
     assert rank.sees(env, "RANK", "HPCMOD_LOCAL_RANK", "ROCR_VISIBLE_DEVICES") == ("8", "8", "8")
+
+
+@pytest.fixture
+def suffixed(settings: RunscriptSettings, tmp_path: Path, python_path: str) -> Rank:
+    """A rank where the host names of the fast network end in i."""
+    return Rank(Scripts(tmp_path).write(replace(settings, host_suffix="i")), python_path)
+
+
+def test_ranks_meet_at_the_first_hosts_name_in_the_fast_network(suffixed: Rank) -> None:
+    assert suffixed.sees(task(3), "MASTER_ADDR") == ("nid001i",)
+    told = suffixed(task(3), "--hpcmod-explain", "x.py").stdout
+    assert "# first host of the step with the suffix of the fast network, i\n" in told
+
+
+def test_a_suffix_changes_neither_the_users_value_nor_that_of_a_single_rank(suffixed: Rank) -> None:
+    assert suffixed.sees(task(3, MASTER_ADDR="n7"), "MASTER_ADDR") == ("n7",)
+    assert suffixed.sees({}, "MASTER_ADDR") == ("127.0.0.1",)
+
+
+@pytest.mark.parametrize(("number", "is_host"), [(0, "is_host=1"), (1, "is_host=0")])
+def test_one_node_starts_the_store_of_torchrun_where_no_node_knows_its_suffixed_name(
+    suffixed: Rank, number: int, is_host: str
+) -> None:
+    env = task(number, (1, 1), ROCR_VISIBLE_DEVICES="0,1", SLURM_JOB_ID="7")
+    words = suffixed(env, "--launcher=torchrun", "--rdzv=c10d", "x.py").arguments
+    assert words[words.index("--rdzv_conf") + 1] == is_host

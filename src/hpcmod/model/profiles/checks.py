@@ -56,6 +56,13 @@ def options(value: Any) -> tuple[str, ...]:
     return tuple(option(item) for item in texts(value))
 
 
+def host_suffix(value: Any) -> str:
+    """Validate the end of a host name, which may include a domain."""
+    if not re.fullmatch(r"[A-Za-z0-9-]*[A-Za-z0-9](\.[A-Za-z0-9-]*[A-Za-z0-9])*", check_text(value)):
+        raise ValueError(f"must be the end of a host name, such as i or -ib.cluster, found {value!r}")
+    return str(value)
+
+
 def path(value: Any) -> str:
     """Validate an absolute path."""
     if not check_text(value).startswith("/"):

@@ -144,6 +144,13 @@ SCHEMA: Mapping[str, Key] = {
     "network.interfaces": Key(
         check.texts, "list of strings", "network interfaces for traffic between GPUs, in order", "nics"
     ),
+    "network.host_suffix": Key(
+        check.host_suffix,
+        "string",
+        "suffix of the host names of the fast network: `i` if `node1` is `node1i` there. `MASTER_ADDR` and the output "
+        "of `get-master` have it, unless you set `MASTER_ADDR`",
+        "host_suffix",
+    ),
     "gpu.vendor": Key(check.one_of("amd", "nvidia", "none"), "`amd`, `nvidia` or `none`", "vendor of the GPUs"),
     "gpu.visibility": Key(
         check.variable_names,

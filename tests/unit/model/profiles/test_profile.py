@@ -46,6 +46,7 @@ NCCL_CROSS_NIC = { value = "1", when = "multi-node, rocm>=6.2" }
 NCCL_NET = [{ value = "Socket", when = "single-node", why = "no network" }, { value = "OFI", when = "multi-node" }]
 [network]
 interfaces = ["hsn0", "hsn1"]
+host_suffix = "-ib.site"
 [gpu]
 vendor = "amd"
 visibility = ["ROCR_VISIBLE_DEVICES"]
@@ -146,6 +147,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         gpus_per_rank="all",
         runtime_flags=("--rocm",),
         nics=("hsn0", "hsn1"),
+        host_suffix="-ib.site",
         node_local="/local",
         cache_root="$SCRATCH/cache",
         family="containers",
@@ -302,6 +304,10 @@ def test_an_empty_list_removes_what_the_base_gave() -> None:
             id="bad GPU variable",
         ),
         pytest.param('[gpu]\nper_rank = "two"', "gpu.per_rank: must be one of one, all", id="per rank"),
+        pytest.param(
+            '[network]\nhost_suffix = "$(id)"', "network.host_suffix: must be the end of a", id="command in a host"
+        ),
+        pytest.param('[network]\nhost_suffix = "i."', "network.host_suffix: must be the end of a", id="dot at the end"),
         pytest.param(
             '[caches]\nnode_local = "tmp"', "caches.node_local: must be an absolute path", id="relative cache"
         ),
