@@ -198,8 +198,8 @@ SOURCES = [
 
 @pytest.mark.slow
 def test_no_line_of_code_names_a_machine() -> None:
-    names = {"lumi", "frontier", "marenostrum5", "cray-ex-gh200"}
-    assert names < set(machine.site_profiles())
+    names = {name for name in machine.site_profiles() if not name.startswith("generic")}
+    assert {"lumi", "frontier"} < names
     named = [
         f"{path.name}:{node.lineno}"
         for path in SOURCES

@@ -15,6 +15,7 @@ from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Scripts, task
 
 GOLDEN = Path(__file__).parent / "golden"
 SHOWN = {"amd": {"ROCR_VISIBLE_DEVICES": EIGHT}, "nvidia": {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, "": {}}
+EIGHT_SHOWN = {"amd": SHOWN["amd"], "nvidia": {"CUDA_VISIBLE_DEVICES": EIGHT}}
 
 
 @pytest.mark.parametrize("site", sorted(site_profiles()))
@@ -24,7 +25,8 @@ def test_explains_the_settings_of_a_sites_last_rank(
     profile = load_site(site, {})
     scripts = Scripts(tmp_path).write(make_plan(FACTS, profile, SPEC).runscripts)
     ranks = profile.node_type.gpus or 2
-    env = task(2 * ranks - 1, (ranks, ranks), HPCMOD_CACHE_ROOT="/node-local", **SHOWN[profile.gpu_vendor])
+    shown = (EIGHT_SHOWN if ranks > 4 else SHOWN)[profile.gpu_vendor]
+    env = task(2 * ranks - 1, (ranks, ranks), HPCMOD_CACHE_ROOT="/node-local", **shown)
     ran = scripts(DISTRIBUTED, "--hpcmod-explain", "train.py", env=env)
     assert (ran.status, ran.stderr) == (0, "")
     told = "".join(line for line in ran.stdout.splitlines(keepends=True) if not line.startswith("# runs on: "))

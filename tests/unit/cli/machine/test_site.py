@@ -33,7 +33,7 @@ def ours(tmp_path: Path) -> Path:
 def test_site_list_is_the_shipped_profiles_one_a_line() -> None:
     lines = hpcmod("site", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == sorted(resources.site_profiles())
-    assert lines[0].split(maxsplit=1)[1].startswith("HPE Cray EX")
+    assert lines[0].split(maxsplit=1)[1].startswith("Alps (Daint")
 
 
 def test_site_list_gives_descriptions_to_programs() -> None:
