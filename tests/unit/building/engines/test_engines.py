@@ -43,7 +43,10 @@ def stand_in(directory: Path, name: str, script: str) -> None:
 
 
 def source(workspace: Workspace, base: str = "") -> BuildSource:
-    return BuildSource(workspace.context, workspace.context / "file", ImageReference.parse(base) if base else None)
+    file = workspace.context / "file"
+    if not file.exists():
+        file.write_text("FROM h.example/x:1\n")
+    return BuildSource(workspace.context, file, ImageReference.parse(base) if base else None)
 
 
 def told(workspace: Workspace) -> list[str]:
@@ -95,6 +98,17 @@ def test_a_dockerfile_may_begin_with_an_image_of_a_registry_of_this_machine(work
     Buildah("vfs").build(workspace, source(workspace))
     assert told(workspace)[0].endswith(f" pull -q --tls-verify=false docker://{host}/x:1 ")
     assert len(told(workspace)) == 2 and " bud " in told(workspace)[1]
+
+
+def test_a_dockerfile_may_copy_from_an_image_of_a_registry_of_this_machine(workspace: Workspace) -> None:
+    (workspace.context / "file").write_text(
+        "FROM localhost:5000/first:1 AS one\nFROM h.example/y:1\n"
+        "COPY --chmod=644 --from=localhost:5000/x:1 /a /b\nCOPY --from=one /a /b\n"
+        "COPY --from=localhost:5000/x:1 /c /d\n"
+    )
+    Buildah("vfs").build(workspace, source(workspace, "docker://h.example/base:1"))
+    pulled = [line.split()[-1] for line in told(workspace) if " pull " in line]
+    assert pulled == ["docker://h.example/base:1", "docker://localhost:5000/x:1"]
 
 
 def test_a_base_of_a_registry_of_this_machine_is_fetched_over_plain_http(workspace: Workspace) -> None:
