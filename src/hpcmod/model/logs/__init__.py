@@ -1,1 +1,1 @@
-"""Logs of communication libraries: what they say about the network that a run uses."""
+"""What the logs of communication libraries say about the network of a run: rules as data, and the reader."""

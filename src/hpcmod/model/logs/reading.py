@@ -1,0 +1,117 @@
+"""Read the lines of logs by the rules: facts, reasons, problems, and warnings that no rule knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hpcmod.model.logs import libfabric, mpi, nccl, torch
+from hpcmod.model.logs.rule import FACT, Rule
+
+RULES: tuple[Rule, ...] = (*nccl.RULES, *libfabric.RULES, *mpi.RULES, *torch.RULES)
+
+LONGEST = 4000
+"""Characters of a line that are read."""
+
+MOST_KEPT = 200
+"""Problems and unknown warnings that are kept; all are counted."""
+
+_MOST_VALUES = 1000  # of a field
+
+_OURS = re.compile(
+    r"\bN?CCL (?:INFO|WARN|ERROR|version)|\bNET/(?:OFI|IB|Socket|Plugin)\b|libfabric:\d|\bUCX +[A-Z]{4,}|\bMPICH\b"
+    r"|MPIDI?_|\bmca:|Open MPI|\[c10d|[Gg]loo\b|\[\d+\] (?:\S+:\d+ )?(?:INFO|WARN) "
+)
+"""Lines of the libraries that the rules are about."""
+
+_WARNS = re.compile(r"\bWARN(?:ING)?\b|<warn>|\bERROR\b|\[[WE]\d* ")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A line of a log, and the rule that it matched."""
+
+    rule: Rule | None
+    """None: a warning that no rule knows."""
+    text: str
+    file: str
+    line: int
+    """Number of the line, from 1."""
+
+
+@dataclass
+class Reading:
+    """What logs say; several can be read one after the other."""
+
+    facts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By field and value: the number of lines."""
+    noted: dict[str, Seen] = field(default_factory=dict)
+    """First line of each reason and problem, by the rule's name."""
+    unknown: list[Seen] = field(default_factory=list)
+    """Warnings that no rule knows, each text once; at most MOST_KEPT."""
+    lines: int = 0
+    """Lines of the libraries that the rules are about."""
+    unread: int = 0
+    """Of these, the lines that no rule knows."""
+    warnings: int = 0
+    """Of the latter, the warnings."""
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """Return the values of a field, the most frequent first."""
+        found = self.facts.get(name, {})
+        return tuple(sorted(found, key=lambda value: -found[value]))
+
+    @property
+    def findings(self) -> Mapping[str, tuple[str, ...]]:
+        """Return all fields with their values."""
+        return {name: self.values(name) for name in sorted(self.facts)}
+
+
+def read_log(lines: Iterable[str], *, file: str = "", into: Reading | None = None) -> Reading:
+    """Read the lines of a log.
+
+    Parameters
+    ----------
+    file
+        Name of the log, for people.
+    into
+        An earlier reading to add to.
+    """
+    reading = Reading() if into is None else into
+    texts = {seen.text for seen in reading.unknown}
+    for number, whole in enumerate(lines, 1):
+        line = whole[:LONGEST].rstrip()
+        if not _read_line(reading, line, file, number) and _OURS.search(line):
+            reading.lines += 1
+            reading.unread += 1
+            if _WARNS.search(line):
+                reading.warnings += 1
+                text = _without_rank(line)
+                if text not in texts and len(reading.unknown) < MOST_KEPT:
+                    texts.add(text)
+                    reading.unknown.append(Seen(None, text, file, number))
+    return reading
+
+
+def _read_line(reading: Reading, line: str, file: str, number: int) -> bool:
+    """Add what the rules say about a line; return whether any rule knows it."""
+    known = False
+    for rule in RULES:
+        found = rule.match(line)
+        if found is None:
+            continue
+        known = True
+        for name, value in found:
+            values = reading.facts.setdefault(name, {})
+            if value in values or len(values) < _MOST_VALUES:
+                values[value] = values.get(value, 0) + 1
+        if rule.kind != FACT:
+            reading.noted.setdefault(rule.name, Seen(rule, _without_rank(line), file, number))
+    reading.lines += known
+    return known
+
+
+def _without_rank(line: str) -> str:
+    """Return a line without the host, process and time in front, which differ between ranks."""
+    return re.sub(r"^.*?(?=(?:\S+:\d+ )?NCCL (?:WARN|INFO) )|^libfabric:[\d:]*", "", line).strip()

@@ -1,0 +1,59 @@
+"""Excerpts of real logs from public threads, and what a person reads from each of them.
+
+`source` is the page, `product` the library and its version as far as the page says, `text` the lines as they stand there,
+`expect` the fields that the log reader must find (hpcmod.model.logs): `reason` and `problem` hold names of rules, and
+`unknown` the number of warnings that no rule knows.
+
+The excerpts in held_out.toml were collected after the rules had been written, and the rules were first run on them
+unchanged. They are from pages whose address has a SHA-256 divisible by 3; the other files have no such page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.model.documents import read_toml
+from hpcmod.model.logs.reading import Reading, read_log
+
+HERE = Path(__file__).parent
+HELD_OUT = "held_out"
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A few lines of a real log, and what the reader must find in them."""
+
+    file: str
+    source: str
+    product: str
+    text: str
+    expect: dict[str, tuple[str, ...]]
+
+    @property
+    def name(self) -> str:
+        return f"{self.source.removeprefix('https://').removeprefix('github.com/')} {self.product}"
+
+    @property
+    def is_held_out(self) -> bool:
+        return int(hashlib.sha256(self.source.encode()).hexdigest(), 16) % 3 == 0
+
+    def read(self) -> Reading:
+        return read_log(self.text.strip("\n").split("\n"))
+
+
+def found(reading: Reading) -> dict[str, tuple[str, ...]]:
+    """Return what was read, in the form of `expect`."""
+    unknown = {"unknown": (str(reading.warnings),)} if reading.warnings else {}
+    return {**{field: tuple(sorted(values)) for field, values in reading.findings.items()}, **unknown}
+
+
+def excerpts() -> list[Excerpt]:
+    """Return all excerpts."""
+    listed = []
+    for path in sorted(HERE.glob("*.toml")):
+        for log in read_toml(path.read_text())["log"]:
+            expect = {field: tuple(sorted(values)) for field, values in log["expect"].items()}
+            listed.append(Excerpt(path.stem, log["source"], log["product"], log["text"], expect))
+    return listed
