@@ -48,6 +48,9 @@ from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.libraries import netstack
 from hpcmod.model.libraries.elf import parse_elf
 from hpcmod.model.libraries.ld_cache import parse_ld_cache
+from hpcmod.model.logs.allreduce import MARK, Results, judge_results
+from hpcmod.model.logs.network import Expected, describe_network, judge_network
+from hpcmod.model.logs.reading import read_log
 from hpcmod.model.profiles.profile import parse_profile
 from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import parse_recipe
@@ -58,6 +61,7 @@ from tests.elf_files import elf
 from tests.foreign_recipes import LUMI, NGC, ODD_ALIASES, SAMTOOLS
 from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
 from tests.ld_cache import make_cache
+from tests.logs import excerpts
 from tests.oci_corpus import f, tar_bytes, write_layout
 from tests.unit.image.tar_fuzz import try_image
 
@@ -476,3 +480,28 @@ def _host_list(_: Path) -> Iterator[Reader]:
                 raise AssertionError(f"the first host is {first!r}")
 
         yield Reader(read, lambda dice: mutate(dice, dice.choice(HOST_LISTS)))
+
+
+# Logs of communication libraries, and the reports of the ranks of `hpcmod verify-net`
+
+
+def _read_log(data: bytes) -> None:
+    reading = read_log(text_of(data).split("\n"), file="x.log")
+    for expected in (Expected(), Expected("cxi", ("hsn0",)), Expected("ib")):
+        list(judge_network(reading, expected))
+    describe_network(reading)
+
+
+def _read_results(data: bytes) -> None:
+    results = Results()
+    for line in text_of(data).split("\n"):
+        results.add(line)
+    list(judge_results(results, ranks=2, interfaces=("hsn0",)))
+
+
+LOGS = {name: [one.text.encode() for one in excerpts() if one.file == name] for name in ("nccl", "mpi", "torch")}
+REPORT = {"rank": 1, "host": "n", "library": "gloo", "size": 2, "error": "", "seconds": 0.1, "missing": ["A=b"]}
+texts("log of NCCL", _read_log, LOGS["nccl"])
+texts("log of libfabric and MPI", _read_log, LOGS["mpi"])
+texts("log of PyTorch", _read_log, LOGS["torch"])
+texts("report of a rank", _read_results, [f"{MARK}{json.dumps(REPORT)}".encode()])

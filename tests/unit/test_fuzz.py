@@ -12,7 +12,10 @@ import pytest
 from tests.fuzz.readers import READERS, prepared
 from tests.fuzz.run import feed
 
-NEVER_REFUSE = {"WWW-Authenticate", "bind list", "batch script"}
+NEVER_REFUSE = {
+    *("WWW-Authenticate", "bind list", "batch script"),
+    *("log of NCCL", "log of libfabric and MPI", "log of PyTorch", "report of a rank"),
+}
 """Readers that make something of any text."""
 
 

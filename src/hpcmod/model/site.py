@@ -24,6 +24,9 @@ RUNTIMES = ("singularity", "apptainer")
 BY_TASKS = "srun"
 """The launcher for which each rank is a task that the scheduler starts, whatever its own command is called."""
 
+FABRICS = ("cxi", "efa", "ib")
+"""Fast networks: providers of libfabric, or InfiniBand and RoCE through verbs."""
+
 LAUNCHERS = (BY_TASKS, "torchrun", "deepspeed", "accelerate")
 """Programs that can start the ranks of a job."""
 
@@ -216,6 +219,8 @@ class Site:
     """Network interfaces for GPU traffic, in order, e.g. hsn0, hsn1."""
     host_suffix: str = ""
     """Suffix of the host names of the fast network: `i` if node1 is node1i there; empty: none."""
+    fabric: str = ""
+    """The fast network, one of FABRICS; empty: not known."""
     node_local: str = "/tmp"  # noqa: S108 - every Linux has it; a profile names a better place
     """Node-local directory for caches."""
     cache_root: str = ""

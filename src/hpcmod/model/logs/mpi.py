@@ -16,17 +16,29 @@ RULES = (
         (("candidate", "{p}"),),
         source=_MPICH + "7028",
     ),
-    Rule("mpich-provider", "MPICH", "libfabric provider: ", r"libfabric provider: (?P<p>\S+)", (("provider", "{p}"),)),
+    Rule(
+        "mpich-provider", "MPICH", "libfabric provider: ", r"libfabric provider: (?P<p>\S+)", (("mpi_provider", "{p}"),)
+    ),
     Rule("mpich-limits", "MPICH", "FI_VERSION", r"Required minimum FI_VERSION: "),
     Rule(
         "mpich-no-provider",
         "MPICH",
-        "OFI fi_getinfo",
-        r"OFI fi_getinfo\(\) fail",
+        "OFI ",
+        r"OFI (?:fi_getinfo|addrinfo)\(\) fail",
         kind=PROBLEM,
         meaning="MPICH found no libfabric provider that it can use",
         cure="Check `fi_info` in the container; unset FI_PROVIDER if it names a provider that is not there.",
         source=_MPICH + "6612",
+    ),
+    Rule(
+        "mpich-host",
+        "MPICH",
+        "gethostbyname failed",
+        r"gethostbyname failed, \S+",
+        kind=PROBLEM,
+        meaning="MPICH cannot find the address of this node's own host name",
+        cure="Ask the site: the name that `hostname` prints must be known on every node.",
+        source="https://github.com/sccn/amica/issues/11",
     ),
     Rule(
         "mpich-ofi",
@@ -35,7 +47,7 @@ RULES = (
         r"OFI (?:fi_open domain|fi_fabric|endpoint open|fi_domain|EP enable) failed",
         kind=PROBLEM,
         meaning="libfabric refused to open the network for MPICH",
-        cure="On Slingshot, start the ranks with srun, so that the job has a VNI, and bind the host's libraries.",
+        cure="On Slingshot, start the ranks with `hpcmod job`, so that they have a VNI, and bind the host's libraries.",
         source="https://github.com/flux-framework/flux-core/issues/5976",
     ),
     Rule(
@@ -80,7 +92,7 @@ RULES = (
         "Open MPI",
         "mtl:ofi:prov",
         r"mtl:ofi:prov\w*(?::domain|:nic)?: (?P<p>[a-z][\w;]*)",
-        (("provider", "{p}"),),
+        (("mpi_provider", "{p}"),),
         source="https://github.com/open-mpi/ompi/pull/9111",
     ),
     Rule(
@@ -90,7 +102,7 @@ RULES = (
         r"library call \(\w+\)",
         kind=PROBLEM,
         meaning="libfabric refused a call of Open MPI",
-        cure="On Slingshot, start the ranks with srun, and use a libfabric that fits the host: `hpcmod compat IMAGE`.",
+        cure="On Slingshot, start the ranks with `hpcmod job`; check the image's libfabric: `hpcmod compat IMAGE`.",
         source=_OMPI + "12038",
     ),
     Rule(
@@ -102,6 +114,16 @@ RULES = (
         meaning="Open MPI cannot connect two ranks over TCP",
         cure="Choose an interface that all nodes share: export OMPI_MCA_btl_tcp_if_include=INTERFACE",
         source=_OMPI + "2168",
+    ),
+    Rule(
+        "ompi-unreachable",
+        "Open MPI",
+        'Returned "Unreachable"',
+        r'Returned "Unreachable" \(-12\)',
+        kind=PROBLEM,
+        meaning="Open MPI found no network that connects two ranks",
+        cure="export OMPI_MCA_btl_base_verbose=100, or OMPI_MCA_mtl_base_verbose=100, and look for what was discarded.",
+        source=_OMPI + "13148",
     ),
     Rule("ompi-lines", "Open MPI", "mca:", r"\] mca: ?(?:base|oob|pml|mtl)\b"),
 )

@@ -75,7 +75,9 @@ FACTS = (
     Rule("rings-gdr-on", "NCCL", "use ring PXN", r"use ring PXN \d GDR [1-9]", (("gdr", "on"),)),
     Rule("rings-gdr-off", "NCCL", "use ring PXN", r"use ring PXN \d GDR 0", (("gdr", "off"),)),
     Rule("algorithm", "NCCL", " -> Algo ", r"-> Algo (?P<a>\S+) proto (?P<p>\S+)", (("algorithm", "{a} {p}"),)),
-    Rule("algorithm-set", "NCCL", "NCCL_ALGO set", r"NCCL_ALGO set by environment to (?P<a>\w+)", (("algorithm", "{a}"),)),
+    Rule(
+        "algorithm-set", "NCCL", "NCCL_ALGO set", r"NCCL_ALGO set by environment to (?P<a>\w+)", (("algorithm", "{a}"),)
+    ),
 )
 
 REASONS = (
@@ -83,8 +85,9 @@ REASONS = (
         "no-net-plugin",
         "NCCL",
         "NET/Plugin",
-        r"NET/Plugin ?:.*(?:No plugin found|Could not find: |cannot open shared object file)",
+        r"NET/Plugin ?:.{0,300}(?:No plugin found|Could not find: |cannot open shared object file)",
         kind=REASON,
+        hinders="OFI",
         meaning="no network plugin was found, so only InfiniBand, RoCE and TCP sockets are available",
         cure=_IMAGE,
         source=_NCCL + "352",
@@ -95,6 +98,7 @@ REASONS = (
         "Failed to find ncclNetPlugin symbol",
         r"Failed to find ncclNetPlugin symbol \(",
         kind=REASON,
+        hinders="OFI",
         meaning="the network plugin was built for another version of NCCL and is not used",
         cure="Build the plugin for the image's NCCL or RCCL, e.g. with `hpcmod build`.",
         source=_NCCL + "1267",
@@ -105,6 +109,7 @@ REASONS = (
         "NET/IB",
         r"NET/IB ?: No device found",
         kind=REASON,
+        hinders="IB",
         meaning="no InfiniBand or RoCE device",
         cure="With InfiniBand or RoCE, run `ibv_devinfo` on the node and in the container. Normal on Slingshot.",
         source=_NCCL + "958",
@@ -115,6 +120,7 @@ REASONS = (
         "Failed to open libibverbs",
         r"Failed to open libibverbs\.so",
         kind=REASON,
+        hinders="IB",
         meaning="the image has no libibverbs",
         cure="With InfiniBand or RoCE, add rdma-core to the image. Not needed on Slingshot.",
         source=_NCCL + "229",
@@ -125,6 +131,7 @@ REASONS = (
         "NCCL_IB_DISABLE",
         r"NCCL_IB_DISABLE set (?:by environment )?to 1",
         kind=REASON,
+        hinders="IB",
         meaning="NCCL_IB_DISABLE=1 disables InfiniBand and RoCE",
         cure="unset NCCL_IB_DISABLE",
         source=_DOCS,
@@ -149,7 +156,7 @@ PROBLEMS = (
         r"NET/OFI (?:Could ?n.t|Could not) find any optimal provider|NET/OFI No eligible providers",
         kind=PROBLEM,
         meaning="the plugin found no libfabric provider that it can use",
-        cure="Check `fi_info -p cxi` (or efa) in the container, and that plugin and libfabric fit: `hpcmod compat IMAGE`.",
+        cure="Check `fi_info` in the container, and that plugin and libfabric fit: `hpcmod compat IMAGE`.",
         source=_NCCL + "229",
     ),
     Rule(
@@ -197,7 +204,7 @@ PROBLEMS = (
         "network-not-found",
         "NCCL",
         "Error: network ",
-        r"Error: network .+ not found",
+        r"Error: network .{1,100} not found",
         kind=PROBLEM,
         meaning="NCCL_NET names a network that no plugin provides",
         cure=_IMAGE,
@@ -217,7 +224,7 @@ PROBLEMS = (
         "connect-failed",
         "NCCL",
         "onnect ",
-        r"(?:NCCL|WARN) .*(?:Call to connect (?:to \S+ )?(?:failed|returned)|socket\w*: Connect to \S+ (?:failed|returned))",
+        r"(?:NCCL|WARN) .*(?:Call to connect (?:to \S+ )?|socket\w*: Connect to \S+ )(?:failed|returned)",
         kind=PROBLEM,
         meaning="a rank cannot connect to another one",
         cure="Set NCCL_SOCKET_IFNAME to an interface through which all nodes reach each other.",
@@ -247,7 +254,8 @@ PROBLEMS = (
         "no-socket-interface",
         "NCCL",
         "",
-        r"Bootstrap ?: no (?:NCCL_SOCKET_IFNAME |socket )interface found|ncclSocketInit: connecting to address .*with family",
+        r"Bootstrap ?: no (?:NCCL_SOCKET_IFNAME |socket )interface found"
+        r"|ncclSocketInit: connecting to address .*with family",
         kind=PROBLEM,
         meaning="the interface in NCCL_SOCKET_IFNAME does not exist, or has no address",
         cure="Set NCCL_SOCKET_IFNAME to an interface that `ip address` lists on every node.",
@@ -280,7 +288,12 @@ KNOWN = (
     Rule("trace", "NCCL", " -> ", r"\S+\.(?:cc|cu|h):\d+ -> \d+"),
     Rule("setting", "NCCL", " set ", r"NCCL_\w+ set (?:by environment )?to "),
     Rule("local-channel", "NCCL", " via ", r" via (?:P2P|SHM|direct)"),
-    Rule("ofi-setting", "NCCL", "NET/OFI ", r"NET/OFI (?:Setting|Configuring|Running|Internode|Creating one|Global|Using CUDA)"),
+    Rule(
+        "ofi-setting",
+        "NCCL",
+        "NET/OFI ",
+        r"NET/OFI (?:Setting|Configuring|Running|Internode|Creating one|Global|Using CUDA)",
+    ),
 )
 """Lines without anything to report, which do not count as unknown."""
 

@@ -11,7 +11,7 @@ from hpcmod.model.logs.rule import FACT, Rule
 
 RULES: tuple[Rule, ...] = (*nccl.RULES, *libfabric.RULES, *mpi.RULES, *torch.RULES)
 
-LONGEST = 4000
+LONGEST = 2000
 """Characters of a line that are read."""
 
 MOST_KEPT = 200
@@ -20,12 +20,16 @@ MOST_KEPT = 200
 _MOST_VALUES = 1000  # of a field
 
 _OURS = re.compile(
-    r"\bN?CCL (?:INFO|WARN|ERROR|version)|\bNET/(?:OFI|IB|Socket|Plugin)\b|libfabric:\d|\bUCX +[A-Z]{4,}|\bMPICH\b"
+    r"\bN?CCL (?:INFO|WARN|ERROR|version)|\bNET/(?:OFI|IB|Socket|Plugin)\b|libfabric:\S*<|\bUCX +[A-Z]{4,}|\bMPICH\b"
     r"|MPIDI?_|\bmca:|Open MPI|\[c10d|[Gg]loo\b|\[\d+\] (?:\S+:\d+ )?(?:INFO|WARN) "
 )
 """Lines of the libraries that the rules are about."""
 
 _WARNS = re.compile(r"\bWARN(?:ING)?\b|<warn>|\bERROR\b|\[[WE]\d* ")
+
+
+_PLACE = re.compile(r"[\w./()*, -]{1,300}:\d+")
+"""File or function, and line, of NCCL's source."""
 
 
 @dataclass(frozen=True)
@@ -79,39 +83,41 @@ def read_log(lines: Iterable[str], *, file: str = "", into: Reading | None = Non
         An earlier reading to add to.
     """
     reading = Reading() if into is None else into
-    texts = {seen.text for seen in reading.unknown}
-    for number, whole in enumerate(lines, 1):
-        line = whole[:LONGEST].rstrip()
-        if not _read_line(reading, line, file, number) and _OURS.search(line):
-            reading.lines += 1
-            reading.unread += 1
-            if _WARNS.search(line):
-                reading.warnings += 1
-                text = _without_rank(line)
-                if text not in texts and len(reading.unknown) < MOST_KEPT:
-                    texts.add(text)
-                    reading.unknown.append(Seen(None, text, file, number))
+    for number, line in enumerate(lines, 1):
+        read_line(reading, line, file=file, number=number)
     return reading
 
 
-def _read_line(reading: Reading, line: str, file: str, number: int) -> bool:
-    """Add what the rules say about a line; return whether any rule knows it."""
-    known = False
-    for rule in RULES:
-        found = rule.match(line)
-        if found is None:
-            continue
-        known = True
+def read_line(reading: Reading, line: str, *, file: str = "", number: int = 0) -> None:
+    """Add one line of a log to a reading."""
+    text = line[:LONGEST].rstrip()
+    known = [(rule, found) for rule in RULES if (found := rule.match(text)) is not None]
+    for rule, found in known:
         for name, value in found:
             values = reading.facts.setdefault(name, {})
             if value in values or len(values) < _MOST_VALUES:
                 values[value] = values.get(value, 0) + 1
         if rule.kind != FACT:
-            reading.noted.setdefault(rule.name, Seen(rule, _without_rank(line), file, number))
-    reading.lines += known
-    return known
+            reading.noted.setdefault(rule.name, Seen(rule, _without_rank(text), file, number))
+    if known or _OURS.search(text):
+        reading.lines += 1
+    if not known and _OURS.search(text):
+        reading.unread += 1
+        if _WARNS.search(text):
+            reading.warnings += 1
+            _keep_unknown(reading, Seen(None, _without_rank(text), file, number))
+
+
+def _keep_unknown(reading: Reading, seen: Seen) -> None:
+    if len(reading.unknown) < MOST_KEPT and all(seen.text != kept.text for kept in reading.unknown):
+        reading.unknown.append(seen)
 
 
 def _without_rank(line: str) -> str:
     """Return a line without the host, process and time in front, which differ between ranks."""
-    return re.sub(r"^.*?(?=(?:\S+:\d+ )?NCCL (?:WARN|INFO) )|^libfabric:[\d:]*", "", line).strip()
+    for mark in ("NCCL WARN ", "NCCL INFO "):
+        before, found, after = line.partition(mark)
+        if found:
+            last = (before.split() or [""])[-1]
+            return f"{last} {mark}{after}" if _PLACE.fullmatch(last) else f"{mark}{after}"
+    return re.sub(r"^libfabric:[\d:]+", "", line).strip()

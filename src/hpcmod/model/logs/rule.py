@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 FACT, REASON, PROBLEM = "fact", "reason", "problem"
-"""reason: harmless in itself, but explains why a faster network is not used; problem: communication failed or may fail."""
+"""reason: harmless, but explains why a faster network is not used; problem: communication failed or may fail."""
 
 NETWORKS = (("OFI", r"AWS Libfabric|OFI|Libfabric"), ("IB", r"IB(?:ext)?(?:_v\d+)?|IB-CAST|IBP"), ("Socket", r"Socket"))
 """Networks of NCCL and RCCL, and a pattern of the names that their releases and plugins print."""
@@ -27,12 +27,14 @@ class Rule:
     pattern: str
     """Regular expression for a part of the line."""
     facts: tuple[tuple[str, str], ...] = ()
-    """Field and value; {group} stands for a group of the pattern."""
+    """Field and value; {group} is replaced by a group of the pattern."""
     many: tuple[tuple[str, str], ...] = ()
     """Field and a pattern with one group: each match in the line is a value."""
     counted: tuple[tuple[str, str], ...] = ()
     """Field and a pattern: the number of matches in the line is the value."""
     kind: str = FACT
+    hinders: str = ""
+    """For a reason: the only network that it concerns, as in NETWORKS; empty: any."""
     meaning: str = ""
     cure: str = ""
     source: str = ""
@@ -48,7 +50,10 @@ class Rule:
     def _read(self, line: str, found: re.Match[str]) -> Iterator[tuple[str, str]]:
         groups = {name: (value or "").strip() for name, value in found.groupdict().items()}
         for field, template in self.facts:
-            yield field, name_network(template.format(**groups)) if field in _NETWORK_FIELDS else template.format(**groups)
+            yield (
+                field,
+                name_network(template.format(**groups)) if field in _NETWORK_FIELDS else template.format(**groups),
+            )
         for field, pattern in self.many:
             yield from ((field, value) for value in _compiled(pattern).findall(line))
         for field, pattern in self.counted:

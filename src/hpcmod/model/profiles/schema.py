@@ -9,7 +9,7 @@ from typing import Any
 from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.trust import parse_keys, parse_needs
 from hpcmod.model.profiles import checks as check
-from hpcmod.model.site import LAUNCHERS, NETSTACK_MODES
+from hpcmod.model.site import FABRICS, LAUNCHERS, NETSTACK_MODES
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,13 @@ SCHEMA: Mapping[str, Key] = {
         "suffix of the host names of the fast network: `i` if `node1` is `node1i` there. `MASTER_ADDR` and the output "
         "of `get-master` have it, unless you set `MASTER_ADDR`",
         "host_suffix",
+    ),
+    "network.fabric": Key(
+        check.one_of(*FABRICS),
+        "`cxi`, `efa` or `ib`",
+        "the fast network: a provider of libfabric (`cxi`: HPE Slingshot, `efa`: AWS), or `ib` for InfiniBand and RoCE "
+        "through verbs; logs of jobs are compared with it",
+        "fabric",
     ),
     "gpu.vendor": Key(check.one_of("amd", "nvidia", "none"), "`amd`, `nvidia` or `none`", "vendor of the GPUs"),
     "gpu.visibility": Key(

@@ -47,6 +47,7 @@ NCCL_NET = [{ value = "Socket", when = "single-node", why = "no network" }, { va
 [network]
 interfaces = ["hsn0", "hsn1"]
 host_suffix = "-ib.site"
+fabric = "cxi"
 [gpu]
 vendor = "amd"
 visibility = ["ROCR_VISIBLE_DEVICES"]
@@ -148,6 +149,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         runtime_flags=("--rocm",),
         nics=("hsn0", "hsn1"),
         host_suffix="-ib.site",
+        fabric="cxi",
         node_local="/local",
         cache_root="$SCRATCH/cache",
         family="containers",

@@ -1,0 +1,21 @@
+"""Rules for MPICH and Open MPI."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcmod.model.logs.reading import read_log
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("libfabric provider: tcp;ofi_rxm - 10.1.0.0/16", {"mpi_provider": ("tcp;ofi_rxm",)}),
+        ("[0] MPI startup(): libfabric provider: psm2", {"mpi_provider": ("psm2",)}),
+        ("[c1:7] mtl_ofi_component.c:336: mtl:ofi:provider: cxi", {"mpi_provider": ("cxi",)}),
+        ("MPICH Slingshot Network Summary: 0 network timeouts", {}),
+        ("MPICH Slingshot Network Summary: 12 network timeouts", {"problem": ("mpich-timeouts",)}),
+    ],
+)
+def test_reads(line: str, expected: dict[str, tuple[str, ...]]) -> None:
+    assert dict(read_log([line]).findings) == expected
