@@ -31,6 +31,16 @@ def site_profiles() -> dict[str, str]:
     return {name[: -len(".toml")]: text for name, text in _texts(_PACKAGE / "sites", ".toml").items()}
 
 
+def known_endings() -> dict[str, str]:
+    """Return the known endings of runs that come with hpcmod: TOML text by file name without .toml."""
+    return {name[: -len(".toml")]: text for name, text in _texts(_PACKAGE / "endings", ".toml").items()}
+
+
+def rank_program() -> str:
+    """Return the program that looks at the ranks of a job on one of its nodes; it runs under the host's Python."""
+    return (_PACKAGE / "endings" / "list-ranks").read_text(encoding="utf-8")
+
+
 def recipes() -> dict[str, str]:
     """Return the recipes that come with hpcmod: TOML text by recipe name.
 

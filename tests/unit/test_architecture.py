@@ -28,7 +28,7 @@ ORDER = (
 APART = [({"render"}, {"process", "progress", "fs", "lock", "resources", "machine"}), ({"cli"}, {"easyblocks"})]
 """Rooms that stand side by side: neither imports the other."""
 
-DATA = {"sites", "runscripts"}
+DATA = {"endings", "sites", "runscripts"}
 """Folders of data files, which no code imports."""
 
 OWNERS = {
@@ -47,7 +47,7 @@ DOORS = {"os": ("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spaw
 """Functions that start a program past the one door; os.exec* and os.spawn* are added by their beginning."""
 
 PURE_LIBRARIES = {
-    *("__future__", "ast", "calendar", "collections", "contextlib.contextmanager", "csv", "dataclasses"),
+    *("__future__", "ast", "bisect", "calendar", "collections", "contextlib.contextmanager", "csv", "dataclasses"),
     *("difflib", "enum", "functools", "hashlib", "html"),
     *(
         "ipaddress",

@@ -164,6 +164,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Check and explain": {
         "check": ("runs.check:check_verb", "Check the nodes of a job before it uses them."),
+        "why": ("runs.why:why_verb", "Explain why a run failed or hangs."),
     },
     "This machine": {
         "doctor": ("machine.doctor:doctor", "Check this machine for problems."),

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, HpcmodError, LackingError
+from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.process import run, which
 
@@ -97,6 +98,44 @@ def find_state(scheduler: Scheduler, number: str) -> str:
 def find_node(scheduler: Scheduler, number: str) -> str:
     """Return the name of a job's node; empty if the job has ended; NO_ANSWER if the scheduler does not answer."""
     return _query(scheduler, scheduler.programs.node, number)
+
+
+def read_job(scheduler: Scheduler, number: str, environ: Mapping[str, str]) -> tuple[JobFacts | None, list[str]]:
+    """Return what is known of a job, and what the scheduler did not answer."""
+    answers, unknown = [], []
+    for command in (scheduler.programs.facts, scheduler.programs.accounting):
+        program = which(command[0], environ) if command else None
+        if program is None:
+            answers.append("")
+            continue
+        try:
+            done = run(_of_job([program, *command[1:]], number), timeout=_SHORT_PATIENCE)
+        except LackingError as err:
+            unknown.append(err.message)
+            answers.append("")
+            continue
+        answers.append("" if done.status else done.stdout)
+        if done.status and scheduler.programs.gone.lower() not in done.stderr.lower():
+            unknown.append(f"{command[0]}: {' '.join(done.stderr.split())[:200]}")
+    return scheduler.read_facts(*answers), unknown
+
+
+def ask_nodes(
+    scheduler: Scheduler, number: str, command: Sequence[str], environ: Mapping[str, str], *, patience: float
+) -> tuple[str, str]:
+    """Run a command once on each node of a running job, and return its stdout and stderr; the job goes on.
+
+    The step ends with this process. Its environment is ours without variables of another job.
+
+    Raises
+    ------
+    LackingError
+        If there is no program for it, or it did not end in time.
+    """
+    start = _of_job(scheduler.programs.on_each_node, number)
+    own = {name: value for name, value in environ.items() if not scheduler.is_of_job(name)}
+    done = run([*start, *command], env=own, timeout=patience, tied=True)
+    return done.stdout, done.stderr
 
 
 def cancel_job(scheduler: Scheduler, number: str) -> None:

@@ -74,3 +74,21 @@ def test_srun_is_used_only_if_slurm_responds(bin_directory: Path) -> None:
     fake(bin_directory, "sinfo", "exit 0")
     assert queue.find_check_step(SLURM, environ)[0] == str(bin_directory / "srun")
     assert queue.find_mpi_types(SLURM, environ) == ("pmix", "pmi2")
+
+
+def test_a_job_is_read_from_what_answers(bin_directory: Path) -> None:
+    environ = {"PATH": str(bin_directory)}
+    assert queue.read_job(SLURM, "7", environ) == (None, [])
+    fake(bin_directory, "scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    fake(bin_directory, "sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
+    assert queue.read_job(SLURM, "7", environ) == (None, ["sacct: Slurm accounting storage is disabled"])
+    fake(bin_directory, "scontrol", "echo 'JobId=7 JobState=RUNNING NumTasks=4'")
+    facts, unknown = queue.read_job(SLURM, "7", environ)
+    assert facts and (facts.number, facts.running, facts.tasks) == ("7", True, 4) and len(unknown) == 1
+
+
+def test_nodes_are_asked_without_the_variables_of_our_own_job(bin_directory: Path) -> None:
+    fake(bin_directory, "srun", 'echo "$SLURM_JOB_ID-$1-$*"; echo no >&2')
+    environ = {"PATH": f"{bin_directory}:/usr/bin:/bin", "SLURM_JOB_ID": "1"}
+    output, errors = queue.ask_nodes(SLURM, "7", ["hostname"], environ, patience=20)
+    assert output.startswith("---jobid=7-") and output.endswith(" hostname\n") and errors == "no\n"

@@ -1,1 +1,1 @@
-"""Failed and hanging runs: known error messages, and stacks grouped by rank."""
+"""Why a run failed or hangs: known endings, what a log says of each rank, and how stacks and collectives compare."""

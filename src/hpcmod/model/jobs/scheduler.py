@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.requeue import Requeue
 
 
@@ -156,6 +157,12 @@ class Programs:
     """Prints how tasks and an MPI can connect."""
     hosts: tuple[str, ...]
     """Prints the nodes of the job that it runs in, one per line."""
+    facts: tuple[str, ...] = ()
+    """Prints what is known of a job that waits, runs, or ended a short time ago."""
+    accounting: tuple[str, ...] = ()
+    """Prints what the accounting recorded of a job and its steps."""
+    on_each_node: tuple[str, ...] = ()
+    """Starts one task on each node of a running job, next to its steps; a command is appended."""
 
 
 class Scheduler(Protocol):
@@ -233,3 +240,9 @@ class Scheduler(Protocol):
 
     def place(self, environ: Mapping[str, str]) -> JobPlace:
         """Return the place of this process in its job."""
+
+    def read_facts(self, facts: str, accounting: str) -> JobFacts | None:
+        """Return what is known of a job, from the output of those programs; None if neither knows it."""
+
+    def is_of_job(self, variable: str) -> bool:
+        """Return whether a variable describes a job to this scheduler, and would disturb a step of another one."""

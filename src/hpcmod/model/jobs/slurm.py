@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.jobs.facts import JobFacts, StepFacts
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.scheduler import (
     Allocation,
@@ -39,6 +40,18 @@ _OPTION_OF_STEP = re.compile(
 
 _RESERVED_STEPS = 4294967280
 """From this number on, steps are those of batch scripts and of salloc, which hold no resources (slurm.h)."""
+
+_ACCOUNTED = (
+    *("JobID", "JobName", "State", "ExitCode", "MaxRSS", "NodeList", "Elapsed", "Timelimit", "NTasks", "WorkDir"),
+)
+_AS_CONTROL = {
+    "JobID": "JobId",
+    "State": "JobState",
+    "Elapsed": "RunTime",
+    "Timelimit": "TimeLimit",
+    "NTasks": "NumTasks",
+}
+_PATHS = ("StdOut", "StdErr", "StdIn", "WorkDir", "Command", "Comment")
 
 
 class Slurm(Scheduler):
@@ -85,6 +98,12 @@ class Slurm(Scheduler):
         check=("srun", "--quiet", "--nodes=1", "--ntasks=1"),
         mpi=("srun", "--mpi=list"),
         hosts=("scontrol", "show", "hostnames"),
+        facts=("scontrol", "show", "job", "{job}"),
+        accounting=("sacct", "--noheader", "--parsable2", "--jobs={job}", f"--format={','.join(_ACCOUNTED)}"),
+        on_each_node=(
+            *("srun", "--jobid={job}", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--cpu-bind=none"),
+            *("--kill-on-bad-exit=0", "--time=2", "--input=none"),
+        ),
     )
 
     def check(self, options: Mapping[str, str], more: Sequence[str], requeue: Requeue | None) -> None:
@@ -205,6 +224,75 @@ class Slurm(Scheduler):
             node=environ.get(self.node_variable, ""),
             login=environ.get(self.login_variable, ""),
         )
+
+    def read_facts(self, facts: str, accounting: str) -> JobFacts | None:
+        """Return what scontrol and sacct know of a job; scontrol forgets a job some minutes after its end."""
+        rows = [line.split("|") for line in accounting.splitlines()]
+        recorded = [dict(zip(_ACCOUNTED, row)) for row in rows if len(row) == len(_ACCOUNTED)]
+        steps = tuple(_read_step(row) for row in recorded if "." in row["JobID"])
+        job = next((row for row in recorded if "." not in row["JobID"]), {})
+        values = {**_of_accounting(job), **_read_lines(facts)}
+        if not values.get("JobState"):
+            return None
+        code, signal = _status(values.get("ExitCode", ""))
+        state = values["JobState"]
+        return JobFacts(
+            number=values.get("JobId", ""),
+            name=values.get("JobName", ""),
+            state=state,
+            reason=_said(values.get("Reason", "")),
+            code=code,
+            signal=signal,
+            nodes=_said(values.get("NodeList", "")),
+            tasks=_number(values, "NumTasks"),
+            elapsed=_said(values.get("RunTime", "")),
+            limit=_said(values.get("TimeLimit", "")),
+            output=_said(values.get("StdOut", "")),
+            error=_said(values.get("StdErr", "")),
+            directory=_said(values.get("WorkDir", "")),
+            running=state in ("RUNNING", "SUSPENDED", "STOPPED"),
+            waiting=state in ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
+            steps=steps,
+        )
+
+    def is_of_job(self, variable: str) -> bool:
+        """Return whether srun would take a variable as an option or as its job."""
+        return variable.startswith("SLURM_") and not variable.startswith("SLURM_CONF")
+
+
+def _read_lines(text: str) -> dict[str, str]:
+    """Return the values of `scontrol show job`; those with a path have a line of their own and may contain spaces."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, equals, value = line.strip().partition("=")
+        if equals and key in _PATHS:
+            found[key] = value
+        else:
+            found.update(re.findall(r"(\w+)=(\S*)", line))
+        name = re.search(r"\bJobName=(.*)", line)
+        found.update({"JobName": name[1]} if name else {})
+    return found
+
+
+def _of_accounting(row: Mapping[str, str]) -> dict[str, str]:
+    """Return a row of sacct under the names of scontrol."""
+    values = {_AS_CONTROL.get(key, key): value for key, value in row.items()}
+    return {**values, "JobState": values["JobState"].split(" ")[0]} if row else {}
+
+
+def _read_step(row: Mapping[str, str]) -> StepFacts:
+    code, signal = _status(row["ExitCode"])
+    return StepFacts(row["JobID"], row["State"].split(" ")[0], code, signal, row["MaxRSS"], row["NodeList"])
+
+
+def _status(text: str) -> tuple[int, int]:
+    """Return exit code and signal of a value such as 0:9."""
+    code, _, signal = text.partition(":")
+    return int(code) if code.isdigit() else 0, int(signal) if signal.isdigit() else 0
+
+
+def _said(value: str) -> str:
+    return "" if value in ("(null)", "None", "N/A", "Unknown", "None assigned") else value
 
 
 def _check_signals(options: Sequence[str], requeue: Requeue | None) -> None:

@@ -30,6 +30,8 @@ PUBLISHED = {
     "cli/publish/publish.py": "help of --slurm",
     "check/easyconfigs/lint.py": "the suffix of batch scripts",
     "model/compat/network.py": "advice about the MPI of an image",
+    "model/endings/events.py": "how srun begins to end a step, in logs",
+    "model/endings/origin.py": "lines of srun in logs",
     "model/jobs/mpi.py": "advice about the MPI of an image",
     "model/profiles/schema.py": "the keys launcher.srun and launcher.kind, and help of keys",
     "model/site.py": "the value of launcher.kind for ranks that are tasks",

@@ -1,0 +1,38 @@
+"""Ask the nodes of a running job what its ranks do: one step, one answer for each node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hpcmod.errors import LackingError
+from hpcmod.install.queue import ask_nodes
+from hpcmod.model.endings.stacks import NodeAnswer, parse_answers
+from hpcmod.model.jobs.scheduler import Scheduler
+from hpcmod.process import which
+from hpcmod.resources import rank_program
+
+_PATIENCE = 90.0  # seconds; the program on the nodes ends within 30
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Answers of the nodes."""
+
+    answers: tuple[NodeAnswer, ...]
+    problem: str
+    """Why there are none, or what the step said beside them; empty if nothing."""
+
+
+def ask_ranks(scheduler: Scheduler, number: str, environ: Mapping[str, str]) -> Asked:
+    """Ask all nodes of a running job; nothing is written anywhere, and the ranks go on."""
+    profiler = which("py-spy", environ) or ""
+    command = ["python3", "-I", "-S", "-c", rank_program(), number, *([os.path.realpath(profiler)] if profiler else [])]
+    try:
+        output, errors = ask_nodes(scheduler, number, command, environ, patience=_PATIENCE)
+    except LackingError as err:
+        return Asked((), err.message)
+    answers = parse_answers(output)
+    said = " ".join(errors.split())[:300]
+    return Asked(answers, said if said and not answers else "")

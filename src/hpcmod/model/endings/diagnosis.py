@@ -1,0 +1,143 @@
+"""From the events of all logs to an explanation: the first cause, what follows from it, and what is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hpcmod.model.endings.ending import CAUSE, CONSEQUENCE, HINT, SYMPTOM
+from hpcmod.model.endings.events import EXCEPTION, EXIT, Event
+from hpcmod.model.endings.origin import show_ranks
+
+
+@dataclass(frozen=True)
+class Group:
+    """Events of several ranks that say the same."""
+
+    kind: str
+    rule: str
+    first: Event
+    ranks: tuple[int, ...]
+    """All ranks that said it, in order."""
+    count: int
+
+    @property
+    def title(self) -> str:
+        """Return what happened, in words."""
+        return self.first.title
+
+    @property
+    def who(self) -> str:
+        """Return the ranks and the host, in words; empty if unknown."""
+        host = f" on {self.first.host}" if self.first.host else ""
+        return show_ranks(self.ranks) + host if self.ranks else host.strip()
+
+    @property
+    def cure(self) -> str:
+        """Return what to do; empty if nothing is known."""
+        return self.first.ending.help if self.first.ending else ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why a run ended, as far as its logs tell."""
+
+    main: Group | None
+    """What explains it best; None if nothing was found."""
+    others: tuple[Group, ...]
+    """Further causes and symptoms, in order of their time."""
+    followed: tuple[Group, ...]
+    """What other ranks said of the first failure."""
+    hints: tuple[Group, ...]
+    silent: tuple[int, ...]
+    """Ranks that did not report what the others were waiting for; only for a collective that timed out."""
+    collectives: tuple[tuple[tuple[int, str], tuple[int, ...]], ...]
+    """Number and name of the collective in which ranks waited, and those ranks."""
+
+
+def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
+    """Explain a run.
+
+    Parameters
+    ----------
+    events
+        Those of all logs; in the order of the logs and their lines.
+    world
+        Number of ranks; 0 if unknown.
+    """
+    ordered = _order(events)
+    groups = _group(_demote(ordered))
+    by_kind = {kind: [one for one in groups if one.kind == kind] for kind in (CAUSE, SYMPTOM, CONSEQUENCE, HINT)}
+    main = _choose(by_kind[CAUSE], by_kind[SYMPTOM], by_kind[HINT])
+    waiting = [event for event in ordered if event.ranks and event.rule == "collective-timeout"]
+    return Diagnosis(
+        main=main,
+        others=tuple(one for one in groups if one.kind in (CAUSE, SYMPTOM) and one is not main),
+        followed=tuple(by_kind[CONSEQUENCE]),
+        hints=tuple(one for one in by_kind[HINT] if one is not main),
+        silent=_find_silent(waiting, world or _guess_world(events)),
+        collectives=_find_collectives(waiting),
+    )
+
+
+def _order(events: Sequence[Event]) -> list[Event]:
+    """Sort by time if every event has one; else keep the order of logs and lines."""
+    if len({event.log for event in events}) > 1 and all(event.moment for event in events):
+        return sorted(events, key=lambda event: event.moment or (0, 0, 0, 0, 0.0))
+    return list(events)
+
+
+def _demote(events: Iterable[Event]) -> Iterable[Event]:
+    """Yield events; an exception or exit of a rank that had seen another rank's failure before is its consequence."""
+    seen: set[int] = set()
+    anonymous = False
+    for event in events:
+        general = event.rule in (EXCEPTION, EXIT)
+        told = all(rank in seen for rank in event.ranks) if event.ranks else anonymous
+        explained = event.rule == EXIT and event.code and not event.signal and anonymous
+        if event.kind == CAUSE and general and (told or explained):
+            event = replace(event, kind=CONSEQUENCE)
+        if event.kind != HINT and event.rule != EXIT:
+            seen.update(event.ranks)
+            anonymous = anonymous or not event.ranks
+        yield event
+
+
+def _group(events: Iterable[Event]) -> list[Group]:
+    found: dict[tuple[str, str, str], list[Event]] = {}
+    for event in events:
+        what = f"{event.place} {event.title}" if event.rule in (EXCEPTION, EXIT) else ""
+        found.setdefault((event.kind, event.rule, what), []).append(event)
+    return [
+        Group(kind, rule, same[0], tuple(sorted({rank for one in same for rank in one.ranks})), len(same))
+        for (kind, rule, _), same in found.items()
+    ]
+
+
+def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:
+    """Return what explains a run best: a cause, a death by a signal, a symptom, an exit code, a hint, in this order."""
+    named = [one for one in causes if one.rule != EXIT]
+    killed = [one for one in causes if one.rule == EXIT and one.first.signal]
+    ended = [one for one in causes if one.rule == EXIT and not one.first.signal]
+    return next(iter([*named, *killed, *symptoms, *ended, *hints]), None)
+
+
+def _guess_world(events: Iterable[Event]) -> int:
+    return max((rank + 1 for event in events for rank in event.ranks), default=0)
+
+
+def _find_silent(waiting: Sequence[Event], world: int) -> tuple[int, ...]:
+    told = {rank for event in waiting for rank in event.ranks}
+    return tuple(rank for rank in range(min(world, 1 << 20)) if rank not in told) if told else ()
+
+
+def _find_collectives(waiting: Sequence[Event]) -> tuple[tuple[tuple[int, str], tuple[int, ...]], ...]:
+    """Return the first collective that each rank reports, with the ranks that do."""
+    first: dict[int, tuple[int, str]] = {}
+    for event in waiting:
+        for rank in event.ranks if event.collective else ():
+            first.setdefault(rank, event.collective or (0, ""))
+    found: dict[tuple[int, str], list[int]] = {}
+    for rank, collective in sorted(first.items()):
+        found.setdefault(collective, []).append(rank)
+    return tuple((collective, tuple(ranks)) for collective, ranks in sorted(found.items()))

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcmod.check.running.nodes import ask_ranks
+from hpcmod.model.endings.stacks import MARK, parse_answers
+from hpcmod.model.jobs.slurm import Slurm
+from hpcmod.resources import rank_program
+
+ANSWER = json.dumps({"host": "nid001", "ranks": [{"rank": "0", "pid": 7, "state": "S", "cpu": 0.0}], "profiler": ""})
+
+
+def fake_srun(place: Path, code: str) -> dict[str, str]:
+    place.mkdir(exist_ok=True)
+    (place / "srun").write_text(f"#!/bin/sh\n{code}\n")
+    (place / "srun").chmod(0o755)
+    return {"PATH": f"{place}:/usr/bin:/bin", "SLURM_JOB_ID": "3", "SLURM_NTASKS": "8", "SLURM_CONF": "/etc/x"}
+
+
+@pytest.mark.slow
+def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: Path) -> None:
+    code = (
+        f"echo noise; env | grep ^SLURM >{tmp_path}/env; echo \"$@\" | head -1 >{tmp_path}/words; echo '{MARK}{ANSWER}'"
+    )
+    asked = ask_ranks(Slurm(), "4711", fake_srun(tmp_path / "bin", code))
+    assert [answer.host for answer in asked.answers] == ["nid001"] and asked.problem == ""
+    assert (tmp_path / "env").read_text() == "SLURM_CONF=/etc/x\n"
+    assert (tmp_path / "words").read_text().startswith("--jobid=4711 --overlap --ntasks-per-node=1 ")
+
+
+@pytest.mark.slow
+def test_no_answer_has_a_reason(tmp_path: Path) -> None:
+    asked = ask_ranks(Slurm(), "4711", fake_srun(tmp_path / "bin", "echo 'srun: error: Invalid job id' >&2; exit 1"))
+    assert (asked.answers, asked.problem) == ((), "srun: error: Invalid job id")
+    assert "srun cannot be started" in ask_ranks(Slurm(), "4711", {"PATH": str(tmp_path)}).problem
+
+
+def test_the_program_of_the_nodes_runs_under_an_old_python_with_the_standard_library() -> None:
+    tree = ast.parse(rank_program(), feature_version=(3, 6))
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert imported <= {"json", "os", "re", "shutil", "socket", "subprocess", "sys", "time"}
+    assert f'MARK = "{MARK}"' in rank_program()
+    assert len(rank_program()) < 100_000  # an argument of a program has at most 128 KiB
+
+
+SLEEPS = "import sys, time; print('up', flush=True); time.sleep(60)"
+
+
+@pytest.mark.slow
+def test_the_program_finds_the_uppermost_python_of_each_rank() -> None:
+    """A shell around the rank, a worker below it, another job, and the program's own step do not count."""
+    job = str(os.getpid() + 10_000_000)
+    base = {"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": job, "RANK": "3", "SLURM_STEP_ID": "0"}
+    inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEPS!r}])"
+    shell = ["bash", "-c", f"{shlex.join([sys.executable, '-c', inner])}; true"]
+    other = {**base, "RANK": "4", "SLURM_JOB_ID": "1"}
+    started = [subprocess.Popen(shell, env=base, stdout=subprocess.PIPE, start_new_session=True)]
+    started.append(subprocess.Popen([sys.executable, "-c", SLEEPS], env=other, stdout=subprocess.PIPE))
+    try:
+        for child in started:
+            assert child.stdout and child.stdout.readline() == b"up\n"
+        environ = {**base, "SLURM_STEP_ID": "1"}
+        line = [sys.executable, "-I", "-S", "-c", rank_program(), job]
+        (answer,) = parse_answers(subprocess.run(line, env=environ, capture_output=True, text=True, check=True).stdout)
+        assert [rank.rank for rank in answer.ranks] == [3]
+        words = Path(f"/proc/{answer.ranks[0].process}/cmdline").read_text().split("\0")
+        assert words[1] == "-c" and "subprocess" in words[2]
+        assert answer.ranks[0].state == "S" and answer.ranks[0].cpu < 0.2
+    finally:
+        os.killpg(started[0].pid, 9)
+        started[1].kill()
+        for child in started:
+            child.communicate()

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from hpcmod.model.endings.diagnosis import Diagnosis, diagnose
+from hpcmod.model.endings.events import Log, read_events
+from tests.unit.model.endings.test_corpus import KNOWN
+
+BEGIN = "Traceback (most recent call last):"
+CLOSED = """[rank0]: Traceback (most recent call last):
+[rank0]:   File "/x/train.py", line 41, in step
+[rank0]: RuntimeError: [pair.cc:598] Connection closed by peer [18.25.6.30]:30872
+"""
+
+
+def explain(*texts: str, world: int = 0) -> Diagnosis:
+    return diagnose([e for n, text in enumerate(texts) for e in read_events(Log(f"{n}", text), KNOWN)], world=world)
+
+
+def test_a_rank_that_was_killed_explains_what_the_others_say() -> None:
+    found = explain(
+        CLOSED + "srun: error: nid002: task 1: Killed\nsrun: error: nid001: task 0: Exited with exit code 1"
+    )
+    assert found.main and found.main.who == "rank 1 on nid002" and found.main.first.signal == 9
+    assert [group.rule for group in found.followed] == ["peer-closed", "task-exit"]
+
+
+def test_an_exception_comes_before_the_exit_it_leads_to() -> None:
+    text = '3: Traceback (most recent call last):\n3:   File "a.py", line 4, in f\n3: ValueError: x\n'
+    found = explain(text + CLOSED + "srun: error: n: task 3: Exited with exit code 1")
+    assert found.main and (found.main.title, found.main.who) == ("ValueError: x", "rank 3")
+    assert found.others == ()
+
+
+def test_an_error_after_the_connection_was_lost_is_a_consequence() -> None:
+    later = "".join(f"[rank0]: {line}\n" for line in (BEGIN, '  File "a.py", line 9, in g', "ValueError: no group"))
+    found = explain(CLOSED + later + "srun: error: nid002: task 1: Segmentation fault")
+    assert found.main and found.main.first.signal == 11
+
+
+def test_without_a_cause_nothing_is_made_up() -> None:
+    found = explain(CLOSED)
+    assert found.main is None and [group.rule for group in found.followed] == ["peer-closed"]
+
+
+TIMEOUT = "[Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=1) ran\n"
+
+
+def test_ranks_that_do_not_report_a_timeout_are_named() -> None:
+    text = "".join(TIMEOUT.format(rank, 5, "ALLREDUCE") for rank in (0, 1, 3))
+    assert explain(text, world=4).silent == (2,)
+    assert explain(text).silent == (2,)
+    assert explain(CLOSED, world=4).silent == ()
+
+
+def test_ranks_in_different_collectives_are_told_apart() -> None:
+    found = explain(TIMEOUT.format(0, 5, "ALLREDUCE") + TIMEOUT.format(1, 5, "BROADCAST"))
+    assert found.collectives == (((5, "ALLREDUCE"), (0,)), ((5, "BROADCAST"), (1,)))
+
+
+def test_of_two_logs_the_earlier_time_counts() -> None:
+    late = "2026-01-01 10:00:09 [rank0]: OSError: [Errno 122] Disk quota exceeded"
+    early = "2026-01-01 10:00:01 [rank1]: HIP out of memory"
+    found = explain(late, early)
+    assert found.main and found.main.rule == "gpu-memory" and [one.rule for one in found.others] == ["quota"]
+
+
+def test_a_hint_explains_only_if_nothing_else_does() -> None:
+    hint = "MIOpen: Internal error while accessing SQLite database: locking protocol\n"
+    alone, beside = explain(hint), explain(hint + "[rank0]: HIP out of memory")
+    assert alone.main and alone.main.rule == "miopen-database"
+    assert (
+        beside.main and beside.main.rule == "gpu-memory" and [one.rule for one in beside.hints] == ["miopen-database"]
+    )

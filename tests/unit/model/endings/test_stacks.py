@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hpcmod.model.endings.stacks import MARK, RankState, describe, group_ranks, judge_hang, parse_answers, tell_groups
+
+TORCH = "/opt/envs/pytorch/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+
+
+def stack(*frames: tuple[str, str, int]) -> list[dict[str, Any]]:
+    """A stack as `py-spy dump --json` prints it."""
+    listed = [{"name": name, "filename": file, "line": line} for name, file, line in frames]
+    other = {"thread_name": "Thread-1", "frames": [{"name": "other", "filename": "o.py", "line": 1}]}
+    return [other, {"thread_name": "MainThread", "frames": listed}]
+
+
+REDUCE = stack(
+    ("all_reduce", TORCH, 9), ("wrapper", TORCH, 3), ("step", "/home/me/train.py", 41), ("<module>", "t.py", 1)
+)
+READ = stack(("read", "/home/me/loader.py", 88), ("<module>", "train.py", 3))
+
+
+def answer(host: str, ranks: dict[int, Any], profiler: str = "/py-spy", **more: Any) -> str:
+    listed = [
+        {"rank": str(rank), "pid": 100 + rank, "state": "S", "cpu": 0.0, "wchan": "poll", "stacks": stacks, **more}
+        for rank, stacks in ranks.items()
+    ]
+    return f"{MARK}{json.dumps({'host': host, 'ranks': listed, 'profiler': profiler})}"
+
+
+def ranks_of_answers(*lines: str) -> list[RankState]:
+    return [rank for one in parse_answers("\n".join(lines)) for rank in one.ranks]
+
+
+def test_ranks_that_wait_and_the_one_that_does_not_are_told_apart() -> None:
+    ranks = ranks_of_answers(
+        "srun: noise",
+        answer("nid001", dict.fromkeys(range(4), REDUCE)),
+        answer("nid002", {4: REDUCE, 5: REDUCE, 6: READ}),
+    )
+    groups = group_ranks(ranks)
+    assert tell_groups(groups) == [
+        "rank 6 (nid002) runs at loader.py:88 in read",
+        "ranks 0-5 wait in all_reduce at train.py:41 in step",
+    ]
+    assert judge_hang(groups, 7).sentence == "ranks 0-5 wait for rank 6."
+    assert judge_hang(groups, 8).sentence == "rank 7 has ended, and the others cannot go on alone."
+    assert judge_hang(groups, 7).hangs
+
+
+def test_ranks_in_different_collectives() -> None:
+    other = stack(("broadcast", TORCH, 9), ("step", "/home/me/train.py", 50))
+    groups = group_ranks(ranks_of_answers(answer("n", {0: REDUCE, 1: other})))
+    assert judge_hang(groups, 0).sentence.startswith("All ranks wait, but not in the same place")
+    same = group_ranks(ranks_of_answers(answer("n", {0: REDUCE, 1: REDUCE})))
+    assert judge_hang(same, 2).sentence.startswith("All ranks wait in the same place")
+
+
+@pytest.mark.parametrize(
+    ("frames", "what", "waits"),
+    [
+        ([("sleep", "/x/lib/python3.11/time.py", 1), ("main", "a.py", 2)], "sleep at a.py:2 in main", False),
+        (
+            [("_try_get_data", "/s/site-packages/torch/d.py", 1), ("f", "a.py", 2)],
+            "wait for data of a worker at a.py:2 in f",
+            False,
+        ),
+        (
+            [("_create_c10d_store", TORCH, 1), ("f", "a.py", 2)],
+            "wait for the other ranks to start at a.py:2 in f",
+            True,
+        ),
+        ([("foo", TORCH, 1), ("f", "a.py", 2)], "in foo at a.py:2 in f", False),
+        ([("all_reduce", TORCH, 7)], "wait in all_reduce at distributed_c10d.py:7 in all_reduce", True),
+    ],
+)
+def test_what_a_stack_says(frames: list[tuple[str, str, int]], what: str, waits: bool) -> None:
+    (rank,) = ranks_of_answers(answer("n", {0: stack(*frames)}))
+    assert describe(rank) == (what, waits)
+
+
+def test_without_a_stack_state_and_cpu_are_told() -> None:
+    (rank,) = ranks_of_answers(answer("n", {0: None}, state="D", wchan="cl_sync_io_wait"))
+    assert describe(rank) == ("waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait", False)
+    groups = group_ranks([rank])
+    assert tell_groups(groups) == ["rank 0 (n) is waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait"]
+    assert not judge_hang(groups, 1).hangs and "Without stacks" in judge_hang(groups, 1).sentence
+    assert judge_hang((), 4).sentence == "No rank waits for another in a way that is known."
+
+
+@pytest.mark.parametrize(
+    "line", ["x", MARK, f"{MARK}[]", f"{MARK}{{}}", f'{MARK}{{"host": "a", "ranks": [3]}}', f"{MARK}{'[' * 5000}"]
+)
+def test_answers_that_are_not_valid_are_left_out(line: str) -> None:
+    assert parse_answers(line) == ()
+
+
+def test_odd_stacks_do_no_harm() -> None:
+    for stacks in (3, [3], [{}], [{"frames": [3, {"line": "x"}]}]):
+        assert len(ranks_of_answers(answer("n", {0: stacks}))) == 1
