@@ -31,14 +31,14 @@ load_data() if os.environ["RANK"] == "1" else wait_for_others()
 
 def page_command(beginning: str) -> str:
     """Return the command of the page that begins so."""
-    found = re.findall(rf"^({re.escape(beginning)}.*)$", PAGE.read_text(), re.MULTILINE)
+    found = re.findall(rf"^ *({re.escape(beginning)}.*)$", PAGE.read_text(), re.MULTILINE)
     assert len(found) == 1
     return found[0]
 
 
 def test_the_commands_of_the_page_find_the_rank_that_keeps_the_others_waiting(tiny_jobs: Jobs) -> None:
     (tiny_jobs.directory / "train.py").write_text(HANGS)
-    job = shlex.split(page_command("hpcmod job PyTorch"))
+    job = shlex.split(page_command("hpcmod job PyTorch -N 2 -t 01:00:00 --env PYTHONFAULTHANDLER=1"))
     assert job[:4] == ["hpcmod", "job", "PyTorch", "-N"]
     number = tiny_jobs.hpcmod(*job[1:-2], "-p", "small-g", "--gpus", "1", *job[-2:]).stdout.strip()
     while tiny_jobs.output(number).count("started") < 2:
