@@ -148,7 +148,7 @@ def state_directory(environ: Mapping[str, str]) -> Path:
 def detect(environ: Mapping[str, str]) -> Iterator[Choice]:
     """Yield the shipped profiles that match this machine, the most specific first, then the fallback."""
     fits = []
-    shipped = {name: parse_profile(text, name) for name, text in site_profiles().items()}
+    shipped = {name: parse_profile(text, f"{name}.toml") for name, text in site_profiles().items()}
     for name, profile in sorted(shipped.items()):
         reason = _fits(profile, environ)
         if reason:

@@ -61,7 +61,7 @@ def site_list(as_json: bool) -> None:
       hpcmod site list
       hpcmod site list --json | jq -r '.profiles[] | .name + ": " + .description'
     """
-    shipped = {name: parse_profile(text, name) for name, text in sorted(resources.site_profiles().items())}
+    shipped = {name: parse_profile(text, f"{name}.toml") for name, text in sorted(resources.site_profiles().items())}
     if as_json:
         found = [{"name": name, "description": one.values.get("description", "")} for name, one in shipped.items()]
         print_json(profiles=found)
