@@ -127,9 +127,15 @@ def listing(browser: Browser, site: Path) -> Browser:
     return browser
 
 
+VISIBLE = """
+const titles = [...document.querySelectorAll("#containers > li h3")];
+return titles.filter(title => title.checkVisibility()).map(title => title.innerText);
+"""
+
+
 def shown(browser: Browser) -> list[str]:
-    links = browser.find_elements(By.CSS_SELECTOR, "#containers > li h3")
-    return [link.text.replace(" ", "/") for link in links if link.is_displayed()]
+    """Name the containers that the list shows; one call, as a call for each of 2000 takes half a minute."""
+    return [title.strip().replace(" ", "/") for title in browser.execute_script(VISIBLE)]
 
 
 def search(browser: Browser, text: str) -> list[str]:
