@@ -89,7 +89,7 @@ class Jobs:
 
     def wait(self, *numbers: str) -> None:
         """Wait until jobs have ended, and Slurm has cleaned up behind them."""
-        must(self("bash", "-c", f"while squeue -h -j {','.join(numbers)} 2>/dev/null | grep -q .; do sleep 0.1; done"))
+        must(self("bash", "-c", f"while squeue -h -j {','.join(numbers)} 2>/dev/null | grep -q .; do sleep 0.2; done"))
 
     def state(self, number: str) -> str:
         """Read the state of a job: COMPLETED, FAILED, CANCELLED, ..."""

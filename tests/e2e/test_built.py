@@ -115,7 +115,7 @@ def test_its_module_reduces_over_mpi_and_over_gloo_on_two_nodes(
     options = ("--parsable", "-N2", "--ntasks-per-node=1", "--output=job.out", "-t", "5")
     job = cluster("sbatch", *options, script, cwd=tmp_path, **tools, **settings, GLOO_SOCKET_IFNAME="hsn0")
     # sbatch --wait looks seldom
-    cluster("bash", "-c", f"while squeue -h -j {job.stdout.strip()} 2>/dev/null | grep -q .; do sleep 0.1; done")
+    cluster("bash", "-c", f"while squeue -h -j {job.stdout.strip()} 2>/dev/null | grep -q .; do sleep 0.2; done")
     said = (tmp_path / "job.out").read_text()
     assert "JobState=COMPLETED" in cluster("scontrol", "show", "job", job.stdout.strip()).stdout, said
     ranks = sorted(

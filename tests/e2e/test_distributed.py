@@ -94,14 +94,16 @@ EIGHT = [f"{local} 8 2 {node} nid00{node + 1}" for node in range(4) for local in
 UNEVEN = ["0 4 3 0 nid001", "1 4 3 0 nid001", "2 4 3 0 nid001", "0 4 1 1 nid002"]
 
 
-def test_eight_ranks_on_four_nodes_reduce(run: Runner, torch_sif: Path) -> None:
-    ranks = ranks_of(run("srun -N4 -n8 --ntasks-per-node=2", ALL_REDUCE, image=torch_sif))
+def test_eight_ranks_on_four_nodes_reduce(run: Runner) -> None:
+    """The same ranks train with torch in tests/e2e/test_job.py."""
+    ranks = ranks_of(run("srun -N4 -n8 --ntasks-per-node=2", MEET, "0"))
     assert places(ranks) == EIGHT and {rank["total"] for rank in ranks} == {28}
 
 
-def test_three_ranks_and_one_reduce(run: Runner, torch_sif: Path) -> None:
+def test_three_ranks_and_one_reduce(run: Runner) -> None:
+    """The same ranks reduce with torch in tests/e2e/test_job.py."""
     # Slurm fills the first of two shared nodes, but for one task
-    ranks = ranks_of(run("srun -w nid[001-002] -N2 -n4", ALL_REDUCE, image=torch_sif))
+    ranks = ranks_of(run("srun -w nid[001-002] -N2 -n4", MEET, "0"))
     assert places(ranks) == UNEVEN and {rank["total"] for rank in ranks} == {6}
 
 

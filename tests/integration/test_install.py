@@ -14,6 +14,7 @@ import pytest
 from tests.integration.conftest import (
     LUMI_EASYCONFIG,
     LUMI_IMAGE,
+    THOROUGH,
     TOY_IMAGE,
     installed,
     leftovers,
@@ -105,6 +106,17 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+@pytest.fixture(scope="module")
+def wheel(stack: Stack, checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that pip builds of a checkout before it installs it, built once."""
+    top = tmp_path_factory.mktemp("wheel")
+    pip = [str(stack.python), "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index", "--no-deps"]
+    done = run([*pip, "--no-build-isolation", "--wheel-dir", str(top), str(checkout)], stack.environment(top))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = top.glob("hpcmod-*.whl")
+    return built
+
+
 def make_venv(stack: Stack, root: Path, library: Path) -> Venv:
     venv = Venv(stack, root)
     subprocess.run([stack.python, "-m", "venv", "--without-pip", root], check=True)
@@ -112,9 +124,18 @@ def make_venv(stack: Stack, root: Path, library: Path) -> Venv:
     return venv
 
 
-@pytest.fixture(params=["framework", "full"])
+KINDS = ("framework", "full")
+"""EasyBuild's framework alone, and with its easyblocks too."""
+
+
+def of_kind(kind: str) -> pytest.MarkDecorator:
+    """Give a test a venv of one kind; of each with HPCMOD_THOROUGH=1. Between them, the tests have both kinds."""
+    return pytest.mark.parametrize("venv", KINDS if THOROUGH else [kind], indirect=True)
+
+
+@pytest.fixture
 def venv(request: pytest.FixtureRequest, stack: Stack, libraries: Path, tmp_path: Path) -> Venv:
-    """A fresh venv with EasyBuild's framework alone, and one with its easyblocks too."""
+    """A fresh venv with EasyBuild of the kind that a test asks for."""
     return make_venv(stack, tmp_path / "venv", libraries / request.param)
 
 
@@ -144,6 +165,7 @@ def test_without_hpcmod_a_venv_finds_nothing(full_venv: Venv, eb: EasyBuild, lum
     assert LUMI_EASYCONFIG.name in done.stdout
 
 
+@pytest.mark.parametrize("venv", KINDS, indirect=True)
 def test_after_pip_install_a_plain_eb_finds_easyblock_and_easyconfig(
     venv: Venv, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
 ) -> None:
@@ -159,17 +181,19 @@ def test_after_an_editable_install_eb_needs_only_the_robot_path(
     assert_module_runs(lmod, eb, done)
 
 
+@of_kind("framework")
 def test_an_install_into_a_directory_serves_another_pythons_eb(
-    venv: Venv, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool, tmp_path: Path
+    venv: Venv, wheel: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool, tmp_path: Path
 ) -> None:
-    venv.pip("--target", tmp_path / "anywhere", checkout)
+    venv.pip("--target", tmp_path / "anywhere", wheel)
     assert_module_runs(lmod, eb, venv.eb(eb, LUMI_EASYCONFIG.name, PYTHONPATH=str(tmp_path / "anywhere")))
 
 
+@of_kind("full")
 def test_hpcmod_install_needs_no_configuration(
-    venv: Venv, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
+    venv: Venv, wheel: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
 ) -> None:
-    venv.pip(checkout)
+    venv.pip(wheel)
     log = eb.top / "hpcmod.log"
     hpcmod = [str(venv.root / "bin/hpcmod"), f"--log-file={log}"]
     done = run([*hpcmod, "install", LUMI_EASYCONFIG.name], venv.environment(eb), eb.top)
@@ -180,18 +204,19 @@ def test_hpcmod_install_needs_no_configuration(
     assert "pytorch-cpu: " in recipes.stdout, recipes.stderr
 
 
+@of_kind("framework")
 def test_a_sites_own_eb_serves_after_hpcmod_env(
     venv: Venv,
     stack: Stack,
     libraries: Path,
-    checkout: Path,
+    wheel: Path,
     eb: EasyBuild,
     lumi_image: Path,
     lmod: ModuleTool,
     tmp_path: Path,
 ) -> None:
     users = make_venv(stack, tmp_path / "users", libraries / "full")
-    users.pip(checkout)
+    users.pip(wheel)
     done = venv.eb(eb, LUMI_EASYCONFIG.name, before=f'eval "$({users.root}/bin/hpcmod env)"')
     assert_module_runs(lmod, eb, done)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import LUMI_IMAGE, PYTORCH, SNAPSHOT, TOY, Loader, away
+from tests.integration.conftest import LUMI_IMAGE, PYTORCH, SNAPSHOT, THOROUGH, TOY, Loader, away
 
 pytestmark = pytest.mark.stack
 
@@ -43,14 +44,24 @@ USERS = [
 ]
 
 
-@pytest.mark.parametrize("variables", USERS)
-@pytest.mark.parametrize(
-    "load_both", ["module load $FIRST && module load $SECOND", "module load $FIRST $SECOND"], ids=["in turn", "at once"]
-)
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+WAYS = [
+    pytest.param("module load $FIRST && module load $SECOND", id="in turn"),
+    pytest.param("module load $FIRST $SECOND", id="at once"),
+]
+
+
+CASES = [
+    pytest.param(*pair.values, *user.values, *way.values, id=f"{pair.id}-{user.id}-{way.id}")
+    for number, (pair, user) in enumerate(itertools.product(PAIRS, USERS))
+    for way in (WAYS if THOROUGH else [WAYS[number % 2]])
+]
+
+
+@pytest.mark.parametrize(("first", "second", "variables", "load_both"), CASES)
 def test_only_one_of_two_container_modules_is_loaded(
-    loader: Loader, first: str, second: str, load_both: str, variables: dict[str, str]
+    loader: Loader, first: str, second: str, variables: dict[str, str], load_both: str
 ) -> None:
+    """Any two choices of pair, user and way meet, with each module tool; all with HPCMOD_THOROUGH=1."""
     # where it may not swap, Lmod loads none of two modules of one command
     may_be_none = [["none"]] if "LMOD_AUTO_SWAP" in variables else []
     done = loader(f"load_both() {{ {load_both}; }}\n{LOAD_BOTH}", FIRST=first, SECOND=second, **variables)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import installed, write_easyconfig
-from tests.stack import EasyBuild, ModuleTool
+from tests.stack import EasyBuild, ModuleTool, Stack
 
 pytestmark = pytest.mark.stack
 
@@ -74,10 +74,12 @@ MASKS = ("0xfffe0000", "0xfffe")
 """15 cores from core 17 on for GPU 0, 15 from core 1 on for GPU 1."""
 
 
-@pytest.fixture
-def zephyr(eb: EasyBuild, tiny_sif: Path) -> Path:
-    """The profile, a disk as it describes, and the module rocm-6.2-Toy installed with it."""
-    top = eb.top
+@pytest.fixture(scope="module")
+def eb(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
+    """The module rocm-6.2-Toy, installed with the profile zephyr.toml, and a disk as the profile describes it."""
+    top = tmp_path_factory.mktemp("zephyr")
+    eb = EasyBuild(stack, top, top / "central")
+    eb.central.mkdir()
     for place in ("fs/spool", "fs/fabric/2.1/lib", "fs/fabric/2.10/lib", "fs/old", "tree/work", "local"):
         (top / place).mkdir(parents=True)
     (top / "fs/fabric/2.10/lib/of-the-site").touch()
@@ -87,7 +89,13 @@ def zephyr(eb: EasyBuild, tiny_sif: Path) -> Path:
     image = eb.central / "toy-rocm-6.2.sif"
     image.symlink_to(tiny_sif)
     installed(eb, write_easyconfig(top, sources=[image.name]), HPCMOD_SITE=str(profile))
-    return profile
+    return eb
+
+
+@pytest.fixture
+def zephyr(eb: EasyBuild) -> Path:
+    """The profile."""
+    return eb.top / "zephyr.toml"
 
 
 def test_a_machine_follows_from_its_file(zephyr: Path, eb: EasyBuild, lmod: ModuleTool) -> None:

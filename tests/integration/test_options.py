@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import stat
 from pathlib import Path
 
@@ -18,9 +19,30 @@ from tests.integration.conftest import (
     use_image,
     write_easyconfig,
 )
-from tests.stack import EasyBuild, ModuleTool
+from tests.stack import EasyBuild, ModuleTool, Stack
 
 pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(scope="module")
+def first_installation(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
+    """Toy 1.0 as `eb` has just installed it; a copy of all files is beside it, to begin from again."""
+    top = tmp_path_factory.mktemp("first") / "now"
+    eb = EasyBuild(stack, top, top / "central")
+    eb.central.mkdir(parents=True)
+    (eb.central / TOY_IMAGE).symlink_to(tiny_sif)
+    installed(eb, write_easyconfig(top))
+    shutil.copytree(top, top.with_name("kept"), symlinks=True)
+    return eb
+
+
+@pytest.fixture
+def installed_toy(first_installation: EasyBuild) -> tuple[EasyBuild, Path]:
+    """`eb` after its first installation of Toy 1.0, and the easyconfig; what a test changes is put back."""
+    top = first_installation.top
+    shutil.rmtree(top)
+    shutil.copytree(top.with_name("kept"), top, symlinks=True)
+    return first_installation, top / "Toy-1.0.eb"
 
 
 def root_of(eb: EasyBuild) -> Path:
@@ -49,13 +71,15 @@ def test_fetch_refuses_another_checksum(eb: EasyBuild, toy: Path, tmp_path: Path
     assert done.returncode == 4
 
 
-def test_an_installed_module_is_skipped(eb: EasyBuild, toy: Path) -> None:
-    installed(eb, toy)
+def test_an_installed_module_is_skipped(installed_toy: tuple[EasyBuild, Path]) -> None:
+    eb, toy = installed_toy
     assert "already installed (module found), skipping" in installed(eb, toy).stdout
 
 
-def test_module_only_writes_the_module_again_and_nothing_else(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
-    installed(eb, toy)
+def test_module_only_writes_the_module_again_and_nothing_else(
+    installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool
+) -> None:
+    eb, toy = installed_toy
     before = {name: (root_of(eb) / name).stat().st_mtime_ns for name in (TOY_IMAGE, "bin/python", "record.json")}
     (eb.modules / "Toy/1.0.lua").unlink()
     installed(eb, toy, "--module-only")
@@ -63,8 +87,10 @@ def test_module_only_writes_the_module_again_and_nothing_else(eb: EasyBuild, toy
     assert_runs(lmod, eb)
 
 
-def test_module_only_by_force_keeps_a_backup_of_the_former_module(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
-    installed(eb, toy)
+def test_module_only_by_force_keeps_a_backup_of_the_former_module(
+    installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool
+) -> None:
+    eb, toy = installed_toy
     former = (eb.modules / "Toy/1.0.lua").read_text()
     (eb.modules / "Toy/1.0.lua").write_text(former + "-- changed by hand\n")
     installed(eb, toy, "--module-only", "--force")
@@ -79,8 +105,8 @@ def test_module_only_without_an_installation_writes_no_module(eb: EasyBuild, toy
     assert modulefiles(eb) == set()
 
 
-def test_skip_uses_the_existing_installation(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
-    installed(eb, toy)
+def test_skip_uses_the_existing_installation(installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool) -> None:
+    eb, toy = installed_toy
     before = (root_of(eb) / TOY_IMAGE).stat().st_ino
     installed(eb, toy, "--skip", "--rebuild")
     assert (root_of(eb) / TOY_IMAGE).stat().st_ino == before
@@ -89,9 +115,9 @@ def test_skip_uses_the_existing_installation(eb: EasyBuild, toy: Path, lmod: Mod
 
 @pytest.mark.parametrize("again", ["--rebuild", "--force"])
 def test_installing_again_keeps_the_users_packages_and_the_unchanged_image(
-    eb: EasyBuild, toy: Path, lmod: ModuleTool, again: str
+    installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool, again: str
 ) -> None:
-    installed(eb, toy)
+    eb, toy = installed_toy
     (packages_of_user(eb) / "mine.py").write_text("answer = 42\n")
     (root_of(eb) / "runscripts/get-master").unlink()
     before = (root_of(eb) / TOY_IMAGE).stat()
@@ -111,15 +137,19 @@ def test_a_rebuild_removes_the_files_it_no_longer_owns_and_no_others(eb: EasyBui
     assert files_below(root_of(eb) / "bin") == {"python", "start-shell", "apptainer", "singularity", "mine"}
 
 
-def test_the_former_module_works_until_the_new_one_is_whole(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
-    installed(eb, toy)
+def test_the_former_module_works_until_the_new_one_is_whole(
+    installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool
+) -> None:
+    eb, toy = installed_toy
     for step in ("ready", "install", "sanitycheck"):
         installed(eb, toy, "--rebuild", f"--stop={step}")
         assert_runs(lmod, eb)
 
 
-def test_sanity_check_only_passes_for_what_works_and_fails_for_what_does_not(eb: EasyBuild, toy: Path) -> None:
-    installed(eb, toy)
+def test_sanity_check_only_passes_for_what_works_and_fails_for_what_does_not(
+    installed_toy: tuple[EasyBuild, Path],
+) -> None:
+    eb, toy = installed_toy
     before = {name: (root_of(eb) / name).lstat().st_mtime_ns for name in files_below(root_of(eb))}
     installed(eb, toy, "--sanity-check-only")
     assert {name: (root_of(eb) / name).lstat().st_mtime_ns for name in before} == before
@@ -217,17 +247,17 @@ def test_a_module_can_be_the_default(eb: EasyBuild, toy: Path, tmp_path: Path, l
     assert lmod("module load Toy; echo $EBVERSIONTOY", eb.modules).stdout == "1.0\n"
 
 
-def test_a_module_installed_over_a_loaded_one_is_explained(eb: EasyBuild, toy: Path) -> None:
-    installed(eb, toy)
+def test_a_module_installed_over_a_loaded_one_is_explained(installed_toy: tuple[EasyBuild, Path]) -> None:
+    eb, toy = installed_toy
     done = eb(toy, "--rebuild", EBROOTTOY=str(root_of(eb)))
     assert done.returncode != 0
     assert "EBROOTTOY" in done.stdout
 
 
 def test_a_changed_image_replaces_the_former_one(
-    eb: EasyBuild, toy: Path, tiny_sif: Path, tmp_path: Path, lmod: ModuleTool
+    installed_toy: tuple[EasyBuild, Path], tiny_sif: Path, tmp_path: Path, lmod: ModuleTool
 ) -> None:
-    installed(eb, toy)
+    eb, toy = installed_toy
     changed = tmp_path / "changed.sif"
     changed.write_bytes(tiny_sif.read_bytes() + b"more")
     use_image(eb, changed)

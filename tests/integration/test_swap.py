@@ -13,7 +13,7 @@ from hpcmod.install.netstack import plan_capture, write_capture
 from hpcmod.model.libraries.netstack import ON_HOST
 from hpcmod.model.libraries.swap import make_library_path
 from tests.fabric import closure_of, make_fabric_image, missing_fabric
-from tests.integration.conftest import TOY, Loader, away, installed, write_easyconfig, write_site
+from tests.integration.conftest import THOROUGH, TOY, Loader, away, installed, write_easyconfig, write_site
 from tests.stack import Done, EasyBuild, ModuleTool, Stack
 
 pytestmark = pytest.mark.stack
@@ -107,9 +107,19 @@ def test_without_the_module_the_image_loads_its_own(fabric_loader: Loader, fabri
     assert release_of(fabric_loader(f"{fabric_loader.tool.stack.apptainer} exec {image} fi_info --version")) == IMAGE
 
 
-@pytest.mark.parametrize("module", ["Fabric", "Bare"])
-@pytest.mark.parametrize("way", WAYS)
+ONE_OF_EACH_KIND = ("exec", "shell", "wrapper", "start-shell", "exec with a clean environment")
+"""Ways that start a container differently: by the runtime's verbs, and by the module's own scripts."""
+
+
+@pytest.mark.parametrize(
+    ("module", "way"),
+    [
+        *(("Fabric", way) for way in WAYS),
+        *(("Bare", way) for way in WAYS if THOROUGH or way in ONE_OF_EACH_KIND),
+    ],
+)
 def test_with_the_module_the_hosts_is_loaded(fabric_loader: Loader, way: str, module: str) -> None:
+    """Every way with captured libraries; without a capture, one of each kind, and all with HPCMOD_THOROUGH=1."""
     done = loaded(fabric_loader, WAYS[way], module, APPTAINERENV_LD_DEBUG="libs")
     assert release_of(done) == HOST
     assert set(re.findall(r"calling init: (\S*libfabric\S*)", done.stderr)) == {"/host/lib/libfabric.so.1"}
