@@ -81,6 +81,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("golden")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> object:
+    """Choose which process runs which file; see tests/scheduling.py."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.scheduling import FilesByKind
+
+    return FilesByKind(config)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def json_outputs() -> Iterator[None]:
     """Hold every output of a command with --json to its schema."""
