@@ -93,6 +93,11 @@ def page_files() -> dict[str, str]:
     return _texts(_PACKAGE / "render" / "pages", "")
 
 
+def bandwidth_program() -> str:
+    """Return the program of `hpcmod bench` that runs on each rank, with the image's Python."""
+    return (_PACKAGE / "check" / "bandwidth" / "ranks.py").read_text(encoding="utf-8")
+
+
 def easyconfigs_directory() -> Path:
     """Return the directory of the easyconfigs, for EasyBuild's robot path."""
     return _of_easybuild("easyconfigs", "easyconfigs")

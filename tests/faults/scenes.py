@@ -103,6 +103,13 @@ def _fetched(ground: Ground) -> None:
     (ground.top / "out").mkdir()
 
 
+def _logged(ground: Ground) -> None:
+    """Write the log of a benchmark."""
+    _fetched(ground)
+    row = "1024 256 float sum -1 10.0 1.0 1.75 0 10.0 1.0 1.75 0"
+    (ground.top / "source" / "log").write_text(f"srun -N2 all_reduce_perf\n{row}\n")
+
+
 def _with_packages(ground: Ground) -> None:
     _fetched(ground)
     site = ground.top / "source/packages/venv/mine/lib/python3.12/site-packages"
@@ -303,6 +310,12 @@ SCENES: dict[str, Scene] = {
     "fetch": Scene(("fetch", "source/small.sif", "-o", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
     "fetch docker": Scene(
         ("fetch", "docker://{registry}/a:1", "-o", "out/x.sif"), _served, (("verify", "out/x.sif"), ("cache", "ls"))
+    ),
+    "bench --read": Scene(
+        ("bench", "--read", "source/log", "--history", "out/h", "--svg", "out/c.svg", "--html", "out/r.html"),
+        _logged,
+        (("bench", "--read", "source/log", "--history", "out/h"),),
+        same=False,  # the report and the file of earlier runs have the time
     ),
     "convert": Scene(("convert", "oci:source/layout", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
     "bake": Scene(

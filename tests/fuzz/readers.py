@@ -17,6 +17,7 @@ from pathlib import Path
 import zstandard
 
 from hpcmod.catalogue.records.index_file import open_stored, render_index
+from hpcmod.check.bandwidth.history import MeasuredWith, read_earlier_points, remember_points
 from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.check.jobs.lint import lint_job
 from hpcmod.errors import BadInputError
@@ -36,6 +37,10 @@ from hpcmod.importing.outcome import ImportedEasyconfig
 from hpcmod.importing.shpc import convert_recipe
 from hpcmod.lock import read_holder
 from hpcmod.machine import load_site
+from hpcmod.model.bandwidth.measurement import BandwidthPoint
+from hpcmod.model.bandwidth.nccl_json import read_nccl_json
+from hpcmod.model.bandwidth.products import read_products
+from hpcmod.model.bandwidth.reading import Known, read_bandwidths
 from hpcmod.model.bind import parse_elements
 from hpcmod.model.catalogue.advisory_schema import parse_advisory
 from hpcmod.model.catalogue.journal import Change, Edit, parse_change, render_change
@@ -232,11 +237,52 @@ def _read_all(pattern: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted(CHECKOUT.glob(pattern))]
 
 
+NCCL_HALF = {"time": 1.0, "alg_bw": 1.0, "bus_bw": 1.75, "nwrong": 0}
+NCCL_REPORT = {
+    "args": ["all_reduce_perf"],
+    "config": {"devices": [{"hostname": "a"}]},
+    "results": [{"size": 8, "out_of_place": NCCL_HALF, "in_place": {**NCCL_HALF, "nwrong": None}}],
+    "out_of_bounds": {"count": 1},
+}
+
+
+def _read_report(data: bytes) -> None:
+    if read_nccl_json(text_of(data)) is None:
+        raise BadInputError("not a report")
+
+
 texts("site profile", lambda data: parse_profile(text_of(data), "x.toml"), _read_all("src/hpcmod/sites/*.toml"))
 texts("build recipe", lambda data: parse_recipe(text_of(data), "x"), _read_all("recipes/*.toml"))
 texts("lock of a build", lambda data: parse_lock(text_of(data), "lock"), _read_all("recipes/lock"))
 texts("bind list", lambda data: parse_elements(text_of(data)), [rb"/a,/b:/c:ro,/d\:e:/f,/g:/h:image-src=/\,ro"])
 texts("advisory", lambda data: parse_advisory(text_of(data), "x.toml", "x"), [ADVISORY])
+
+
+texts(
+    "bandwidth table",
+    lambda data: read_bandwidths(text_of(data), Known(unit="GB/s")),
+    _read_all("tests/unit/model/bandwidth/corpus/*.txt"),
+)
+texts("report of nccl-tests", _read_report, [json.dumps(NCCL_REPORT).encode()])
+texts(
+    "matrix products",
+    lambda data: read_products(text_of(data)),
+    [b"gemm 0 nid001 0 CPU 1.5\ngemm 1 nid001 1 CPU 1e-3\n"],
+)
+
+
+@reader("earlier bandwidths")
+def _earlier_bandwidths(directory: Path) -> Iterator[Reader]:
+    path, measured = directory / "h.sqlite", MeasuredWith("x", "PyTorch", "", "torch on CPUs")
+    point = BandwidthPoint("all_reduce", 2, 8, 1024, 1, 1.0, 1.0, 1.75, 1.75, 1.75, 0)
+    remember_points(path, measured, [point] * 20, time="2026-11-23", private=False, tell=lambda _: None)
+    seed = path.read_bytes()
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        read_earlier_points(path, measured)
+
+    yield Reader(read, lambda dice: mutate(dice, seed) if dice.random() < 0.5 else flip(dice, seed))
 
 
 @reader("batch script")

@@ -13,7 +13,7 @@ from tests.fuzz.readers import READERS, prepared
 from tests.fuzz.run import feed
 
 NEVER_REFUSE = {
-    *("WWW-Authenticate", "bind list", "batch script"),
+    *("WWW-Authenticate", "bind list", "batch script", "bandwidth table", "matrix products"),
     *("log of NCCL", "log of libfabric and MPI", "log of PyTorch", "report of a rank"),
 }
 """Readers that make something of any text."""

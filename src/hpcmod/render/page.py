@@ -79,7 +79,7 @@ def _html_environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environm
         loader=jinja2.DictLoader(dict(templates)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_presentable,
+        finalize=presentable,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -88,7 +88,7 @@ def _html_environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environm
     return environment
 
 
-def _presentable(value: Any) -> Any:
+def presentable(value: Any) -> Any:
     """Replace characters that are invalid in HTML or change the text direction."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value

@@ -55,7 +55,8 @@ PAGES = {
     ),
     "check-commands.md": (
         "Commands that check nodes and runs",
-        "[Check the nodes before a job uses them](../how-to/check-nodes.md) and "
+        "[Check the nodes before a job uses them](../how-to/check-nodes.md), "
+        "[Measure the bandwidth between nodes or GPUs](../how-to/bench.md) and "
         "[Find out why a job hangs or failed](../how-to/hanging-job.md)",
         ("Check and explain",),
     ),

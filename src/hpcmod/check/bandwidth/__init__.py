@@ -1,1 +1,1 @@
-"""Run benchmarks in a container, and collect their results."""
+"""Measure the bandwidth of collectives on nodes, and remember what was measured."""

@@ -25,11 +25,9 @@ _NAMES = ("account", "qos", "time", "partition", "constraint", "reservation")
 
 
 @dataclass(frozen=True)
-class AllocationFlags:
-    """Options that request nodes, with the names and meanings of `hpcmod job`."""
+class PlaceFlags:
+    """Options that say which nodes to request, with the names and meanings of `hpcmod job`."""
 
-    nodes: int | None
-    """None: all of the current allocation, or one in a new one."""
     account: str
     qos: str
     time: str
@@ -44,8 +42,16 @@ class AllocationFlags:
     site: str | None
 
 
-def allocation_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that request nodes."""
+@dataclass(frozen=True)
+class AllocationFlags(PlaceFlags):
+    """Options that request nodes, with the names and meanings of `hpcmod job`."""
+
+    nodes: int | None
+    """None: all of the current allocation, or one in a new one."""
+
+
+def place_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say which nodes to request."""
     for option in (
         click.option("--site", shell_complete=complete_site, help="Name or file of the site profile."),
         click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
@@ -57,11 +63,21 @@ def allocation_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("-t", "--time", default="", help="Time limit, as HH:MM:SS or in minutes."),
         click.option("-q", "--qos", default="", help="Quality of service."),
         click.option("-A", "--account", default="", help="Slurm account."),
-        click.option("-N", "--nodes", type=click.IntRange(min=1), default=None,
-                     help="Number of nodes (default: all of this allocation, else 1)."),
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
+
+
+def allocation_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that request nodes."""
+    nodes = click.option(
+        "-N",
+        "--nodes",
+        type=click.IntRange(min=1),
+        default=None,
+        help="Number of nodes (default: all of this allocation, else 1).",
+    )
+    return nodes(place_options(command))
 
 
 def find_allocation(site: Site) -> Allocation | None:

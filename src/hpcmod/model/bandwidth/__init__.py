@@ -1,1 +1,1 @@
-"""Results of benchmarks: tables, formulas, and comparison with reference values."""
+"""Bandwidths of collectives: tables of benchmarks, formulas, and the comparison with references."""

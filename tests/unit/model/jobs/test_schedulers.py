@@ -29,6 +29,8 @@ PUBLISHED = {
     "cli/runs/allocation.py": "the option --sbatch",
     "cli/publish/publish.py": "help of --slurm",
     "check/easyconfigs/lint.py": "the suffix of batch scripts",
+    "model/bandwidth/nccl_tests.py": "command lines in logs of benchmarks",
+    "model/bandwidth/products.py": "the option --sbatch",
     "model/compat/network.py": "advice about the MPI of an image",
     "model/endings/events.py": "how srun begins to end a step, in logs",
     "model/endings/origin.py": "lines of srun in logs",

@@ -1,0 +1,252 @@
+"""The command `hpcmod bench`: measure the bandwidth of a container's collectives, and compare it with references."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from hpcmod import machine
+from hpcmod.check.bandwidth.history import MeasuredWith
+from hpcmod.check.bandwidth.steps import (
+    LIBRARIES,
+    MPI,
+    TORCH,
+    BenchmarkRequest,
+    BenchmarkStep,
+    choose_library,
+    has_gpus,
+    make_benchmark_steps,
+    run_benchmark_step,
+)
+from hpcmod.cli.containers import complete_container, find_ready, look_around
+from hpcmod.cli.flags import with_flags
+from hpcmod.cli.output import print_data, print_json, tell
+from hpcmod.cli.runs.allocation import (
+    AllocationFlags,
+    PlaceFlags,
+    find_allocation,
+    make_allocation,
+    place_options,
+    run_again,
+)
+from hpcmod.cli.runs.bench_options import BenchFlags, parse_collectives, parse_counts
+from hpcmod.cli.runs.bench_results import Results, find_left_out, show_results
+from hpcmod.cli.signals import terminate_cleanly
+from hpcmod.cli.use.python_module import check_python_module
+from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
+from hpcmod.fs.reading import UnusableFileError, read_text
+from hpcmod.install.installed import Installed
+from hpcmod.model.bandwidth.measurement import Measurement
+from hpcmod.model.bandwidth.node_table import UNITS
+from hpcmod.model.bandwidth.products import ProductSpeed, read_products
+from hpcmod.model.bandwidth.reading import Known, read_bandwidths
+from hpcmod.model.bandwidth.sizes import parse_size_range
+from hpcmod.model.finding import FAIL, Finding
+from hpcmod.model.site import Site
+from hpcmod.process import Completed
+from hpcmod.render.quote import sh_word
+
+PYTHON_MODULES = {TORCH: ("torch", "torch"), MPI: ("mpi4py", "mpi4py")}
+"""By library: the Python module that the image needs, and its package."""
+
+_LIMIT = 64 << 20  # bytes of a log
+_MINUTES = 30  # time limit of an allocation for this command
+_SAID = 10  # last lines of a step that failed
+
+
+@click.command("bench")
+@click.argument("names", metavar="NAME[/VERSION] | --read LOG...", nargs=-1, shell_complete=complete_container)
+@click.option("--ops", default="", metavar="LIST", help="Collectives, with commas (default: the five of training).")
+@click.option(
+    "-N",
+    "--nodes",
+    "counts",
+    default="",
+    metavar="LIST",
+    help="Numbers of nodes: 1,2,4 (default: all of this allocation, else 1).",
+)
+@click.option(
+    "--sizes",
+    default="",
+    metavar="FIRST-LAST",
+    help="Sizes, each twice the one before (default: 1M-8G on GPUs, else 1K-16M).",
+)
+@click.option("--repeat", type=click.IntRange(1, 100), default=3, help="Number of runs (default: 3).")
+@click.option("--iters", type=click.IntRange(1, 10000), default=20, help="Most calls per run and size (default: 20).")
+@click.option("--library", type=click.Choice(LIBRARIES), default=None, help="What measures (default: the best here).")
+@click.option(
+    "--what",
+    type=click.Choice(("collectives", "gemm")),
+    default="collectives",
+    help="Collectives of all ranks, or matrix products of each (default: collectives).",
+)
+@click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU, else 1).")
+@click.option("--read", is_flag=True, help="Read logs of benchmarks instead of running one.")
+@click.option("--unit", type=click.Choice(tuple(UNITS)), default=None, help="Unit of tables in LOG that name none.")
+@click.option(
+    "--tolerance",
+    type=click.IntRange(0, 100),
+    default=20,
+    metavar="PERCENT",
+    help="How far below its reference a bandwidth may be (default: 20).",
+)
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File of earlier runs, to compare with and add to (default: in your state directory).",
+)
+@click.option("--no-history", is_flag=True, help="Do not compare with earlier runs, and do not remember this one.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="File for a report.")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="File for the charts.")
+@click.option("--plot", is_flag=True, help="Print bars of the bandwidths (default: on a terminal).")
+@click.option("--dry-run", is_flag=True, help="Print the commands; run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@place_options
+@with_flags(BenchFlags)
+def bench_verb(flags: BenchFlags) -> None:
+    """Measure the bandwidth between nodes or GPUs, and compare it.
+
+    Runs collectives in the container, with nccl-tests or rccl-tests if the image has them and the node has GPUs, else
+    with its PyTorch; and compares the bus bandwidth with the site profile and with earlier runs. Inside an allocation
+    it uses that allocation; outside, it requests one first. Exits with 1 if a bandwidth is too low.
+
+    \b
+    Examples:
+      hpcmod bench PyTorch -N 1,2,4 -A project_465000001 -p standard-g
+      hpcmod bench PyTorch --ops all_reduce --sizes 8M-1G --html report.html
+      hpcmod bench PyTorch -N 2 --what gemm
+      hpcmod bench --read slurm-4711.out --site cray-ex-gh200 --svg charts.svg
+    """
+    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    if flags.read:
+        _read(flags, profile)
+        return
+    if len(flags.names) != 1:
+        raise click.UsageError("give the NAME of one container, or --read and logs")
+    if flags.unit:
+        raise click.UsageError("--unit is for --read")
+    found = find_ready(look_around(flags.site), flags.names[0])
+    request = _make_request(flags)
+    counts = parse_counts(flags.counts)
+    allocation = find_allocation(profile)
+    if allocation is None:
+        _run_in_allocation(flags, profile, nodes=max(counts or (1,)))
+    if max(counts or (1,)) > allocation.nodes:
+        raise BadInputError(f"-N {flags.counts}: this allocation has {allocation.nodes} nodes", "Ask for fewer: -N.")
+    request = replace(request, library=choose_library(request, profile, found))
+    if request.library in PYTHON_MODULES:
+        check_python_module(found, *PYTHON_MODULES[request.library])
+    steps = [
+        step
+        for count in counts or (allocation.nodes,)
+        for step in make_benchmark_steps(request, count, profile, allocation, found)
+    ]
+    if flags.dry_run:
+        _print_commands([step.shown for step in steps], as_json=flags.as_json)
+        return
+    with terminate_cleanly():
+        _measure(flags, profile, found, request, steps)
+
+
+def _make_request(flags: BenchFlags) -> BenchmarkRequest:
+    default = "sendrecv,all_reduce" if flags.library == MPI else ""
+    return BenchmarkRequest(
+        library=flags.library or "",
+        collectives=() if flags.what == "gemm" else parse_collectives(flags.ops or default, flags.library or ""),
+        sizes=parse_size_range(flags.sizes) if flags.sizes else None,
+        repeats=flags.repeat,
+        iterations=flags.iters,
+        ranks_per_node=flags.ranks_per_node,
+        gpus=flags.gpus,
+        node_type=flags.node_type,
+    )
+
+
+def _run_in_allocation(flags: BenchFlags, site: Site, *, nodes: int) -> NoReturn:
+    """Request nodes, and run this command again on them."""
+    place = {field.name: getattr(flags, field.name) for field in fields(PlaceFlags)}
+    command = make_allocation(AllocationFlags(**place, nodes=nodes), site, minutes=_MINUTES)
+    if flags.dry_run:
+        _print_commands([command], as_json=flags.as_json)
+        sys.exit()
+    with terminate_cleanly():
+        sys.exit(run_again(command, site))
+
+
+def _print_commands(commands: Sequence[Sequence[str]], *, as_json: bool) -> None:
+    lines = [" ".join(map(sh_word, command)) for command in commands]
+    print_json(dry_run=True, commands=lines) if as_json else print_data("\n".join(lines))
+
+
+def _measure(
+    flags: BenchFlags, site: Site, found: Installed, request: BenchmarkRequest, steps: Sequence[BenchmarkStep]
+) -> None:
+    measurements: list[Measurement] = []
+    products: list[ProductSpeed] = []
+    findings: list[Finding] = []
+    for number, step in enumerate(steps, 1):
+        tell(f"step {number} of {len(steps)}: {step.nodes} node{'s' * (step.nodes > 1)}")
+        done = run_benchmark_step(step, os.environ)
+        reading = read_bandwidths(done.stdout, Known(nodes=step.nodes))
+        measurements += reading.measurements
+        products += read_products(done.stdout)
+        findings += [one for one in reading.findings if one.level == FAIL]
+        findings += [*find_left_out(done.stdout), *_explain_failure(done, step)]
+    if not measurements and not products:
+        raise CheckFailedError("nothing was measured:\n" + "\n".join(one.found for one in findings))
+    results = Results(
+        measured=MeasuredWith(
+            site=site.name,
+            module=found.module,
+            image=found.of_image("sha256"),
+            method=f"{request.library} on {'GPUs' if has_gpus(request, site) else 'CPUs'}",
+        ),
+        measurements=tuple(measurements),
+        products=tuple(products),
+        findings=tuple(findings),
+    )
+    show_results(results, site, flags)
+
+
+def _explain_failure(done: Completed, step: BenchmarkStep) -> Iterator[Finding]:
+    if done.status:
+        said = "\n".join((done.stderr or done.stdout).splitlines()[-_SAID:])
+        subject = f"step on {step.nodes} node{'s' * (step.nodes > 1)}"
+        yield Finding(
+            FAIL, "step", f"exit code {done.status}:\n{said}", "Fix the reported problem, and repeat.", subject
+        )
+
+
+def _read(flags: BenchFlags, site: Site) -> None:
+    """Read logs, and show them as if they had been measured here."""
+    if not flags.names:
+        raise click.UsageError("give the logs to read: hpcmod bench --read LOG...")
+    collectives = parse_collectives(flags.ops, "") if flags.ops else ("",)
+    counts = parse_counts(flags.counts) or (0,)
+    if len(collectives) > 1 or len(counts) > 1:
+        raise BadInputError(
+            "a log that does not say what it measured can be of one collective and node count only",
+            "Read the others in further commands: --ops all_reduce -N 2.",
+        )
+    known = Known(collectives[0], counts[0], flags.unit or "")
+    readings = [(name, read_bandwidths(_read_log(Path(name)), known)) for name in flags.names]
+    findings = [replace(one, subject=f"{name} {one.subject}") for name, reading in readings for one in reading.findings]
+    measured = tuple(one for _, reading in readings for one in reading.measurements)
+    results = Results(MeasuredWith(site.name, "", "", "logs"), measured, findings=tuple(findings))
+    show_results(results, site, flags)
+
+
+def _read_log(path: Path) -> str:
+    try:
+        return read_text(path, _LIMIT, errors="replace")
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such file", "Name the output of a benchmark.") from err
+    except UnusableFileError as err:
+        raise BadInputError(f"{path}: {err.strerror}", "Name the output of a benchmark.") from err

@@ -1,0 +1,177 @@
+"""Compare measured bandwidths with references, print them, write reports, and remember them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hpcmod.check.bandwidth.history import MeasuredWith, read_earlier_points, remember_points
+from hpcmod.cli.findings import finding_values, print_findings
+from hpcmod.cli.output import print_json, print_table, print_text, tell, terminal_width
+from hpcmod.cli.runs.bench_options import BenchFlags
+from hpcmod.errors import HpcmodError, explain_os_error
+from hpcmod.fs.tree import write_file
+from hpcmod.machine import state_directory
+from hpcmod.model.bandwidth.comparison import (
+    BandwidthReference,
+    BandwidthVerdict,
+    compare_bandwidths,
+    history_references,
+    judge_bandwidths,
+    profile_references,
+)
+from hpcmod.model.bandwidth.measurement import BandwidthPoint, Measurement, summarize
+from hpcmod.model.bandwidth.products import ProductSpeed, judge_products
+from hpcmod.model.bandwidth.sizes import format_binary_size, format_rate
+from hpcmod.model.finding import FAIL, UNKNOWN, Finding
+from hpcmod.model.site import Site
+from hpcmod.render.bandwidth_bars import render_bars
+from hpcmod.render.bandwidth_chart import make_charts, render_svg
+from hpcmod.resources import page_files
+
+_WIDTH = 80  # columns of bars that do not go to a terminal
+_LEFT_OUT = re.compile(r"# (\S{1,40}) (?:bytes )?left out: (.{1,300})")
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was measured, and what went wrong."""
+
+    measured: MeasuredWith
+    measurements: tuple[Measurement, ...]
+    products: tuple[ProductSpeed, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def find_left_out(output: str) -> Iterator[Finding]:
+    """Yield a finding for each collective or size that our program could not measure."""
+    for what, why in dict.fromkeys(_LEFT_OUT.findall(output)):
+        yield Finding(UNKNOWN, "left-out", f"not measured: {why}", "", what)
+
+
+def show_results(results: Results, site: Site, flags: BenchFlags) -> NoReturn:
+    """Print the results with their verdicts, write the named files, and exit: with 1 if a finding is a failure."""
+    history = _history_file(flags)
+    points = summarize(results.measurements)
+    references = [*profile_references(site), *_earlier_references(history, results.measured)]
+    tolerance = flags.tolerance / 100
+    verdicts = compare_bandwidths(points, references, tolerance=tolerance)
+    judged = (*judge_bandwidths(verdicts, tolerance=tolerance), *judge_products(results.products, tolerance=tolerance))
+    whole = replace(results, findings=(*results.findings, *judged))
+    _print(whole, verdicts, flags)
+    _write(whole, verdicts, flags)
+    if history and points:
+        _remember(history, results, flags)
+    sys.exit(1 if any(one.level == FAIL for one in whole.findings) else 0)
+
+
+def _history_file(flags: BenchFlags) -> Path | None:
+    """Return the file of earlier runs; None without one: logs of others are remembered only in a file that is named."""
+    if flags.no_history or (flags.read and not flags.history):
+        return None
+    return flags.history or state_directory(os.environ) / "bandwidth.sqlite"
+
+
+def _earlier_references(history: Path | None, measured: MeasuredWith) -> Iterator[BandwidthReference]:
+    return history_references(read_earlier_points(history, measured) if history else ())
+
+
+def _print(results: Results, verdicts: Sequence[BandwidthVerdict], flags: BenchFlags) -> None:
+    if flags.as_json:
+        print_json(
+            dry_run=False,
+            site=results.measured.site,
+            container=results.measured.module,
+            method=results.measured.method,
+            points=[_point_values(one) for one in verdicts],
+            products=[asdict(one) for one in results.products],
+            findings=finding_values(results.findings),
+        )
+        return
+    headers = ("COLLECTIVE", "NODES", "SIZE", "TIME/US", "ALGBW", "BUSBW", "SPREAD", "VERDICT")
+    print_table(headers, [_row(one) for one in verdicts])
+    print_table(("RANK", "HOST", "DEVICE", "NAME", "TFLOP/S"), [_product_row(one) for one in results.products])
+    width = terminal_width()
+    if flags.plot or width:
+        for line in ("", *render_bars(verdicts, width=min(width or _WIDTH, _WIDTH)), ""):
+            print_text(line)
+    print_findings(results.findings)
+
+
+def _point_values(verdict: BandwidthVerdict) -> dict[str, Any]:
+    reference = asdict(verdict.reference) if verdict.reference else None
+    return {**asdict(verdict.point), "reference": reference, "level": verdict.level}
+
+
+def _row(verdict: BandwidthVerdict) -> tuple[str, ...]:
+    point = verdict.point
+    spread = (point.high - point.low) / 2 / point.busbw if point.runs > 1 and point.busbw else None
+    return (
+        point.collective or "?",
+        _format_ranks(point),
+        format_binary_size(point.size),
+        f"{point.time:.1f}" if point.time else "?",
+        format_rate(point.algbw),
+        format_rate(point.busbw) if point.busbw else "?",
+        "-" if spread is None else f"+-{spread:.0%}",
+        f"{verdict.level} {verdict.share:.0%}" if verdict.reference else "-",
+    )
+
+
+def _format_ranks(point: BandwidthPoint) -> str:
+    """Return nodes and ranks on each: 2x4; only the nodes if the ranks are not known or uneven."""
+    if not point.nodes:
+        return "?"
+    each, left = divmod(point.ranks, point.nodes)
+    return f"{point.nodes}x{each}" if each and not left else str(point.nodes)
+
+
+def _product_row(product: ProductSpeed) -> tuple[str, ...]:
+    return (str(product.rank), product.host, product.device, product.name, f"{product.speed:.4g}")
+
+
+def _write(results: Results, verdicts: tuple[BandwidthVerdict, ...], flags: BenchFlags) -> None:
+    """Write the report and the charts to the files that the options name."""
+    try:
+        if flags.svg:
+            write_file(flags.svg, render_svg(list(make_charts(verdicts))))
+        if flags.html:
+            from hpcmod.render.bandwidth_report import BandwidthReport, render_report  # imports jinja2, which is slow
+
+            report = BandwidthReport(
+                subject=results.measured.module or ", ".join(flags.names),
+                site=results.measured.site,
+                made=_now(),
+                verdicts=verdicts,
+                findings=results.findings,
+            )
+            write_file(flags.html, render_report(report, page_files()))
+    except OSError as err:
+        raise explain_os_error(err) from err
+
+
+def _remember(history: Path, results: Results, flags: BenchFlags) -> None:
+    """Add the results to the file of earlier runs; a file that cannot be written is reported, and no failure."""
+    try:
+        remember_points(
+            history,
+            results.measured,
+            summarize(results.measurements),
+            time=_now(),
+            private=flags.history is None,
+            tell=tell,
+        )
+    except OSError as err:
+        tell(f"not remembered for later runs: {explain_os_error(err).message}")
+    except HpcmodError as err:
+        tell(f"not remembered for later runs: {err.message}")
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

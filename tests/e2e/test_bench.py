@@ -1,0 +1,48 @@
+"""`hpcmod bench` on two virtual nodes: real torch.distributed over gloo, read by its own reader."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Jobs
+from tests.stack import Done
+
+pytestmark = pytest.mark.stack
+
+COLLECTIVES = ("all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter")
+THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
+
+
+def bench(jobs: Jobs, *words: str | Path) -> Done:
+    place = ("-N", "2", "-t", "5", "--ranks-per-node", "2" if THOROUGH else "1", "--no-history")
+    return jobs(jobs.machine.stack.python.parent / "hpcmod", "bench", "PyTorch", *place, *words)
+
+
+def test_two_nodes_are_requested_measured_and_compared(torch_jobs: Jobs) -> None:
+    report = torch_jobs.directory / "report.html"
+    done = bench(torch_jobs, "--sizes", "1K-2K", "--repeat", "2", "--iters", "3", "--html", report, "--json")
+    assert done.returncode == 1, done.stderr  # gloo is slower than the network of LUMI, whose profile this site extends
+    found = json.loads(done.stdout)
+    ranks = 4 if THOROUGH else 2
+    assert [(one["collective"], one["nodes"], one["ranks"], one["size"], one["runs"]) for one in found["points"]] == [
+        (name, 2, ranks, size, 2) for name in COLLECTIVES for size in (1024, 2048)
+    ]
+    assert {one["wrong"] for one in found["points"]} == {0}
+    assert all(0 < one["low"] <= one["busbw"] <= one["high"] for one in found["points"])
+    (slow,) = [one for one in found["findings"] if one["level"] == "fail"]
+    assert slow["rule"] == "bandwidth" and slow["subject"].startswith("all_reduce on 2 nodes, ")
+    assert "<svg" in report.read_text()
+    assert torch_jobs.left_behind() == [] and torch_jobs.processes("class TorchRanks") == []
+
+
+if THOROUGH:
+
+    def test_matrix_products_of_all_ranks_are_compared(torch_jobs: Jobs) -> None:
+        done = bench(torch_jobs, "--what", "gemm", "--repeat", "2", "--tolerance", "95", "--json")
+        found = json.loads(done.stdout)
+        assert [(one["rank"], one["runs"]) for one in found["products"]] == [(rank, 2) for rank in range(4)]
+        assert [one["level"] for one in found["findings"]] == ["ok"]

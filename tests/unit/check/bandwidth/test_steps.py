@@ -1,0 +1,93 @@
+"""The steps of a benchmark: which library, which programs, and how srun starts them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.check.bandwidth import steps
+from hpcmod.check.bandwidth.steps import (
+    MPI,
+    NCCL_TESTS,
+    SHOWN,
+    TORCH,
+    BenchmarkRequest,
+    BenchmarkStep,
+    choose_library,
+    make_benchmark_steps,
+    run_benchmark_step,
+)
+from hpcmod.image.inspect.commands import ImageCommands
+from hpcmod.install.installed import Installed
+from hpcmod.machine import load_site
+from hpcmod.model.jobs.scheduler import Allocation
+
+FOUND = Installed("PyTorch/2.7.1", Path("/m/PyTorch/2.7.1.lua"), Path("/apps/PyTorch"), {"image": {"path": "/i.sif"}})
+REQUEST = BenchmarkRequest(
+    *("", ("all_reduce", "all_to_all"), None), repeats=2, iterations=20, ranks_per_node=0, gpus=-1, node_type=""
+)
+ALLOCATION = Allocation(nodes=4, partition="standard-g", gpus=8, cpus=0, in_task=False)
+
+
+@pytest.fixture(autouse=True)
+def image(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Commands of the image; whose MPI is not looked for."""
+    names: list[str] = []
+    monkeypatch.setattr(steps, "read_commands", lambda _: ImageCommands(frozenset(names), (), frozenset()))
+    monkeypatch.setattr(steps, "find_image_mpi", lambda *_: "")
+    monkeypatch.setattr(steps, "find_runtime", lambda _: "/usr/bin/apptainer")
+    return names
+
+
+@pytest.mark.parametrize(
+    ("names", "site", "gpus", "library"),
+    [
+        pytest.param(["all_reduce_perf", "alltoall_perf"], "lumi", -1, NCCL_TESTS, id="all are in the image"),
+        pytest.param(["all_reduce_perf"], "lumi", -1, TORCH, id="one is missing"),
+        pytest.param(["all_reduce_perf", "alltoall_perf"], "lumi", 0, TORCH, id="no GPUs wanted"),
+        pytest.param(["all_reduce_perf", "alltoall_perf"], "generic", -1, TORCH, id="no GPUs here"),
+    ],
+)
+def test_nccl_tests_are_used_where_they_and_gpus_are(
+    image: list[str], names: list[str], site: str, gpus: int, library: str
+) -> None:
+    image += names
+    assert choose_library(replace(REQUEST, gpus=gpus), load_site(site, {}), FOUND) == library
+    assert choose_library(replace(REQUEST, library=MPI), load_site(site, {}), FOUND) == MPI
+
+
+def made(request: BenchmarkRequest, site: str = "lumi", nodes: int = 2) -> list[BenchmarkStep]:
+    return list(make_benchmark_steps(request, nodes, load_site(site, {}), ALLOCATION, FOUND))
+
+
+def test_our_program_measures_everything_in_one_step() -> None:
+    (step,) = made(replace(REQUEST, library=TORCH, sizes=(8, 64)))
+    shown = " ".join(step.shown)
+    assert shown.startswith("srun --overlap --ntasks=16 --export=ALL --kill-on-bad-exit=1 --nodes=2 ")
+    assert " /apps/PyTorch/in-environment exec " in shown
+    assert shown.endswith(f" -- conda-python-distributed -c {SHOWN} torch 8 64 2 20 all_reduce all_to_all")
+    assert SHOWN not in step.argv and "class TorchRanks" in " ".join(step.argv)
+
+
+def test_nccl_tests_run_once_for_each_collective_and_repeat() -> None:
+    found = [" ".join(step.argv).rpartition(" -- ")[2] for step in made(replace(REQUEST, library=NCCL_TESTS))]
+    sizes = "-b 1048576 -e 8589934592 -f 2 -n 20"
+    assert found == [f"run-in-env all_reduce_perf {sizes}", f"run-in-env alltoall_perf {sizes}"] * 2
+
+
+def test_sizes_without_gpus_are_small() -> None:
+    (step,) = made(replace(REQUEST, library=TORCH, ranks_per_node=2), "generic", nodes=1)
+    assert step.shown[-6:-2] == ("1024", "16777216", "2", "20")
+
+
+def test_matrix_products_need_no_collective() -> None:
+    (step,) = made(replace(REQUEST, library=TORCH, collectives=()))
+    assert step.shown[-3:] == (SHOWN, "gemm", "2")
+
+
+@pytest.mark.slow
+def test_the_output_of_a_step_is_kept_apart_from_its_messages() -> None:
+    done = run_benchmark_step(BenchmarkStep(1, ("sh", "-c", "echo row; echo warning >&2; exit 3")), {"PATH": "/bin"})
+    assert (done.status, done.stdout, done.stderr) == (3, "row\n", "warning\n")

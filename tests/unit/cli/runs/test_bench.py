@@ -1,0 +1,188 @@
+"""The command `hpcmod bench`: reading logs, planning steps, and running them with a stand-in for srun."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.cli.main import main
+from tests.installations import install
+
+CORPUS = Path(__file__).resolve().parents[2] / "model" / "bandwidth" / "corpus"
+HPE = CORPUS / "hpe-ai-environments.txt"
+
+
+def hpcmod(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, ["bench", *map(str, words)])
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation on a machine without GPUs, in an allocation of four nodes."""
+    for name in [name for name in os.environ if name.startswith(("SLURM", "SBATCH"))]:
+        monkeypatch.delenv(name)
+    for name in ("EASYBUILD_PREFIX", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "4")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'slurm'}:{os.environ['PATH']}")
+    install(tmp_path, "PyTorch/2.7.1")
+    root = tmp_path / "software/PyTorch/2.7.1"
+    record = json.loads((root / "record.json").read_text())
+    (root / "record.json").write_text(json.dumps({**record, "packages": [{"name": "torch", "version": "2"}]}))
+    program(root / "in-environment", "exit 9")
+    (tmp_path / "slurm").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def srun(top: Path, busbw: float = 90.0, *, more: str = "", status: int = 0) -> None:
+    """Stand in for srun: print a table of two sizes, on the nodes that were asked for."""
+    table = f"""
+for word in "$@"; do case $word in --nodes=*) nodes=${{word#--nodes=}};; esac; done
+echo "# Collective test starting: all_reduce_perf"
+node=0
+while [ $node -lt $nodes ]; do
+    echo "#  Rank $node Group  0 Pid 1 on nid$node device  0 [none] CPU"; node=$((node + 1))
+done
+echo "# size count type redop root time algbw busbw #wrong"
+echo "1024 256 float sum -1 10.0 {busbw / 4} {busbw / 2} 0"
+echo "2048 512 float sum -1 10.0 {busbw / 2} {busbw} 0"
+{more}
+exit {status}
+"""
+    program(top / "slurm/srun", table)
+
+
+def test_a_log_is_compared_with_the_profile(top: Path) -> None:
+    done = hpcmod("--read", HPE, "--site", "cray-ex-gh200", "--plot")
+    assert done.exit_code == 0, done.output
+    assert "all_reduce  2x4  8 GiB    94752.0  90.66  158.65  -  ok 100%" in done.stdout
+    assert "    8 GiB ####" in done.stdout
+    assert not (top / "state").exists()
+
+
+def test_a_slow_log_is_exit_code_1_with_the_reason(top: Path) -> None:
+    (top / "slow.log").write_text(HPE.read_text().replace("158.65", "100.00"))
+    done = hpcmod("--read", "slow.log", "--site", "cray-ex-gh200", "--json")
+    found = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert [one["level"] for one in found["findings"]] == ["fail"]
+    assert [one["level"] for one in found["points"]] == ["unknown"] * 13 + ["fail"]
+    assert hpcmod("--read", "slow.log", "--site", "cray-ex-gh200", "--tolerance", "40").exit_code == 0
+
+
+def test_a_log_may_need_a_unit_a_collective_or_a_node_count(top: Path) -> None:
+    done = hpcmod("--read", CORPUS / "marenostrum5.txt", "--unit", "Gb/s", "--site", "marenostrum5")
+    assert done.exit_code == 0 and done.stdout.count("ok 100%") == 5
+    done = hpcmod("--read", CORPUS / "rccl-1490.txt", "-N", "2", "--ops", "all_reduce", "--json")
+    assert {(one["collective"], one["nodes"]) for one in json.loads(done.stdout)["points"]} == {("all_gather", 4)}
+
+
+def test_charts_and_report_are_written(top: Path) -> None:
+    assert hpcmod("--read", HPE, "--svg", "c.svg", "--html", "r.html").exit_code == 0
+    assert (top / "c.svg").read_text().startswith("<svg ") and "<h1>" in (top / "r.html").read_text()
+    done = hpcmod("--read", HPE, "--svg", "missing/c.svg")
+    assert (done.exit_code, "missing" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--read",), 2, "give the logs"),
+        (("--read", "none.log"), 3, "no such file"),
+        (("--read", "."), 2, "regular file"),
+        (("--read", HPE, "-N", "1,2"), 2, "one collective and node count"),
+        ((), 2, "NAME of one container"),
+        (("PyTorch", "--unit", "Gb/s"), 2, "--unit is for --read"),
+        (("PyTorch", "-N", "8"), 2, "this allocation has 4 nodes"),
+        (("PyTorch", "--ops", "x"), 2, "unknown collective"),
+        (("PyTorch", "--library", "mpi"), 7, "has no mpi4py"),
+        (("None",), 3, "None"),
+    ],
+)
+def test_mistakes_are_explained(top: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    program(top / "software/PyTorch/2.7.1/in-environment", "echo True")  # Python finds no such module
+    done = hpcmod(*words)
+    assert (done.exit_code, said in done.stderr) == (code, True), done.output
+
+
+def test_dry_run_prints_the_steps_with_our_program_left_out(top: Path) -> None:
+    done = hpcmod("PyTorch", "-N", "1,2", "--ranks-per-node", "2", "--ops", "broadcast", "--dry-run")
+    first, second = done.stdout.splitlines()
+    assert "--nodes=1" in first and "--nodes=2" in second
+    assert second.endswith("-c BANDWIDTH_PROGRAM torch 1024 16777216 3 20 broadcast")
+    assert not (top / "state").exists()
+
+
+def test_outside_an_allocation_nodes_are_requested(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID")
+    found = json.loads(hpcmod("PyTorch", "-N", "1,4,2", "-t", "10", "--dry-run", "--json").stdout)
+    (command,) = found["commands"]
+    assert command.startswith("salloc ") and "--nodes=4" in command and "--time=10" in command
+
+
+@pytest.mark.slow
+def test_all_nodes_are_measured_compared_and_remembered(top: Path) -> None:
+    srun(top)
+    for _ in range(3):
+        done = hpcmod("PyTorch", "--json")
+        found = json.loads(done.stdout)
+        assert done.exit_code == 0 and {one["nodes"] for one in found["points"]} == {4}
+        assert {one["level"] for one in found["points"]} == {"unknown"}
+    srun(top, busbw=50.0)
+    done = hpcmod("PyTorch")
+    assert done.exit_code == 1
+    assert "fail all_reduce on 4 nodes, 2 KiB: 50.00 GB/s, 56% of 90 GB/s (slowest of 3 earlier runs)" in done.stdout
+    assert hpcmod("PyTorch", "--no-history").exit_code == 0
+    assert [path.name for path in (top / "state/hpcmod").iterdir()] == ["bandwidth.sqlite"]
+
+
+@pytest.mark.slow
+def test_a_shared_history_is_used_instead_of_ones_own(top: Path) -> None:
+    srun(top)
+    assert hpcmod("PyTorch", "--history", "h.sqlite").exit_code == 0
+    assert (top / "h.sqlite").is_file() and not (top / "state").exists()
+    (top / "h.sqlite").write_text("something else")
+    done = hpcmod("PyTorch", "--history", "h.sqlite")
+    assert (done.exit_code, "is not a history" in done.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_what_was_left_out_and_a_failing_step_are_findings(top: Path) -> None:
+    srun(top, more="echo '# reduce_scatter left out: not supported'; echo dying >&2", status=3)
+    done = hpcmod("PyTorch", "--no-history", "--json")
+    found = [(one["level"], one["rule"], one["found"]) for one in json.loads(done.stdout)["findings"]]
+    assert done.exit_code == 1
+    assert found[:2] == [
+        ("unknown", "left-out", "not measured: not supported"),
+        ("fail", "step", "exit code 3:\ndying"),
+    ]
+
+
+@pytest.mark.slow
+def test_nothing_measured_is_an_error_with_the_last_lines(top: Path) -> None:
+    program(top / "slurm/srun", "echo 'ModuleNotFoundError: torch' >&2; exit 1")
+    done = hpcmod("PyTorch")
+    assert (done.exit_code, "ModuleNotFoundError: torch" in done.stderr) == (1, True)
+
+
+@pytest.mark.slow
+def test_matrix_products_name_the_slow_rank(top: Path) -> None:
+    lines = "; ".join(f"echo gemm {rank} nid{rank} 0 CPU {speed}" for rank, speed in enumerate((10, 10, 5, 10)))
+    program(top / "slurm/srun", lines)
+    done = hpcmod("PyTorch", "--what", "gemm")
+    assert done.exit_code == 1 and "fail rank 2 on nid2, device 0: 5 TFLOP/s, 50% of the median of 10" in done.stdout

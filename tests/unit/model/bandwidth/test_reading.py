@@ -1,0 +1,155 @@
+"""Tables of real benchmarks, each as somebody published it, are read with the figures that it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hpcmod.machine import load_site
+from hpcmod.model.bandwidth.collectives import bus_factor
+from hpcmod.model.bandwidth.comparison import compare_bandwidths, profile_references
+from hpcmod.model.bandwidth.measurement import Measurement, summarize
+from hpcmod.model.bandwidth.reading import Known, read_bandwidths
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A table, where it was published, and what it says."""
+
+    source: str
+    count: int
+    collective: str
+    nodes: int
+    ranks: int
+    first: tuple[int, float, float, float]
+    """Size, time in microseconds, algbw and busbw of the first measurement."""
+    last: tuple[int, float, float, float]
+
+
+PUBLISHED = {
+    "hpe-ai-environments": Published(
+        "crickett-hpe/hpc-ai-envs, README.md (commit 7dd16ac)",
+        *(28, "all_reduce", 2, 8),
+        first=(1 << 20, 105.9, 9.90, 17.33),
+        last=(8 << 30, 94730, 90.68, 158.69),
+    ),
+    "cscs-sarus": Published(
+        "eth-cscs/cscs-docs, docs/software/container-engine/sarus-suite/index.md; two of its rows",
+        *(4, "all_reduce", 2, 2),
+        first=(1 << 20, 339.61, 3.09, 3.09),
+        last=(128 << 20, 5867.43, 22.88, 22.88),
+    ),
+    "rccl-1490": Published(
+        "https://github.com/ROCm/rccl/issues/1490, whose lines srun has labelled; three of its rows",
+        *(6, "all_gather", 4, 0),  # 0.60 of 0.62 GB/s may be of 28 to 36 ranks
+        first=(65536, 107.5, 0.61, 0.59),
+        last=(2 << 20, 73593, 0.03, 0.03),
+    ),
+    "nccl-527": Published(
+        "https://github.com/NVIDIA/nccl/issues/527, without its header and with `error`; three of its rows",
+        *(6, "all_reduce", 0, 0),
+        first=(64, 163.7, 0.0, 0.0),
+        last=(131072, 468.9, 0.28, 0.54),
+    ),
+    "nccl-tests-82": Published(
+        "https://github.com/NVIDIA/nccl-tests/issues/82, whose header has no redop; its command line shortened",
+        *(2, "broadcast", 2, 2),
+        first=(8, 45.82, 0.0, 0.0),
+        last=(8, 38.17, 0.0, 0.0),
+    ),
+    "ml-engineering": Published(
+        "stas00/ml-engineering, network/benchmarks/README.md; three of its rows",
+        *(3, "all_reduce", 0, 32),
+        first=(32 << 10, 68.27, 0.48, 0.92),
+        last=(1 << 30, 22098, 48.59, 94.15),
+    ),
+    "eessi-716": Published(
+        "https://github.com/EESSI/software-layer/pull/716; three of its rows",
+        *(3, "sendrecv", 0, 2),
+        first=(1, 0.9901, 0.00101, 0.00101),
+        last=(32 << 20, 360.30, 93.13052, 93.13052),
+    ),
+    "ompi-12318": Published(
+        "https://github.com/open-mpi/ompi/pull/12318; two of its rows",
+        *(2, "reduce", 0, 0),
+        first=(1, 50.89, 1.965e-05, 1.965e-05),
+        last=(512, 46.62, 0.010982, 0.010982),
+    ),
+}
+
+
+def read(name: str, known: Known | None = None) -> tuple[Measurement, ...]:
+    return read_bandwidths((CORPUS / f"{name}.txt").read_text(encoding="utf-8"), known or Known()).measurements
+
+
+def figures(one: Measurement) -> tuple[int, float, float, float]:
+    return one.size, one.time, one.algbw, one.busbw
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_table_has_its_figures(name: str) -> None:
+    published, found = PUBLISHED[name], read(name)
+    assert len(found) == published.count
+    assert {(one.collective, one.nodes, one.ranks) for one in found} == {
+        (published.collective, published.nodes, published.ranks)
+    }
+    assert figures(found[0]) == pytest.approx(published.first, rel=1e-3)
+    assert figures(found[-1]) == pytest.approx(published.last, rel=1e-3)
+
+
+def test_every_text_of_the_corpus_is_listed() -> None:
+    assert {path.stem for path in CORPUS.iterdir()} == {*PUBLISHED, "marenostrum5"}
+
+
+def test_the_average_of_hpes_table_is_the_one_it_prints() -> None:
+    found = read("hpe-ai-environments")
+    assert sum(one.busbw for one in found) / len(found) == pytest.approx(103.965, abs=0.001)
+    assert all(one.wrong == 0 for one in found)
+
+
+def test_algorithm_bandwidth_and_factor_give_the_bus_bandwidth_of_hpes_table() -> None:
+    for one in read("hpe-ai-environments"):
+        assert one.size / one.time / 1000 == pytest.approx(one.algbw, rel=0.001)
+        assert one.algbw * bus_factor("all_reduce", 8) == pytest.approx(one.busbw, rel=0.001)
+
+
+def test_the_table_of_marenostrum5_has_no_unit_and_is_read_with_one() -> None:
+    text = (CORPUS / "marenostrum5.txt").read_text(
+        encoding="utf-8"
+    )  # TJ-Solergibert/MN5-Distributed-PyTorch, README.md
+    unread = read_bandwidths(text, Known())
+    assert (unread.measurements, [one.rule for one in unread.findings]) == ((), ["unit"])
+    found = read("marenostrum5", Known(unit="Gb/s"))
+    assert [(one.nodes, one.ranks) for one in found] == [(1, 4), (2, 8), (4, 16), (8, 32), (16, 64)]
+    assert [round(one.busbw, 1) for one in found] == [328.6, 153.8, 82.0, 82.2, 82.5]
+    assert [round(one.algbw * 8, 1) for one in found] == [1752.5, 703.3, 349.9, 339.6, 335.4]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "site", "compared"),
+    [("hpe-ai-environments", Known(), "cray-ex-gh200", 1), ("marenostrum5", Known(unit="Gb/s"), "marenostrum5", 5)],
+)
+def test_a_machines_own_table_reaches_its_profiles_references(
+    name: str, known: Known, site: str, compared: int
+) -> None:
+    points = summarize(read(name, known))
+    verdicts = compare_bandwidths(points, profile_references(load_site(site, {})), tolerance=0.05)
+    shares = [one.share for one in verdicts if one.reference]
+    assert shares == pytest.approx([1.0] * compared, abs=0.001)
+    assert "fail" not in {one.level for one in verdicts}
+
+
+def test_what_the_text_does_not_say_is_reported_and_can_be_told() -> None:
+    text = (CORPUS / "nccl-527.txt").read_text(encoding="utf-8")
+    assert [one.rule for one in read_bandwidths(text, Known()).findings] == ["nodes"]
+    told = read_bandwidths(text, Known(nodes=4))
+    assert told.findings == () and {one.nodes for one in told.measurements} == {4}
+    assert {one.nodes for one in read("hpe-ai-environments", Known(nodes=4))} == {2}  # the text says so
+
+
+def test_a_text_without_a_table_is_reported() -> None:
+    assert [one.rule for one in read_bandwidths("hello\n", Known()).findings] == ["table"]
