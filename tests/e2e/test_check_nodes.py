@@ -60,7 +60,7 @@ for fault in $FAULTS; do
     mask) exec taskset -c 0 python3 "$@" ;;
     clock) PYTHONPATH=$TOP/clock exec python3 "$@" ;;
     silent) exit 0 ;;
-    stuck) exec sleep 100 ;;
+    stuck) exec -a "stuck in $TOP" sleep 100 ;;
   esac
 done
 exec python3 "$@"
@@ -137,7 +137,10 @@ def test_the_commands_of_the_page_pass_on_healthy_nodes(checked: Checked) -> Non
     assert [words[1] for words in commands] == ["check", "check", "check", "job"]
     first, _, affinity, _ = commands
     done = must(checked.jobs(*first, **checked.environment()))
-    assert re.findall(r"^(nid00\d)  (ok|warn) ", done.stdout, re.MULTILINE)[:2] == [("nid001", "ok"), ("nid002", "ok")]
+    assert re.findall(r"^(nid00\d)  (?:ok|warn) ", done.stdout, re.MULTILINE) == ["nid001", "nid002"]
+    warned = re.findall(r"^warn +\w+: (.*)$", done.stdout, re.MULTILINE)
+    busy = re.compile("a process gets|computes at")  # this machine may be
+    assert [text for text in warned if not busy.match(text)] == []
     done = must(checked.jobs(*affinity, **checked.environment()))
     assert re.findall(r"^(\d)  nid001  \d", done.stdout, re.MULTILINE) == ["0", "1"]
 
@@ -145,7 +148,7 @@ def test_the_commands_of_the_page_pass_on_healthy_nodes(checked: Checked) -> Non
 def test_a_job_with_a_bad_node_ends_before_its_program_starts(checked: Checked) -> None:
     (checked.jobs.directory / "train.py").write_text("print('trained')\n")
     *_, job = page_commands()
-    words = ["-p", "small", "-C", "nvme", *job[3:]]
+    words = ["-p", "batch", *job[3:]]  # of which the module's profile says nothing
     numbers = {
         faults: must(checked.jobs(*job[:3], *words, **checked.environment(faults))).stdout.strip()
         for faults in ("", "nid001=shm nid003=shm")
@@ -161,7 +164,7 @@ def test_a_job_with_a_bad_node_ends_before_its_program_starts(checked: Checked) 
 KILL = """
 hpcmod check -N 2 -p small >out 2>&1 &
 pid=$!
-until squeue --noheader --steps 2>/dev/null | grep -q .; do kill -0 $pid || { cat out; exit 9; }; sleep 0.1; done
+until pgrep -f "^stuck in" >/dev/null; do kill -0 $pid || { cat out; exit 9; }; sleep 0.1; done
 kill -KILL $pid
 until [[ -z $(squeue --noheader) ]]; do sleep 0.1; done
 """

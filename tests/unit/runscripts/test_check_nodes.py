@@ -7,11 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hpcmod.model.plan import RunscriptSettings
 from hpcmod.resources import node_program
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
 
@@ -155,17 +157,26 @@ def test_a_large_image_is_compared_by_samples(
     assert program["find_image"]({"path": str(path), "whole": True})["sha256"]
 
 
-def check(scripts: Scripts, tmp_path: Path, *words: str, **env: str) -> Ran:
+def check(scripts: Scripts, tmp_path: Path, *words: str, front: str = "", **env: str) -> Ran:
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("sbatch", SBATCH)):
         make_program(tmp_path / "bin" / name, text)
     given = {"SUBMITTED": str(tmp_path / "submitted"), "ANSWERING": "nid001 nid002", **JOB, **env}
-    return scripts("check-nodes", *words, env=given, path=f"{tmp_path / 'bin'}:{SYSTEM_PATH}")
+    return scripts("check-nodes", *words, env=given, path=f"{front}{tmp_path / 'bin'}:{SYSTEM_PATH}")
 
 
 def test_a_job_with_healthy_nodes_goes_on(scripts: Scripts, tmp_path: Path) -> None:
     ran = check(scripts, tmp_path)
     assert (ran.status, ran.stdout) == (0, ""), ran.stderr
     assert "check-nodes: all 2 nodes can be used\n" in ran.stderr
+
+
+def test_the_hosts_python_runs_and_not_the_wrapper_of_the_module(
+    scripts: Scripts, settings: RunscriptSettings, tmp_path: Path
+) -> None:
+    scripts.write(replace(settings, root=str(tmp_path / "module")))
+    make_program(tmp_path / "module" / "bin" / "python3", "#!/bin/bash\nexit 1\n")
+    ran = check(scripts, tmp_path, front=f"{tmp_path}/module/bin:")
+    assert "all 2 nodes can be used" in ran.stderr
 
 
 def test_a_bad_node_ends_the_job_and_is_named(scripts: Scripts, tmp_path: Path) -> None:

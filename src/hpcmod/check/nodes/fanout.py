@@ -66,12 +66,19 @@ def ask_tasks(step: Sequence[str], program: str, *words: str, environ: Mapping[s
     status = follow(
         [*step, "python3", "-c", program, *words],
         log=Path(os.devnull),
-        env=environ,
+        env=_host_environment(environ),
         cwd=Path.cwd(),
         on_line=collected.add,
         tied=True,
     )
     return TaskAnswers(collected.answers(), tuple(collected.messages), status)
+
+
+def _host_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which python3 is the host's, not the wrapper of a loaded module."""
+    wrappers = f"{environ.get('CONTAINERROOT', '')}/bin"
+    path = ":".join(place for place in environ.get("PATH", "").split(":") if place != wrappers)
+    return {**environ, "PATH": path}
 
 
 class _Collected:

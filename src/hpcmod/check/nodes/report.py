@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,8 @@ def check_nodes(
     missing = _find_missing(scheduler, allocation, nodes, environ) if len(nodes) < allocation.nodes else ()
     if not nodes:
         raise _explain_silence(scheduler, answers)
-    return NodeReport(nodes, missing, tuple(judge_nodes(nodes, missing=missing)), answers.messages)
+    messages = tuple(line for line in answers.messages if not re.search(scheduler.programs.harmless, line))
+    return NodeReport(nodes, missing, tuple(judge_nodes(nodes, missing=missing)), messages)
 
 
 def find_ranks(

@@ -215,7 +215,7 @@ def _print_report(report: NodeReport, ranks: Sequence[RankPlace], findings: Sequ
 
 def _node_row(node: NodeFacts, level: str) -> tuple[str, ...]:
     drivers = [f"{name} {version}" for name, version in node.drivers if version and name != "kernel"]
-    up = [name for name, state in node.interfaces if state not in ("down", "lowerlayerdown")]
+    up = [name for name, state in node.interfaces if state != "down"]
     return (
         node.name,
         level,

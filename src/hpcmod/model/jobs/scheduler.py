@@ -157,6 +157,8 @@ class Programs:
     """Prints how tasks and an MPI can connect."""
     hosts: tuple[str, ...]
     """Prints the nodes of the job that it runs in, one per line."""
+    harmless: str
+    """Regular expression for a line of a step that people need not see."""
     facts: tuple[str, ...] = ()
     """Prints what is known of a job that waits, runs, or ended a short time ago."""
     accounting: tuple[str, ...] = ()

@@ -98,6 +98,7 @@ class Slurm(Scheduler):
         check=("srun", "--quiet", "--nodes=1", "--ntasks=1"),
         mpi=("srun", "--mpi=list"),
         hosts=("scontrol", "show", "hostnames"),
+        harmless=r"cluster configuration lacks support for cpu binding$",
         facts=("scontrol", "show", "job", "{job}"),
         accounting=("sacct", "--noheader", "--parsable2", "--jobs={job}", f"--format={','.join(_ACCOUNTED)}"),
         on_each_node=(

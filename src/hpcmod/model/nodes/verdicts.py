@@ -155,7 +155,7 @@ def _knows(node: NodeFacts, path: str) -> bool:
 
 def _compare_interfaces(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Yield network interfaces that are up on most nodes, but not on a node."""
-    up = Counter(name for node in nodes for name, state in node.interfaces if state not in ("down", "lowerlayerdown"))
+    up = Counter(name for node in nodes for name, state in node.interfaces if state != "down")
     known = [node for node in nodes if node.interfaces or node.problems]
     for name, count in sorted(up.items()):
         if count * 2 <= len(nodes) or count == len(nodes):
@@ -163,7 +163,7 @@ def _compare_interfaces(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
         for node in known:
             state = dict(node.interfaces).get(name, "missing")
             said = any(one.rule == "interface" and f" {name} " in one.found for one in node.problems)
-            if state in ("down", "lowerlayerdown", "missing") and not said:
+            if state in ("down", "missing") and not said:
                 yield _make(
                     node.name, WARN, "interface", f"network interface {name} is {state}, on other nodes it is up"
                 )

@@ -60,6 +60,15 @@ def test_other_lines_are_messages(environ: dict[str, str]) -> None:
     assert (found.answers, found.messages) == ((), ("srun: error: nid003 is down",))
 
 
+def test_the_hosts_python_runs_and_not_the_wrapper_of_a_loaded_module(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "module" / "bin").mkdir(parents=True)
+    wrapper = tmp_path / "module" / "bin" / "python3"
+    wrapper.write_text("#!/bin/sh\nexit 1\n")
+    wrapper.chmod(0o755)
+    loaded = {"CONTAINERROOT": f"{tmp_path}/module", "PATH": f"{wrapper.parent}:{environ['PATH']}"}
+    assert len(ask_tasks(["srun"], PROGRAM, "x", environ={**environ, **loaded}).answers) == 3
+
+
 def test_a_missing_scheduler_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="srun"):
         ask_tasks(["srun"], PROGRAM, "x", environ={"PATH": str(tmp_path)})
