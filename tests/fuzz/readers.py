@@ -11,7 +11,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import zstandard
@@ -56,6 +56,9 @@ from hpcmod.model.libraries.ld_cache import parse_ld_cache
 from hpcmod.model.logs.allreduce import MARK, Results, judge_results
 from hpcmod.model.logs.network import Expected, describe_network, judge_network
 from hpcmod.model.logs.reading import read_log
+from hpcmod.model.nodes.facts import parse_facts
+from hpcmod.model.nodes.gpus import parse_gpus
+from hpcmod.model.nodes.verdicts import judge_nodes
 from hpcmod.model.profiles.profile import parse_profile
 from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import parse_recipe
@@ -283,6 +286,40 @@ def _earlier_bandwidths(directory: Path) -> Iterator[Reader]:
         read_earlier_points(path, measured)
 
     yield Reader(read, lambda dice: mutate(dice, seed) if dice.random() < 0.5 else flip(dice, seed))
+
+
+def _parse_gpus(data: bytes) -> None:
+    for tool in ("nvidia-smi", "rocm-smi", "amd-smi"):
+        parse_gpus({tool: text_of(data)})
+
+
+def _judge_node(data: bytes) -> None:
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(values, dict):
+        facts = parse_facts(values, 0.0)
+        judge_nodes([facts, replace(facts, name="other", image="x")])
+
+
+NODE = {
+    "host": "nid001",
+    "cpus": {"online": 8, "allowed": [0, 1, 2, 3], "numa": {"0": [0, 1, 2, 3]}},
+    "memory": {"total": 1 << 39, "available": 1 << 38},
+    "space": {"/tmp": {"size": 10, "free": 5}},
+    "interfaces": {"hsn0": {"state": "up", "numa": "0"}},
+    "gpus": [{"vendor": "amd", "address": "0000:c1:00.0", "near": [0, 1]}],
+    "drivers": {"kernel": "5.14", "amdgpu": "6.3.6"},
+    "tools": {"rocm-smi": '{"card0": {"GPU use (%)": "7"}}'},
+    "binds": ["/opt/cray", ""],
+    "image": {"path": "/a.sif", "size": 3, "sha256": "ab", "sample": ""},
+    "speed": {"best": 100.5, "share": 1.0},
+    "clock": 1003.0,
+    "problems": [["fail", "bind", "/x is missing"]],
+}
+texts("output of GPU tools", _parse_gpus, _read_all("tests/unit/model/nodes/outputs/[!R]*"))
+texts("answer of a node", _judge_node, [json.dumps(NODE).encode()])
 
 
 @reader("batch script")

@@ -15,6 +15,7 @@ from tests.fuzz.run import feed
 NEVER_REFUSE = {
     *("WWW-Authenticate", "bind list", "batch script", "bandwidth table", "matrix products"),
     *("log of NCCL", "log of libfabric and MPI", "log of PyTorch", "report of a rank"),
+    *("output of GPU tools", "answer of a node"),
 }
 """Readers that make something of any text."""
 

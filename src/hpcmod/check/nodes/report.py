@@ -47,7 +47,7 @@ def check_nodes(
         If no node answers.
     """
     whole = bool((question.get("image") or {}).get("whole"))
-    step = scheduler.step_on_nodes(allocation.nodes, minutes=_MINUTES_FOR_IMAGE if whole else _MINUTES)
+    step = make_step_on_nodes(scheduler, allocation, whole=whole)
     env = scheduler.environment_of_step(environ)
     answers = ask_tasks(step, node_program(), json.dumps(question), environ=env)
     nodes = tuple(sorted((parse_facts(one.values, one.arrived) for one in answers.answers), key=lambda one: one.name))
@@ -56,6 +56,11 @@ def check_nodes(
         raise _explain_silence(scheduler, answers)
     messages = tuple(line for line in answers.messages if not re.search(scheduler.programs.harmless, line))
     return NodeReport(nodes, missing, tuple(judge_nodes(nodes, missing=missing)), messages)
+
+
+def make_step_on_nodes(scheduler: Scheduler, allocation: Allocation, *, whole: bool) -> tuple[str, ...]:
+    """Return the command that starts one task on each node; with `whole`, each has time to read a large image."""
+    return scheduler.step_on_nodes(allocation.nodes, minutes=_MINUTES_FOR_IMAGE if whole else _MINUTES)
 
 
 def find_ranks(

@@ -85,13 +85,15 @@ def find_allocation(site: Site) -> Allocation | None:
     return scheduler_of(site).allocation(os.environ)
 
 
-def make_allocation(flags: AllocationFlags, site: Site, *, minutes: int) -> tuple[str, ...]:
+def make_allocation(flags: AllocationFlags, site: Site, *, minutes: int, ranks_per_node: int = 0) -> tuple[str, ...]:
     """Return the command that requests the nodes and runs a command in them.
 
     Parameters
     ----------
     minutes
         Time limit, if the user gives none.
+    ranks_per_node
+        Ranks for which each node needs cores; 0: one per GPU.
 
     Raises
     ------
@@ -106,6 +108,7 @@ def make_allocation(flags: AllocationFlags, site: Site, *, minutes: int) -> tupl
     request = JobRequest(
         program=("hpcmod",),
         nodes=flags.nodes or 1,
+        ranks_per_node=ranks_per_node,
         gpus=flags.gpus,
         node_type=flags.node_type,
         options=tuple(given.items()),
@@ -132,7 +135,7 @@ def run_again(command: Sequence[str], site: Site) -> int:
         raise LackingError(
             f"no {scheduler.title} here: {command[0]} is missing", "Run this on a login node, or inside a job."
         )
-    tell(f"not inside an allocation: {' '.join(command)}")
+    tell(f"requesting nodes: {' '.join(command)}")
     return call([*command, *_own_command()], tied=True)
 
 

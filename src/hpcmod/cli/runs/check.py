@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from hpcmod import machine
-from hpcmod.check.nodes.report import NodeReport, add_image, check_nodes, find_ranks
+from hpcmod.check.nodes.report import NodeReport, add_image, check_nodes, find_ranks, make_step_on_nodes
 from hpcmod.cli.containers import complete_container, find_ready, look_around
 from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.flags import with_flags
@@ -85,7 +85,9 @@ def check_verb(flags: CheckFlags) -> None:
     found = find_ready(look_around(flags.site), flags.container) if flags.container else None
     allocation = find_allocation(profile)
     if allocation is None:
-        command = make_allocation(flags, profile, minutes=_MINUTES_FOR_IMAGE if flags.digest else _MINUTES)
+        minutes = _MINUTES_FOR_IMAGE if flags.digest else _MINUTES
+        ranks = flags.ranks_per_node if flags.affinity else 0
+        command = make_allocation(flags, profile, minutes=minutes, ranks_per_node=ranks)
         if flags.dry_run:
             _print_command(command, as_json=flags.as_json)
             return
@@ -93,8 +95,7 @@ def check_verb(flags: CheckFlags) -> None:
             sys.exit(run_again(command, profile))
     allocation = _choose_nodes(allocation, flags.nodes)
     if flags.dry_run:
-        minutes = 0
-        _print_command(scheduler_of(profile).step_on_nodes(allocation.nodes, minutes=minutes), as_json=flags.as_json)
+        _print_command(make_step_on_nodes(scheduler_of(profile), allocation, whole=flags.digest), as_json=flags.as_json)
         return
     with terminate_cleanly():
         _check(flags, profile, allocation, found)
