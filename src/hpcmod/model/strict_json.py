@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ Texts = tuple[tuple[str, str], ...]
 
 _MOST_TEXTS = 10_000  # variables, labels, annotations, arguments
 _LARGEST = 1 << 62
+
+_NOT_FOR_PROGRAMS = re.compile("[\0\ud800-\udfff]")
+"""What cannot be passed to a program: NUL, and halves of surrogate pairs, which UTF-8 cannot encode."""
 
 
 class JsonObject:
@@ -82,7 +86,7 @@ class JsonObject:
     def _text(self, value: Any, key: str) -> str:
         if not isinstance(value, str):
             raise self.bad(key, "a string", value)
-        if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        if _NOT_FOR_PROGRAMS.search(value):
             raise self.bad(key, "a string that can be passed to a program", value)
         return value
 
