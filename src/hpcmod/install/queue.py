@@ -121,7 +121,7 @@ def read_job(scheduler: Scheduler, number: str, environ: Mapping[str, str]) -> t
 
 
 def ask_nodes(
-    scheduler: Scheduler, number: str, command: Sequence[str], environ: Mapping[str, str], *, patience: float
+    scheduler: Scheduler, job: JobFacts, command: Sequence[str], environ: Mapping[str, str], *, patience: float
 ) -> tuple[str, str]:
     """Run a command once on each node of a running job, and return its stdout and stderr; the job goes on.
 
@@ -132,7 +132,9 @@ def ask_nodes(
     LackingError
         If there is no program for it, or it did not end in time.
     """
-    start = _of_job(scheduler.programs.on_each_node, number)
+    start = [
+        word.replace("{nodes}", str(job.node_count)) for word in _of_job(scheduler.programs.on_each_node, job.number)
+    ]
     own = {name: value for name, value in environ.items() if not scheduler.is_of_job(name)}
     done = run([*start, *command], env=own, timeout=patience, tied=True)
     return done.stdout, done.stderr

@@ -8,6 +8,7 @@ import pytest
 
 from hpcmod.errors import CheckFailedError, LackingError
 from hpcmod.install import queue
+from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.slurm import Slurm
 
 SLURM = Slurm()
@@ -90,5 +91,7 @@ def test_a_job_is_read_from_what_answers(bin_directory: Path) -> None:
 def test_nodes_are_asked_without_the_variables_of_our_own_job(bin_directory: Path) -> None:
     fake(bin_directory, "srun", 'echo "$SLURM_JOB_ID-$1-$*"; echo no >&2')
     environ = {"PATH": f"{bin_directory}:/usr/bin:/bin", "SLURM_JOB_ID": "1"}
-    output, errors = queue.ask_nodes(SLURM, "7", ["hostname"], environ, patience=20)
+    told = ("7", "", "RUNNING", "", 0, 0, "n[1-2]", 2, 2, "", "", "", "", "")
+    job = JobFacts(*told, running=True, waiting=False)
+    output, errors = queue.ask_nodes(SLURM, job, ["hostname"], environ, patience=20)
     assert output.startswith("---jobid=7-") and output.endswith(" hostname\n") and errors == "no\n"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hpcmod.errors import LackingError
 from hpcmod.install.queue import ask_nodes
 from hpcmod.model.endings.stacks import NodeAnswer, parse_answers
+from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.process import which
 from hpcmod.resources import rank_program
@@ -25,14 +26,22 @@ class Asked:
     """Why there are none, or what the step said beside them; empty if nothing."""
 
 
-def ask_ranks(scheduler: Scheduler, number: str, environ: Mapping[str, str]) -> Asked:
+def ask_ranks(scheduler: Scheduler, job: JobFacts, environ: Mapping[str, str]) -> Asked:
     """Ask all nodes of a running job; nothing is written anywhere, and the ranks go on."""
     profiler = which("py-spy", environ) or ""
-    command = ["python3", "-I", "-S", "-c", rank_program(), number, *([os.path.realpath(profiler)] if profiler else [])]
+    command = [
+        "python3",
+        "-I",
+        "-S",
+        "-c",
+        rank_program(),
+        job.number,
+        *([os.path.realpath(profiler)] if profiler else []),
+    ]
     try:
-        output, errors = ask_nodes(scheduler, number, command, environ, patience=_PATIENCE)
+        output, errors = ask_nodes(scheduler, job, command, environ, patience=_PATIENCE)
     except LackingError as err:
         return Asked((), err.message)
     answers = parse_answers(output)
     said = " ".join(errors.split())[:300]
-    return Asked(answers, said if said and not answers else "")
+    return Asked(answers, said if len(answers) < job.node_count else "")

@@ -109,9 +109,11 @@ def _find_job(scheduler: Scheduler, number: str, unknown: list[str]) -> JobFacts
 
 def _ask(scheduler: Scheduler, facts: JobFacts, unknown: list[str]) -> tuple[NodeAnswer, ...]:
     tell(f"asking the nodes of job {facts.number} ...")
-    asked = ask_ranks(scheduler, facts.number, os.environ)
-    if not asked.answers:
-        unknown.append(f"what the ranks do: the nodes gave no answer{f' ({asked.problem})' if asked.problem else ''}")
+    asked = ask_ranks(scheduler, facts, os.environ)
+    silent = facts.node_count - len(asked.answers)
+    if silent > 0:
+        told = f" ({asked.problem})" if asked.problem else ""
+        unknown.append(f"what the ranks do: {silent} of {facts.node_count} nodes gave no answer{told}")
     elif not any(answer.ranks for answer in asked.answers):
         unknown.append("what the ranks do: no process of a rank was found on the nodes")
     problems = {rank.problem for answer in asked.answers for rank in answer.ranks if rank.problem}

@@ -47,6 +47,8 @@ WAITS = {
 }
 """What a function of a library that a rank is in says about it."""
 
+_VERBS = ("wait", "sleep", "run", "use")
+
 STATES = {
     "R": "running",
     "S": "waiting",
@@ -185,8 +187,15 @@ def describe(one: RankState) -> tuple[str, bool]:
     above = one.frames[: one.frames.index(own)] if own else one.frames
     known = [WAITS[frame.function] for frame in above if frame.function in WAITS]
     place = name_place(own.file, own.line, own.function) if own else name_place(*_at(one.frames[0]))
-    what = known[-1] if known else f"in {above[0].function}" if above else "run"
+    what = known[-1] if known else f"in {above[0].function}" if above else _activity(one)
     return f"{what} at {place}", bool(known) and known[-1].startswith("wait ") and "data" not in known[-1]
+
+
+def _activity(one: RankState) -> str:
+    """Return what a rank does in its own code."""
+    if one.state == "D":
+        return "wait for the file system"
+    return "run" if one.cpu > 0.1 else "use no CPU"
 
 
 def _at(frame: Frame) -> tuple[str, int, str]:
@@ -200,13 +209,10 @@ def tell_groups(groups: Sequence[Doing]) -> list[str]:
 
 def _tell(one: Doing) -> str:
     hosts = f" ({one.hosts[0]})" if len(one.hosts) == 1 else ""
-    verb = one.what
-    if len(one.ranks) == 1:  # "ranks wait", "rank waits"
-        first, _, rest = verb.partition(" ")
-        verb = f"{first}s {rest}" if first in ("wait", "sleep", "run") else verb
-    first = verb.split(" ", 1)[0].rstrip(",")
-    middle = "" if first.rstrip("s") in ("wait", "sleep", "run") else ("are " if len(one.ranks) > 1 else "is ")
-    return f"{show_ranks(one.ranks)}{hosts} {middle}{verb}"
+    first, space, rest = one.what.partition(" ")
+    if first not in _VERBS:
+        return f"{show_ranks(one.ranks)}{hosts} {'are' if len(one.ranks) > 1 else 'is'} {one.what}"
+    return f"{show_ranks(one.ranks)}{hosts} {first}{'' if len(one.ranks) > 1 else 's'}{space}{rest}"
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class JobFacts:
     signal: int
     nodes: str
     """List of hosts; empty if unknown."""
+    node_count: int
+    """0: unknown."""
     tasks: int
     """0: unknown."""
     elapsed: str

@@ -164,7 +164,7 @@ class Programs:
     accounting: tuple[str, ...] = ()
     """Prints what the accounting recorded of a job and its steps."""
     on_each_node: tuple[str, ...] = ()
-    """Starts one task on each node of a running job, next to its steps; a command is appended."""
+    """Starts one task on each node of a running job, next to its steps; {nodes} is their number."""
 
 
 class Scheduler(Protocol):

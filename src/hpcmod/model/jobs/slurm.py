@@ -102,7 +102,15 @@ class Slurm(Scheduler):
         facts=("scontrol", "show", "job", "{job}"),
         accounting=("sacct", "--noheader", "--parsable2", "--jobs={job}", f"--format={','.join(_ACCOUNTED)}"),
         on_each_node=(
-            *("srun", "--jobid={job}", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--cpu-bind=none"),
+            *(
+                "srun",
+                "--jobid={job}",
+                "--nodes={nodes}",
+                "--overlap",
+                "--ntasks-per-node=1",
+                "--mpi=none",
+                "--cpu-bind=none",
+            ),
             *("--kill-on-bad-exit=0", "--time=2", "--input=none"),
         ),
     )
@@ -245,6 +253,7 @@ class Slurm(Scheduler):
             code=code,
             signal=signal,
             nodes=_said(values.get("NodeList", "")),
+            node_count=_number(values, "NumNodes"),
             tasks=_number(values, "NumTasks"),
             elapsed=_said(values.get("RunTime", "")),
             limit=_said(values.get("TimeLimit", "")),

@@ -12,7 +12,7 @@ from hpcmod.model.jobs.facts import JobFacts
 
 
 def job(directory: Path, output: str = "", error: str = "") -> JobFacts:
-    told = ("7", "train", "FAILED", "", 1, 0, "nid001", 2, "", "", output, error, str(directory))
+    told = ("7", "train", "FAILED", "", 1, 0, "nid001", 1, 2, "", "", output, error, str(directory))
     return JobFacts(*told, running=False, waiting=False)
 
 

@@ -12,10 +12,15 @@ import pytest
 
 from hpcmod.check.running.nodes import ask_ranks
 from hpcmod.model.endings.stacks import MARK, parse_answers
+from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.slurm import Slurm
 from hpcmod.resources import rank_program
 
 ANSWER = json.dumps({"host": "nid001", "ranks": [{"rank": "0", "pid": 7, "state": "S", "cpu": 0.0}], "profiler": ""})
+
+JOB = JobFacts(
+    *("4711", "", "RUNNING", "", 0, 0, "nid[001-002]", 2, 2, "", "", "", "", ""), running=True, waiting=False
+)
 
 
 def fake_srun(place: Path, code: str) -> dict[str, str]:
@@ -30,17 +35,17 @@ def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: 
     code = (
         f"echo noise; env | grep ^SLURM >{tmp_path}/env; echo \"$@\" | head -1 >{tmp_path}/words; echo '{MARK}{ANSWER}'"
     )
-    asked = ask_ranks(Slurm(), "4711", fake_srun(tmp_path / "bin", code))
+    asked = ask_ranks(Slurm(), JOB, fake_srun(tmp_path / "bin", code))
     assert [answer.host for answer in asked.answers] == ["nid001"] and asked.problem == ""
     assert (tmp_path / "env").read_text() == "SLURM_CONF=/etc/x\n"
-    assert (tmp_path / "words").read_text().startswith("--jobid=4711 --overlap --ntasks-per-node=1 ")
+    assert (tmp_path / "words").read_text().startswith("--jobid=4711 --nodes=2 --overlap --ntasks-per-node=1 ")
 
 
 @pytest.mark.slow
 def test_no_answer_has_a_reason(tmp_path: Path) -> None:
-    asked = ask_ranks(Slurm(), "4711", fake_srun(tmp_path / "bin", "echo 'srun: error: Invalid job id' >&2; exit 1"))
+    asked = ask_ranks(Slurm(), JOB, fake_srun(tmp_path / "bin", "echo 'srun: error: Invalid job id' >&2; exit 1"))
     assert (asked.answers, asked.problem) == ((), "srun: error: Invalid job id")
-    assert "srun cannot be started" in ask_ranks(Slurm(), "4711", {"PATH": str(tmp_path)}).problem
+    assert "srun cannot be started" in ask_ranks(Slurm(), JOB, {"PATH": str(tmp_path)}).problem
 
 
 def test_the_program_of_the_nodes_runs_under_an_old_python_with_the_standard_library() -> None:

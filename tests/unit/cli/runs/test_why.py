@@ -138,7 +138,7 @@ def test_a_job_that_waits_has_a_reason(here: Path) -> None:
 def test_a_running_job_without_answers_says_so(here: Path) -> None:
     fake(here, "scontrol", CONTROL.format(state="RUNNING", reason="None", signal=0, directory=here))
     done = why("7")
-    assert "Unknown: what the ranks do: the nodes gave no answer (srun cannot be started" in done.stdout
+    assert "Unknown: what the ranks do: 2 of 2 nodes gave no answer (srun cannot be started" in done.stdout
     assert "asking the nodes" not in why("7", "--no-stacks").output
 
 

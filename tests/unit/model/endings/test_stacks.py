@@ -43,7 +43,7 @@ def test_ranks_that_wait_and_the_one_that_does_not_are_told_apart() -> None:
     )
     groups = group_ranks(ranks)
     assert tell_groups(groups) == [
-        "rank 6 (nid002) runs at loader.py:88 in read",
+        "rank 6 (nid002) uses no CPU at loader.py:88 in read",
         "ranks 0-5 wait in all_reduce at train.py:41 in step",
     ]
     assert judge_hang(groups, 7).sentence == "ranks 0-5 wait for rank 6."
@@ -80,6 +80,19 @@ def test_ranks_in_different_collectives() -> None:
 def test_what_a_stack_says(frames: list[tuple[str, str, int]], what: str, waits: bool) -> None:
     (rank,) = ranks_of_answers(answer("n", {0: stack(*frames)}))
     assert describe(rank) == (what, waits)
+
+
+@pytest.mark.parametrize(
+    ("state", "cpu", "words"),
+    [
+        ("R", 1.0, "rank 0 (n) runs at"),
+        ("D", 0.0, "rank 0 (n) waits for the file system at"),
+        ("S", 0.0, "rank 0 (n) uses no CPU"),
+    ],
+)
+def test_a_rank_in_its_own_code(state: str, cpu: float, words: str) -> None:
+    ranks = ranks_of_answers(answer("n", {0: READ}, state=state, cpu=cpu))
+    assert tell_groups(group_ranks(ranks))[0].startswith(words)
 
 
 def test_without_a_stack_state_and_cpu_are_told() -> None:

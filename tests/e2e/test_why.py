@@ -1,0 +1,97 @@
+"""`hpcmod why` on jobs with planted faults: real torch.distributed over Gloo on two nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Jobs, must
+from tests.stack import CHECKOUT
+
+pytestmark = pytest.mark.stack
+
+FAULTS = CHECKOUT / "tests" / "e2e" / "faults.py"
+THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
+TIMES = 10
+"""How often each fault is planted in a thorough run."""
+
+
+def why(jobs: Jobs, *words: str, py_spy: str = "") -> dict[str, Any]:
+    """Return what `hpcmod why` finds."""
+    path = f"{py_spy}:{os.environ['PATH']}" if py_spy else os.environ["PATH"]
+    done = jobs(jobs.machine.stack.python.parent / "hpcmod", "why", "--json", *words, PATH=path)
+    assert done.returncode in (0, 1), f"{done.stdout}{done.stderr}"
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def submit(jobs: Jobs, *faults: str, ranks: int = 1, **env: str) -> str:
+    """Submit a job of two nodes with these faults."""
+    (jobs.directory / "train.py").write_text(FAULTS.read_text())
+    options = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
+    line = ["-N", "2", "-p", "small-g", "--gpus", str(ranks), "--env", "TORCH_FR_BUFFER_SIZE=100", *options]
+    return jobs.submit(*line, "--", "train.py", *faults)
+
+
+def wait_until_started(jobs: Jobs, number: str, ranks: int) -> None:
+    while jobs.output(number).count("started") < ranks:
+        time.sleep(0.1)
+        assert jobs.state(number) in ("PENDING", "RUNNING"), jobs.output(number)
+    time.sleep(0.5)  # the ranks that do not wait have to reach the next collective
+
+
+def test_planted_faults_are_named(torch_jobs: Jobs, py_spy: str) -> None:
+    number = submit(torch_jobs, "other", "port", "address", "asleep")
+    wait_until_started(torch_jobs, number, 2)
+    try:
+        asleep = why(torch_jobs, number, py_spy=py_spy)
+        assert asleep["verdict"] == "rank 0 waits for rank 1.", asleep
+        told = {one["what"] for one in asleep["doing"]}
+        assert [what for what in told if what.startswith("wait in all_reduce at train.py:")], asleep
+        assert [what for what in told if what.endswith("in load_data")], asleep
+        assert asleep["failed"] and asleep["job"]["running"]
+        blind = why(torch_jobs, number)
+        assert {rank for one in blind["doing"] for rank in one["ranks"]} == {0, 1}
+        assert [one for one in blind["unknown"] if "hpcmod add NAME py-spy" in one], blind
+    finally:
+        must(torch_jobs("scancel", number))
+    torch_jobs.wait(number)
+    logs = {name: [f"{name}-rank0.log", f"{name}-rank1.log"] for name in ("port", "address", "other")}
+    port = why(torch_jobs, *logs["port"])
+    assert (port["cause"]["rule"], port["cause"]["ranks"]) == ("port-in-use", [0]), port
+    address = why(torch_jobs, *logs["address"])
+    assert address["cause"]["rule"] == "master-not-reached", address
+    other = why(torch_jobs, "trace_rank_0", "trace_rank_1", *logs["other"])
+    assert other["cause"]["rule"] == "collective-timeout", other
+    assert [call["ranks"] for call in other["mismatch"]["calls"]] == [[0], [1]], other
+    assert why(torch_jobs, number)["cause"]["rule"] in ("job-cancelled", "task-exit")
+
+
+if THOROUGH:
+
+    @pytest.mark.parametrize("turn", range(TIMES))
+    @pytest.mark.parametrize("fault", ["killed", "asleep", "elsewhere", "port", "address"])
+    def test_each_fault_alone_ten_times(torch_jobs: Jobs, py_spy: str, fault: str, turn: int) -> None:
+        """Four ranks; the faulty one differs from turn to turn, but it is never rank 0, which has the store."""
+        faulty = 1 + turn % 3
+        number = submit(torch_jobs, fault, ranks=2, FAULTY_RANK=str(faulty))
+        if fault in ("asleep", "elsewhere"):
+            wait_until_started(torch_jobs, number, 4)
+            found = why(torch_jobs, number, py_spy=py_spy)
+            must(torch_jobs("scancel", number))
+            torch_jobs.wait(number)
+            places = {tuple(one["ranks"]): one["what"] for one in found["doing"]}
+            assert (faulty,) in places, found
+            assert ("load_data" if fault == "asleep" else "broadcast") in places[(faulty,)], found
+            return
+        torch_jobs.wait(number)
+        cause = why(torch_jobs, number)["cause"]
+        if fault == "killed":
+            assert (cause["rule"], cause["ranks"]) == ("task-exit", [faulty]), torch_jobs.output(number)
+        else:
+            expected = {"port": "port-in-use", "address": "master-not-reached"}[fault]
+            assert cause["rule"] == expected, torch_jobs.output(number)
