@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,9 +48,16 @@ from hpcmod.model.catalogue.journal import Change, Edit, parse_change, render_ch
 from hpcmod.model.catalogue.record import CatalogueRecord, Check, parse_record, record_json
 from hpcmod.model.container_yaml import parse_container_yaml
 from hpcmod.model.easyconfigs.easyconfig_text import read_named_image
+from hpcmod.model.endings.diagnosis import diagnose
+from hpcmod.model.endings.ending import parse_endings
+from hpcmod.model.endings.events import Log, read_events
+from hpcmod.model.endings.flight import find_mismatch, parse_dump
+from hpcmod.model.endings.stacks import MARK as RANKS
+from hpcmod.model.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
 from hpcmod.model.images.facts import Package
 from hpcmod.model.images.oci import choose_platform, parse_config, parse_manifest, parse_saved
 from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.jobs.slurm import Slurm
 from hpcmod.model.libraries import netstack
 from hpcmod.model.libraries.elf import parse_elf
 from hpcmod.model.libraries.ld_cache import parse_ld_cache
@@ -63,7 +71,7 @@ from hpcmod.model.profiles.profile import parse_profile
 from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import parse_recipe
 from hpcmod.render.easyconfig import render_easyconfig
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import known_endings, runscript_templates
 from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
 from tests.foreign_recipes import LUMI, NGC, ODD_ALIASES, SAMTOOLS
@@ -73,7 +81,13 @@ from tests.logs import excerpts
 from tests.oci_corpus import f, tar_bytes, write_layout
 from tests.unit.image.tar_fuzz import try_image
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 CHECKOUT = Path(__file__).resolve().parents[2]
+ENDINGS_TESTS = CHECKOUT / "tests" / "unit" / "model" / "endings"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 SHA256 = "0" * 64
 
@@ -588,3 +602,38 @@ texts("log of NCCL", _read_log, LOGS["nccl"])
 texts("log of libfabric and MPI", _read_log, LOGS["mpi"])
 texts("log of PyTorch", _read_log, LOGS["torch"])
 texts("report of a rank", _read_results, [f"{MARK}{json.dumps(REPORT)}".encode()])
+
+
+# Output of runs for `hpcmod why`: logs, dumps of the flight recorder, answers of nodes and of the scheduler
+
+
+def _read_output(data: bytes) -> None:
+    events = read_events(Log("job.out", text_of(data)), ENDINGS)
+    diagnose(events, world=4)
+
+
+def _read_answers(data: bytes) -> None:
+    groups = group_ranks(rank for answer in parse_answers(text_of(data)) for rank in answer.ranks)
+    tell_groups(groups)
+    judge_hang(groups, 4)
+
+
+def _read_dump(data: bytes) -> None:
+    one = parse_dump(data, 0, "trace_0")
+    find_mismatch([one, parse_dump(DUMPS[0], 1, "trace_1")])
+
+
+ENDINGS = [one for name, text in known_endings().items() for one in parse_endings(text, name)]
+EXCERPTS = [one["text"].encode() for one in tomllib.loads((ENDINGS_TESTS / "corpus.toml").read_text())["excerpt"]]
+DUMPS = [path.read_bytes() for path in sorted((ENDINGS_TESTS / "flight").iterdir())]
+STACK = {"thread_name": "MainThread", "frames": [{"name": "all_reduce", "filename": "a.py", "line": 1}]}
+ANSWERED = {"rank": "0", "pid": 7, "state": "S", "cpu": 0.5, "wchan": "x", "stacks": [STACK], "problem": "p"}
+FACTS = b"JobId=7 JobName=a\n   JobState=FAILED ExitCode=0:9 NumTasks=4\n   StdOut=/a b\n"
+ACCOUNTED = b"7|a|FAILED|0:9||n[1-2]|1|2|4|/a\n7.0|b|FAILED|0:9|1K|n1|1||4|\n"
+texts(
+    "known endings", lambda data: parse_endings(text_of(data), "x.toml"), [*map(str.encode, known_endings().values())]
+)
+texts("output of a run", _read_output, EXCERPTS)
+texts("dump of the flight recorder", _read_dump, DUMPS)
+texts("answer about ranks", _read_answers, [f"{RANKS}{json.dumps({'host': 'n', 'ranks': [ANSWERED]})}".encode()])
+texts("facts of a job", lambda data: Slurm().read_facts(text_of(data), text_of(data)), [FACTS, ACCOUNTED])

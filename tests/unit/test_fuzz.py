@@ -16,6 +16,7 @@ NEVER_REFUSE = {
     *("WWW-Authenticate", "bind list", "batch script", "bandwidth table", "matrix products"),
     *("log of NCCL", "log of libfabric and MPI", "log of PyTorch", "report of a rank"),
     *("output of GPU tools", "answer of a node"),
+    *("output of a run", "answer about ranks", "facts of a job"),
 }
 """Readers that make something of any text."""
 

@@ -15,6 +15,7 @@ from hpcmod.catalogue.records.store import find_catalogues
 from hpcmod.catalogue.visible.known_endings import read_known_endings
 from hpcmod.check.running.logs import RunFiles, find_logs, read_given
 from hpcmod.check.running.nodes import ask_ranks
+from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.output import print_json, print_text, print_wrapped, tell
 from hpcmod.errors import NotFoundError
 from hpcmod.install.queue import read_job
@@ -23,12 +24,14 @@ from hpcmod.model.endings.diagnosis import Diagnosis, Group, diagnose
 from hpcmod.model.endings.ending import CAUSE, SYMPTOM, Ending
 from hpcmod.model.endings.events import EXIT, Event, read_events
 from hpcmod.model.endings.flight import Mismatch, find_mismatch
+from hpcmod.model.endings.network import NetworkUsed, find_network
 from hpcmod.model.endings.origin import show_ranks
 from hpcmod.model.endings.stacks import Doing, HangVerdict, NodeAnswer, group_ranks, judge_hang, tell_groups
 from hpcmod.model.endings.statuses import explain_status
 from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.logs.network import Expected, expected_network
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class _Explanation:
     verdict: HangVerdict | None
     """About a running job; None if there are no answers of its nodes."""
     mismatch: Mismatch | None
+    network: NetworkUsed
     files: tuple[str, ...]
     unknown: tuple[str, ...]
 
@@ -85,7 +89,7 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
         unknown += [] if facts.waiting else missing
     found = read_given(paths)
     answers = _ask(scheduler, facts, unknown) if facts and facts.running and stacks else ()
-    explained = _explain(facts, found, endings, answers, unknown)
+    explained = _explain(facts, found, endings, answers, expected_network(site), unknown)
     if as_json:
         _print_as_json(explained)
     else:
@@ -130,6 +134,7 @@ def _explain(
     found: RunFiles,
     endings: Sequence[Ending],
     answers: Sequence[NodeAnswer],
+    expected: Expected,
     unknown: Sequence[str],
 ) -> _Explanation:
     events = [event for log in found.logs for event in read_events(log, endings)]
@@ -143,6 +148,7 @@ def _explain(
         doing=groups,
         verdict=judge_hang(groups, world) if ranks else None,
         mismatch=find_mismatch(found.dumps),
+        network=find_network(found.logs, expected),
         files=tuple(log.name for log in found.logs),
         unknown=(*unknown, *found.unknown),
     )
@@ -183,6 +189,9 @@ def _print(one: _Explanation) -> None:
     for title, groups in (("Also", diagnosis.others), ("Then", diagnosis.followed), ("Perhaps", diagnosis.hints)):
         for group in groups[:8]:
             print_wrapped(f"{title}: {_tell_group(group)} {_where(group)}")
+    if one.network.description:
+        print_wrapped(f"Network: {one.network.description}")
+        print_findings(one.network.findings)
     for sentence in dict.fromkeys(one.unknown):
         print_wrapped(f"Unknown: {sentence}")
 
@@ -259,6 +268,7 @@ def _print_as_json(one: _Explanation) -> None:
         doing=[asdict(group) for group in one.doing],
         verdict=one.verdict.sentence if one.verdict else "",
         mismatch=_mismatch_values(one.mismatch) if one.mismatch else None,
+        network={"used": one.network.description, "findings": finding_values(one.network.findings)},
         files=list(one.files),
         unknown=list(dict.fromkeys(one.unknown)),
     )

@@ -103,6 +103,12 @@ def test_json_has_all_of_it(here: Path) -> None:
     assert [one["rule"] for one in values["followed"]] == ["peer-closed"]
 
 
+def test_the_network_is_named_if_the_log_does(here: Path) -> None:
+    (here / "a.out").write_text("n1:7:7 [0] NCCL INFO Using network Socket\n")
+    assert "Network: " in why("a.out").stdout
+    assert json.loads(why("a.out", "--json").stdout)["network"]["used"]
+
+
 def test_an_ended_job_is_explained_by_its_state_and_output(here: Path) -> None:
     fake(here, "scontrol", CONTROL.format(state="OUT_OF_MEMORY", reason="OutOfMemory", signal=9, directory=here))
     fake(here, "sacct", "", 1)
