@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,30 +144,39 @@ def test_the_commands_of_the_page_pass_on_healthy_nodes(checked: Checked) -> Non
     assert re.findall(r"^(\d)  nid001  \d", done.stdout, re.MULTILINE) == ["0", "1"]
 
 
-def test_a_job_with_a_bad_node_ends_before_its_program_starts(checked: Checked) -> None:
+def test_a_job_with_a_bad_node_ends_before_its_program_starts_and_runs_without_the_node(checked: Checked) -> None:
     (checked.jobs.directory / "train.py").write_text("print('trained')\n")
     *_, job = page_commands()
-    words = ["-p", "batch", *job[3:]]  # of which the module's profile says nothing
-    numbers = {
-        faults: must(checked.jobs(*job[:3], *words, **checked.environment(faults))).stdout.strip()
-        for faults in ("", "nid001=shm nid003=shm")
+    *words, _, program = ["-p", "batch", *job[3:]]  # of which the module's profile says nothing
+    again = [*words[:-2], "--check-resubmit", words[-1]]
+    started = {
+        faults: must(checked.jobs(*job[:3], *more, "--", program, **checked.environment(faults))).stdout.strip()
+        for faults, more in (("", words), ("nid001=shm nid003=shm", again))
     }
-    checked.jobs.wait(*numbers.values())
-    healthy, broken = (checked.jobs.output(number) for number in numbers.values())
+    checked.jobs.wait(*started.values())
+    healthy, broken = (checked.jobs.output(number) for number in started.values())
     assert "check-nodes: all 2 nodes can be used" in healthy and "trained" in healthy
-    assert "trained" not in broken and Counter(re.findall(r"/dev/shm is full", broken))["/dev/shm is full"] == 1
+    assert "trained" not in broken and broken.count("/dev/shm is full") == 1
     assert re.search(r"1 of 2 nodes should not be used; to leave them out: sbatch --exclude=nid00[13]\n", broken)
-    assert checked.jobs.state(numbers["nid001=shm nid003=shm"]) == "FAILED"
+    assert checked.jobs.state(started["nid001=shm nid003=shm"]) == "FAILED"
+    new = re.search(r"Submitted batch job (\d+)", broken)
+    assert new
+    checked.jobs.wait(new[1])
+    nodes = must(checked.jobs("scontrol", "show", "job", new[1])).stdout
+    assert re.search(r" ExcNodeList=nid00[13]\b", nodes)
 
 
-KILL = """
+ENDINGS = {"killed": "kill -KILL $pid", "cancelled": "scancel $(squeue --noheader --format=%i)"}
+ENDED = """
 hpcmod check -N 2 -p small >out 2>&1 &
 pid=$!
 until pgrep -f "^stuck in" >/dev/null; do kill -0 $pid || { cat out; exit 9; }; sleep 0.1; done
-kill -KILL $pid
+END
 until [[ -z $(squeue --noheader) ]]; do sleep 0.1; done
 """
 
 
-def test_nothing_is_left_if_the_command_is_killed(checked: Checked) -> None:
-    must(checked.jobs("timeout", "60", "bash", "-c", KILL, **checked.environment("nid002=stuck")))
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_nothing_is_left_if_the_command_is(checked: Checked, ending: str) -> None:
+    script = ENDED.replace("END", ENDINGS[ending])
+    must(checked.jobs("timeout", "60", "bash", "-c", script, **checked.environment("nid002=stuck")))

@@ -121,7 +121,7 @@ def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Install
     for message in report.messages[:_SAID]:
         tell(message)
     ranks, wrong = _find_ranks(flags, site, allocation) if flags.affinity else ((), [])
-    findings = [*report.findings, *wrong]
+    findings = [*report.findings, *_judge_drivers(report, site, found), *wrong]
     if flags.as_json:
         levels = levels_of(report.nodes, findings)
         nodes = [{**_node_values(node), "level": levels[node.name]} for node in report.nodes]
@@ -162,6 +162,13 @@ def _find_image(found: Installed | None, environ: Mapping[str, str]) -> Mapping[
     known = record.get("image")
     known = known if isinstance(known, dict) else {}
     return known if found else {**known, "path": environ.get("SIF", "")}
+
+
+def _judge_drivers(report: NodeReport, site: Site, found: Installed | None) -> list[Finding]:
+    from hpcmod.check.nodes.drivers import judge_drivers  # nodes without GPUs do not need it
+
+    image = str(_find_image(found, os.environ).get("path") or "")
+    return judge_drivers(Path(image), site, report.nodes) if image else []
 
 
 def _find_ranks(flags: CheckFlags, site: Site, allocation: Allocation) -> tuple[tuple[RankPlace, ...], list[Finding]]:
