@@ -16,6 +16,7 @@ users        other users beside the one who runs the tests, and directories that
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -97,6 +98,12 @@ def json_outputs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         check_all_outputs(patch)
         yield
+
+
+def pytest_collection_finish() -> None:
+    """Exempt all that lives until the end, such as 10,000 collected tests, from garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
