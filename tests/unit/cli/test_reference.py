@@ -56,6 +56,7 @@ PAGES = {
     "check-commands.md": (
         "Commands that check nodes and runs",
         "[Check the nodes before a job uses them](../how-to/check-nodes.md), "
+        "[Prove that a container uses the fast network](../how-to/verify-network.md), "
         "[Measure the bandwidth between nodes or GPUs](../how-to/bench.md) and "
         "[Find out why a job hangs or failed](../how-to/hanging-job.md)",
         ("Check and explain",),

@@ -74,7 +74,7 @@ def _parse_result(text: str) -> RankResult | None:
         return None
 
 
-def judge_results(results: Results, *, ranks: int, interfaces: Sequence[str]) -> Iterator[Finding]:
+def judge_results(results: Results, *, ranks: int, interfaces: Sequence[str], said: str = "") -> Iterator[Finding]:
     """Yield findings about the all-reduce of each library.
 
     Parameters
@@ -83,13 +83,16 @@ def judge_results(results: Results, *, ranks: int, interfaces: Sequence[str]) ->
         Number of ranks that were started.
     interfaces
         Network interfaces for traffic between GPUs; empty: not known.
+    said
+        Message of the step, for a step without any result.
     """
     for library in (*LIBRARIES, "torch"):
         found = results.of(library)
         if found:
             yield _judge_library(library, found, ranks)
     if not any(results.of(library) for library in LIBRARIES):
-        yield Finding(FAIL, "ranks", "no rank reported an all-reduce", "The messages of the ranks are above.")
+        because = f": {said[:500]}" if said else ""
+        yield Finding(FAIL, "ranks", f"no rank reported an all-reduce{because}", "Fix what the messages say.")
     yield from _judge_interface(results.of("gloo"), interfaces)
     named: Mapping[str, None] = dict.fromkeys(
         f"{name} on {result.host}" for result in results.ranks.values() for name in result.missing

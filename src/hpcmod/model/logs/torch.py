@@ -73,7 +73,8 @@ RULES = (
         "gloo-loopback",
         "gloo",
         "gloo/",
-        r"gloo/transport/[^\s\]]+\] .{0,300}\[?127\.\d+\.\d+\.\d+\]?\S*: Connection refused",
+        r"gloo/transport/[^\s\]]+\] .{0,300}"
+        r"(?:\[?127\.\d+\.\d+\.\d+\]?\S*: Connection refused|(?:refused|failed to connect), .{0,200}remote=\[127\.)",
         kind=PROBLEM,
         meaning="gloo chose the loopback address of the host name, which other nodes cannot reach",
         cure="export GLOO_SOCKET_IFNAME=INTERFACE, an interface that all nodes share",
@@ -83,8 +84,8 @@ RULES = (
         "gloo-connect",
         "gloo",
         "gloo/",
-        r"gloo/transport/[^\s\]]+\] .{0,300}"
-        r"(?:\[(?!127\.)[^\]]*\]\S*: Connection refused|No route to host|[Tt]imed out)"
+        r"gloo/transport/[^\s\]]+\] (?!.{0,300}\[127\.)"
+        r".{0,300}(?:Connection refused|failed to connect|No route to host|[Tt]imed out)"
         r"|gloo/transport/ibverbs/[^\s\]]+\] .{0,300}IBV_WC_SUCCESS\. 12 vs",
         kind=PROBLEM,
         meaning="gloo cannot connect two ranks",

@@ -20,6 +20,16 @@ from hpcmod.model.logs.reading import read_log
         ),
         ("[Gloo] Rank 0 is connected to 2 peer ranks. Expected number of connected peer ranks is : 3", "gloo-peers"),
         ("[/x/gloo/transport/tcp/pair.cc:1] connect [10.1.1.1]:3210: Connection refused", "gloo-connect"),
+        (
+            "[/x/gloo/transport/tcp/pair.cc:152] timed out connecting: SO_ERROR: Connection refused, "
+            "remote=[127.0.0.1]:3$0",
+            "gloo-loopback",
+        ),
+        (
+            "[/x/gloo/transport/tcp/debug_logger.cc:9] ERROR failed to connect, willRetry=0, retry=4, retryLimit=3, "
+            "rank=0, size=2, local=[10.0.0.1]:8914, remote=[10.0.0.2]:30627$0, error=SO_ERROR: Connection refused",
+            "gloo-connect",
+        ),
         ("[/x/gloo/transport/tcp/pair.cc:1] connect [127.0.1.1]:3210: Connection refused", "gloo-loopback"),
     ],
 )

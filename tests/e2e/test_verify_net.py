@@ -1,0 +1,73 @@
+"""`hpcmod verify-net` on two virtual nodes, with real torch over gloo, and faults planted in its environment.
+
+NCCL, RCCL and a fast network are not here: their logs are in tests/logs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.e2e.conftest import Jobs
+from tests.stack import Done
+
+pytestmark = pytest.mark.stack
+
+THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
+
+FAULTS = [
+    ({"GLOO_SOCKET_IFNAME": "nosuch0"}, "interface-missing", "no such network interface: GLOO_SOCKET_IFNAME=nosuch0"),
+]
+"""What is exported, the rule that must find it, and a part of what it says."""
+
+if THOROUGH:
+    FAULTS += [
+        ({"MASTER_ADDR": "192.0.2.1"}, "master-unreachable", "cannot reach rank 0"),
+        ({"MASTER_ADDR": "no-such-host.invalid"}, "master-unknown", "not the name of a host"),
+        ({"MASTER_PORT": "80"}, "port-privileged", "below 1024"),
+        ({"GLOO_SOCKET_IFNAME": "lo"}, "gloo-loopback", "which other nodes cannot reach"),
+        ({"WORLD_SIZE": "3"}, "ranks", "WORLD_SIZE"),
+    ]
+
+
+def verify(jobs: Jobs, *words: str, **env: str) -> Done:
+    hpcmod = jobs.machine.stack.python.parent / "hpcmod"
+    options = ("-N", "2", "-p", "small-g", "-t", "5", "--ranks-per-node", "1", "--timeout", "10")
+    return jobs(hpcmod, "verify-net", "PyTorch", *options, *words, **env)
+
+
+def test_proves_the_network_of_two_nodes_as_far_as_they_have_one(torch_jobs: Jobs) -> None:
+    done = verify(torch_jobs, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer = json.loads(done.stdout)
+    assert [
+        (rank["library"], rank["host"], rank["error"]) for rank in answer["ranks"] if rank["library"] == "gloo"
+    ] == [
+        ("gloo", "nid001", ""),
+        ("gloo", "nid002", ""),
+    ]
+    levels = {finding["rule"]: finding["level"] for finding in answer["findings"]}
+    assert (levels["gloo"], levels["network"]) == ("ok", "unknown")
+    assert torch_jobs.processes("hpcmod-allreduce") == []
+
+
+@pytest.mark.parametrize(("exported", "rule", "said"), FAULTS, ids=[rule for _, rule, _ in FAULTS])
+def test_names_a_planted_fault(torch_jobs: Jobs, exported: dict[str, str], rule: str, said: str) -> None:
+    done = verify(torch_jobs, "--json", **exported)
+    found = {finding["rule"]: finding["found"] for finding in json.loads(done.stdout)["findings"]}
+    assert said in found.get(rule, ""), done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout
+
+
+if THOROUGH:
+    PORT = "23457"
+    LISTEN = f"import socket, time; s = socket.socket(); s.bind(('', {PORT})); s.listen(); time.sleep(60)"
+
+    def test_names_a_port_that_is_taken(torch_jobs: Jobs) -> None:
+        verify_net = "hpcmod verify-net PyTorch --ranks-per-node 1 --timeout 10 --json"
+        listen = f'srun --overlap -N1 -n1 -w nid001 python3 -c "{LISTEN}" & sleep 2'
+        script = f"{listen}; MASTER_PORT={PORT} {verify_net}; kill %1; wait"
+        done = torch_jobs("salloc", "-N2", "-p", "small-g", "-t", "5", "bash", "-c", script)
+        assert "port-taken" in {finding["rule"] for finding in json.loads(done.stdout)["findings"]}, done.stderr
