@@ -226,15 +226,14 @@ def say(ranks: Ranks, text: str) -> None:
         sys.stdout.flush()
 
 
-def timed(ranks: Ranks, run: Run, runs: int) -> float:
-    """Return the seconds that a function takes, on average over runs and ranks."""
+def timed(ranks: Ranks, run: Run, runs: int) -> list[float]:
+    """Return the seconds that a function takes on each rank, on average over runs."""
     ranks.gather(0)
     start = time.perf_counter()
     for _ in range(runs):
         run()
     ranks.wait()
-    seconds = (time.perf_counter() - start) / runs
-    return float(sum(ranks.gather(seconds)) / ranks.size)
+    return ranks.gather((time.perf_counter() - start) / runs)
 
 
 def measure(ranks: Ranks, collective: str, size: int, most: int) -> str:
@@ -242,9 +241,10 @@ def measure(ranks: Ranks, collective: str, size: int, most: int) -> str:
     count = max(size // FLOAT // ranks.size, 1) * ranks.size
     run, count_wrong = ranks.prepare(collective, count)
     wrong = sum(ranks.gather(count_wrong()))
-    seconds = timed(ranks, run, WARM_UP)
-    seconds = timed(ranks, run, max(FEWEST, min(most, int(ENOUGH / max(seconds, 1e-9)))))
-    seconds /= 2 if collective == "sendrecv" else 1  # there and back
+    longest = max(timed(ranks, run, WARM_UP))
+    times = timed(ranks, run, max(FEWEST, min(most, int(ENOUGH / max(longest, 1e-9)))))
+    # a message goes there and back between two ranks, and the others have nothing to do
+    seconds = times[0] / 2 if collective == "sendrecv" else sum(times) / ranks.size
     size = count * FLOAT
     algbw = size / seconds / 1e9
     factor = FACTORS.get(collective)

@@ -108,13 +108,18 @@ class Two:
 def test_bandwidths_have_the_factors_of_nccl_tests(
     collective: str, factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranks, "timed", lambda *_: 0.5)
+    monkeypatch.setattr(ranks, "timed", lambda *_: [0.5, 0.5])
     row = ranks.measure(Two(), collective, 1 << 30, 20)  # type: ignore[arg-type]
     time, algbw, busbw, wrong = row.split()[5:]
     seconds = 0.25 if collective == "sendrecv" else 0.5  # there and back
     assert (float(time), int(wrong)) == (seconds * 1e6, 0)
     assert float(algbw) == pytest.approx((1 << 30) / seconds / 1e9, rel=1e-3)
     assert float(busbw) == pytest.approx(float(algbw) * factor, rel=1e-3)
+
+
+def test_ranks_without_a_part_in_a_message_do_not_make_it_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "timed", lambda *_: [0.5, 0.0])
+    assert float(ranks.measure(Two(), "sendrecv", 1 << 20, 20).split()[5]) == 0.25e6  # type: ignore[arg-type]
 
 
 def test_each_rank_has_its_speed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
