@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from hpcmod.errors import BadInputError
+from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.ownership import make_private_directory
 from hpcmod.fs.reading import UnusableFileError, read_file
 from hpcmod.fs.tree import write_file
@@ -83,6 +83,8 @@ def remember_points(
     ------
     BadInputError
         If there is another file of that name.
+    LackingError
+        If there is no space for a temporary copy.
     OSError
         If it cannot be written.
     """
@@ -113,19 +115,19 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         copy = Path(directory, "history.sqlite")
         with contextlib.suppress(FileNotFoundError), _explaining(path):
             copy.write_bytes(read_file(path, _LIMIT))
-        database = sqlite3.connect(copy)
-        try:
-            with _explaining(path):
-                _check_schema(database)
-                yield database
-        finally:
-            database.close()
+        with _explaining(path), contextlib.closing(sqlite3.connect(copy)) as database:
+            _check_schema(database)
+            yield database
 
 
 @contextlib.contextmanager
 def _explaining(path: Path) -> Iterator[None]:
     try:
         yield
+    except sqlite3.OperationalError as err:  # of the private copy: its directory is full or cannot be written
+        raise LackingError(
+            f"SQLite cannot use {tempfile.gettempdir()}: {err}", "Set TMPDIR to another directory."
+        ) from err
     except (sqlite3.DatabaseError, UnusableFileError, ValueError) as err:
         raise BadInputError(
             f"{path} is not a history of `hpcmod bench`: {err}", "Name another file: --history FILE, or move it away."
@@ -134,6 +136,8 @@ def _explaining(path: Path) -> Iterator[None]:
 
 def _check_schema(database: sqlite3.Connection) -> None:
     """Check that a database has the one table and nothing that runs; create the table in an empty one."""
+    database.execute("PRAGMA journal_mode = MEMORY")  # nobody else sees the copy, and it is lost if this process ends
+    database.execute("PRAGMA synchronous = OFF")
     database.execute("PRAGMA trusted_schema = OFF")
     database.execute("PRAGMA cell_size_check = ON")
     found = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()

@@ -59,16 +59,20 @@ def show_results(results: Results, site: Site, flags: BenchFlags) -> NoReturn:
     """Print the results with their verdicts, write the named files, and exit: with 1 if a finding is a failure."""
     history = _history_file(flags)
     points = summarize(results.measurements)
-    references = [*profile_references(site), *_earlier_references(history, results.measured)]
+    failures: list[HpcmodError] = []  # reported after the results, which took long to measure
+    references = [*profile_references(site), *_earlier_references(history, results.measured, failures)]
     tolerance = flags.tolerance / 100
     verdicts = compare_bandwidths(points, references, tolerance=tolerance)
     judged = (*judge_bandwidths(verdicts, tolerance=tolerance), *judge_products(results.products, tolerance=tolerance))
     whole = replace(results, findings=(*results.findings, *judged))
     _print(whole, verdicts, flags)
-    _write(whole, verdicts, flags)
-    if history and points:
-        _remember(history, results, flags)
-    sys.exit(1 if any(one.level == FAIL for one in whole.findings) else 0)
+    failures += _write(whole, verdicts, flags)
+    if history and points and not failures:
+        failures += _remember(history, results, flags)
+    for failure in failures:
+        tell(f"{failure}")
+    failed = 1 if any(one.level == FAIL for one in whole.findings) else 0
+    sys.exit(failures[0].exit_code if failures else failed)
 
 
 def _history_file(flags: BenchFlags) -> Path | None:
@@ -78,8 +82,16 @@ def _history_file(flags: BenchFlags) -> Path | None:
     return flags.history or state_directory(os.environ) / "bandwidth.sqlite"
 
 
-def _earlier_references(history: Path | None, measured: MeasuredWith) -> Iterator[BandwidthReference]:
-    return history_references(read_earlier_points(history, measured) if history else ())
+def _earlier_references(
+    history: Path | None, measured: MeasuredWith, failures: list[HpcmodError]
+) -> Iterator[BandwidthReference]:
+    """Yield references from earlier runs; add the failure to the list if their file cannot be read."""
+    try:
+        yield from history_references(read_earlier_points(history, measured) if history else ())
+    except HpcmodError as err:
+        failures.append(err)
+    except OSError as err:
+        failures.append(explain_os_error(err))
 
 
 def _print(results: Results, verdicts: Sequence[BandwidthVerdict], flags: BenchFlags) -> None:
@@ -136,41 +148,44 @@ def _product_row(product: ProductSpeed) -> tuple[str, ...]:
     return (str(product.rank), product.host, product.device, product.name, f"{product.speed:.4g}")
 
 
-def _write(results: Results, verdicts: tuple[BandwidthVerdict, ...], flags: BenchFlags) -> None:
-    """Write the report and the charts to the files that the options name."""
+def _write(results: Results, verdicts: tuple[BandwidthVerdict, ...], flags: BenchFlags) -> Iterator[HpcmodError]:
+    """Write the report and the charts to the files that the options name; yield what fails."""
     try:
         if flags.svg:
             write_file(flags.svg, render_svg(list(make_charts(verdicts))))
         if flags.html:
-            from hpcmod.render.bandwidth_report import BandwidthReport, render_report  # imports jinja2, which is slow
-
-            report = BandwidthReport(
-                subject=results.measured.module or ", ".join(flags.names),
-                site=results.measured.site,
-                made=_now(),
-                verdicts=verdicts,
-                findings=results.findings,
-            )
-            write_file(flags.html, render_report(report, page_files()))
+            write_file(flags.html, _render(results, verdicts, flags))
     except OSError as err:
-        raise explain_os_error(err) from err
+        yield explain_os_error(err)
 
 
-def _remember(history: Path, results: Results, flags: BenchFlags) -> None:
-    """Add the results to the file of earlier runs; a file that cannot be written is reported, and no failure."""
+def _render(results: Results, verdicts: tuple[BandwidthVerdict, ...], flags: BenchFlags) -> str:
+    from hpcmod.render.bandwidth_report import BandwidthReport, render_report  # imports jinja2, which is slow
+
+    report = BandwidthReport(
+        subject=results.measured.module or ", ".join(flags.names),
+        site=results.measured.site,
+        made=_now(),
+        verdicts=verdicts,
+        findings=results.findings,
+    )
+    return render_report(report, page_files())
+
+
+def _remember(history: Path, results: Results, flags: BenchFlags) -> Iterator[HpcmodError]:
+    """Add the results to the file of earlier runs; yield what fails if the user has named it, else only report it."""
+    points, is_own = summarize(results.measurements), flags.history is None
     try:
-        remember_points(
-            history,
-            results.measured,
-            summarize(results.measurements),
-            time=_now(),
-            private=flags.history is None,
-            tell=tell,
-        )
+        remember_points(history, results.measured, points, time=_now(), private=is_own, tell=tell)
+        return
     except OSError as err:
-        tell(f"not remembered for later runs: {explain_os_error(err).message}")
+        failure = explain_os_error(err)
     except HpcmodError as err:
-        tell(f"not remembered for later runs: {err.message}")
+        failure = err
+    if is_own:
+        tell(f"not remembered for later runs: {failure.message}")
+    else:
+        yield failure
 
 
 def _now() -> str:

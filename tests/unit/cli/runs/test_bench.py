@@ -95,8 +95,9 @@ def test_a_log_may_need_a_unit_a_collective_or_a_node_count(top: Path) -> None:
 def test_charts_and_report_are_written(top: Path) -> None:
     assert hpcmod("--read", HPE, "--svg", "c.svg", "--html", "r.html").exit_code == 0
     assert (top / "c.svg").read_text().startswith("<svg ") and "<h1>" in (top / "r.html").read_text()
-    done = hpcmod("--read", HPE, "--svg", "missing/c.svg")
+    done = hpcmod("--read", HPE, "--svg", "missing/c.svg", "--json")
     assert (done.exit_code, "missing" in done.stderr) == (2, True)
+    assert json.loads(done.stdout)["points"]  # what was measured is not lost
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,19 @@ def test_a_shared_history_is_used_instead_of_ones_own(top: Path) -> None:
     assert (top / "h.sqlite").is_file() and not (top / "state").exists()
     (top / "h.sqlite").write_text("something else")
     done = hpcmod("PyTorch", "--history", "h.sqlite")
-    assert (done.exit_code, "is not a history" in done.stderr) == (2, True)
+    assert (done.exit_code, "is not a history" in done.stderr, "all_reduce" in done.stdout) == (2, True, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("--history", "missing/h.sqlite"), ()])
+def test_results_that_cannot_be_remembered_are_printed(top: Path, words: tuple[str, ...]) -> None:
+    srun(top)
+    (top / "missing").write_text("a file, where a directory should be")
+    (top / "state").write_text("here, too")
+    done = hpcmod("PyTorch", *words, "--json")
+    assert json.loads(done.stdout)["points"]
+    assert (done.exit_code == 0) == (not words), "a file that was not named is no reason to fail"
+    assert "missing" in done.stderr if words else "not remembered for later runs" in done.stderr
 
 
 @pytest.mark.slow
