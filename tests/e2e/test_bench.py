@@ -41,6 +41,17 @@ def test_two_nodes_are_requested_measured_and_compared(torch_jobs: Jobs) -> None
 
 if THOROUGH:
 
+    def test_starts_of_one_rank_and_of_all_are_timed(torch_jobs: Jobs) -> None:
+        data = torch_jobs.directory / "data"
+        data.write_bytes(bytes(1 << 20))
+        done = bench(torch_jobs, "--what", "io", "--data", data, "--repeat", "1", "--json")
+        found = json.loads(done.stdout)["starts"]
+        kinds = ["task", "container", "import", "read"]
+        assert [(one["what"], one["ranks"]) for one in found] == [(what, ranks) for ranks in (1, 4) for what in kinds]
+        seconds = {(one["what"], one["ranks"]): one["seconds"] for one in found}
+        assert seconds["task", 4] < seconds["container", 4] < seconds["import", 4], seconds
+        assert found[-1]["rate"] > 0
+
     def test_matrix_products_of_all_ranks_are_compared(torch_jobs: Jobs) -> None:
         done = bench(torch_jobs, "--what", "gemm", "--repeat", "2", "--tolerance", "95", "--json")
         found = json.loads(done.stdout)

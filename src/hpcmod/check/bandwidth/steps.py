@@ -13,6 +13,7 @@ from hpcmod.image.inspect.commands import read_commands
 from hpcmod.install.installed import Installed
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.bandwidth.collectives import PROGRAMS
+from hpcmod.model.bandwidth.startup import CONTAINER, IMPORT, READ, TASK
 from hpcmod.model.jobs.layout import Layout, make_layout
 from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.jobs.scheduler import Allocation
@@ -54,7 +55,10 @@ class BenchmarkStep:
     """One step of a benchmark."""
 
     nodes: int
+    ranks: int
     argv: tuple[str, ...]
+    starts: str = ""
+    """What a step that is timed as a whole starts, as in hpcmod.model.bandwidth.startup; empty: it measures itself."""
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -99,10 +103,62 @@ def make_benchmark_steps(
     BadInputError
         If the request does not fit the machine.
     """
-    scheduler, partition = scheduler_of(site), allocation.partition
+    start = _Start(request, nodes, site, allocation, found)
     for program in _make_programs(request, site):
-        asked = JobRequest(
-            program=program,
+        command, container, words = start.make(program)
+        yield BenchmarkStep(nodes, start.ranks, (*command, *container, *words))
+
+
+_READ = """
+import sys, time
+start, size = time.perf_counter(), 0
+with open(sys.argv[1], "rb", buffering=0) as file:
+    while block := file.read(1 << 24):
+        size += len(block)
+sys.stdout.write(f"read {size} bytes in {time.perf_counter() - start:.6f} s\\n")
+"""
+
+
+def make_startup_steps(
+    request: BenchmarkRequest, nodes: int, site: Site, allocation: Allocation, found: Installed, data: Path | None
+) -> Iterator[BenchmarkStep]:
+    """Yield the steps that are timed: how a rank starts alone, then all of them together.
+
+    Parameters
+    ----------
+    data
+        A file that each rank reads; None for none.
+    """
+    binds = (str(data.parent),) if data else ()
+    alone = _Start(replace(request, ranks_per_node=1), 1, site, allocation, found, binds)
+    for start in (alone, _Start(request, nodes, site, allocation, found, binds)):
+        for _ in range(request.repeats):
+            command, container, importing = start.make(("-c", "import torch"))
+            timed = [(TASK, (*command, "true")), (CONTAINER, (*command, *container, "true"))]
+            timed.append((IMPORT, (*command, *container, *importing)))
+            if data:
+                *_, reading = start.make(("-c", _READ, str(data)))
+                timed.append((READ, (*command, *container, *reading)))
+            for what, argv in timed:
+                yield BenchmarkStep(start.nodes, start.ranks, argv, what)
+
+
+class _Start:
+    """How ranks are started on some nodes of an allocation."""
+
+    def __init__(
+        self,
+        request: BenchmarkRequest,
+        nodes: int,
+        site: Site,
+        allocation: Allocation,
+        found: Installed,
+        binds: tuple[str, ...] = (),
+    ) -> None:
+        self.nodes, self._site, self._allocation, self._found = nodes, site, allocation, found
+        partition = allocation.partition
+        self._asked = JobRequest(
+            program=("true",),
             nodes=nodes,
             ranks_per_node=request.ranks_per_node,
             gpus=request.gpus if request.gpus >= 0 or any(node.gpus for node in site.node_types) else 0,
@@ -110,13 +166,18 @@ def make_benchmark_steps(
             node_type=request.node_type,
             launcher=BY_TASKS,
             options=(("partition", partition),) if partition else (),
+            binds=binds,
             image_mpi=find_image_mpi(found, site, os.environ) if request.library != TORCH else "",
             runtime=Path(find_runtime(os.environ) or "singularity").name,
         )
-        layout = _fit(make_layout(asked, site), allocation)
-        step = make_step(asked, site, layout)
-        command = scheduler.step_beside(step.command, tasks=nodes * layout.tasks)
-        yield BenchmarkStep(nodes, (*command, str(found.program), *step.container[1:], "--", *step.program))
+        self._layout = _fit(make_layout(self._asked, site), allocation)
+        self.ranks = nodes * self._layout.tasks
+
+    def make(self, program: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """Return the words that start the tasks, those that start the container in each, and those of the program."""
+        step = make_step(replace(self._asked, program=program), self._site, self._layout)
+        command = scheduler_of(self._site).step_beside(step.command, tasks=self.ranks)
+        return command, (str(self._found.program), *step.container[1:], "--"), step.program
 
 
 def _fit(layout: Layout, allocation: Allocation) -> Layout:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from hpcmod import machine
 from hpcmod.check.bandwidth.history import MeasuredWith
@@ -22,9 +24,10 @@ from hpcmod.check.bandwidth.steps import (
     choose_library,
     has_gpus,
     make_benchmark_steps,
+    make_startup_steps,
     run_benchmark_step,
 )
-from hpcmod.cli.containers import complete_container, find_ready, look_around
+from hpcmod.cli.containers import complete_container, complete_file, find_ready, look_around
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.cli.runs.allocation import (
@@ -47,7 +50,9 @@ from hpcmod.model.bandwidth.node_table import UNITS
 from hpcmod.model.bandwidth.products import ProductSpeed, read_products
 from hpcmod.model.bandwidth.reading import Known, read_bandwidths
 from hpcmod.model.bandwidth.sizes import parse_size_range
+from hpcmod.model.bandwidth.startup import TimedStart, summarize_starts
 from hpcmod.model.finding import FAIL, Finding
+from hpcmod.model.jobs.scheduler import Allocation
 from hpcmod.model.site import Site
 from hpcmod.process import Completed
 from hpcmod.render.quote import sh_word
@@ -60,8 +65,14 @@ _MINUTES = 30  # time limit of an allocation for this command
 _SAID = 10  # last lines of a step that failed
 
 
+def _complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a container, or a log of `--read`."""
+    complete = complete_file if ctx.params.get("read") else complete_container
+    return complete(ctx, parameter, incomplete)
+
+
 @click.command("bench")
-@click.argument("names", metavar="NAME[/VERSION] | --read LOG...", nargs=-1, shell_complete=complete_container)
+@click.argument("names", metavar="NAME[/VERSION] | --read LOG...", nargs=-1, shell_complete=_complete_names)
 @click.option("--ops", default="", metavar="LIST", help="Collectives, with commas (default: the five of training).")
 @click.option(
     "-N",
@@ -82,9 +93,15 @@ _SAID = 10  # last lines of a step that failed
 @click.option("--library", type=click.Choice(LIBRARIES), default=None, help="What measures (default: the best here).")
 @click.option(
     "--what",
-    type=click.Choice(("collectives", "gemm")),
+    type=click.Choice(("collectives", "gemm", "io")),
     default="collectives",
-    help="Collectives of all ranks, or matrix products of each (default: collectives).",
+    help="Collectives, matrix products of each rank, or start and reading of ranks (default: collectives).",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="File that each rank reads, with --what io.",
 )
 @click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU, else 1).")
 @click.option("--read", is_flag=True, help="Read logs of benchmarks instead of running one.")
@@ -122,6 +139,7 @@ def bench_verb(flags: BenchFlags) -> None:
       hpcmod bench PyTorch -N 1,2,4 -A project_465000001 -p standard-g
       hpcmod bench PyTorch --ops all_reduce --sizes 8M-1G --html report.html
       hpcmod bench PyTorch -N 2 --what gemm
+      hpcmod bench PyTorch -N 2 --what io --data train.h5
       hpcmod bench --read slurm-4711.out --site cray-ex-gh200 --svg charts.svg
     """
     profile = machine.load_site(flags.site, {} if flags.site else os.environ)
@@ -132,6 +150,8 @@ def bench_verb(flags: BenchFlags) -> None:
         raise click.UsageError("give the NAME of one container, or --read and logs")
     if flags.unit:
         raise click.UsageError("--unit is for --read")
+    if flags.data and flags.what != "io":
+        raise click.UsageError("--data is for --what io")
     found = find_ready(look_around(flags.site), flags.names[0])
     request = _make_request(flags)
     counts = parse_counts(flags.counts)
@@ -143,11 +163,7 @@ def bench_verb(flags: BenchFlags) -> None:
     request = replace(request, library=choose_library(request, profile, found))
     if request.library in PYTHON_MODULES:
         check_python_module(found, *PYTHON_MODULES[request.library])
-    steps = [
-        step
-        for count in counts or (allocation.nodes,)
-        for step in make_benchmark_steps(request, count, profile, allocation, found)
-    ]
+    steps = _make_steps(flags, request, counts or (allocation.nodes,), profile, allocation, found)
     if flags.dry_run:
         _print_commands([step.shown for step in steps], as_json=flags.as_json)
         return
@@ -159,7 +175,7 @@ def _make_request(flags: BenchFlags) -> BenchmarkRequest:
     default = "sendrecv,all_reduce" if flags.library == MPI else ""
     return BenchmarkRequest(
         library=flags.library or "",
-        collectives=() if flags.what == "gemm" else parse_collectives(flags.ops or default, flags.library or ""),
+        collectives=() if flags.what != "collectives" else parse_collectives(flags.ops or default, flags.library or ""),
         sizes=parse_size_range(flags.sizes) if flags.sizes else None,
         repeats=flags.repeat,
         iterations=flags.iters,
@@ -167,6 +183,28 @@ def _make_request(flags: BenchFlags) -> BenchmarkRequest:
         gpus=flags.gpus,
         node_type=flags.node_type,
     )
+
+
+def _make_steps(
+    flags: BenchFlags,
+    request: BenchmarkRequest,
+    counts: Sequence[int],
+    site: Site,
+    allocation: Allocation,
+    found: Installed,
+) -> list[BenchmarkStep]:
+    if flags.what == "io":
+        data = flags.data.resolve() if flags.data else None
+        return [one for count in counts for one in make_startup_steps(request, count, site, allocation, found, data)]
+    steps = [one for count in counts for one in make_benchmark_steps(request, count, site, allocation, found)]
+    if not request.collectives:
+        return steps
+    several = [one for one in steps if one.ranks > 1]
+    if not several:
+        raise BadInputError("one rank has nothing to exchange", "Use more: -N 2, or --ranks-per-node 2.")
+    if len(several) < len(steps):
+        tell("left out 1 node, where one rank has nothing to exchange: use --ranks-per-node 2")
+    return several
 
 
 def _run_in_allocation(flags: BenchFlags, site: Site, *, nodes: int) -> NoReturn:
@@ -190,16 +228,20 @@ def _measure(
 ) -> None:
     measurements: list[Measurement] = []
     products: list[ProductSpeed] = []
+    starts: list[TimedStart] = []
     findings: list[Finding] = []
     for number, step in enumerate(steps, 1):
         tell(f"step {number} of {len(steps)}: {step.nodes} node{'s' * (step.nodes > 1)}")
+        began = time.monotonic()
         done = run_benchmark_step(step, os.environ)
+        if step.starts and not done.status:
+            starts.append(TimedStart(step.starts, step.nodes, step.ranks, time.monotonic() - began, done.stdout))
         reading = read_bandwidths(done.stdout, Known(nodes=step.nodes))
         measurements += reading.measurements
         products += read_products(done.stdout)
         findings += [one for one in reading.findings if one.level == FAIL]
         findings += [*find_left_out(done.stdout), *_explain_failure(done, step)]
-    if not measurements and not products:
+    if not measurements and not products and not starts:
         raise CheckFailedError("nothing was measured:\n" + "\n".join(one.found for one in findings))
     results = Results(
         measured=MeasuredWith(
@@ -210,6 +252,7 @@ def _measure(
         ),
         measurements=tuple(measurements),
         products=tuple(products),
+        starts=summarize_starts(starts),
         findings=tuple(findings),
     )
     show_results(results, site, flags)

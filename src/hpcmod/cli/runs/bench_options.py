@@ -30,6 +30,7 @@ class BenchFlags(PlaceFlags):
     iters: int
     library: str | None
     what: str
+    data: Path | None
     ranks_per_node: int
     """0: one per GPU."""
     read: bool

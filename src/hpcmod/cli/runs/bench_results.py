@@ -29,6 +29,7 @@ from hpcmod.model.bandwidth.comparison import (
 from hpcmod.model.bandwidth.measurement import BandwidthPoint, Measurement, summarize
 from hpcmod.model.bandwidth.products import ProductSpeed, judge_products
 from hpcmod.model.bandwidth.sizes import format_binary_size, format_rate
+from hpcmod.model.bandwidth.startup import StartTime
 from hpcmod.model.finding import FAIL, UNKNOWN, Finding
 from hpcmod.model.site import Site
 from hpcmod.render.bandwidth_bars import render_bars
@@ -46,6 +47,7 @@ class Results:
     measured: MeasuredWith
     measurements: tuple[Measurement, ...]
     products: tuple[ProductSpeed, ...] = ()
+    starts: tuple[StartTime, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
@@ -103,14 +105,17 @@ def _print(results: Results, verdicts: Sequence[BandwidthVerdict], flags: BenchF
             method=results.measured.method,
             points=[_point_values(one) for one in verdicts],
             products=[asdict(one) for one in results.products],
+            starts=[asdict(one) for one in results.starts],
             findings=finding_values(results.findings),
         )
         return
     headers = ("COLLECTIVE", "NODES", "SIZE", "TIME/US", "ALGBW", "BUSBW", "SPREAD", "VERDICT")
     print_table(headers, [_row(one) for one in verdicts])
     print_table(("RANK", "HOST", "DEVICE", "NAME", "TFLOP/S"), [_product_row(one) for one in results.products])
+    starts = [_start_row(one) for one in results.starts]
+    print_table(("STARTED", "NODES", "RANKS", "SECONDS", "LOWEST", "HIGHEST", "GB/S"), starts)
     width = terminal_width()
-    if flags.plot or width:
+    if verdicts and (flags.plot or width):
         for line in ("", *render_bars(verdicts, width=min(width or _WIDTH, _WIDTH)), ""):
             print_text(line)
     print_findings(results.findings)
@@ -146,6 +151,12 @@ def _format_ranks(point: BandwidthPoint) -> str:
 
 def _product_row(product: ProductSpeed) -> tuple[str, ...]:
     return (str(product.rank), product.host, product.device, product.name, f"{product.speed:.4g}")
+
+
+def _start_row(start: StartTime) -> tuple[str, ...]:
+    seconds = (f"{number:.2f}" for number in (start.seconds, start.low, start.high))
+    rate = format_rate(start.rate) if start.rate else "-"
+    return (start.what, str(start.nodes), str(start.ranks), *seconds, rate)
 
 
 def _write(results: Results, verdicts: tuple[BandwidthVerdict, ...], flags: BenchFlags) -> Iterator[HpcmodError]:

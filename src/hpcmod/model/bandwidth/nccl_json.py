@@ -29,7 +29,8 @@ def _read_results(report: dict[str, Any]) -> Iterator[Measurement]:
     config = report.get("config")
     places = _listed(report, "devices") or (_listed(config, "devices") if isinstance(config, dict) else [])
     hosts = {str(one.get("hostname")) for one in places}
-    program = next((str(word) for word in report.get("args") or () if isinstance(word, str)), "")
+    args = report.get("args")
+    program = args[0] if isinstance(args, list) and args and isinstance(args[0], str) else ""
     collective = PROGRAMS.get(program.rpartition("/")[2], "")
     for row in _listed(report, "results"):
         size = row.get("size")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hpcmod.model.bandwidth.measurement import median_of, parse_number, plain_lines
 
-HOST, IMAGE, IMPORT, READ = "srun", "container", "import", "read"
-"""What is started, each with what is before it: nothing but a task; the container; Python, which imports; and reads."""
+TASK, CONTAINER, IMPORT, READ = "task", "container", "import", "read"
+"""What is started: a task of the host; one in the container; Python there, which imports a module; or reads a file."""
 
 _LINE = re.compile(r"read (\d{1,19}) bytes in (\S{1,30}) s$")
 
@@ -19,7 +19,7 @@ class StartTime:
     """Seconds from the start of a step to its end; medians and extremes of its runs."""
 
     what: str
-    """srun, container, import or read."""
+    """task, container, import or read."""
     nodes: int
     ranks: int
     runs: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +18,13 @@ from hpcmod.check.bandwidth.steps import (
     BenchmarkStep,
     choose_library,
     make_benchmark_steps,
+    make_startup_steps,
     run_benchmark_step,
 )
 from hpcmod.image.inspect.commands import ImageCommands
 from hpcmod.install.installed import Installed
 from hpcmod.machine import load_site
+from hpcmod.model.bandwidth.startup import TimedStart, summarize_starts
 from hpcmod.model.jobs.scheduler import Allocation
 
 FOUND = Installed("PyTorch/2.7.1", Path("/m/PyTorch/2.7.1.lua"), Path("/apps/PyTorch"), {"image": {"path": "/i.sif"}})
@@ -87,7 +90,27 @@ def test_matrix_products_need_no_collective() -> None:
     assert step.shown[-3:] == (SHOWN, "gemm", "2")
 
 
+def test_starts_are_timed_step_by_step_with_one_rank_and_with_all() -> None:
+    request = replace(REQUEST, library=TORCH, collectives=(), repeats=1)
+    found = list(make_startup_steps(request, 2, load_site("lumi", {}), ALLOCATION, FOUND, Path("/data/x.h5")))
+    assert [(step.starts, step.nodes, step.ranks) for step in found] == [
+        (what, nodes, ranks) for nodes, ranks in ((1, 1), (2, 16)) for what in ("task", "container", "import", "read")
+    ]
+    task, container, importing, reading = (step.argv for step in found[:4])
+    assert task[-1] == "true" and "/apps/PyTorch/in-environment" not in task
+    assert container[-2:] == ("--", "true") and "/apps/PyTorch/in-environment" in container
+    assert importing[-3:] == ("conda-python-distributed", "-c", "import torch")
+    assert reading[-1] == "/data/x.h5"
+
+
+def test_the_program_that_reads_says_how_much(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(bytes(1000))
+    done = run_benchmark_step(BenchmarkStep(1, 1, (sys.executable, "-c", steps._READ, str(tmp_path / "x"))), {})
+    (one,) = summarize_starts([TimedStart("read", 1, 1, 1.0, done.stdout)])
+    assert done.stdout.startswith("read 1000 bytes in ") and one.rate > 0
+
+
 @pytest.mark.slow
 def test_the_output_of_a_step_is_kept_apart_from_its_messages() -> None:
-    done = run_benchmark_step(BenchmarkStep(1, ("sh", "-c", "echo row; echo warning >&2; exit 3")), {"PATH": "/bin"})
+    done = run_benchmark_step(BenchmarkStep(1, 1, ("sh", "-c", "echo row; echo warning >&2; exit 3")), {"PATH": "/bin"})
     assert (done.status, done.stdout, done.stderr) == (3, "row\n", "warning\n")

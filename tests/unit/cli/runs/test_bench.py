@@ -109,6 +109,8 @@ def test_charts_and_report_are_written(top: Path) -> None:
         (("--read", HPE, "-N", "1,2"), 2, "one collective and node count"),
         ((), 2, "NAME of one container"),
         (("PyTorch", "--unit", "Gb/s"), 2, "--unit is for --read"),
+        (("PyTorch", "--data", HPE), 2, "--data is for --what io"),
+        (("PyTorch", "-N", "1"), 2, "one rank has nothing to exchange"),
         (("PyTorch", "-N", "8"), 2, "this allocation has 4 nodes"),
         (("PyTorch", "--ops", "x"), 2, "unknown collective"),
         (("PyTorch", "--library", "mpi"), 7, "has no mpi4py"),
@@ -199,3 +201,22 @@ def test_matrix_products_name_the_slow_rank(top: Path) -> None:
     program(top / "slurm/srun", lines)
     done = hpcmod("PyTorch", "--what", "gemm")
     assert done.exit_code == 1 and "fail rank 2 on nid2, device 0: 5 TFLOP/s, 50% of the median of 10" in done.stdout
+
+
+@pytest.mark.slow
+def test_starts_are_timed_with_one_rank_and_with_all(top: Path) -> None:
+    program(top / "slurm/srun", "echo 'read 2000000000 bytes in 2.0 s'; echo 'read 2000000000 bytes in 4.0 s'")
+    done = hpcmod("PyTorch", "--what", "io", "--data", HPE, "--repeat", "2", "--json")
+    found = json.loads(done.stdout)["starts"]
+    kinds = ["task", "container", "import", "read"]
+    assert [(one["what"], one["nodes"], one["ranks"], one["runs"]) for one in found] == [
+        (what, count, count, 2) for count in (1, 4) for what in kinds
+    ]
+    assert [one["rate"] for one in found] == [0.5] * 8 and all(0 < one["low"] <= one["high"] for one in found)
+    assert done.exit_code == 0 and not (top / "state").exists()
+
+
+def test_one_node_with_one_rank_is_left_out_of_several(top: Path) -> None:
+    done = hpcmod("PyTorch", "-N", "1,2", "--dry-run")
+    assert "--nodes=2" in done.stdout and len(done.stdout.splitlines()) == 1
+    assert "left out 1 node" in done.stderr

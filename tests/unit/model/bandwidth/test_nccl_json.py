@@ -40,6 +40,12 @@ def test_other_texts_are_no_report(text: str) -> None:
     assert read_nccl_json(text) is None
 
 
+@pytest.mark.parametrize("args", [-1, None, [], [7], {"0": "all_reduce_perf"}])
+def test_a_report_without_its_command_line_has_no_collective(args: object) -> None:
+    found = read_nccl_json(json.dumps({**REPORT, "args": args}))
+    assert found is not None and {one.collective for one in found.measurements} == {""}
+
+
 @pytest.mark.parametrize("row", [1, {}, {"size": "8"}, {"size": 8, "in_place": {"time": "x"}}, {"size": True}])
 def test_rows_without_figures_are_skipped(row: object) -> None:
     found = read_nccl_json(json.dumps({"results": [row]}))
