@@ -43,7 +43,8 @@ module unload PyTorch; module load PyTorch; ranks "$einops"
 say shared; hpcmod add PyTorch --shared $PWD/project einops==0.8.0; export HPCMOD_PACKAGES=$PWD/project
 module unload PyTorch; module load PyTorch; ranks "$einops"
 say bake; hpcmod bake PyTorch -o mine.sif | sed 's:.*/::'; module unload PyTorch
-srun --overlap -N 2 -n 2 singularity exec mine.sif python -c "$einops" | uniq -c | tr -s ' '
+own=/opt/miniconda3/envs/pytorch/bin/python
+srun --overlap -N 2 -n 2 singularity exec mine.sif $own -c "$einops" | uniq -c | tr -s ' '
 kill $index
 say ended
 """
