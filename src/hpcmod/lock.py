@@ -322,8 +322,8 @@ def _take(path: Path, *, dead: _Seen | None = None) -> int | None:
             raise
     except BaseException as err:
         os.close(mine)
-        if isinstance(err, OSError):  # a full disk shows while writing, where the system knows no file name
-            err.filename = err.filename or str(temporary)
+        if isinstance(err, OSError) and err.filename in (None, str(temporary), f"/proc/self/fd/{mine}"):
+            err.filename, err.filename2 = str(path), None
         raise
     finally:
         with contextlib.suppress(FileNotFoundError):

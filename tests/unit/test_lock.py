@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -449,6 +450,21 @@ def test_a_planted_temporary_file_does_not_become_the_lock(path: Path, monkeypat
         holder = read_holder(path)
         assert holder is not None
         assert holder.pid == os.getpid()
+
+
+@pytest.mark.parametrize("call", ["write", "link"])
+def test_a_full_disk_is_reported_with_the_name_of_the_lock(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Not with the descriptor that the system was called with, which names no file."""
+
+    def fail(*args: object, **_: object) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), None if call == "write" else str(args[0]))
+
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(OSError, match="quota") as caught, hold(path, limit=None, tell=print, on_stale=lambda: None):
+        pass
+    assert caught.value.filename == str(path)
 
 
 def test_a_lock_with_a_name_as_long_as_linux_takes_can_be_held_waited_for_and_tidied(path: Path) -> None:
