@@ -56,8 +56,9 @@ def add_many(mine: Mine) -> None:
 def edit_old(mine: Mine) -> None:
     """Change the old version by hand, so that it calls itself new."""
     add_old(mine)
-    files = Path(mine.must("edit", "Toy").strip())
-    next(files.glob("venv/*/lib/python3*/site-packages/einops.py")).write_text(f"version = {NEW!r}\n")
+    site = next(Path(mine.must("edit", "Toy").strip()).glob("venv/*/lib/python3*/site-packages"))
+    for path in (site / "einops.py", *site.glob("einops-*/METADATA")):
+        path.write_text(path.read_text().replace(OLD, NEW))
 
 
 @dataclass(frozen=True)
