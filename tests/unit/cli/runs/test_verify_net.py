@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from hpcmod.check.network.run import Run
 from hpcmod.cli.main import main
+from hpcmod.cli.runs import verify_net
 from hpcmod.cli.runs.verify_net import VerifyFlags, verify_net_verb
+from hpcmod.install.installed import Installed
+from hpcmod.model.logs.allreduce import MARK
+from hpcmod.model.logs.reading import read_line
 from tests.logs import excerpts
 
 GOOD = """\
@@ -74,3 +79,51 @@ def test_a_missing_log_is_an_error(tmp_path: Path) -> None:
 
 def test_several_containers_are_an_error() -> None:
     assert hpcmod("PyTorch", "TensorFlow").exit_code == 2
+
+
+def test_outside_an_allocation_the_dry_run_prints_what_requests_two_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify_net, "find_ready", lambda *_: None)
+    words = hpcmod("PyTorch", "-A", "project_1", "-p", "small-g", "--ranks-per-node", "1", "--dry-run").stdout.split()
+    assert words[0] == "salloc"
+    assert {"--nodes=2", "--account=project_1", "--partition=small-g", "--time=10"} <= set(words)
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An allocation of two nodes, with a container whose image is not there."""
+    found = Installed("PyTorch/1", tmp_path / "1.lua", tmp_path, {})
+    monkeypatch.setattr(verify_net, "find_ready", lambda *_: found)
+    monkeypatch.setattr(verify_net, "find_image_mpi", lambda *_: "")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    monkeypatch.setenv("SLURM_JOB_PARTITION", "small-g")
+
+
+@pytest.mark.usefixtures("job")
+def test_in_an_allocation_the_ranks_start_as_in_a_job(tmp_path: Path) -> None:
+    done = hpcmod("PyTorch", "--ranks-per-node", "1", "--timeout", "30", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("srun --overlap --ntasks=2 ")
+    assert done.stdout.endswith(f"{tmp_path}/in-environment exec -- conda-python-distributed -c PROGRAM 30\n")
+
+
+@pytest.mark.usefixtures("job")
+def test_more_nodes_than_the_allocation_has_is_an_error() -> None:
+    assert hpcmod("PyTorch", "-N", "3", "--dry-run").exit_code == 2
+
+
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize(("library", "status", "rule"), [("nccl", 1, "network"), ("gloo", 0, "network")])
+def test_judges_what_the_ranks_print(monkeypatch: pytest.MonkeyPatch, library: str, status: int, rule: str) -> None:
+    run = Run()
+    for rank in range(2):
+        report = {"rank": rank, "host": f"nid{rank}", "library": library, "size": 2, "error": "", "seconds": 0.1}
+        run.results.add(f"{MARK}{json.dumps({**report, 'interface': 'hsn0'})}")
+    read_line(run.reading, "NCCL INFO Using network Socket")
+    monkeypatch.setattr(verify_net, "run_allreduce", lambda *_, **__: run)
+    done = hpcmod("PyTorch", "--ranks-per-node", "1", "--json")
+    levels = {finding["rule"]: finding["level"] for finding in json.loads(done.stdout)["findings"]}
+    assert (done.exit_code, levels[library]) == (status, "ok")
+    assert levels[rule] == ("fail" if library == "nccl" else "unknown")
