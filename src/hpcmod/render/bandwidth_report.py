@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import jinja2
 
 from hpcmod.model.bandwidth.comparison import BandwidthVerdict, describe_group
+from hpcmod.model.bandwidth.products import ProductSpeed
 from hpcmod.model.bandwidth.sizes import format_binary_size, format_rate
+from hpcmod.model.bandwidth.startup import StartTime
 from hpcmod.model.finding import Finding
 from hpcmod.render.bandwidth_chart import make_charts, render_svg
 from hpcmod.render.page import presentable
@@ -28,6 +30,8 @@ class BandwidthReport:
     """Date and time, for people."""
     verdicts: tuple[BandwidthVerdict, ...]
     findings: tuple[Finding, ...]
+    products: tuple[ProductSpeed, ...] = ()
+    starts: tuple[StartTime, ...] = ()
 
 
 def render_report(report: BandwidthReport, templates: Mapping[str, str]) -> str:

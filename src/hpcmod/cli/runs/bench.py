@@ -45,7 +45,7 @@ from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.install.installed import Installed
-from hpcmod.model.bandwidth.measurement import Measurement
+from hpcmod.model.bandwidth.measurement import Measurement, TableReading
 from hpcmod.model.bandwidth.node_table import UNITS
 from hpcmod.model.bandwidth.products import ProductSpeed, read_products
 from hpcmod.model.bandwidth.reading import Known, read_bandwidths
@@ -240,7 +240,7 @@ def _measure(
         measurements += reading.measurements
         products += read_products(done.stdout)
         findings += [one for one in reading.findings if one.level == FAIL]
-        findings += [*find_left_out(done.stdout), *_explain_failure(done, step)]
+        findings += [*find_left_out(done.stdout), *_explain_failure(done, step), *_find_alone(reading, step)]
     if not measurements and not products and not starts:
         raise CheckFailedError("nothing was measured:\n" + "\n".join(one.found for one in findings))
     results = Results(
@@ -256,6 +256,12 @@ def _measure(
         findings=tuple(findings),
     )
     show_results(results, site, flags)
+
+
+def _find_alone(reading: TableReading, step: BenchmarkStep) -> Iterator[Finding]:
+    if step.ranks > 1 and any(one.ranks == 1 for one in reading.measurements):
+        found = f"each of {step.ranks} ranks measured only itself: the image's nccl-tests are built without MPI"
+        yield Finding(FAIL, "alone", found, "Use PyTorch: --library torch", "nccl-tests")
 
 
 def _explain_failure(done: Completed, step: BenchmarkStep) -> Iterator[Finding]:

@@ -69,8 +69,9 @@ def show_results(results: Results, site: Site, flags: BenchFlags) -> NoReturn:
     whole = replace(results, findings=(*results.findings, *judged))
     _print(whole, verdicts, flags)
     failures += _write(whole, verdicts, flags)
-    if history and points and not failures:
-        failures += _remember(history, results, flags)
+    good = [one.point for one in verdicts if one.level != FAIL and one.point.wrong <= 0]
+    if history and good and not failures:
+        failures += _remember(history, results.measured, good, flags)
     for failure in failures:
         tell(f"{failure}")
     failed = 1 if any(one.level == FAIL for one in whole.findings) else 0
@@ -179,15 +180,22 @@ def _render(results: Results, verdicts: tuple[BandwidthVerdict, ...], flags: Ben
         made=_now(),
         verdicts=verdicts,
         findings=results.findings,
+        products=results.products,
+        starts=results.starts,
     )
     return render_report(report, page_files())
 
 
-def _remember(history: Path, results: Results, flags: BenchFlags) -> Iterator[HpcmodError]:
-    """Add the results to the file of earlier runs; yield what fails if the user has named it, else only report it."""
-    points, is_own = summarize(results.measurements), flags.history is None
+def _remember(
+    history: Path, measured: MeasuredWith, points: Sequence[BandwidthPoint], flags: BenchFlags
+) -> Iterator[HpcmodError]:
+    """Add points to the file of earlier runs; yield what fails if the user has named it, else only report it.
+
+    Slow points are not for it: later ones that are as slow would pass.
+    """
+    is_own = flags.history is None
     try:
-        remember_points(history, results.measured, points, time=_now(), private=is_own, tell=tell)
+        remember_points(history, measured, points, time=_now(), private=is_own, tell=tell)
         return
     except OSError as err:
         failure = explain_os_error(err)

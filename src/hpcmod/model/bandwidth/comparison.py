@@ -134,7 +134,7 @@ def _judge(verdict: BandwidthVerdict, reference: BandwidthReference, tolerance: 
     return Finding(verdict.level, "bandwidth", found, cure, describe_point(verdict.point))
 
 
-_SLOW = "Check that the fast network is used, and repeat on other nodes: --debug nccl or rccl, hpcmod doctor."
+_SLOW = "Check that the fast network is used: hpcmod verify-net NAME; then repeat on other nodes."
 
 
 def describe_group(collective: str, nodes: int) -> str:

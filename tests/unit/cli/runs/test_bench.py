@@ -150,6 +150,7 @@ def test_all_nodes_are_measured_compared_and_remembered(top: Path) -> None:
     done = hpcmod("PyTorch")
     assert done.exit_code == 1
     assert "fail all_reduce on 4 nodes, 2 KiB: 50.00 GB/s, 56% of 90 GB/s (slowest of 3 earlier runs)" in done.stdout
+    assert hpcmod("PyTorch").exit_code == 1, "a slow run must not become the reference of the next"
     assert hpcmod("PyTorch", "--no-history").exit_code == 0
     assert [path.name for path in (top / "state/hpcmod").iterdir()] == ["bandwidth.sqlite"]
 
@@ -220,3 +221,12 @@ def test_one_node_with_one_rank_is_left_out_of_several(top: Path) -> None:
     done = hpcmod("PyTorch", "-N", "1,2", "--dry-run")
     assert "--nodes=2" in done.stdout and len(done.stdout.splitlines()) == 1
     assert "left out 1 node" in done.stderr
+
+
+@pytest.mark.slow
+def test_ranks_that_measure_only_themselves_are_a_failure(top: Path) -> None:
+    srun(top)
+    script = (top / "slurm/srun").read_text().replace("[ $node -lt $nodes ]", "[ $node -lt 1 ]")
+    program(top / "slurm/srun", script)
+    done = hpcmod("PyTorch", "--no-history")
+    assert (done.exit_code, "each of 4 ranks measured only itself" in done.stdout) == (1, True)
