@@ -1,7 +1,8 @@
 """Every way the four bind variables can be set, on nodes where sources of the module's binds are there or not.
 
 A container starts in each case, sees the module's binds and the user's, and says nothing about its variables. After
-unloading, the environment is what it was. By default any two choices meet; with HPCMOD_THOROUGH=1 all of them do.
+unloading, the environment is what it was. By default any two choices meet, that of the module tool among them; with
+HPCMOD_THOROUGH=1 all of them do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.integration.conftest import SNAPSHOT, THOROUGH, Loader, installed, write_easyconfig, write_site
+from tests.integration.conftest import LOADERS, SNAPSHOT, THOROUGH, Loader, installed, write_easyconfig, write_site
 from tests.stack import Done, EasyBuild
 
 pytestmark = pytest.mark.stack
@@ -121,14 +122,21 @@ def all_cases() -> list[tuple[str, str]]:
     return [(state, "".join(digits)) for state in STATES for digits in itertools.product("012", repeat=4)]
 
 
-def pairs_of_cases() -> list[tuple[str, str]]:
-    """A part of all cases in which any two choices meet at least once."""
+def pairs_of_cases() -> list[tuple[str, str, str]]:
+    """A part of all cases in which any two choices meet at least once: module tool and syntax, state, digits."""
     shifts = [(0, i, 2 * i, i * i + i // 3 * 2) for i in range(len(STATES))]
+    tools, of_state = list(LOADERS), (0, 0, 0, 0, 1, 2)
     return [
-        (state, "".join(str((first + shift) % 3) for shift in shifts[i]))
+        (tools[(first + of_state[i]) % 3], state, "".join(str((first + shift) % 3) for shift in shifts[i]))
         for i, state in enumerate(STATES)
         for first in range(3)
     ]
+
+
+def cases_of(loader: Loader) -> list[tuple[str, str]]:
+    """States and digits to try with a module tool and syntax."""
+    tool = f"{loader.tool.name}-{loader.eb.syntax.lower()}"
+    return all_cases() if THOROUGH else [(state, digits) for name, state, digits in pairs_of_cases() if name == tool]
 
 
 def run_matrix(loader: Loader, cases: str) -> Done:
@@ -138,18 +146,27 @@ def run_matrix(loader: Loader, cases: str) -> Done:
 
 @pytest.mark.usefixtures("binds_module")
 def test_the_container_starts_and_sees_all_binds_with_any_settings_and_missing_paths(loader: Loader) -> None:
-    found = all_cases() if THOROUGH else pairs_of_cases()
+    found = cases_of(loader)
+    assert len(found) >= len(STATES)
     done = run_matrix(loader, "\n".join(f"check {state} {digits}" for state, digits in found))
     assert done.stdout == f"{len(found)} cases\n"
 
 
 def test_each_setting_of_a_variable_meets_each_state_and_each_setting_of_another() -> None:
     found = pairs_of_cases()
-    assert {(state, i, digits[i]) for state, digits in found for i in range(4)} == {
+    assert {(state, i, digits[i]) for _, state, digits in found for i in range(4)} == {
         (state, i, digit) for state in STATES for i in range(4) for digit in "012"
     }
     for i, j in itertools.combinations(range(4), 2):
-        assert len({digits[i] + digits[j] for _, digits in found}) == 9
+        assert len({digits[i] + digits[j] for _, _, digits in found}) == 9
+
+
+def test_each_module_tool_meets_each_state_and_each_setting_of_a_variable() -> None:
+    found = pairs_of_cases()
+    assert {(tool, state) for tool, state, _ in found} == set(itertools.product(LOADERS, STATES))
+    assert {(tool, i, digits[i]) for tool, _, digits in found for i in range(4)} == set(
+        itertools.product(LOADERS, range(4), "012")
+    )
 
 
 @pytest.mark.usefixtures("binds_module")
