@@ -97,3 +97,4 @@ def test_a_process_of_the_same_number_that_started_later_is_another_one(
 
 def test_a_missing_directory_has_no_leftovers(tmp_path: Path) -> None:
     clear_leftovers(tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()

@@ -329,9 +329,11 @@ def test_a_key_required_by_one_machine_is_missing_only_there() -> None:
 @given(st.text(alphabet="#SBATCH-=n \t\n\\\"'`$(){}<>|&;srunsingularity exec$SIF/.:,0129"))
 @pytest.mark.slow
 def test_no_text_makes_it_fail(text: str) -> None:
-    lint_job(text, site("lumi"))
-    lint_job(f"#!/bin/bash\n{text}", site("marenostrum5"))
+    for script, profile in ((text, "lumi"), (f"#!/bin/bash\n{text}", "marenostrum5")):
+        lines = [fault.line for fault in lint_job(script, site(profile))]
+        assert all(0 <= line <= len(script.splitlines()) + 1 for line in lines)
 
 
 def test_deep_nesting_does_not_make_it_fail() -> None:
-    lint_job("#!/bin/bash\n" + 'a "$(' * 5000, site("lumi"))
+    found = lint_job("#!/bin/bash\n" + 'a "$(' * 5000, site("lumi"))
+    assert ("unclosed-quote", 2) in [(fault.rule, fault.line) for fault in found]
