@@ -21,6 +21,7 @@ import os
 import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -83,13 +84,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> object:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Choose which process runs which file; see tests/scheduling.py."""
     if config.getoption("dist") != "loadfile":
         return None
     from tests.scheduling import FilesByKind
 
-    return FilesByKind(config)
+    return FilesByKind(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
