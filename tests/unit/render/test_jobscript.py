@@ -96,3 +96,33 @@ def test_salloc_asks_for_the_same_nodes() -> None:
     site = Site("ours", stage_places=(StagePlace("nvme", "/mnt", "-C nvme"),))
     argv = make_allocate(made(site=site, nodes=3, stage="nvme", options=(("account", "a"),)))
     assert argv == ("salloc", "--account=a", "--nodes=3", "--ntasks-per-node=1", "-C", "nvme")
+
+
+@pytest.mark.parametrize(
+    ("check", "command"),
+    [
+        ("stop", '"$RUNSCRIPTS"/check-nodes || exit'),
+        ("resubmit", '"$RUNSCRIPTS"/check-nodes --resubmit "$0" || exit'),
+    ],
+)
+def test_the_nodes_are_checked_after_the_module_is_loaded_and_before_anything_is_staged(
+    check: str, command: str
+) -> None:
+    site = Site("ours", stage_places=(StagePlace("ram", "/tmp"),))
+    lines = rendered(made(site=site, check=check, stage="ram")).splitlines()
+    places = [
+        next(i for i, line in enumerate(lines) if text in line) for text in ("module load", command, "stage-image")
+    ]
+    assert places == sorted(places)
+
+
+def test_nodes_are_not_checked_unless_asked() -> None:
+    assert "check-nodes" not in rendered(made())
+
+
+def test_a_bad_node_ends_the_script_before_the_ranks_start(tmp_path: Path) -> None:
+    (tmp_path / "check-nodes").write_text("#!/bin/bash\nexit 1\n")
+    (tmp_path / "check-nodes").chmod(0o755)
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        run(rendered(made(check="stop")), tmp_path, RUNSCRIPTS=str(tmp_path))
+    assert (failed.value.returncode, failed.value.stdout) == (1, "module load X/1.0\n")

@@ -131,3 +131,13 @@ def test_a_profiler_is_added_to_a_copy_of_the_user(installed: Installed, monkeyp
 def test_packages_in_a_squashfs_may_hold_any_command(installed: Installed) -> None:
     (installed.root / "user-software.squashfs").touch()
     assert find_missing(JobRequest(("torchrum",)), installed) == ()
+
+
+def test_a_module_that_was_installed_without_the_check_of_nodes_is_named(tmp_path: Path) -> None:
+    request = JobRequest(("train.py",), "Toy/1.0", check="stop")
+    old, new = (
+        Installed("Toy/1.0", tmp_path / "Toy/1.0.lua", tmp_path, {"files": files})
+        for files in ([], ["runscripts/check-nodes"])
+    )
+    assert find_missing(request, old) == (("Toy/1.0 was installed without check-nodes", "hpcmod update Toy/1.0"),)
+    assert find_missing(request, new) == ()
