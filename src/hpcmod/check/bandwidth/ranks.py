@@ -73,7 +73,10 @@ class TorchRanks:
 
     def free_memory(self) -> int:
         """Return the free memory of this rank's device in bytes."""
-        return int(self.torch.cuda.mem_get_info()[0]) if self.kind == "cuda" else free_memory_of_node()
+        if self.kind != "cuda":
+            return free_memory_of_node()
+        self.torch.cuda.empty_cache()  # what PyTorch keeps of smaller sizes is not free otherwise
+        return int(self.torch.cuda.mem_get_info()[0])
 
     def prepare(self, collective: str, count: int) -> tuple[Run, Callable[[], int]]:
         """Return a function that runs a collective once, and one that counts wrong elements of a run's result.

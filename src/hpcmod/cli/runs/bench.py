@@ -38,7 +38,7 @@ from hpcmod.cli.runs.allocation import (
     place_options,
     run_again,
 )
-from hpcmod.cli.runs.bench_options import BenchFlags, parse_collectives, parse_counts
+from hpcmod.cli.runs.bench_options import BenchFlags, check_measurable, parse_collectives, parse_counts
 from hpcmod.cli.runs.bench_results import Results, find_left_out, show_results
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.cli.use.python_module import check_python_module
@@ -161,6 +161,7 @@ def bench_verb(flags: BenchFlags) -> None:
     if max(counts or (1,)) > allocation.nodes:
         raise BadInputError(f"-N {flags.counts}: this allocation has {allocation.nodes} nodes", "Ask for fewer: -N.")
     request = replace(request, library=choose_library(request, profile, found))
+    check_measurable(request.collectives, request.library)
     if request.library in PYTHON_MODULES:
         check_python_module(found, *PYTHON_MODULES[request.library])
     steps = _make_steps(flags, request, counts or (allocation.nodes,), profile, allocation, found)

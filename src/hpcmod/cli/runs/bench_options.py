@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.check.bandwidth.steps import MPI
+from hpcmod.check.bandwidth.steps import MPI, NCCL_TESTS, TORCH
 from hpcmod.cli.runs.allocation import PlaceFlags
 from hpcmod.errors import BadInputError
 from hpcmod.model.bandwidth.collectives import COLLECTIVES
@@ -58,9 +59,14 @@ def parse_collectives(text: str, library: str) -> tuple[str, ...]:
     unknown = [name for name in names if name not in COLLECTIVES]
     if unknown:
         raise BadInputError(f"--ops {unknown[0]}: unknown collective", f"Choose from {', '.join(COLLECTIVES)}.")
-    if "sendrecv" in names and library == "torch":
-        raise BadInputError("--ops sendrecv: not with --library torch", f"Add --library {MPI}.")
+    check_measurable(names, library)
     return names
+
+
+def check_measurable(collectives: Sequence[str], library: str) -> None:
+    """Raise BadInputError if a library cannot measure one of these collectives."""
+    if "sendrecv" in collectives and library == TORCH:
+        raise BadInputError("--ops sendrecv: PyTorch cannot measure it", f"Add --library {MPI} or {NCCL_TESTS}.")
 
 
 def parse_counts(text: str) -> tuple[int, ...]:

@@ -122,6 +122,22 @@ def test_ranks_without_a_part_in_a_message_do_not_make_it_faster(monkeypatch: py
     assert float(ranks.measure(Two(), "sendrecv", 1 << 20, 20).split()[5]) == 0.25e6  # type: ignore[arg-type]
 
 
+def test_memory_that_pytorch_keeps_counts_as_free() -> None:
+    """On a fake GPU, as no machine with a real one runs these tests."""
+    kept = [30]
+
+    class Cuda:
+        def empty_cache(self) -> None:
+            kept.clear()
+
+        def mem_get_info(self) -> tuple[int, int]:
+            return 40 - sum(kept), 40
+
+    gpu = ranks.TorchRanks.__new__(ranks.TorchRanks)
+    gpu.kind, gpu.torch = "cuda", types.SimpleNamespace(cuda=Cuda())
+    assert gpu.free_memory() == 40
+
+
 def test_each_rank_has_its_speed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(ranks, "ENOUGH", 0.004)
     ranks.measure_products(Two(), 2)  # type: ignore[arg-type]

@@ -113,6 +113,7 @@ def test_charts_and_report_are_written(top: Path) -> None:
         (("PyTorch", "-N", "1"), 2, "one rank has nothing to exchange"),
         (("PyTorch", "-N", "8"), 2, "this allocation has 4 nodes"),
         (("PyTorch", "--ops", "x"), 2, "unknown collective"),
+        (("PyTorch", "--ops", "sendrecv"), 2, "PyTorch cannot measure it"),
         (("PyTorch", "--library", "mpi"), 7, "has no mpi4py"),
         (("None",), 3, "None"),
     ],
