@@ -21,6 +21,7 @@ from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.site import Site
 from hpcmod.process import call
 
+_REFUSED = 77  # exit status of a refused request; this command itself has no such status
 _NAMES = ("account", "qos", "time", "partition", "constraint", "reservation")
 
 
@@ -128,7 +129,7 @@ def run_again(command: Sequence[str], site: Site) -> int:
     Raises
     ------
     LackingError
-        If there is no scheduler here.
+        If there is no scheduler here, or it refuses the request.
     """
     scheduler = scheduler_of(site)
     if not has_queue(scheduler):
@@ -136,7 +137,11 @@ def run_again(command: Sequence[str], site: Site) -> int:
             f"no {scheduler.title} here: {command[0]} is missing", "Run this on a login node, or inside a job."
         )
     tell(f"requesting nodes: {' '.join(command)}")
-    return call([*command, *_own_command()], tied=True)
+    environ = {**os.environ, scheduler.exit_variable: str(_REFUSED)}
+    status = call([*command, *_own_command()], env=environ, tied=True)
+    if status == _REFUSED:
+        raise LackingError(f"{scheduler.title} gave no nodes", "Its message is above; change the options for nodes.")
+    return status
 
 
 def _own_command() -> list[str]:

@@ -184,6 +184,8 @@ class Scheduler(Protocol):
     """Variable of a task: the name of its node."""
     login_variable: str
     """Variable of a job: the host on which it was submitted."""
+    exit_variable: str
+    """Variable with the exit status that its commands use for their own errors, e.g. a refused request."""
     words: ShellWords
     programs: Programs
 

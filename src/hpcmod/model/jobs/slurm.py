@@ -69,6 +69,7 @@ class Slurm(Scheduler):
     }
     node_variable = "SLURMD_NODENAME"
     login_variable = "SLURM_SUBMIT_HOST"
+    exit_variable = "SLURM_EXIT_ERROR"
     cpus_option = "--cpus-per-task=N"
     task_beside = ("srun", "--nodes=1", "--ntasks=1", "--overlap")
     words = ShellWords(

@@ -42,6 +42,19 @@ def test_without_a_scheduler_no_allocation_is_requested(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
+def test_a_refused_request_is_not_the_result_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, text in (
+        ("sbatch", "exit 1"),
+        ("salloc", 'echo "salloc: error: Invalid account" >&2; exit $SLURM_EXIT_ERROR'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(LackingError, match="Slurm gave no nodes"):
+        run_again(["salloc"], load_site("generic", {}))
+
+
+@pytest.mark.slow
 def test_the_same_command_line_runs_in_the_allocation(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
