@@ -157,6 +157,12 @@ def _added(ground: Ground) -> None:
         ground.does("add", "Toy", name, *_WHEELS)
 
 
+def _dropped(ground: Ground) -> None:
+    """Make three states, the first of which a gc may remove."""
+    _added(ground)
+    ground.does("drop", "Toy", "two", *_WHEELS)
+
+
 def _required(ground: Ground) -> None:
     _addable(ground)
     (ground.top / "source/requirements.txt").write_text("two\n")
@@ -362,6 +368,9 @@ SCENES: dict[str, Scene] = {
     "pack": Scene(("pack", "Toy"), _edited, (("packages", "Toy"),), same=False, children=False),
     "rebase": Scene(("rebase", "Toy", *_WHEELS), _added, (("packages", "Toy"),), same=False, children=False),
     "packages": Scene(("packages", "Toy", "--use", "1"), _added, (("packages", "Toy"),), same=False),
+    "packages gc": Scene(
+        ("packages", "Toy", "--gc", "--keep", "0"), _dropped, (("packages", "Toy", "--history"),), same=False
+    ),
     "kernel": Scene(("kernel", "Toy"), _with_ipykernel, children=False),
     "code": Scene(("code", "Toy", "--directory", "out"), _editable),
     "catalogue init": Scene(("catalogue", "init", "{top}/catalogue"), _sources),

@@ -202,6 +202,7 @@ def test_the_page_on_a_full_quota_works_as_written(student: Student) -> None:
     assert not (place / "modules/all/Toy").exists() and (student.own / "Toy").exists()
 
 
+@pytest.mark.parametrize("student", ["lmod", "envmodules"] if THOROUGH else ["lmod"], indirect=True)
 def test_packages_are_added_to_the_sites_copy_and_nothing_is_written_there(student: Student, tmp_path: Path) -> None:
     """By a user who may only read the catalogue; verify finds a state that was changed."""
     make_wheel(tmp_path / "mine-1.0-py3-none-any.whl")
