@@ -179,6 +179,38 @@ for i,program in pairs(programs) do
 end
 """
 
+EDF_BASE = """\
+mounts = ["/capstor/scratch:/capstor/scratch", "/old:/data"]
+workdir = "/base"
+devices = ["nvidia.com/gpu=all"]
+[env]
+MODE = "base"
+KEEP = "1"
+[annotations]
+com.hooks.aws_ofi_nccl.enabled = "true"
+com.hooks.aws_ofi_nccl.variant = "cuda12"
+"""
+EDF = """\
+base_environment = ["common"]
+image = "nvcr.io#nvidia/pytorch:24.01-py3"
+mounts = ["/store/data.sqsh:/data:sqsh", "${SCRATCH}:${SCRATCH}", "/ro:/input:ro+private", "./here:/here"]
+workdir = "${SCRATCH}"
+entrypoint = false
+writable = false
+devices = ["nvidia.com/gpu=all", "/dev/gdrdrv", "example.org/thing=1"]
+colour = "green"
+[env]
+MODE = "it's \\"quoted\\", %(name)s"
+PATH = "${PATH}:/custom/bin"
+NODE = "${VAR_FROM_HOST}"
+OWNED = "$(touch owned)"
+UNSET = ""
+[annotations.com.hooks.ssh]
+enabled = "true"
+authorize_ssh_key = "/k"
+"""
+"""An environment definition file of CSCS with all documented keys, and the one that it inherits from."""
+
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:
     """Write files by path; return the directory."""
@@ -219,5 +251,20 @@ def write_ngc(root: Path) -> Path:
             "pytorch/21.06-py3.lua": NGC,
             "pytorch/moving.lua": NGC.replace('pytorch:21.06-py3"', 'pytorch:latest"'),
             "other/1.0.lua": 'setenv("X", "1")\n',
+        },
+    )
+
+
+def write_edf(root: Path) -> Path:
+    """Write environment definition files: one with all keys, what it inherits from, and others that are wrong."""
+    return write_tree(
+        root,
+        {
+            "pytorch.toml": EDF,
+            "common.toml": EDF_BASE,
+            "squashfs.toml": 'image = "/capstor/image.sqsh"\n',
+            "moving.toml": 'image = "ubuntu:latest"\n',
+            "broken.toml": "image = [\n",
+            "circle.toml": 'base_environment = "circle"\n',
         },
     )

@@ -32,10 +32,13 @@ from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.trust.provenance import parse_provenance
 from hpcmod.image.web.authorization import parse_challenges
 from hpcmod.image.web.credentials import find_credentials
+from hpcmod.importing.edf import convert_edf
+from hpcmod.importing.edf_files import EdfPath, read_edf
 from hpcmod.importing.lumi_eb import convert_easyconfig
 from hpcmod.importing.ngc import convert_module
 from hpcmod.importing.outcome import ImportedEasyconfig
 from hpcmod.importing.shpc import convert_recipe
+from hpcmod.importing.variables import Variables
 from hpcmod.lock import read_holder
 from hpcmod.machine import load_site
 from hpcmod.model.bandwidth.measurement import BandwidthPoint
@@ -74,7 +77,7 @@ from hpcmod.render.easyconfig import render_easyconfig
 from hpcmod.resources import known_endings, runscript_templates
 from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
-from tests.foreign_recipes import LUMI, NGC, ODD_ALIASES, SAMTOOLS
+from tests.foreign_recipes import EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS
 from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
 from tests.ld_cache import make_cache
 from tests.logs import excerpts
@@ -221,6 +224,19 @@ def _import_shpc(data: bytes) -> None:
 
 def _import_ngc(data: bytes) -> None:
     render_easyconfig(convert_module(text_of(data), Path("/x/pytorch/1.lua")).easyconfig)
+
+
+@reader("environment definition file")
+def _edf(directory: Path) -> Iterator[Reader]:
+    (directory / "common.toml").write_text(EDF_BASE)
+    variables = (Variables(complete=False, bare=False), Variables({"SCRATCH": "/s", "PATH": "/bin"}, bare=False))
+
+    def read(data: bytes) -> None:
+        for one in variables:
+            edf = read_edf(text_of(data), directory / "x.toml", EdfPath((directory,), directory), one)
+            render_easyconfig(convert_edf(edf, directory / "x.toml", one).easyconfig)
+
+    yield Reader(read, lambda dice: mutate(dice, dice.choice((EDF.encode(), EDF_BASE.encode()))))
 
 
 texts("easyconfig", lambda data: read_named_image(text_of(data), "x.eb"), [EASYCONFIG.encode()])

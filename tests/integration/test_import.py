@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.foreign_recipes import write_lumi, write_ngc, write_shpc
+from tests.corpus import make_squashfs
+from tests.foreign_recipes import write_edf, write_lumi, write_ngc, write_shpc, write_tree
 from tests.stack import Done, EasyBuild, ModuleTool, run
 
 pytestmark = pytest.mark.stack
@@ -34,7 +35,7 @@ def hpcmod(eb: EasyBuild, *args: str | Path) -> Done:
 @pytest.fixture
 def imported(eb: EasyBuild, tmp_path: Path) -> list[dict[str, str]]:
     """The rows of everything that was converted."""
-    places = {"shpc": write_shpc, "lumi-eb": write_lumi, "ngc": write_ngc}
+    places = {"shpc": write_shpc, "lumi-eb": write_lumi, "ngc": write_ngc, "edf": write_edf}
     rows = []
     for kind, write in places.items():
         done = hpcmod(eb, "import", kind, write(tmp_path / kind), "--output", tmp_path / "out", "--json")
@@ -47,7 +48,7 @@ def imported(eb: EasyBuild, tmp_path: Path) -> list[dict[str, str]]:
 def test_easybuild_reads_every_converted_recipe_and_its_checks_pass(
     eb: EasyBuild, imported: list[dict[str, str]], tmp_path: Path
 ) -> None:
-    assert len(imported) == 16
+    assert len(imported) == 17
     paths = [row["path"] for row in imported]
     (tmp_path / "read.py").write_text(READ)
     done = run([str(eb.stack.python), str(tmp_path / "read.py"), *paths], eb.environment(), tmp_path)
@@ -86,3 +87,31 @@ def test_makes_a_module_of_a_bare_sif(eb: EasyBuild, lmod: ModuleTool, tiny_sif:
     assert installed.returncode == 0, installed.stdout
     said = lmod("module load tool/1.2 && python -c 'print(6 * 7)'", eb.modules)
     assert said.stdout.split() == ["42"], said.stderr
+
+
+def test_an_environment_of_cscs_becomes_a_module_with_its_mounts_and_variables(
+    eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path
+) -> None:
+    make_squashfs(tmp_path / "data.sqsh", {"inside": b"of the squashfs"})
+    write_tree(tmp_path / "plain", {"file": "of the directory", "own": "of the user"})
+    (tmp_path / "base.toml").write_text(
+        f"mounts = ['{tmp_path}/data.sqsh:/data:sqsh']\n[env]\nMODE = 'base'\nKEEP = 'k'\n"
+    )
+    (tmp_path / "tool.toml").write_text(
+        f"base_environment = './base.toml'\nimage = 'quay.io#org/tool:1.2'\nmounts = ['{tmp_path}/plain:/plain:ro', "
+        "'${SCRATCH}:/scratch']\n[env]\nMODE = \"it's mine\"\n"
+    )
+    done = hpcmod(eb, "import", "edf", tmp_path / "tool.toml", "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "out/t/tool/tool-1.2.eb").read_text()
+    (tmp_path / "tool-1.2.eb").write_text(re.sub("image = .*", f"image = '{tiny_sif}'", text))
+    installed = eb(tmp_path / "tool-1.2.eb")
+    assert installed.returncode == 0, installed.stdout
+    (by_hand,) = re.findall(r"export SINGULARITY_BINDPATH=\S+", done.stdout)
+    script = "import os; print(*map(os.environ.get, ('MODE', 'KEEP')), *(open(p).read() for p in %s), sep='|')"
+    files = ("/data/inside", "/plain/file", "/scratch/own")
+    (tmp_path / "plain/own").write_text("of the user")
+    said = lmod(
+        f'SCRATCH={tmp_path}/plain; {by_hand}; module load tool/1.2 && python -c "{script % (files,)}"', eb.modules
+    )
+    assert said.stdout.strip() == "it's mine|k|of the squashfs|of the directory|of the user", said.stderr

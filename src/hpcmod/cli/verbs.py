@@ -122,7 +122,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "import": (
             "recipes.importing:importing",
-            "Make easyconfigs from recipes of LUMI, shpc or NGC, or a SIF.",
+            "Make easyconfigs from recipes of other tools, or a SIF.",
         ),
     },
     "Publish": {

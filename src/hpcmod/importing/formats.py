@@ -20,6 +20,7 @@ from hpcmod.importing.outcome import Outcome
 GROUP = "hpcmod.importers"
 
 BUILT_IN = {
+    "edf": "hpcmod.importing.edf:FORMAT",
     "lumi-eb": "hpcmod.importing.lumi_eb:FORMAT",
     "ngc": "hpcmod.importing.ngc:FORMAT",
     "shpc": "hpcmod.importing.shpc:FORMAT",
@@ -34,15 +35,29 @@ Watch = Callable[[str], AbstractContextManager[Progress]]
 
 
 @dataclass(frozen=True)
+class ImportOption:
+    """An option of one format."""
+
+    name: str
+    """Without dashes, e.g. service."""
+    help: str
+    metavar: str = ""
+    """What the option takes, e.g. NAME; empty: it is a switch."""
+
+
+@dataclass(frozen=True)
 class ImportFormat:
     """A kind of recipe that can become easyconfigs."""
 
     summary: str
     """What is converted, one sentence, for the help."""
-    convert: Callable[[Sequence[Path], Watch], Iterable[Outcome]]
-    """Converts files, and all of this kind below directories. Files are read, never run."""
+    convert: Callable[..., Iterable[Outcome]]
+    """Converts files, and all of this kind below directories. Files are read, never run. Called with the paths, a
+    Watch, and each of `options` by its name: a string or None, a switch as a bool."""
     examples: tuple[str, ...] = ()
     """Arguments that users may give, for the help, e.g. `old.eb --dry-run`."""
+    options: tuple[ImportOption, ...] = ()
+    """Options of this format alone."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,9 @@ class ListedFormat:
             raise self._error(f"{self.target} is not an ImportFormat")
         return found
 
-    def run(self, loaded: ImportFormat, paths: Sequence[Path], watch: Watch) -> Iterator[Outcome]:
+    def run(
+        self, loaded: ImportFormat, paths: Sequence[Path], watch: Watch, **options: str | bool | None
+    ) -> Iterator[Outcome]:
         """Convert recipes.
 
         Raises
@@ -83,10 +100,10 @@ class ListedFormat:
             If the code of another distribution fails in any other way.
         """
         if self.distribution == OURS:
-            yield from loaded.convert(paths, watch)
+            yield from loaded.convert(paths, watch, **options)
             return
         try:
-            yield from loaded.convert(paths, watch)
+            yield from loaded.convert(paths, watch, **options)
         except (HpcmodError, OSError):
             raise
         except Exception as err:

@@ -76,7 +76,7 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
         easyconfig,
         (*left_out, *_left_out(code, texts, has_programs=bool(listed))),
         tuple(notes),
-        tuple(path.absolute().parts[-3:-2]),
+        namespace=tuple(path.absolute().parts[-3:-2]),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Union
 
 from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
-from hpcmod.errors import HpcmodError
+from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.spec import COMMAND_NAME, HOST_COMMANDS
 from hpcmod.render.easyconfig import EasyconfigText
@@ -31,6 +31,8 @@ class ImportedEasyconfig:
     """What cannot be converted, one clause each."""
     notes: tuple[str, ...] = ()
     """Other information for the user, one clause each."""
+    changed: tuple[str, ...] = ()
+    """What has a different effect than before, one clause each."""
     namespace: tuple[str, ...] = ()
     """What precedes the name in the image's source, e.g. ("quay.io", "biocontainers")."""
 
@@ -159,6 +161,28 @@ def describe_registry_image(
         moduleclass="tools",
     )
     return easyconfig, [*of_commands, *of_description, *of_homepage]
+
+
+def with_registry(image: str) -> str:
+    """Return the name of an image with its registry; a name without one is on Docker Hub."""
+    host, slash, _ = image.partition("/")
+    named = bool(slash) and ("." in host or ":" in host or host == "localhost")
+    return image if named else f"docker.io/{image if slash else f'library/{image}'}"
+
+
+def choose_version(reference: ImageReference) -> str:
+    """Return the version of a module by the tag of its image, or by the digest.
+
+    Raises
+    ------
+    BadInputError
+        If there is neither a digest nor a tag other than `latest`.
+    """
+    if reference.tag == "latest" and not reference.pinned:
+        raise BadInputError("the tag latest without a digest can mean another image tomorrow: give a tag", "")
+    if reference.tag and reference.tag != "latest":
+        return reference.tag
+    return f"{reference.tag or 'sha256'}-{reference.digest[7:15]}"
 
 
 def refused(origin: object, err: HpcmodError) -> Refused:

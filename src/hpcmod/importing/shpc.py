@@ -19,6 +19,7 @@ from hpcmod.importing.outcome import (
     describe_registry_image,
     refused,
     settle_names,
+    with_registry,
 )
 from hpcmod.model.container_yaml import Alias, ContainerYaml, parse_container_yaml
 from hpcmod.model.images.reference import ImageReference, is_digest, is_tag
@@ -90,16 +91,13 @@ def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, origin: str) -> I
         easyconfig,
         (*of_aliases, *left_out, *_left_out(recipe, tag)),
         () if digest else (UNPINNED,),
-        (reference.registry, *parts[:-1]),
+        namespace=(reference.registry, *parts[:-1]),
     )
 
 
 def _reference(recipe: ContainerYaml, tag: str, digest: str) -> str:
     """Return the reference with a registry: without one, the runtime uses Docker Hub."""
-    host, slash, _ = recipe.source.partition("/")
-    named = bool(slash) and ("." in host or ":" in host or host == "localhost")
-    place = recipe.source if named else f"docker.io/{recipe.source if slash else f'library/{recipe.source}'}"
-    return f"{recipe.kind}://{place}:{tag}" + (f"@{digest}" if digest else "")
+    return f"{recipe.kind}://{with_registry(recipe.source)}:{tag}" + (f"@{digest}" if digest else "")
 
 
 def _commands(aliases: Iterable[Alias]) -> tuple[dict[str, tuple[str, ...]], list[str]]:

@@ -93,7 +93,7 @@ def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
         ),
         (*of_description, *of_homepage),
         tuple(said),
-        (path.absolute().parent.name,),
+        namespace=(path.absolute().parent.name,),
     )
 
 

@@ -29,6 +29,8 @@ class ImportRow:
     """Path of the easyconfig."""
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """What has a different effect than in the recipe."""
     reason: str = ""
     """Reason for a refusal."""
 
@@ -66,15 +68,14 @@ def write_easyconfigs(
         if status == CONVERTED and not dry_run:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, text)
-        yield ImportRow(status, one.origin, one.easyconfig.module, str(path), one.left_out, one.notes)
+        yield ImportRow(status, one.origin, one.easyconfig.module, str(path), one.left_out, one.notes, one.changed)
 
 
 def _comments(one: ImportedEasyconfig, verb: str) -> Iterator[str]:
     yield f"made by {verb} from {one.origin}"
-    if one.left_out:
-        yield f"not carried over: {'; '.join(one.left_out)}"
-    if one.notes:
-        yield "; ".join(one.notes)
+    yield from (f"not carried over: {clause}" for clause in one.left_out)
+    yield from (f"changed: {clause}" for clause in one.changed)
+    yield from one.notes
 
 
 def _status(path: Path, text: str, *, force: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -47,9 +48,13 @@ class EasyconfigText:
     """Command lines of wrappers that do not run the command of the same name."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of the container."""
+    bind_paths: tuple[str, ...] = ()
+    """Binds in addition to the site's, `source[:destination[:options]]`."""
+    netstack: str = ""
+    """Mode of the host's network libraries; empty: as the site profile says."""
     moduleclass: str = "ai"
     comments: tuple[str, ...] = ()
-    """Comment lines at the top, truncated at a line end."""
+    """Comments at the top, each on a line of its own, or on several if it is long."""
 
     def __post_init__(self) -> None:
         """Check values that become part of file and module names."""
@@ -91,7 +96,7 @@ def render_easyconfig(easyconfig: EasyconfigText) -> str:
         If a string contains a NUL or is not Unicode, or the image is not a valid reference.
     """
     blocks = (
-        [*map(_comment, easyconfig.comments), "easyblock = 'ContainerModule'"],
+        [*(line for text in easyconfig.comments for line in _comments(text)), "easyblock = 'ContainerModule'"],
         _texts(easyconfig, "name", "version", "versionsuffix"),
         [
             *_assign("homepage", easyconfig.homepage),
@@ -116,9 +121,15 @@ def _image(easyconfig: EasyconfigText) -> list[str]:
         lines = _assign("image", easyconfig.image)
     lines += _texts(easyconfig, "download_instructions")
     if not easyconfig.checksum:
-        lines.append(_comment(_BY_DIGEST if reference.pinned else _UNPINNED))
+        lines += _comments(_BY_DIGEST if reference.pinned else _UNPINNED)
     lines.append(f"checksums = [{python_literal(easyconfig.checksum) if easyconfig.checksum else None}]")
-    return [*lines, *_commands(easyconfig), *_assign_some("environment", dict(easyconfig.environment))]
+    return [
+        *lines,
+        *_commands(easyconfig),
+        *_assign_some("environment", dict(easyconfig.environment)),
+        *_assign_some("bind_paths", easyconfig.bind_paths),
+        *_texts(easyconfig, "netstack"),
+    ]
 
 
 def _commands(easyconfig: EasyconfigText) -> list[str]:
@@ -207,9 +218,13 @@ def _fits(piece: str, indent: str) -> bool:
     return len(indent + python_literal(piece)) <= _COLUMNS
 
 
-def _comment(text: str) -> str:
-    line = f"# {sh_comment(text)}".rstrip()
-    return line if len(line) <= _COLUMNS else f"{line[: _COLUMNS - 4]} ..."
+def _comments(text: str) -> list[str]:
+    """Return a comment, broken at spaces where possible; all but the first line are indented further."""
+    line = sh_comment(text).rstrip()
+    if len(line) <= _COLUMNS - 2:
+        return [f"# {line}".rstrip()]
+    broken = textwrap.wrap(line, _COLUMNS - 2, subsequent_indent="  ", break_on_hyphens=False)
+    return [f"# {piece}".rstrip() for piece in broken]
 
 
 def _bad(what: str, text: str) -> BadInputError:

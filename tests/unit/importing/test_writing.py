@@ -9,7 +9,7 @@ from hpcmod.importing.outcome import ImportedEasyconfig, Refused
 from hpcmod.importing.writing import ImportRow, write_easyconfigs
 from hpcmod.render.easyconfig import EasyconfigText
 
-ONE = ImportedEasyconfig("from/x.lua", EasyconfigText("Tool", "1", "x.sif", "x"), ("a", "b"), ("c",))
+ONE = ImportedEasyconfig("from/x.lua", EasyconfigText("Tool", "1", "x.sif", "x"), ("a", "b"), ("c",), ("d",))
 PATH = "t/Tool/Tool-1.eb"
 
 
@@ -21,9 +21,12 @@ def write(directory: Path, *, force: bool = False, dry_run: bool = False) -> Imp
 def test_it_is_written_to_the_robot_path_with_its_origin_and_its_losses(tmp_path: Path) -> None:
     row = write(tmp_path)
     assert (row.status, row.module, row.path) == ("converted", "Tool/1", str(tmp_path / PATH))
-    assert (row.left_out, row.notes) == (("a", "b"), ("c",))
+    assert (row.left_out, row.notes, row.changed) == (("a", "b"), ("c",), ("d",))
     lines = (tmp_path / PATH).read_text().splitlines()
-    assert lines[:3] == ["# made by hpcmod import x from from/x.lua", "# not carried over: a; b", "# c"]
+    assert lines[:5] == [
+        "# made by hpcmod import x from from/x.lua",
+        *("# not carried over: a", "# not carried over: b", "# changed: d", "# c"),
+    ]
     assert len(lines) <= 25
 
 

@@ -122,6 +122,19 @@ def test_no_line_is_longer_than_120_columns(words: int) -> None:
     assert read(out)["wrapped_commands"] == list(wanted.wrapped_commands)
 
 
+def test_a_long_comment_is_whole_on_several_lines() -> None:
+    text = "not carried over: " + " ".join(f"word{number}" for number in range(60)) + " " + "x" * 300
+    lines = render_easyconfig(replace(PLAIN, comments=(text,))).partition("easyblock")[0].splitlines()
+    assert max(map(len, lines)) <= 120
+    assert all(line.startswith("# ") for line in lines)
+    assert "".join("".join(line[2:].split()) for line in lines) == "".join(text.split())
+
+
+def test_binds_and_the_mode_of_the_host_libraries_are_parameters() -> None:
+    values = read(render_easyconfig(replace(PLAIN, bind_paths=("/a:/b:ro", "/c"), netstack="off")))
+    assert (values["bind_paths"], values["netstack"]) == (["/a:/b:ro", "/c"], "off")
+
+
 LONG = ANY_TEXT.map(lambda text: text * (1 + 200 // (len(text) or 200)))
 
 

@@ -13,7 +13,7 @@ import click
 
 from hpcmod.cli.output import print_json, print_message, print_table, print_text, tell
 from hpcmod.errors import LackingError, NotFoundError
-from hpcmod.importing.formats import ImportFormat, ListedFormat, find_format, list_formats
+from hpcmod.importing.formats import ImportFormat, ImportOption, ListedFormat, find_format, list_formats
 from hpcmod.importing.outcome import Outcome
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 from hpcmod.progress import ProgressLine
@@ -63,7 +63,7 @@ def _list_formats(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     help="List the formats, and the Python package that each comes from.",
 )
 def importing() -> None:
-    """Make easyconfigs from recipes of LUMI, shpc or NGC, or a SIF.
+    """Make easyconfigs from recipes of other tools, or a SIF.
 
     The recipes are read, never run. Other Python packages can add formats. Exit code 1: a recipe was refused, or a
     different easyconfig already exists.
@@ -73,6 +73,7 @@ def importing() -> None:
       hpcmod import lumi-eb LUMI-EasyBuild-containers/easybuild/easyconfigs --output ours
       hpcmod import shpc ~/shpc-registry --dry-run
       hpcmod import ngc ngc-container-environment-modules
+      hpcmod import edf ~/.edf
       hpcmod import sif /shared/images
       hpcmod import --list-formats
     """
@@ -103,11 +104,21 @@ def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
     @click.option("--force", is_flag=True, help="Replace existing easyconfigs.")
     @click.option("--dry-run", is_flag=True, help="Print the result for each recipe; write nothing.")
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-    def convert(paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool) -> None:
-        outcomes = listed.run(loaded, _check_exist(paths), ProgressLine)
+    def convert(
+        paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool, **own: str | bool | None
+    ) -> None:
+        outcomes = listed.run(loaded, _check_exist(paths), ProgressLine, **own)
         _import(listed.name, outcomes, output=output, force=force, dry_run=dry_run, as_json=as_json)
 
+    convert.params[1:1] = [_make_option(one) for one in loaded.options]
     return convert
+
+
+def _make_option(one: ImportOption) -> click.Option:
+    """Return the click option for an option of one format."""
+    if one.metavar:
+        return click.Option([f"--{one.name}"], metavar=one.metavar, help=one.help)
+    return click.Option([f"--{one.name}"], is_flag=True, help=one.help)
 
 
 def _help(name: str, loaded: ImportFormat) -> str:
@@ -153,6 +164,7 @@ def _show(row: ImportRow) -> None:
     if row.reason:
         lines.append(f"          {row.reason}")
     lines += [f"          not carried over: {clause}" for clause in row.left_out]
+    lines += [f"          changed: {clause}" for clause in row.changed]
     lines += [f"          note: {clause}" for clause in row.notes]
     for line in lines:
         print_text(line.replace("\n", "?"))

@@ -48,7 +48,7 @@ def test_json_holds_all_of_the_table(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert (said["version"], said["dry_run"]) == (1, True)
     assert said["converted"] + said["refused"] == len(said["recipes"]) == 22
-    assert set(said["recipes"][0]) == {"status", "origin", "module", "path", "left_out", "notes", "reason"}
+    assert set(said["recipes"][0]) == {"status", "origin", "module", "path", "left_out", "notes", "changed", "reason"}
     assert not (tmp_path / "out").exists()
 
 
@@ -59,7 +59,7 @@ def test_hostile_text_reaches_no_terminal(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 2
 
 
-@pytest.mark.parametrize("kind", ["lumi-eb", "shpc", "ngc", "sif"])
+@pytest.mark.parametrize("kind", sorted(BUILT_IN))
 def test_a_missing_file_is_an_error(kind: str, tmp_path: Path) -> None:
     done = run(kind, tmp_path / "nowhere")
     assert done.exit_code == 3
