@@ -98,7 +98,7 @@ def test_a_program_that_fails_ends_the_script(tiny_jobs: Jobs) -> None:
     assert "ranks" not in tiny_jobs.output(number)
 
 
-def test_a_script_runs_in_a_shell_that_knows_nothing_and_again_by_file_and_by_number(tiny_jobs: Jobs) -> None:
+def test_a_script_runs_in_a_bare_shell_and_again_by_file_or_number(tiny_jobs: Jobs) -> None:
     program(tiny_jobs, MEET)
     lmod = {"LMOD_CMD": str(tiny_jobs.machine.stack.lmod_cmd)}
     words = ("-N", "2", *SHARED, "-o", "meet.sh", "--", "train.py", "0")

@@ -357,7 +357,7 @@ def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_site(make_catalogue(top / "catalogue", *map(hostile, range(len(texts)), texts)), top / "site")
 
 
-def test_hostile_texts_are_shown_and_nothing_of_them_runs(browser: Browser, hostile_site: Path) -> None:
+def test_hostile_texts_are_shown_and_never_run(browser: Browser, hostile_site: Path) -> None:
     pages = [hostile_site / "index.html", *sorted(hostile_site.glob("containers/*/*.html"))]
     assert len(pages) > len(HOSTILE)
     browser.get("about:blank")

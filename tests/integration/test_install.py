@@ -182,7 +182,7 @@ def test_after_an_editable_install_eb_needs_only_the_robot_path(
 
 
 @of_kind("framework")
-def test_an_install_into_a_directory_serves_another_pythons_eb(
+def test_pip_install_target_works_with_the_eb_of_another_python(
     venv: Venv, wheel: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool, tmp_path: Path
 ) -> None:
     venv.pip("--target", tmp_path / "anywhere", wheel)
@@ -205,7 +205,7 @@ def test_hpcmod_install_needs_no_configuration(
 
 
 @of_kind("framework")
-def test_a_sites_own_eb_serves_after_hpcmod_env(
+def test_hpcmod_env_makes_the_eb_of_a_site_work(
     venv: Venv,
     stack: Stack,
     libraries: Path,
@@ -221,7 +221,7 @@ def test_a_sites_own_eb_serves_after_hpcmod_env(
     assert_module_runs(lmod, eb, done)
 
 
-def test_an_image_that_is_nowhere_is_one_error_with_every_place_and_what_to_do(eb: EasyBuild, tmp_path: Path) -> None:
+def test_a_missing_image_is_one_error_with_all_places_and_a_fix(eb: EasyBuild, tmp_path: Path) -> None:
     site = write_site(tmp_path, f'[images]\ncentral = ["{tmp_path}/first", "{tmp_path}/second"]\n')
     easyconfig = write_easyconfig(tmp_path, download_instructions="Ask the operators")
     done = eb(easyconfig, HPCMOD_SITE=str(site))

@@ -157,9 +157,7 @@ def test_the_lock_of_a_dead_process_is_cleared_with_easybuilds_own(eb: EasyBuild
     assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
 
 
-def test_the_lock_of_one_who_died_with_the_module_in_place_goes_with_the_next_installation(
-    eb: EasyBuild, toy: Path
-) -> None:
+def test_the_next_rebuild_clears_a_dead_lock_of_an_installed_module(eb: EasyBuild, toy: Path) -> None:
     installed(eb, toy)
     lock = eb.prefix / "software/.locks" / f"{lock_name(str(eb.prefix / 'software/Toy/1.0'))}.lock"
     lock.parent.mkdir(exist_ok=True)

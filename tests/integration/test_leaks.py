@@ -54,7 +54,7 @@ def of_the_host(found: dict[str, str], poison: dict[str, str]) -> set[str]:
     return {name for name in HOST_PYTHON if found.get(name) == poison[name]}
 
 
-def test_nothing_of_the_host_is_seen_through_the_module(loader: Loader, poison: dict[str, str]) -> None:
+def test_the_module_hides_the_python_of_the_host(loader: Loader, poison: dict[str, str]) -> None:
     found = told(loaded(loader, f"{PLAIN} -c {shlex.quote(TELL)}", **poison))
     assert of_the_host(found, poison) == set()
     assert found["packaging"].startswith("/opt/miniconda3/") and poison["HOME"] not in " ".join(found["path"])
@@ -62,7 +62,7 @@ def test_nothing_of_the_host_is_seen_through_the_module(loader: Loader, poison: 
 
 @one_loader
 @pytest.mark.parametrize("command", COMMANDS[1:])
-def test_nothing_of_the_host_is_seen_by_wrappers_and_run_scripts(
+def test_wrappers_and_run_scripts_hide_the_python_of_the_host(
     loader: Loader, poison: dict[str, str], command: str
 ) -> None:
     found = told(loaded(loader, f"{command} -c {shlex.quote(TELL)}", **poison))

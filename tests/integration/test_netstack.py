@@ -210,7 +210,7 @@ def test_a_capture_stops_where_the_loader_stops(build: Path, tmp_path: Path, con
         plan_capture([str(build / "missing")], env)
 
 
-def test_the_chains_are_no_empty_words(build: Path) -> None:
+def test_ldd_confirms_the_chains_of_libraries(build: Path) -> None:
     assert ldd(build / "by-runpath")["libleaf.so"] == "not found"
     assert ldd(build / "by-rpath")["libleaf.so"] == f"{build}/a/libleaf.so"
     assert ldd(build / "not-inherited")["libleaf.so"] == "not found"

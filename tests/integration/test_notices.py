@@ -269,7 +269,7 @@ def test_an_invalid_notice_file_is_skipped(modules: Modules, make: Callable[[Pat
     assert modules.loaded() == ""
 
 
-def test_bytes_that_are_no_text_never_reach_the_terminal(modules: Modules) -> None:
+def test_invalid_utf8_never_reaches_the_terminal(modules: Modules) -> None:
     text = f"{HEAD}\nnotice abc\nsay hello ".encode() + b"\x9b31m \xc2\x9b \xe2\x80 \xff \0 \x1b]0;x\x07 end\n"
     (modules.notices / SHA256).write_bytes(text)
     done = modules(f"module load {MODULE} 2>said")

@@ -121,7 +121,7 @@ def test_loads_are_counted_only_where_the_site_wants_it(
     loads.chmod(0o755)
 
 
-def test_no_one_sees_a_trial_and_a_failed_check_publishes_nothing(site: Site, images: list[Path]) -> None:
+def test_a_failed_check_publishes_nothing_and_trials_are_hidden(site: Site, images: list[Path]) -> None:
     before = site.files()
     places = " ".join(str(site.catalogue / place) for place in ("modules", "records", "easyconfigs", "index.jsonl"))
     spy = f"find {places} -name '*Toy*' >{site.top}/seen"

@@ -157,9 +157,7 @@ class Users:
                 self.said[line] += 1
 
 
-def test_two_admins_race_and_no_load_ever_fails_without_saying_what_to_load_instead(
-    site: Site, images: list[Path]
-) -> None:
+def test_while_admins_race_failed_loads_name_a_replacement(site: Site, images: list[Path]) -> None:
     site.published(images[0], "1.0", "--alias", "stable")
     site.published(images[1], "2.0", "--alias", "latest")
     site.published(images[1], "0.9")
@@ -187,7 +185,7 @@ def test_two_admins_race_and_no_load_ever_fails_without_saying_what_to_load_inst
     assert leftovers(site) == []
 
 
-def test_two_admins_publish_the_same_and_one_of_them_does_it(site: Site, images: list[Path]) -> None:
+def test_of_two_admins_publishing_the_same_one_publishes(site: Site, images: list[Path]) -> None:
     words = ("--name", "Toy", "--version", "1.0", "--no-slurm")
     both = [site.start("publish", images[0], *words) for _ in range(2)]
     said = [admin.communicate()[0].decode() for admin in both]

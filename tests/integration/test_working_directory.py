@@ -79,8 +79,6 @@ def test_a_relative_path_means_that_easyconfig(eb: EasyBuild, here: Path) -> Non
 
 
 @pytest.mark.parametrize("words", [("doctor",), ("ls",), ("update", "--dry-run", "--all")])
-def test_other_verbs_run_nothing_of_the_working_directory_either(
-    eb: EasyBuild, here: Path, words: tuple[str, ...]
-) -> None:
+def test_other_verbs_run_no_program_of_the_working_directory(eb: EasyBuild, here: Path, words: tuple[str, ...]) -> None:
     hpcmod(eb, here, *words)
     assert not (here / "ran").exists(), (here / "ran").read_text()

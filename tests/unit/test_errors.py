@@ -18,7 +18,7 @@ def test_a_message_and_its_cure_are_shown_together() -> None:
     assert str(err) == "a.sif is truncated\nFetch it again."
 
 
-def test_without_a_cure_there_is_no_second_line() -> None:
+def test_without_a_cure_a_message_has_one_line() -> None:
     assert str(HpcmodError("a.sif is truncated")) == "a.sif is truncated"
 
 

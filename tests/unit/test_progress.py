@@ -96,7 +96,7 @@ def test_talk_goes_to_stderr_so_that_stdout_stays_data(capsys: pytest.CaptureFix
     assert said.err.startswith("copying: 1.0 of 2.0 GB")
 
 
-def test_bytes_that_were_there_before_say_nothing_of_the_rate(clock: Clock) -> None:
+def test_the_rate_ignores_bytes_that_existed_before(clock: Clock) -> None:
     stream = Terminal()
     with ProgressLine("fetching", stream) as line:
         line(10 * GB, 20 * GB)
@@ -118,7 +118,7 @@ def test_details_of_each_part_are_shown_as_far_as_the_line_allows(
     assert shown == "fetching: 1.0 of 4.0 GB, 25 %, 1.0 GB/s, 3 s left (2 of 6 w"[:59] + "\x1b[K"
 
 
-def test_work_that_comes_after_other_work_says_nothing_of_its_first_bytes_in_a_log(clock: Clock) -> None:
+def test_the_rate_in_a_log_ignores_the_first_bytes_of_later_work(clock: Clock) -> None:
     stream = io.StringIO()
     with ProgressLine("building", stream) as line:
         clock.now += 60

@@ -134,7 +134,7 @@ def put_source(build: Path, content: bytes = b"source") -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def test_a_source_without_a_checksum_is_used_said_aloud_and_recorded(build: Path) -> None:
+def test_a_source_without_a_checksum_is_reported_and_recorded(build: Path) -> None:
     digest = put_source(build)
     done = run(build, "cat $(fetch x)")
     assert done.stdout == "source"

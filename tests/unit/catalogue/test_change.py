@@ -138,9 +138,7 @@ def undo_publishing(shop: Catalogue) -> None:
 
 
 @pytest.mark.parametrize("work", [retire, publish, undo_publishing])
-def test_killed_at_any_touch_of_the_disk_a_change_breaks_nothing_and_is_finished_by_the_next(
-    tmp_path: Path, work: Callable[[Catalogue], None]
-) -> None:
+def test_the_next_change_finishes_one_killed_at_any_write(tmp_path: Path, work: Callable[[Catalogue], None]) -> None:
     origin = make_toys(tmp_path / "origin")
 
     def fresh(name: str) -> Catalogue:
@@ -170,7 +168,7 @@ def test_killed_at_any_touch_of_the_disk_a_change_breaks_nothing_and_is_finished
     assert finished * STRIDE > 20, "hardly any kill left something to finish"
 
 
-def test_the_next_writer_removes_what_a_killed_one_left_among_scripts_and_nothing_of_a_running_one(
+def test_the_next_writer_removes_leftovers_of_killed_writers_only(
     shop: Catalogue,
 ) -> None:
     scripts = shop.software / "Toy" / "1.0"

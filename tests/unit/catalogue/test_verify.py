@@ -52,7 +52,7 @@ def test_any_damage_is_found(shop: Catalogue, damage: Callable[[Path], object], 
     assert said in fault
 
 
-def test_files_of_a_retired_container_removed_by_gc_are_no_fault(shop: Catalogue) -> None:
+def test_verify_accepts_retired_containers_removed_by_gc(shop: Catalogue) -> None:
     (shop.images / "Toy-1.0.sif").unlink()
     shutil.rmtree(shop.software / "Toy")
     found = list(verify_container(shop, replace(shop.read("Toy", "1.0"), state="retired")))

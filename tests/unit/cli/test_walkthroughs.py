@@ -44,7 +44,7 @@ def test_the_command_prints_its_golden_file(command: Command, golden: Callable[[
     golden(command.golden, printed(command))
 
 
-def test_there_is_no_golden_file_without_its_command() -> None:
+def test_each_golden_file_has_its_command() -> None:
     assert {path.name for path in GOLDEN.iterdir()} == {command.name for command in COMMANDS}
 
 

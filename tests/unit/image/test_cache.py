@@ -125,7 +125,7 @@ def test_an_empty_cache_has_no_entries_and_is_not_made(cache: Cache) -> None:
     assert not cache.directory.exists()
 
 
-def test_removing_a_blob_leaves_nothing_of_it(cache: Cache) -> None:
+def test_removing_a_blob_removes_all_its_files(cache: Cache) -> None:
     fill(cache, 1, 10, 0.0)
     cache.partial(digest(1)).write_bytes(b"abc")
     assert cache.remove(digest(1)) == 13

@@ -46,12 +46,12 @@ def test_lustres_tool_is_understood(text: str, found: tuple[int, ...] | None) ->
     assert parse_lfs(text) == found
 
 
-def test_where_there_are_no_quotas_none_are_found(tmp_path: Path) -> None:
+def test_finds_no_quota_where_none_is_set(tmp_path: Path) -> None:
     assert all(one.bytes_left is None or one.bytes_left >= 0 for one in read_quotas(tmp_path))
     assert list(read_quotas(Path("/proc"))) == []
 
 
-def test_lustres_tool_is_asked_where_the_kernel_knows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_falls_back_to_lfs_quota_on_lustre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tool is a fake: there is no Lustre here."""
     fake = tmp_path / "lfs"
     fake.write_text(f"#!/bin/sh\necho \"$@\" >>{tmp_path}/asked\nprintf '%s' '{LINE}'\n")

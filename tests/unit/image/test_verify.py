@@ -136,7 +136,7 @@ def test_an_image_that_no_registry_has_is_not_found(registry: Registry, options:
     assert refusal(f"docker://{registry.host}/verify/none:1", options).exit_code == 3
 
 
-def test_the_sum_of_a_sif_says_nothing_of_an_image_in_a_registry(registry: Registry, options: ObtainOptions) -> None:
+def test_a_checksum_of_a_sif_is_not_used_for_a_registry_image(registry: Registry, options: ObtainOptions) -> None:
     registry.push_image("verify/sum", LAYERS)
     text = f"docker://{registry.host}/verify/sum:1"
     fault = refusal(text, replace(options, policy=STRICT, checksum="0" * 64))

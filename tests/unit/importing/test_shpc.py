@@ -67,7 +67,7 @@ def test_tags_without_a_digest_are_converted_with_a_note(outcomes: tuple[Outcome
         assert "no digest is given" in one.notes[0]
 
 
-def test_aliases_that_are_no_programs_are_not_carried_over_and_named(outcomes: tuple[Outcome, ...]) -> None:
+def test_aliases_that_are_not_programs_are_named_and_skipped(outcomes: tuple[Outcome, ...]) -> None:
     one = made(outcomes, "salad/v1")
     assert one.easyconfig.wrapped_commands == ("salad", "fork", "R4")
     assert one.easyconfig.command_words == (

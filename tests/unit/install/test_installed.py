@@ -33,7 +33,7 @@ def test_other_modulefiles_are_none_of_ours(tmp_path: Path, text: str) -> None:
     assert read_installed(tmp_path / "none.lua", "none") is None
 
 
-def test_the_first_tree_hides_a_module_of_a_later_one_and_backups_are_no_modules(tmp_path: Path) -> None:
+def test_the_first_tree_wins_and_backups_are_not_modules(tmp_path: Path) -> None:
     for top in ("one", "two"):
         install(tmp_path / top, "PyTorch/1")
     install(tmp_path / "two", "vLLM/2", "Tcl")

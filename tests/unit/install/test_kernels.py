@@ -24,7 +24,7 @@ def test_the_directory_is_that_of_jupyter(environ: dict[str, str], expected: str
     assert kernels_directory(environ) == Path(expected)
 
 
-def test_without_a_home_there_is_no_directory() -> None:
+def test_without_a_home_kernels_have_no_directory() -> None:
     with pytest.raises(LackingError, match="home directory"):
         kernels_directory({})
 

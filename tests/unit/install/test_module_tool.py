@@ -85,7 +85,7 @@ def test_eb_gets_settings_where_its_defaults_are_wrong(environ: dict[str, str], 
         pytest.param({"MODULES_CMD": "/bin/echo"}, id="a tool that answers something else"),
     ],
 )
-def test_without_an_answer_there_is_no_file(environ: dict[str, str]) -> None:
+def test_no_answer_of_the_module_tool_means_no_file(environ: dict[str, str]) -> None:
     assert find_modulefile("Toy", environ) is None
     assert has_module_tool(environ) == bool(environ)
 

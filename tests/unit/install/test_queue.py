@@ -28,7 +28,7 @@ def fake(place: Path, name: str, code: str) -> None:
     (place / name).chmod(0o755)
 
 
-def test_without_slurm_there_is_no_answer(bin_directory: Path) -> None:
+def test_without_slurm_answers_are_empty(bin_directory: Path) -> None:
     assert queue.test_script(SLURM, "#!/bin/bash", must=True) == ""
     assert queue.read_script_of_job(SLURM, "1") == ""
     assert queue.find_check_step(SLURM, {"PATH": str(bin_directory)}) == ()

@@ -18,7 +18,7 @@ def test_the_image_of_a_loaded_module_is_started_by_the_runtime_that_was_found(t
     assert '"$SIF"' in command
 
 
-def test_where_there_is_no_runtime_there_is_nothing_to_start(tmp_path: Path) -> None:
+def test_without_a_runtime_no_container_is_started(tmp_path: Path) -> None:
     said: list[str] = []
     assert start_commands({"PATH": str(tmp_path)}, warn=said.append) == []
     assert said == ["No container runtime on this machine, so the image was not started"]

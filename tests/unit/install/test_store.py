@@ -302,7 +302,7 @@ def test_a_damaged_record_is_not_a_record(root: Path, text: str) -> None:
     assert store.read_record(root) == {}
 
 
-def test_where_nothing_was_installed_there_is_no_record(root: Path) -> None:
+def test_a_directory_without_an_installation_has_no_record(root: Path) -> None:
     assert store.read_record(root) == {}
 
 

@@ -92,7 +92,7 @@ def test_a_name_with_odd_characters_gives_a_plain_directory_in_the_container() -
     "facts",
     [pytest.param(None, id="no image"), pytest.param(replace(FACTS, python=None, commands=()), id="no Python")],
 )
-def test_without_a_python_there_is_no_user_layer_and_nothing_speaks_of_one(facts: ImageFacts | None) -> None:
+def test_an_image_without_python_has_no_user_packages(facts: ImageFacts | None) -> None:
     plan = make_plan(facts, SITE, SPEC)
     assert plan.user_layer is None
     assert plan.container_path == ("/runscripts",)

@@ -11,7 +11,7 @@ def test_keeps_the_order_of_commands_and_drops_repeats() -> None:
     assert found == (("torchrun", ("torchrun",)), ("python3.12", ("python3.12",)), ("g++", ("g++",)))
 
 
-def test_no_commands_are_no_fault() -> None:
+def test_an_empty_list_of_commands_is_valid() -> None:
     assert parse_commands([]) == ()
 
 

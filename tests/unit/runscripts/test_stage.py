@@ -174,7 +174,7 @@ def test_refuses_unusable_input(stage: Stage, words: list[str], status: int) -> 
     assert stage(*words).status == status
 
 
-def test_without_a_module_there_is_no_image_to_stage(stage: Stage) -> None:
+def test_staging_an_image_needs_a_module(stage: Stage) -> None:
     assert stage("stage-image", stage.place, job={"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1"}).status == 3
 
 

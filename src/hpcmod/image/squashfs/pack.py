@@ -1,4 +1,4 @@
-"""Write a directory as a squashfs, and back: the same files give the same bytes, whoever packs them and when."""
+"""Write a directory as a squashfs, and back: the same files give the same bytes, for any user at any time."""
 
 from __future__ import annotations
 

@@ -366,6 +366,6 @@ def _choose_flags(placement: Placement) -> Iterator[str]:
 
 
 def _number(environ: Mapping[str, str], variable: str) -> int:
-    """Return the number in a variable, which may follow a type, as in a100:4; 0 if there is no number."""
+    """Return the number in a variable, which may follow a type, as in a100:4; 0 without one."""
     last = environ.get(variable, "").rpartition(":")[2]
     return int(last) if last.isdigit() else 0

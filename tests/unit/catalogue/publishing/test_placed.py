@@ -92,7 +92,7 @@ def test_where_hard_links_are_impossible_the_module_uses_the_catalogues_image(
     assert json.loads((made.target / "record.json").read_text())["image"]["method"] == "central"
 
 
-def test_what_users_added_stays_and_scripts_that_are_no_longer_written_go(made: StagedInstallation) -> None:
+def test_keeps_files_of_users_and_removes_old_scripts(made: StagedInstallation) -> None:
     write_record(made, "bin/old", "bin/../../x", "bin/python")
     (made.root / "bin/old").touch()
     place(made)

@@ -227,7 +227,7 @@ def test_doctor_tells_advisories_of_the_loaded_module_and_broken_ones(
     assert "https://example.org/1" in found[1].cure
 
 
-def test_doctor_says_nothing_of_advisories_where_there_is_no_catalogue(tmp_path: Path) -> None:
+def test_without_a_catalogue_doctor_skips_advisories(tmp_path: Path) -> None:
     assert list(check_advisories({"HPCMOD_SITE": "generic", "HOME": str(tmp_path)})) == []
 
 

@@ -315,7 +315,7 @@ def test_recognizes_lines_that_load_no_module(line: str) -> None:
     assert [fault.rule for fault in lint_job(script, site("lumi"))] == ["no-module"]
 
 
-def test_no_amd_gpu_is_hidden_for_want_of_a_flag() -> None:
+def test_a_missing_flag_is_fine_where_the_profile_sets_it() -> None:
     amd = replace(site("lumi"), runtime_flags=("--rocm",))
     assert lint_job(HEAD + "srun singularity exec $SIF ls\n", amd) == ()
 

@@ -61,7 +61,7 @@ def test_the_file_that_python_runs_is_found_among_its_options(program: tuple[str
     assert find_script(program) == script
 
 
-def test_existing_files_are_no_fault(here: Path) -> None:
+def test_accepts_existing_files(here: Path) -> None:
     request = JobRequest(("train.py",), stage_data=("data.tar", "$SCRATCH/x.tar"))
     assert find_missing(request, None) == ()
 

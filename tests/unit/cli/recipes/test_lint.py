@@ -21,7 +21,7 @@ def test_errors_are_reported_with_file_line_and_cure_and_by_the_exit_code(tmp_pa
     assert " read: " in done.stderr
 
 
-def test_warnings_alone_are_no_failure(tmp_path: Path) -> None:
+def test_warnings_alone_do_not_fail(tmp_path: Path) -> None:
     write_tree(tmp_path, {"x-1.eb": "easyblock = 'ContainerModule'\nname = 'x'\nversion = '1'\nsources = ['x.sif']\n"})
     write_tree(tmp_path, {"x-1.eb": (tmp_path / "x-1.eb").read_text() + "# not known yet\nchecksums = [None]\n"})
     done = run(tmp_path)
@@ -40,7 +40,7 @@ def test_json_lists_every_file(tmp_path: Path) -> None:
     assert (finding["level"], fault["level"], fault["what"]) == ("fail", "error", finding["found"])
 
 
-def test_bytes_that_are_no_text_and_hostile_names_reach_no_terminal(tmp_path: Path) -> None:
+def test_invalid_utf8_and_hostile_names_never_reach_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "x\x1b[31m\n.eb").write_bytes(b"\xff\xfe\x00")
     done = run(tmp_path)
     assert done.exit_code == 1

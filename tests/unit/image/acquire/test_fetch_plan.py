@@ -49,7 +49,7 @@ def test_cached_blobs_do_not_count_as_downloads(registry: Registry, options: Obt
     assert seen(f"docker://{registry.host}/plan_fetch/cached:1", replace(options, cache=None)).bytes_to_fetch == SIZE
 
 
-def test_nothing_of_the_layers_is_fetched(registry: Registry, options: ObtainOptions, tmp_path: Path) -> None:
+def test_fetches_no_layers(registry: Registry, options: ObtainOptions, tmp_path: Path) -> None:
     registry.push_image("plan_fetch/none", LAYERS)
     seen(f"docker://{registry.host}/plan_fetch/none:1", options)
     assert options.cache is not None

@@ -88,7 +88,7 @@ def test_layers_of_local_sifs_are_neither_read_nor_compressed_again(
     assert len(found.reused) == 3
 
 
-def test_an_index_made_by_copying_serves_for_the_next_image(tmp_path: Path, environ: Mapping[str, str]) -> None:
+def test_an_index_made_by_copying_is_used_for_the_next_image(tmp_path: Path, environ: Mapping[str, str]) -> None:
     old, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
     found, _ = both_ways(tmp_path, [*BASE, TWO], environ, form)
     old.unlink()

@@ -193,7 +193,7 @@ def test_links_and_directories_have_no_content_despite_their_header() -> None:
 @settings(max_examples=10_000 if THOROUGH else 300, deadline=None)
 @given(st.binary(max_size=2048))
 @pytest.mark.slow
-def test_bytes_that_are_no_tar_raise_nothing_but_our_errors(data: bytes) -> None:
+def test_bytes_that_are_not_a_tar_raise_only_our_errors(data: bytes) -> None:
     with contextlib.suppress(HpcmodError):
         contents([data])
 

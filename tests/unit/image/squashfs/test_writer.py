@@ -59,7 +59,7 @@ def test_the_same_tree_gives_the_same_bytes_however_it_is_handed_over(
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_the_image_ends_at_a_multiple_of_4096_and_nothing_of_a_former_one_is_behind(tmp_path: Path) -> None:
+def test_the_image_ends_at_a_multiple_of_4096_without_old_data(tmp_path: Path) -> None:
     path = tmp_path / "image"
     with path.open("w+b") as file:
         file.write(b"o" * 1_000_000)

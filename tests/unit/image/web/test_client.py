@@ -241,7 +241,7 @@ def test_a_form_is_not_sent_where_a_server_points_to(server: Server) -> None:
     ],
 )
 @pytest.mark.parametrize("status", [200, 503])
-def test_numbers_that_are_none_are_no_fault_of_ours(server: Server, headers: dict[str, str], status: int) -> None:
+def test_invalid_numbers_in_headers_are_remote_errors(server: Server, headers: dict[str, str], status: int) -> None:
     server.answers = [Answer(status, headers)]
     with suppress(Retry, RemoteError):
         ask(server)

@@ -40,7 +40,7 @@ def docker(home: Path, content: Any) -> Path:
     return write(home / ".docker" / "config.json", content)
 
 
-def test_without_file_and_variable_there_is_no_login(home: Path) -> None:
+def test_no_login_without_a_file_or_variable(home: Path) -> None:
     assert find(home) is None
 
 

@@ -53,9 +53,7 @@ def builder(tmp_path: Path) -> Builder:
     return Builder(str(runtime), environ, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
 
 
-def test_pip_sees_its_own_settings_and_nothing_of_the_host_or_another_container(
-    tmp_path: Path, builder: Builder
-) -> None:
+def test_pip_gets_its_own_settings_and_none_of_the_host(tmp_path: Path, builder: Builder) -> None:
     with pytest.raises(CheckFailedError):
         resolve_packages(plan_of(tmp_path, "x"), builder)
     called = (tmp_path / "arguments").read_text().splitlines()

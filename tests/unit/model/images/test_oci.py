@@ -169,7 +169,7 @@ def test_a_sif_in_a_registry_is_not_an_image_and_the_error_says_how_to_name_it()
     assert "oras://" in caught.value.cure
 
 
-def test_other_artifacts_are_no_images_and_images_are() -> None:
+def test_tells_images_from_other_artifacts() -> None:
     image, other = parse_manifest(manifest(config=descriptor(mediaType=CONFIG))), parse_manifest(manifest())
     assert isinstance(image, Manifest)
     assert isinstance(other, Manifest)

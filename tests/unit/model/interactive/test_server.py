@@ -29,7 +29,7 @@ def test_a_server_on_the_loopback_interface_is_reached_on_its_own_node() -> None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"hostname": "a", "port": null}'])
-def test_an_incomplete_file_is_no_server(text: str) -> None:
+def test_an_incomplete_file_is_not_a_server(text: str) -> None:
     assert parse_server(text) is None
 
 

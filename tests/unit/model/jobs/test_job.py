@@ -60,7 +60,7 @@ def test_a_job_with_all_cores_of_a_shared_node_has_masks() -> None:
         pytest.param({"ranks": 5, "nodes": 2}, id="unequal shares"),
     ],
 )
-def test_there_are_no_masks_where_they_would_not_fit(request_of: dict[str, object]) -> None:
+def test_omits_cpu_masks_that_would_not_fit(request_of: dict[str, object]) -> None:
     made = plan(**request_of)
     assert not any("mask_cpu" in flag for flag in made.step.command)
     assert made.step.why.startswith("No masks")

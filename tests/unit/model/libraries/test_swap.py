@@ -62,7 +62,7 @@ def test_a_swap_is_one_bind_before_all_others_and_one_variable() -> None:
     assert plan.runscripts.binds == plan.binds
 
 
-def test_without_a_swap_nothing_of_it_is_there() -> None:
+def test_without_a_swap_no_variable_is_set_for_it() -> None:
     plan = make_plan(FACTS, site_with(mode="off"), SPEC)
     assert (HOST,) not in plan.binds
     assert not any(names == NAMES for names, _ in plan.defaults)

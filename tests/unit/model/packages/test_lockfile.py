@@ -32,7 +32,7 @@ def test_what_pins_nothing_is_refused_with_its_line(line: str) -> None:
         parse_package_lock(f"# comment\n{line}\n", "my.lock")
 
 
-def test_without_a_hash_there_is_no_lock() -> None:
+def test_a_lock_needs_hashes() -> None:
     with pytest.raises(BadInputError, match=r"einops==0.8.1"):
         render_package_lock(make_state(1, replace(EINOPS, sha256="")))
 

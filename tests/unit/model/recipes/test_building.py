@@ -58,7 +58,7 @@ def test_builtin_has_the_network_inside_and_swap_what_any_host_can_replace() -> 
     assert "host-links" not in components(builtin)
 
 
-def test_only_an_image_whose_libfabric_is_to_be_swapped_looks_into_host_lib() -> None:
+def test_only_images_with_a_swapped_libfabric_search_host_lib() -> None:
     builtin, swap = plan(), plan(request=BuildRequest("amd64", ofi="swap"))
     assert dict(swap.search_paths)["LD_LIBRARY_PATH"].startswith("/host/lib:")
     assert "/host/lib" not in dict(builtin.search_paths)["LD_LIBRARY_PATH"].split(":")
