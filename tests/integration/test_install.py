@@ -165,7 +165,7 @@ def test_without_hpcmod_a_venv_finds_nothing(full_venv: Venv, eb: EasyBuild, lum
     assert LUMI_EASYCONFIG.name in done.stdout
 
 
-@pytest.mark.parametrize("venv", KINDS, indirect=True)
+@of_kind("framework")
 def test_after_pip_install_a_plain_eb_finds_easyblock_and_easyconfig(
     venv: Venv, checkout: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
 ) -> None:
