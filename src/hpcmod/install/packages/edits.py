@@ -42,8 +42,8 @@ def find_edit(found: PackageSet, tag: str) -> WritableState | None:
     try:
         values = json.loads(found.tree.read(f"{name}/{RECORD}", _LIMIT))
         base = None if values["base"] is None else int(values["base"])
-        time, user, module = (str(values.get(key, "")) for key in ("time", "user", "module"))
-        return WritableState(found.directory / name, base, time, user, module)
+        module = str(values.get("module", ""))
+        return WritableState(found.directory / name, base, str(values["time"]), str(values["user"]), module)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return WritableState(found.directory / name, None, "an unknown time", "an unknown user")
 
