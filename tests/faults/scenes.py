@@ -411,7 +411,7 @@ SCENES: dict[str, Scene] = {
 
 CHANGES_NOTHING = {
     "ls", "search", "info", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
-    "verify-net",
+    "verify-net", "why",
     "completion", "catalogue journal", "cache ls", "advisory ls", "advisory show", "netstack check", "netstack show",
     "site check", "site detect", "site list", "site settings", "site show",
 }  # fmt: skip
