@@ -126,3 +126,22 @@ def test_its_module_reduces_over_mpi_and_over_gloo_on_two_nodes(
     assert sorted(one["host"] for one in ranks) == ["nid001", "nid002"]
     assert {one["library"].split()[0] for one in ranks} == {"Open" if built.mpi == "ompi" else "MPICH"}
     assert all(any("libfabric" in path for path in one["loaded"]) for one in ranks), ranks
+
+
+if os.environ.get("HPCMOD_THOROUGH") == "1":
+
+    def test_verify_net_reads_the_log_of_its_real_mpi(built: BuiltModule, cluster: Cluster, tmp_path: Path) -> None:
+        (tmp_path / "site.toml").write_text(
+            'name = "here"\nextends = "generic"\n[network]\ninterfaces = ["hsn0"]\nfabric = "cxi"\n'
+        )
+        pmi, settings = LAUNCHED[built.mpi]
+        tools = {"BASH_ENV": str(cluster.stack.lmod_init), "MODULEPATH": str(built.eb.modules), "APPTAINER_QUIET": "1"}
+        own = {**tools, **settings, "HPCMOD_SITE": str(tmp_path / "site.toml"), "GLOO_SOCKET_IFNAME": "hsn0"}
+        options = ("--mpi", pmi, "-t", "5", "--gpus", "0", "--ranks-per-node", "1", "--timeout", "20", "--json")
+        hpcmod = cluster.stack.python.parent / "hpcmod"
+        done = cluster(hpcmod, "verify-net", built.name, *options, cwd=tmp_path, **own)
+        findings = {finding["rule"]: finding for finding in json.loads(done.stdout)["findings"]}
+        assert (findings["mpi"]["level"], findings["gloo"]["level"]) == ("ok", "ok"), done.stdout + done.stderr
+        used = "hsn0" if built.mpi == "ompi" else "tcp"
+        assert f"MPI uses {used}" in findings["mpi-network"]["found"], done.stdout
+        assert (findings["mpi-network"]["level"], done.returncode) == ("fail", 1)

@@ -79,3 +79,11 @@ if THOROUGH:
         script = f"{listen}; MASTER_PORT={PORT} {verify_net}; kill %1; wait"
         done = torch_jobs("salloc", "-N2", "-p", "small-g", "-t", "5", "bash", "-c", script)
         assert "port-taken" in {finding["rule"] for finding in json.loads(done.stdout)["findings"]}, done.stderr
+
+    def test_nothing_stays_behind_when_the_command_is_killed(torch_jobs: Jobs) -> None:
+        verify_net = "hpcmod verify-net PyTorch -p small-g --ranks-per-node 1 --timeout 100"
+        start = "until squeue -hs 2>/dev/null | grep -q '[.]0 '; do sleep 0.2; done; sleep 2"
+        script = f"MASTER_ADDR=192.0.2.1 {verify_net} & {start}; kill -9 $!; wait; sleep 3; echo left: $(squeue -h)"
+        done = torch_jobs("bash", "-c", script)
+        assert done.stdout.splitlines()[-1] == "left:", done.stdout + done.stderr
+        assert torch_jobs.processes("hpcmod-allreduce") == []

@@ -90,9 +90,17 @@ RULES = (
     Rule(
         "ompi-provider",
         "Open MPI",
-        "mtl:ofi:prov",
-        r"mtl:ofi:prov\w*(?::domain|:nic)?: (?P<p>[a-z][\w;]*)",
+        "mtl:ofi:prov: ",
+        r"mtl:ofi:prov: (?P<p>[a-z][\w;]*)",
         (("mpi_provider", "{p}"),),
+        source="https://github.com/open-mpi/ompi/pull/9111",
+    ),
+    Rule(
+        "ompi-domain",
+        "Open MPI",
+        "mtl:ofi:provider",
+        r"mtl:ofi:provider(?::\w+)?: (?P<d>\S+)",
+        (("mpi_domain", "{d}"),),
         source="https://github.com/open-mpi/ompi/pull/9111",
     ),
     Rule(
@@ -125,5 +133,5 @@ RULES = (
         cure="export OMPI_MCA_btl_base_verbose=100, or OMPI_MCA_mtl_base_verbose=100, and look for what was discarded.",
         source=_OMPI + "13148",
     ),
-    Rule("ompi-lines", "Open MPI", "mca:", r"\] mca: ?(?:base|oob|pml|mtl)\b"),
+    Rule("ompi-lines", "Open MPI", "mca:", r"\] (?:mca: ?(?:base|oob|pml|mtl)\b|select: )"),
 )

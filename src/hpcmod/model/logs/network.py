@@ -13,6 +13,10 @@ from hpcmod.model.site import Site
 _SHOWN = 10  # warnings that no rule knows
 _SLOW = ("tcp", "sockets", "tcp;ofi_rxm", "udp", "udp;ofi_rxd", "net")
 _FAST_UCX = ("rc", "dc", "ud", "srd")
+_LOCAL_UCX = (
+    *("self", "sysv", "posix", "cma", "knem", "xpmem", "mm"),
+    *("cuda_copy", "cuda_ipc", "rocm_copy", "rocm_ipc"),
+)
 _TRY = "Run it with NCCL_DEBUG=INFO: `hpcmod verify-net NAME`, or `hpcmod job --debug nccl`."
 
 
@@ -141,21 +145,35 @@ def _judge_mpi(reading: Reading, expected: Expected) -> Iterator[Finding]:
     if not used:
         return
     found = ", ".join(used)
-    slow = not any(name not in _SLOW and name != "self" for name in reading.values("mpi_provider"))
-    if not reading.values("mpi_provider"):
-        slow = not any(name.split("_")[0] in _FAST_UCX for name in used)
+    cure = "Check `fi_info` in the container and `hpcmod compat IMAGE`; unset FI_PROVIDER and UCX_TLS."
     if not expected.fabric:
         yield Finding(UNKNOWN, "mpi-network", f"{found}; the site profile does not say what to expect")
-    elif slow:
-        cure = "Check `fi_info` in the container and `hpcmod compat IMAGE`; unset FI_PROVIDER and UCX_TLS."
+    elif _is_slow(reading, expected):
         yield Finding(FAIL, "mpi-network", f"MPI uses {found}, but this machine has {expected.fabric}", cure)
-    else:
+    elif reading.values("mpi_provider") or reading.values("ucx") or all(name.startswith("cxi") for name in used):
         yield Finding(OK, "mpi-network", f"MPI uses {found}")
+    else:
+        yield Finding(
+            UNKNOWN, "mpi-network", f"MPI uses {found}; its log does not name the provider of libfabric", cure
+        )
+
+
+def _is_slow(reading: Reading, expected: Expected) -> bool:
+    """Return whether MPI uses TCP: libfabric names its domains after network interfaces."""
+    if reading.values("mpi_provider"):
+        return all(name in _SLOW or name == "self" for name in reading.values("mpi_provider"))
+    if _ucx_between_nodes(reading):
+        return not any(name.split("_")[0] in _FAST_UCX for name in _ucx_between_nodes(reading))
+    return any(name in expected.interfaces for name in reading.values("mpi_domain"))
 
 
 def _mpi_transports(reading: Reading) -> tuple[str, ...]:
-    local = ("self", "sysv", "posix", "cma", "knem", "xpmem", "mm", "cuda_copy", "cuda_ipc", "rocm_copy", "rocm_ipc")
-    return reading.values("mpi_provider") or tuple(name for name in reading.values("ucx") if name not in local)
+    domains = tuple(f"{name} (a domain of libfabric)" for name in reading.values("mpi_domain"))
+    return reading.values("mpi_provider") or _ucx_between_nodes(reading) or domains
+
+
+def _ucx_between_nodes(reading: Reading) -> tuple[str, ...]:
+    return tuple(name for name in reading.values("ucx") if name not in _LOCAL_UCX)
 
 
 def _noted(reading: Reading, kind: str) -> list[Rule]:

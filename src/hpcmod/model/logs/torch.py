@@ -129,5 +129,6 @@ RULES = (
         r"connected to (?P<got>\d+) peer ranks\. Expected number of connected peer ranks is : (?P<of>\d+)",
         (("peers", "{got} of {of}"),),
     ),
+    Rule("c10d-name", "PyTorch", "[c10d", r"The hostname of the client socket cannot be retrieved"),
     Rule("c10d-lines", "PyTorch", "[c10d", r"\[[IDWE][\d :.]*(?:\d+ )?\S+\] .*\[c10d(?: - debug)?\] The \w+ socket"),
 )

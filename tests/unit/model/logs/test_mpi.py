@@ -12,7 +12,9 @@ from hpcmod.model.logs.reading import read_log
     [
         ("libfabric provider: tcp;ofi_rxm - 10.1.0.0/16", {"mpi_provider": ("tcp;ofi_rxm",)}),
         ("[0] MPI startup(): libfabric provider: psm2", {"mpi_provider": ("psm2",)}),
-        ("[c1:7] mtl_ofi_component.c:336: mtl:ofi:provider: cxi", {"mpi_provider": ("cxi",)}),
+        ("[c1:7] mtl_ofi_component.c:336: mtl:ofi:prov: tcp;ofi_rxm", {"mpi_provider": ("tcp;ofi_rxm",)}),
+        ("[c1:7] mtl_ofi_component.c:371: mtl:ofi:provider:domain: cxi0", {"mpi_domain": ("cxi0",)}),
+        ("[c1:7] mtl_ofi_component.c:360: mtl:ofi:provider: hsn0", {"mpi_domain": ("hsn0",)}),
         ("MPICH Slingshot Network Summary: 0 network timeouts", {}),
         ("MPICH Slingshot Network Summary: 12 network timeouts", {"problem": ("mpich-timeouts",)}),
     ],

@@ -119,6 +119,9 @@ def test_logs_without_a_network_are_unknown(text: str) -> None:
         ("libfabric provider: tcp;ofi_rxm - 10.1.0.0/16", "fail"),
         ("x UCX  INFO ep_cfg[1]: tag(self/memory rc_mlx5/mlx5_0:1);", "ok"),
         ("x UCX  INFO ep_cfg[1]: tag(self/memory tcp/eth0);", "fail"),
+        ("[c1:7] mtl_ofi_component.c:371: mtl:ofi:provider:domain: cxi0", "ok"),
+        ("[c1:7] mtl_ofi_component.c:371: mtl:ofi:provider:domain: hsn0", "fail"),
+        ("[c1:7] mtl_ofi_component.c:371: mtl:ofi:provider:domain: eth0", "unknown"),
     ],
 )
 def test_mpi_is_judged_by_its_provider_or_transports(line: str, level: str) -> None:
