@@ -47,8 +47,9 @@ def test_the_commands_of_the_page_tell_which_network_is_used(torch_jobs: Jobs) -
     done = verify(torch_jobs, *run)
     assert done.returncode == 0, done.stdout + done.stderr
     answer = json.loads(done.stdout)
-    ranks = [(rank["host"], rank["error"]) for rank in answer["ranks"] if rank["library"] == "gloo"]
-    assert ranks == [("nid001", ""), ("nid002", "")]
+    ranks = [rank for rank in answer["ranks"] if rank["library"] == "gloo"]
+    assert [rank["error"] for rank in ranks] == ["", ""]
+    assert len({rank["host"] for rank in ranks}) == 2
     levels = {finding["rule"]: finding["level"] for finding in answer["findings"]}
     assert (levels["gloo"], levels["network"]) == ("ok", "unknown")
     assert torch_jobs.processes("hpcmod-allreduce") == []
@@ -75,8 +76,9 @@ if THOROUGH:
 
     def test_names_a_port_that_is_taken(torch_jobs: Jobs) -> None:
         verify_net = "hpcmod verify-net PyTorch --ranks-per-node 1 --timeout 10 --json"
-        listen = f'srun --overlap -N1 -n1 -w nid001 python3 -c "{LISTEN}" & sleep 2'
-        script = f"{listen}; MASTER_PORT={PORT} {verify_net}; kill %1; wait"
+        listen = f'srun --overlap -N1 -n1 -w $first_node python3 -c "{LISTEN}" & sleep 2'
+        first = "first_node=$(scontrol show hostnames | head -n1)"
+        script = f"{first}; {listen}; MASTER_PORT={PORT} {verify_net}; kill %1; wait"
         done = torch_jobs("salloc", "-N2", "-p", "small-g", "-t", "5", "bash", "-c", script)
         assert "port-taken" in {finding["rule"] for finding in json.loads(done.stdout)["findings"]}, done.stderr
 
