@@ -19,6 +19,8 @@ class Group:
     first: Event
     ranks: tuple[int, ...]
     """All ranks that said it, in order."""
+    hosts: tuple[str, ...]
+    """Those that are known, sorted."""
     count: int
 
     @property
@@ -29,7 +31,7 @@ class Group:
     @property
     def who(self) -> str:
         """Return the ranks and the host, in words; empty if unknown."""
-        host = f" on {self.first.host}" if self.first.host else ""
+        host = f" on {self.hosts[0]}" if len(self.hosts) == 1 else ""
         return show_ranks(self.ranks) + host if self.ranks else host.strip()
 
     @property
@@ -65,7 +67,7 @@ def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
     world
         Number of ranks; 0 if unknown.
     """
-    ordered = _order(events)
+    ordered = _order(_with_hosts(events))
     groups = _group(_demote(ordered))
     by_kind = {kind: [one for one in groups if one.kind == kind] for kind in (CAUSE, SYMPTOM, CONSEQUENCE, HINT)}
     main = _choose(by_kind[CAUSE], by_kind[SYMPTOM], by_kind[HINT])
@@ -78,6 +80,15 @@ def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
         silent=_find_silent(waiting, world or _guess_world(events)),
         collectives=_find_collectives(waiting),
     )
+
+
+def _with_hosts(events: Sequence[Event]) -> list[Event]:
+    """Give events of one rank the host that another line names for it."""
+    hosts = {rank: event.host for event in events if event.host for rank in event.ranks}
+    return [
+        replace(event, host=hosts.get(event.ranks[0], "")) if len(event.ranks) == 1 and not event.host else event
+        for event in events
+    ]
 
 
 def _order(events: Sequence[Event]) -> list[Event]:
@@ -108,10 +119,13 @@ def _group(events: Iterable[Event]) -> list[Group]:
     for event in events:
         what = f"{event.place} {event.title}" if event.rule in (EXCEPTION, EXIT) else ""
         found.setdefault((event.kind, event.rule, what), []).append(event)
-    return [
-        Group(kind, rule, same[0], tuple(sorted({rank for one in same for rank in one.ranks})), len(same))
-        for (kind, rule, _), same in found.items()
-    ]
+    return [_make_group(kind, rule, same) for (kind, rule, _), same in found.items()]
+
+
+def _make_group(kind: str, rule: str, same: Sequence[Event]) -> Group:
+    ranks = {rank for one in same for rank in one.ranks}
+    hosts = {one.host for one in same if one.host}
+    return Group(kind, rule, same[0], tuple(sorted(ranks)), tuple(sorted(hosts)), len(same))
 
 
 def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:

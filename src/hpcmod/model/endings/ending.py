@@ -191,6 +191,11 @@ def is_counted(line: str, ending: Ending) -> bool:
     return any(line_has(line, one) for one in ending.lines) and not any(line_has(line, one) for one in ending.without)
 
 
+def match_length(line: str, ending: Ending) -> int:
+    """Return the number of characters of the longest pattern that is in a line."""
+    return max((len(one) for one in ending.lines if line_has(line, one)), default=0)
+
+
 def merge_endings(given: Sequence[Ending]) -> tuple[Ending, ...]:
     """Return endings by name, of which the last one counts: a site replaces ours by writing its own."""
     return tuple({one.name: one for one in given}.values())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hpcmod.model.endings.ending import CAUSE, CONSEQUENCE, Ending, is_counted, longest_part
+from hpcmod.model.endings.ending import CAUSE, CONSEQUENCE, Ending, is_counted, longest_part, match_length
 from hpcmod.model.endings.origin import Moment, exit_of, host_of, moment_of, ranks_of
 from hpcmod.model.endings.statuses import TERMINATED, explain_status
 from hpcmod.model.endings.traceback import Raised, find_exceptions
@@ -62,7 +62,7 @@ class Event:
 def read_events(log: Log, endings: Sequence[Ending]) -> list[Event]:
     """Return the events of a log, in the order of its lines."""
     lines = log.text.split("\n")
-    found = [event for ending in endings for event in _of_ending(log, lines, ending)]
+    found = _most_specific(event for ending in endings for event in _of_ending(log, lines, ending))
     found = _with_exceptions(log, lines, sorted(found, key=lambda event: event.line))
     found += _exits(log, lines)
     return sorted(_with_moments(found, lines, log), key=lambda event: event.line)
@@ -73,6 +73,16 @@ def _of_ending(log: Log, lines: Sequence[str], ending: Ending) -> Iterator[Event
         if number < len(lines) and is_counted(lines[number], ending):
             event = _event(log, lines, number, ending.kind, ending.name, ending.title)
             yield replace(event, ending=ending, collective=_collective(lines[number]))
+
+
+def _most_specific(events: Iterable[Event]) -> list[Event]:
+    """Return one event for each line: the one of the longest pattern."""
+    best: dict[int, tuple[int, Event]] = {}
+    for event in events:
+        length = match_length(event.text, event.ending) if event.ending else 0
+        if length > best.get(event.line, (-1, event))[0]:
+            best[event.line] = (length, event)
+    return [event for _, event in best.values()]
 
 
 def _lines_with(text: str, parts: set[str]) -> set[int]:

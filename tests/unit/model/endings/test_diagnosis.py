@@ -23,10 +23,15 @@ def test_a_rank_that_was_killed_explains_what_the_others_say() -> None:
     assert [group.rule for group in found.followed] == ["peer-closed", "task-exit"]
 
 
+def test_of_two_endings_in_a_line_the_more_specific_one_counts() -> None:
+    found = explain("[rank2]: torch.OutOfMemoryError: HIP out of memory\nsrun: error: n7: task 2: Exited with exit code 1")
+    assert found.main and (found.main.rule, found.main.who) == ("gpu-memory", "rank 2 on n7") and found.others == ()
+
+
 def test_an_exception_comes_before_the_exit_it_leads_to() -> None:
     text = '3: Traceback (most recent call last):\n3:   File "a.py", line 4, in f\n3: ValueError: x\n'
     found = explain(text + CLOSED + "srun: error: n: task 3: Exited with exit code 1")
-    assert found.main and (found.main.title, found.main.who) == ("ValueError: x", "rank 3")
+    assert found.main and (found.main.title, found.main.who) == ("ValueError: x", "rank 3 on n")
     assert found.others == ()
 
 
