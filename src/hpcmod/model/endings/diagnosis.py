@@ -9,6 +9,9 @@ from hpcmod.model.endings.ending import CAUSE, CONSEQUENCE, HINT, SYMPTOM
 from hpcmod.model.endings.events import EXCEPTION, EXIT, Event
 from hpcmod.model.endings.origin import show_ranks
 
+_OF_LAUNCHERS = ("rank-taken-down", "step-ended")
+"""Known endings that a launcher reports: a rank has not seen another one's failure by them."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -108,7 +111,7 @@ def _demote(events: Iterable[Event]) -> Iterable[Event]:
         explained = event.rule == EXIT and event.code and not event.signal and anonymous
         if event.kind == CAUSE and general and (told or explained):
             event = replace(event, kind=CONSEQUENCE)
-        if event.kind != HINT and event.rule != EXIT:
+        if event.kind != HINT and event.rule not in (EXIT, *_OF_LAUNCHERS):
             seen.update(event.ranks)
             anonymous = anonymous or not event.ranks
         yield event

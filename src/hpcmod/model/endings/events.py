@@ -151,7 +151,9 @@ def _exception(log: Log, lines: Sequence[str], raised: Raised) -> Event:
 def _exits(log: Log, lines: Sequence[str]) -> Iterator[Event]:
     """Yield the exits of tasks; those after Slurm began to end the step are consequences."""
     ended = False
-    for number in sorted(_lines_with(log.text, {"srun: error:", "exitcode", ": line ", *_ENDED})):
+    for number in sorted(
+        _lines_with(log.text, {"srun: error:", "exitcode", "exits with return code", ": line ", *_ENDED})
+    ):
         line = lines[number]
         ended = ended or any(part in line for part in _ENDED)
         found = exit_of(line)
