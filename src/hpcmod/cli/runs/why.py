@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -32,6 +33,9 @@ from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.logs.network import Expected, expected_network
+
+_JOB = re.compile(r"\d{1,19}(?:_\d{1,19})?")
+"""ID of a job, or of one of an array."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
     site = load_site(None, os.environ)
     scheduler = scheduler_of(site)
     endings, faults = read_known_endings(find_catalogues(site, os.environ, tell=tell))
-    numbers = [text for text in given if text.isdigit() and not Path(text).exists()]
+    numbers = [text for text in given if _JOB.fullmatch(text) and not Path(text).exists()]
     paths = [Path(text) for text in given if text not in numbers]
     if len(numbers) > 1:
         raise click.UsageError("give one job ID")

@@ -19,6 +19,7 @@ _MOST = 5000  # lines of one ending that are used
 _SHOWN = 300  # characters of a line
 _NEAR = 6  # lines after an exception in which the rest of its message is
 _COLLECTIVE = re.compile(r"WorkNCCL\((?:[A-Za-z]+=\w+, )*?SeqNum=(\d{1,12}), OpType=(\w{1,60})")
+_EXITS = ("srun: error:", "exitcode", "exits with return code", ": line ")
 _ENDED = ("srun: Terminating", "Job step aborted", "srun: Force Terminated")
 
 
@@ -151,9 +152,7 @@ def _exception(log: Log, lines: Sequence[str], raised: Raised) -> Event:
 def _exits(log: Log, lines: Sequence[str]) -> Iterator[Event]:
     """Yield the exits of tasks; those after Slurm began to end the step are consequences."""
     ended = False
-    for number in sorted(
-        _lines_with(log.text, {"srun: error:", "exitcode", "exits with return code", ": line ", *_ENDED})
-    ):
+    for number in sorted(_lines_with(log.text, {*_EXITS, *_ENDED})):
         line = lines[number]
         ended = ended or any(part in line for part in _ENDED)
         found = exit_of(line)

@@ -20,7 +20,8 @@ _SRUN = re.compile(r"srun: error: (\S{1,255}): tasks? ([\d,-]{1,4000}): (.{0,200
 _HOST = re.compile(r"^(?:\[[^\]]{0,40}\] ?)?([A-Za-z][\w.-]{0,254}):\d+:\d+ \[\d+\]|\bON (\S{1,255}) CANCELLED AT ")
 _SHELL = re.compile(r"\bline \d{1,7}: +\d{1,9} ((?:Kill|Abort|Seg|Bus|Ill|Float|Term)[a-z ]{2,30})")
 _LAUNCHERS = re.compile(
-    r"^\s+exitcode\s+: (-?\d{1,3}) \(pid|\bfailed \(exitcode: (-?\d{1,3})\) local_rank|\bexits with return code = (-?\d{1,3})"
+    r"^\s+exitcode\s+: (-?\d{1,3}) \(pid|\bfailed \(exitcode: (-?\d{1,3})\) local_rank"
+    r"|\bexits with return code = (-?\d{1,3})"
 )
 _ISO = re.compile(r"\b\d{4}-(\d\d)-(\d\d)[T_ ](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9})?)")
 _GLOG = re.compile(r"\[[EWIF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d\.\d{1,9})")
@@ -65,7 +66,7 @@ def moment_of(line: str) -> Moment | None:
 
 
 def exit_of(line: str) -> Exit | None:
-    """Return how tasks ended, from a line of srun, bash, or the launchers of PyTorch and DeepSpeed; None for other lines."""
+    """Return how tasks ended, from a line of srun, bash, or a launcher of PyTorch or DeepSpeed; None for other lines."""
     srun = _SRUN.search(line[:_READ])
     outcome = parse_outcome(srun[3]) if srun else None
     if srun and outcome:

@@ -24,9 +24,8 @@ def test_a_rank_that_was_killed_explains_what_the_others_say() -> None:
 
 
 def test_of_two_endings_in_a_line_the_more_specific_one_counts() -> None:
-    found = explain(
-        "[rank2]: torch.OutOfMemoryError: HIP out of memory\nsrun: error: n7: task 2: Exited with exit code 1"
-    )
+    text = "[rank2]: torch.OutOfMemoryError: HIP out of memory\nsrun: error: n7: task 2: Exited with exit code 1"
+    found = explain(text)
     assert found.main and (found.main.rule, found.main.who) == ("gpu-memory", "rank 2 on n7") and found.others == ()
 
 

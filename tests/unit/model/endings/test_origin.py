@@ -43,6 +43,8 @@ def test_exits_of_srun_and_of_the_elastic_launcher() -> None:
     assert exit_of("srun: error: n1: task 0: Out Of Memory") is None
     assert exit_of("slurm_script: line 31:  6521 Killed   python train.py") == Exit((), "", 0, 9)
     assert exit_of("job: line 3: 71 Segmentation fault      (core dumped) ./a") == Exit((), "", 0, 11)
+    assert exit_of("api.py:870] failed (exitcode: -6) local_rank: 0 (pid: 56003)") == Exit((), "", -6, 6)
+    assert exit_of("[2023] [INFO] exits with return code = -9") == Exit((), "", -9, 9)
     assert exit_of("  exitcode  : 0 (pid: 1)") is None
 
 
