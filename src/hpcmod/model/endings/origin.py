@@ -66,7 +66,7 @@ def moment_of(line: str) -> Moment | None:
 
 
 def exit_of(line: str) -> Exit | None:
-    """Return how tasks ended, from a line of srun, bash, or a launcher of PyTorch or DeepSpeed; None for other lines."""
+    """Return how tasks ended, from a line of srun, bash, or a launcher of PyTorch or DeepSpeed; else None."""
     srun = _SRUN.search(line[:_READ])
     outcome = parse_outcome(srun[3]) if srun else None
     if srun and outcome:
