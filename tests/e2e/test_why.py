@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hpcmod.model.endings.stacks import parse_answers
+from hpcmod.resources import rank_program
 from tests.e2e.conftest import Jobs, must
-from tests.stack import CHECKOUT
+from tests.stack import CHECKOUT, Stack
 
 pytestmark = pytest.mark.stack
 
@@ -69,6 +73,27 @@ def test_planted_faults_are_named(torch_jobs: Jobs, py_spy: str) -> None:
     assert other["cause"]["rule"] == "collective-timeout", other
     assert [call["ranks"] for call in other["mismatch"]["calls"]] == [[0], [1]], other
     assert why(torch_jobs, number)["cause"]["rule"] in ("job-cancelled", "task-exit")
+
+
+def test_py_spy_in_the_container_is_found_from_outside(stack: Stack, tiny_sif: Path, py_spy: str) -> None:
+    """As after `hpcmod add NAME py-spy`: nothing on the node has it."""
+    job = str(os.getpid() + 20_000_000)
+    code = "import time\ndef load_data(): time.sleep(60)\nprint('up', flush=True)\nload_data()"
+    environ = stack.environment(Path.home(), SLURM_JOB_ID=job, RANK="5", APPTAINERENV_PREPEND_PATH="/opt/tools")
+    bind = ["-B", f"{py_spy}:/opt/tools"]
+    line = [str(stack.apptainer), "-q", "exec", *bind, str(tiny_sif), "python3", "-c", code]
+    with subprocess.Popen(line, env=environ, stdout=subprocess.PIPE, start_new_session=True) as child:
+        try:
+            assert child.stdout and child.stdout.readline() == b"up\n"
+            ask = ["python3", "-I", "-S", "-c", rank_program(), job]
+            output = subprocess.run(
+                ask, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
+            ).stdout
+            (answer,) = parse_answers(output)
+            assert answer.profiler.endswith("/root/opt/tools/py-spy"), output
+            assert [(rank.rank, rank.frames[0].function) for rank in answer.ranks] == [(5, "load_data")], output
+        finally:
+            os.killpg(child.pid, 9)
 
 
 if THOROUGH:
