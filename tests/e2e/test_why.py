@@ -14,7 +14,7 @@ import pytest
 from hpcmod.model.endings.stacks import parse_answers
 from hpcmod.resources import rank_program
 from tests.e2e.conftest import Jobs, must
-from tests.stack import CHECKOUT, Stack
+from tests.stack import CHECKOUT, Stack, run
 
 pytestmark = pytest.mark.stack
 
@@ -86,9 +86,7 @@ def test_py_spy_in_the_container_is_found_from_outside(stack: Stack, tiny_sif: P
         try:
             assert child.stdout and child.stdout.readline() == b"up\n"
             ask = ["python3", "-I", "-S", "-c", rank_program(), job]
-            output = subprocess.run(
-                ask, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
-            ).stdout
+            output = run(ask, {"PATH": "/usr/bin:/bin"}).stdout
             (answer,) = parse_answers(output)
             assert answer.profiler.endswith("/root/opt/tools/py-spy"), output
             assert [(rank.rank, rank.frames[0].function) for rank in answer.ranks] == [(5, "load_data")], output
