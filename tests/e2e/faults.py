@@ -18,7 +18,8 @@ torch.set_num_threads(1)
 RANK = int(os.environ["RANK"])
 BEHIND = int(os.environ.get("FAULTY_RANK", "1"))
 PATIENCE = {"asleep": 600, "elsewhere": 600, "other": 8, "killed": 60}
-"""Seconds, by fault, until a collective times out; others: 2."""
+"""Seconds, by fault, until a collective times out."""
+OTHERS = float(os.environ.get("PATIENCE", "2"))
 
 
 def load_data() -> None:
@@ -40,7 +41,7 @@ def run(fault: str, number: int) -> None:
         taken.listen()
     if fault == "address":
         os.environ["MASTER_ADDR"] = "192.0.2.1"  # TEST-NET-1: nobody has it
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=PATIENCE.get(fault, 2)))
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=PATIENCE.get(fault, OTHERS)))
     values = torch.ones(3, 4)
     step(values)
     print("started", RANK, flush=True)

@@ -101,14 +101,14 @@ if THOROUGH:
     def test_each_fault_alone_ten_times(torch_jobs: Jobs, py_spy: str, fault: str, turn: int) -> None:
         """Four ranks; the faulty one differs from turn to turn, but it is never rank 0, which has the store."""
         faulty = 1 + turn % 3
-        number = submit(torch_jobs, fault, ranks=2, FAULTY_RANK=str(faulty))
+        number = submit(torch_jobs, fault, ranks=2, FAULTY_RANK=str(faulty), PATIENCE="20")
         if fault in ("asleep", "elsewhere"):
             wait_until_started(torch_jobs, number, 4)
             found = why(torch_jobs, number, py_spy=py_spy)
             must(torch_jobs("scancel", number))
             torch_jobs.wait(number)
             places = {tuple(one["ranks"]): one["what"] for one in found["doing"]}
-            assert (faulty,) in places, found
+            assert (faulty,) in places, json.dumps(found)
             assert ("load_data" if fault == "asleep" else "broadcast") in places[(faulty,)], found
             return
         torch_jobs.wait(number)

@@ -651,5 +651,5 @@ texts(
 )
 texts("output of a run", _read_output, EXCERPTS)
 texts("dump of the flight recorder", _read_dump, DUMPS)
-texts("answer about ranks", _read_answers, [f"{RANKS}{json.dumps({'host': 'n', 'ranks': [ANSWERED]})}".encode()])
+texts("answer about ranks", _read_answers, [f"{RANKS}n 0 1 {json.dumps({'host': 'n', 'ranks': [ANSWERED]})}".encode()])
 texts("facts of a job", lambda data: Slurm().read_facts(text_of(data), text_of(data)), [FACTS, ACCOUNTED])

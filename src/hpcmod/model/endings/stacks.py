@@ -12,9 +12,10 @@ from hpcmod.model.endings.origin import show_ranks
 from hpcmod.model.endings.traceback import name_place
 
 MARK = "hpcmod-ranks "
-"""Begins the line in which a node answers, before its JSON."""
+"""Begins a line in which a node answers; host, number and count of the pieces, and a piece of JSON follow."""
 
-_LONGEST_ANSWER = 16 << 20  # characters of a node's line
+_PIECE = re.compile(rf"{MARK}(\S{{1,255}}) (\d{{1,6}}) (\d{{1,6}}) (.*)")
+_MOST_PIECES = 50_000
 _MOST_RANKS = 100_000
 _LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ", "<string>")
 
@@ -112,15 +113,23 @@ class Doing:
 
 
 def parse_answers(output: str) -> tuple[NodeAnswer, ...]:
-    """Return the answers of the nodes in the output of srun; lines of others are left out."""
+    """Return the answers of the nodes in the output of srun; lines of others and incomplete answers are left out.
+
+    Each answer comes in pieces, one in a line: srun mixes lines of several nodes that are longer than about 1000
+    characters.
+    """
+    pieces: dict[tuple[str, int], dict[int, str]] = {}
+    for line in output.split("\n"):
+        match = _PIECE.search(line)
+        if match:
+            pieces.setdefault((match[1], int(match[3])), {})[int(match[2])] = match[4]
     found = []
-    for line in output.splitlines():
-        at = line.find(MARK)
-        if at >= 0 and len(line) < _LONGEST_ANSWER:
-            try:
-                found.append(_parse_answer(json.loads(line[at + len(MARK) :])))
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                continue
+    for (_, count), by_number in pieces.items():
+        try:
+            if sorted(by_number) == list(range(min(count, _MOST_PIECES))):
+                found.append(_parse_answer(json.loads("".join(by_number[number] for number in range(count)))))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            continue
     return tuple(found)
 
 

@@ -103,15 +103,7 @@ class Slurm(Scheduler):
         facts=("scontrol", "show", "job", "{job}"),
         accounting=("sacct", "--noheader", "--parsable2", "--jobs={job}", f"--format={','.join(_ACCOUNTED)}"),
         on_each_node=(
-            *(
-                "srun",
-                "--jobid={job}",
-                "--nodes={nodes}",
-                "--overlap",
-                "--ntasks-per-node=1",
-                "--mpi=none",
-                "--cpu-bind=none",
-            ),
+            *("srun", "--jobid={job}", "--nodes={nodes}", "--overlap", "--ntasks-per-node=1", "--mpi=none"),
             *("--kill-on-bad-exit=0", "--time=2", "--input=none"),
         ),
     )

@@ -28,7 +28,7 @@ def answer(host: str, ranks: dict[int, Any], profiler: str = "/py-spy", **more: 
         {"rank": str(rank), "pid": 100 + rank, "state": "S", "cpu": 0.0, "wchan": "poll", "stacks": stacks, **more}
         for rank, stacks in ranks.items()
     ]
-    return f"{MARK}{json.dumps({'host': host, 'ranks': listed, 'profiler': profiler})}"
+    return f"{MARK}{host} 0 1 {json.dumps({'host': host, 'ranks': listed, 'profiler': profiler})}"
 
 
 def ranks_of_answers(*lines: str) -> list[RankState]:
@@ -104,11 +104,23 @@ def test_without_a_stack_state_and_cpu_are_told() -> None:
     assert judge_hang((), 4).sentence == "No rank waits for another in a way that is known."
 
 
-@pytest.mark.parametrize(
-    "line", ["x", MARK, f"{MARK}[]", f"{MARK}{{}}", f'{MARK}{{"host": "a", "ranks": [3]}}', f"{MARK}{'[' * 5000}"]
-)
-def test_answers_that_are_not_valid_are_left_out(line: str) -> None:
-    assert parse_answers(line) == ()
+@pytest.mark.parametrize("piece", ["x", "", "[]", "{}", '{"host": "a", "ranks": [3]}', "[" * 5000])
+def test_answers_that_are_not_valid_are_left_out(piece: str) -> None:
+    assert parse_answers(f"{MARK}n 0 1 {piece}") == parse_answers(f"{MARK}{piece}") == ()
+
+
+def test_pieces_of_several_nodes_may_be_mixed() -> None:
+    mixed = [*pieces_of(answer("n1", {0: REDUCE})), *pieces_of(answer("n2", {1: REDUCE}))]
+    by_end = sorted(mixed, key=lambda line: line[-9:])
+    assert {one.host for one in parse_answers("\n".join(by_end))} == {"n1", "n2"}
+    assert [one.host for one in parse_answers("\n".join(mixed[1:]))] == ["n2"]
+
+
+def pieces_of(line: str) -> list[str]:
+    """Return an answer in pieces of 50 characters."""
+    head, _, text = line.partition(" 0 1 ")
+    pieces = [text[at : at + 50] for at in range(0, len(text), 50)]
+    return [f"{head} {number} {len(pieces)} {piece}" for number, piece in enumerate(pieces)]
 
 
 def test_odd_stacks_do_no_harm() -> None:
