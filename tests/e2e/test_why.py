@@ -20,6 +20,7 @@ pytestmark = pytest.mark.stack
 
 FAULTS = CHECKOUT / "tests" / "e2e" / "faults.py"
 THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
+PYTHON = "/opt/miniconda3/envs/pytorch/bin/python"
 TIMES = 10
 """How often each fault is planted in a thorough run."""
 
@@ -81,7 +82,7 @@ def test_py_spy_in_the_container_is_found_from_outside(stack: Stack, tiny_sif: P
     code = "import time\ndef load_data(): time.sleep(60)\nprint('up', flush=True)\nload_data()"
     environ = stack.environment(Path.home(), SLURM_JOB_ID=job, RANK="5", APPTAINERENV_PREPEND_PATH="/opt/tools")
     bind = ["-B", f"{py_spy}:/opt/tools"]
-    line = [str(stack.apptainer), "-q", "exec", *bind, str(tiny_sif), "python3", "-c", code]
+    line = [str(stack.apptainer), "-q", "exec", *bind, str(tiny_sif), PYTHON, "-c", code]
     with subprocess.Popen(line, env=environ, stdout=subprocess.PIPE, start_new_session=True) as child:
         try:
             assert child.stdout and child.stdout.readline() == b"up\n"
