@@ -32,7 +32,8 @@ def fake_srun(place: Path, code: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: Path) -> None:
-    code = f"echo noise; env | grep ^SLURM >{tmp_path}/env; echo \"$@\" | head -1 >{tmp_path}/words; echo '{MARK}nid001 0 1 {ANSWER}'"
+    kept = f'env | grep ^SLURM >{tmp_path}/env; echo "$@" | head -1 >{tmp_path}/words'
+    code = f"{kept}; echo noise; echo '{MARK}nid001 0 1 {ANSWER}'"
     asked = ask_ranks(Slurm(), JOB, fake_srun(tmp_path / "bin", code))
     assert [answer.host for answer in asked.answers] == ["nid001"] and asked.problem == ""
     assert (tmp_path / "env").read_text() == "SLURM_CONF=/etc/x\n"
