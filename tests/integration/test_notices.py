@@ -96,7 +96,7 @@ def test_a_notice_is_reported_once_in_a_shell_and_again_in_the_next(modules: Mod
     assert re.sub(r"\s+", " ", done.stderr).strip().startswith(f"{MODULE}: {HANGS} A text of two lines")
 
 
-def test_unloading_leaves_nothing_but_the_note_that_the_shell_was_told(modules: Modules) -> None:
+def test_unloading_leaves_only_the_mark_of_shown_notices(modules: Modules) -> None:
     (modules.notices / SHA256).write_text(render_notices([render_advisory_notice(ADVISORY)]))
     done = modules(
         f"snapshot >before; module load {MODULE} 2>/dev/null; module unload {MODULE}; snapshot >after; "
@@ -205,7 +205,7 @@ def test_the_state_of_a_container_is_reported(
     assert told in modules.said(render_state_notice(record, named=named))
 
 
-def test_the_state_of_another_container_with_the_same_image_is_not_told(modules: Modules) -> None:
+def test_omits_the_state_of_another_container_with_the_same_image(modules: Modules) -> None:
     other = replace(RECORD, state="deprecated", module="PyTorch/other")
     assert modules.said(render_state_notice(other, named=True)) == ""
 

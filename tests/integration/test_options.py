@@ -76,9 +76,7 @@ def test_an_installed_module_is_skipped(installed_toy: tuple[EasyBuild, Path]) -
     assert "already installed (module found), skipping" in installed(eb, toy).stdout
 
 
-def test_module_only_writes_the_module_again_and_nothing_else(
-    installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool
-) -> None:
+def test_module_only_rewrites_only_the_module(installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool) -> None:
     eb, toy = installed_toy
     before = {name: (root_of(eb) / name).stat().st_mtime_ns for name in (TOY_IMAGE, "bin/python", "record.json")}
     (eb.modules / "Toy/1.0.lua").unlink()
@@ -87,7 +85,7 @@ def test_module_only_writes_the_module_again_and_nothing_else(
     assert_runs(lmod, eb)
 
 
-def test_module_only_by_force_keeps_a_backup_of_the_former_module(
+def test_module_only_force_keeps_a_backup_of_the_old_module(
     installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool
 ) -> None:
     eb, toy = installed_toy
@@ -137,7 +135,7 @@ def test_a_rebuild_removes_the_files_it_no_longer_owns_and_no_others(eb: EasyBui
     assert files_below(root_of(eb) / "bin") == {"python", "start-shell", "apptainer", "singularity", "mine"}
 
 
-def test_the_former_module_works_until_the_new_one_is_whole(
+def test_the_old_module_works_until_the_new_one_is_complete(
     installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool
 ) -> None:
     eb, toy = installed_toy
@@ -254,7 +252,7 @@ def test_a_module_installed_over_a_loaded_one_is_explained(installed_toy: tuple[
     assert "EBROOTTOY" in done.stdout
 
 
-def test_a_changed_image_replaces_the_former_one(
+def test_a_changed_image_replaces_the_old_one(
     installed_toy: tuple[EasyBuild, Path], tiny_sif: Path, tmp_path: Path, lmod: ModuleTool
 ) -> None:
     eb, toy = installed_toy

@@ -63,7 +63,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
-def test_a_program_that_is_started_can_log_likewise(tmp_path: Path) -> None:
+def test_a_started_program_can_write_to_the_same_log(tmp_path: Path) -> None:
     settings = LogSettings("info", str(tmp_path / "x.log"))
     with logging_to(settings):
         assert current_settings() == settings

@@ -36,7 +36,7 @@ def test_takes_the_run_scripts_of_the_checkout_it_is_part_of(tmp_path: Path, mon
     "place",
     [pytest.param("lib/python3/site-packages/hpcmod", id="pip install"), pytest.param("src/hpcmod", id="-t src")],
 )
-def test_a_runscripts_directory_that_lies_there_by_chance_is_not_a_checkout(
+def test_an_unrelated_runscripts_directory_is_not_a_checkout(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = make_package(tmp_path / place)

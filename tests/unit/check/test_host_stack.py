@@ -29,7 +29,7 @@ def test_reads_the_driver_of_nvidia_as_its_file_is_written(tmp_path: Path, line:
     assert read_host(make_host(tmp_path, host), root=tmp_path).cuda_driver == expected
 
 
-def test_reads_what_there_is_and_leaves_the_rest_unknown(tmp_path: Path) -> None:
+def test_missing_facts_stay_unknown(tmp_path: Path) -> None:
     bare = read_host(make_host(tmp_path / "bare", {}), root=tmp_path / "bare")
     assert bare.architecture == architecture_name(platform.machine())
     assert (bare.cuda_driver, bare.amd_driver, bare.has_cxi, bare.cxi_library) == ("", "", False, "")

@@ -86,9 +86,7 @@ def test_keeps_files_of_another_user_whose_process_may_be_hidden(
     assert len(names(tmp_path)) == 1
 
 
-def test_a_process_of_the_same_number_that_started_later_is_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_process_with_the_same_pid_is_a_different_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / temporary_name("x")).touch()
     monkeypatch.setattr(temporary, "_start_of", lambda pid: "1")
     clear_leftovers(tmp_path)

@@ -49,7 +49,7 @@ def test_the_moving_tag_is_named_after_its_digest(outcomes: tuple[Outcome, ...])
     assert made(outcomes, "biocontainers-samtools/latest-cccccccc").easyconfig.image.endswith(C)
 
 
-def test_the_moving_tag_is_refused_where_it_says_nothing_new_or_nothing_at_all(outcomes: tuple[Outcome, ...]) -> None:
+def test_refuses_a_moving_tag_of_a_known_image_or_without_digest(outcomes: tuple[Outcome, ...]) -> None:
     assert reason(outcomes, "/same/", "latest") == "is the same image as v7"
     assert "the tag latest without a digest" in reason(outcomes, "/alpine/", "latest")
 

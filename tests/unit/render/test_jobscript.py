@@ -52,7 +52,7 @@ def test_every_word_reaches_the_program_as_it_is(tmp_path: Path) -> None:
     )
 
 
-def test_a_place_may_hold_variables_and_nothing_else_a_shell_runs(tmp_path: Path) -> None:
+def test_a_path_may_contain_variables_but_no_commands(tmp_path: Path) -> None:
     (tmp_path / "stage-image").write_text('#!/bin/bash\nprintf "export SIF=%q" "$1/x.sif"\n')
     (tmp_path / "stage-image").chmod(0o755)
     site = Site("ours", stage_places=(StagePlace("nvme", "/mnt/$USER x"),))

@@ -59,7 +59,7 @@ def test_outside_a_job_there_are_caches_too(rank: Rank, tmp_path: Path) -> None:
         ({"PBS_JOBID": "4711", "SLURM_JOB_ID": "12"}, "12"),
     ],
 )
-def test_a_job_is_one_of_any_scheduler(rank: Rank, env: dict[str, str], job: str, tmp_path: Path) -> None:
+def test_recognizes_jobs_of_every_scheduler(rank: Rank, env: dict[str, str], job: str, tmp_path: Path) -> None:
     (path,) = rank.sees(env, "TRITON_CACHE_DIR")
     assert path == f"{tmp_path}/caches/alice-hpcmod-{job}-0/triton"
 
@@ -164,7 +164,7 @@ def test_where_every_place_for_caches_is_full_that_is_reported(rank: Rank, full:
     assert f"{full} is full, and {tmp_path}/nowhere/" in ran.stderr and "Set HPCMOD_CACHE_ROOT" in ran.stderr
 
 
-def test_no_place_for_caches_at_all_is_reported(rank: Rank, stolen: Path, tmp_path: Path) -> None:
+def test_reports_that_no_directory_for_caches_exists(rank: Rank, stolen: Path, tmp_path: Path) -> None:
     ran = rank(task(0, TMPDIR=str(tmp_path / "nowhere")))
     assert ran.status == 7 and "Set HPCMOD_CACHE_ROOT" in ran.stderr
 

@@ -164,7 +164,7 @@ def check(scripts: Scripts, tmp_path: Path, *words: str, front: str = "", **env:
     return scripts("check-nodes", *words, env=given, path=f"{front}{tmp_path / 'bin'}:{SYSTEM_PATH}")
 
 
-def test_a_job_with_healthy_nodes_goes_on(scripts: Scripts, tmp_path: Path) -> None:
+def test_a_job_with_healthy_nodes_continues(scripts: Scripts, tmp_path: Path) -> None:
     ran = check(scripts, tmp_path)
     assert (ran.status, ran.stdout) == (0, ""), ran.stderr
     assert "check-nodes: all 2 nodes can be used\n" in ran.stderr
@@ -192,7 +192,7 @@ def test_a_node_without_an_answer_ends_the_job(scripts: Scripts, tmp_path: Path)
     assert (ran.status, "nid002: no answer" in ran.stderr) == (1, True)
 
 
-def test_the_job_goes_on_if_the_check_itself_does_not_work(scripts: Scripts, tmp_path: Path) -> None:
+def test_the_job_continues_if_the_check_itself_fails(scripts: Scripts, tmp_path: Path) -> None:
     ran = check(scripts, tmp_path, ANSWERING="")
     assert ran.status == 0
     assert "srun: error: Unable to create step" in ran.stderr and "continuing without the check" in ran.stderr

@@ -228,7 +228,7 @@ def test_an_argument_beats_the_environment(scripts: Scripts) -> None:
     assert scripts("get-master", "a", env={"SLURM_STEP_NODELIST": "b"}).stdout == "a\n"
 
 
-def test_no_list_at_all_is_an_error(scripts: Scripts) -> None:
+def test_a_missing_list_is_an_error(scripts: Scripts) -> None:
     ran = scripts("get-master")
     assert (ran.status, ran.stdout) == (2, "")
     assert "SLURM_STEP_NODELIST" in ran.stderr

@@ -186,7 +186,7 @@ GPU_STARTS = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), GPU_STARTS)
-def test_the_runtime_is_told_to_pass_the_gpus_that_the_node_has(
+def test_passes_the_gpus_of_the_node_to_the_runtime(
     settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path, name: str, arguments: tuple[str, ...]
 ) -> None:
     device = tmp_path / "nvidiactl"
@@ -213,7 +213,7 @@ WORDS = ("a b", "", "it's", "$(id)", "*", "x\ny")
 
 
 @pytest.mark.parametrize("program", ["/code/salad", "salad"])
-def test_a_wrapper_with_words_of_its_own_runs_them_before_those_of_the_user(
+def test_a_wrapper_puts_its_own_arguments_before_those_of_the_user(
     scripts: Scripts, settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path, program: str
 ) -> None:
     text = render_wrapper("fork", settings, templates=runscript_templates(), words=(program, *WORDS))

@@ -88,7 +88,7 @@ def test_another_machine_is_refused(shop: Catalogue) -> None:
         renew(shop, load_site("lumi", {}))
 
 
-def test_gc_removes_a_former_rendering_when_it_is_old(shop: Catalogue) -> None:
+def test_gc_removes_old_renderings(shop: Catalogue) -> None:
     renew(shop, BOUND)
     now = shop.record_path("Toy", "1.0").stat().st_mtime
     assert [one for one in find_unused(shop, days=30, now=now + 29 * DAY) if one.remove] == []

@@ -55,7 +55,7 @@ MEANT = {
 
 @pytest.mark.parametrize(("text", "wanted"), MEANT.items(), ids=MEANT)
 @pytest.mark.slow
-def test_the_container_that_is_meant_is_found(catalogues: tuple[Catalogue, ...], text: str, wanted: str) -> None:
+def test_finds_the_container_for_each_spelling(catalogues: tuple[Catalogue, ...], text: str, wanted: str) -> None:
     found = find_container(catalogues, text)
     assert f"{found.catalogue.name} {found.module}" == wanted
     assert found.read().module == found.module

@@ -68,7 +68,7 @@ def test_a_preview_pins_the_image_in_the_easyconfig(
     assert not catalogue.images.exists()
 
 
-def test_a_damaged_container_is_repaired_with_its_former_checks(
+def test_repairing_a_damaged_container_repeats_its_checks(
     catalogue: Catalogue, asked: Request, context: PublishContext
 ) -> None:
     sha256 = file_sha256(Path(asked.what))

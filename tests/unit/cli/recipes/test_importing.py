@@ -73,7 +73,7 @@ def test_an_empty_directory_holds_no_recipe(tmp_path: Path) -> None:
     assert "no recipes found" in run("ngc", tmp_path / "empty").stderr
 
 
-def test_lumis_file_by_itself(tmp_path: Path) -> None:
+def test_imports_the_easyconfig_of_lumi(tmp_path: Path) -> None:
     write_tree(tmp_path, {f"{LUMI_NAME}.eb": LUMI})
     assert run("lumi-eb", tmp_path / f"{LUMI_NAME}.eb", "--output", tmp_path / "out").exit_code == 0
 

@@ -256,7 +256,7 @@ def test_info_shows_what_an_image_contains(tmp_path: Path) -> None:
     assert "python: none found" in run("info", str(bare)).stdout.splitlines()
 
 
-def test_inspect_is_the_former_name_of_info(tmp_path: Path) -> None:
+def test_inspect_is_the_old_name_of_info(tmp_path: Path) -> None:
     image = str(make_image(tmp_path / "a.sif"))
     former, info = run("inspect", "--json", image), run("info", "--json", image)
     assert (former.exit_code, former.stdout) == (0, info.stdout)

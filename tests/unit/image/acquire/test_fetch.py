@@ -95,7 +95,7 @@ def test_a_wait_requested_by_the_server_is_reported(fetch: Any, server: Server, 
     assert [line.partition("; ")[2] for line in said] == ["attempt 2 of 5 in 300 s, as the server asks to wait 99999 s"]
 
 
-def test_goes_on_where_the_connection_broke(fetch: Any, server: Server, partial: Path, waits: list[float]) -> None:
+def test_resumes_where_the_connection_broke(fetch: Any, server: Server, partial: Path, waits: list[float]) -> None:
     server.answers = [CUT, CUT]
     assert fetch(checksum=SUM).resumed_from == 0
     assert partial.read_bytes() == BODY

@@ -251,7 +251,7 @@ def test_a_file_that_only_claims_to_be_the_image_is_not_used(
         get(text, tmp_path / "x.sif", options)
 
 
-def test_a_tag_that_has_moved_is_another_image(registry: Registry, tmp_path: Path, options: ObtainOptions) -> None:
+def test_a_moved_tag_is_a_different_image(registry: Registry, tmp_path: Path, options: ObtainOptions) -> None:
     text = f"docker://{registry.host}/obtain/moved:1"
     push(registry, "obtain/moved")
     get(text, tmp_path / "x.sif", options)

@@ -67,7 +67,7 @@ def test_an_image_from_the_second_address_gets_its_name_and_no_part_stays(
     assert sorted(path.name for path in place.iterdir()) == ["image.sif", "image.sif.provenance.json"]
 
 
-def test_an_image_that_is_another_one_gets_no_name(tmp_path: Path, options: ObtainOptions, body: bytes) -> None:
+def test_a_different_image_gets_no_final_name(tmp_path: Path, options: ObtainOptions, body: bytes) -> None:
     place = tmp_path / "to"
     place.mkdir()
     with serve(body) as server, pytest.raises(VerificationError):

@@ -24,7 +24,7 @@ def test_reads_a_blob_and_counts_it_while_nothing_is_on_disk(tmp_path: Path, mon
 
 
 @pytest.mark.slow
-def test_goes_on_after_a_connection_that_broke() -> None:
+def test_resumes_after_a_broken_connection() -> None:
     with serving() as (server, ask):
         server.answers = [Answer(cut_at=len(CONTENT) // 2)]
         with open_stream(blob_of(CONTENT), ask=ask, what="x", tell=lambda _: None, count=lambda _: None) as stream:
@@ -33,7 +33,7 @@ def test_goes_on_after_a_connection_that_broke() -> None:
         assert server.ranges[1] > "bytes=0-"
 
 
-def test_the_end_is_not_handed_out_if_the_digest_is_another() -> None:
+def test_a_wrong_digest_fails_before_the_last_bytes_are_returned() -> None:
     wrong = OciDescriptor("x", f"sha256:{0:064x}", len(CONTENT))
     with serving() as (server, ask):
         server.path = f"/blobs/{wrong.digest}"

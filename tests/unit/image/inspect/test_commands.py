@@ -22,7 +22,7 @@ def image(tmp_path: Path) -> Path:
     return corpus.make_sif(tmp_path / "x.sif", corpus.pack(root, tmp_path / "body").read_bytes())
 
 
-def test_the_commands_are_those_on_its_path_its_own_and_the_usual(image: Path) -> None:
+def test_lists_commands_on_its_path_its_own_and_common_ones(image: Path) -> None:
     assert read_commands(image).names == {"solve", "env"}
 
 

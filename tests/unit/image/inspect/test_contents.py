@@ -252,7 +252,7 @@ def test_scripts_are_read_in_order_and_others_are_not(tmp_path: Path) -> None:
 
 
 @given(st.text(alphabet="A=1'\"\\$\n {}:-#;`iffi", max_size=60))
-def test_any_script_is_read_to_its_end(script: str) -> None:
+def test_any_script_is_read_completely(script: str) -> None:
     for variable, value, _, _ in assignments(script):
         assert variable
         assert value is None or len(value) <= len(script)

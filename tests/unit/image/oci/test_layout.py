@@ -73,7 +73,7 @@ def test_says_digests_and_configuration(layout: Path) -> None:
         assert json.loads(image.config_text)["architecture"] == "amd64"
 
 
-def test_reads_what_docker_save_wrote_in_former_times(tmp_path: Path) -> None:
+def test_reads_archives_of_old_docker_versions(tmp_path: Path) -> None:
     archive = pack(tmp_path / "a.tar", saved("busybox:latest"))
     for name in ("", ":busybox", ":busybox:latest"):
         assert read(f"docker-archive:{archive}{name}") == LAYERS

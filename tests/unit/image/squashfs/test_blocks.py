@@ -138,7 +138,7 @@ def test_names_the_cure_for_a_compressor_it_lacks(tmp_path: Path, name: str, mon
     assert ("pip install lz4" in caught.value.cure) == (name == "lz4")
 
 
-def test_a_size_that_lies_about_the_file_is_damage(tmp_path: Path) -> None:
+def test_a_wrong_file_size_is_reported_as_damage(tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(superblock(200) + bytes(104))
     with path.open("rb") as file:

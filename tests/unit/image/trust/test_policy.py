@@ -87,7 +87,7 @@ def test_a_rule_that_wants_a_signature_and_names_no_keys_is_a_mistake_of_the_pro
         found(sif, FILE, TrustRule("*", ("signature",)))
 
 
-def test_a_signature_of_an_image_lies_in_its_registry_only() -> None:
+def test_a_signature_is_read_only_from_the_registry_of_the_image() -> None:
     rule = TrustRule("*", ("signature",), ("k.pub",))
     with pytest.raises(UntrustedError, match="which only a registry has"):
         verify_image_trust(ImageReference.parse("oci:/srv/x"), rule, [DIGEST], access=Access())

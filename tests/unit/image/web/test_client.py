@@ -168,7 +168,7 @@ def ask(server: Server, headers: dict[str, str] | None = None) -> Answered:
         pytest.param(Answer(length=-1), 0, False, id="until the connection ends"),
     ],
 )
-def test_says_how_long_the_file_is_and_whether_its_end_can_be_told(
+def test_returns_the_length_and_whether_the_end_is_known(
     server: Server, answer: Answer, total: int, bounded: bool
 ) -> None:
     server.answers = [answer]

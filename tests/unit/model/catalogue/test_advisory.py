@@ -64,7 +64,7 @@ def test_holds_where_everything_is_as_it_says() -> None:
         ),
     ],
 )
-def test_does_not_hold_where_something_is_another_way(environ: dict[str, str], host: dict[str, str]) -> None:
+def test_does_not_apply_where_a_condition_differs(environ: dict[str, str], host: dict[str, str]) -> None:
     assert not holds(ABOUT, environ, host)
 
 

@@ -57,7 +57,7 @@ def test_deprecating_again_changes_only_the_given_options_and_an_empty_text_remo
     assert gone == {KEYS["1.0"]: replace(ONE, state="retired", aliases=())}
 
 
-def test_restoring_reverts_what_users_were_told() -> None:
+def test_restoring_removes_the_notice_for_users() -> None:
     gone = replace(OLD, until="2027-01-01", successor="Toy/2.0", reason="old")
     assert rules.restore((gone,), KEYS["0.9"]) == {KEYS["0.9"]: replace(OLD, state="published")}
 

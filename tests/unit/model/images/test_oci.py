@@ -147,7 +147,7 @@ def test_the_image_that_fits_the_machine_is_chosen(platforms: list[str], archite
 
 
 @pytest.mark.parametrize("platforms", [[], ["linux/arm64"], ["windows/amd64"], ["unknown/unknown"], ["/", "/"]])
-def test_an_image_for_no_such_machine_is_refused_with_what_there_is(platforms: list[str]) -> None:
+def test_refuses_a_missing_architecture_and_lists_those_available(platforms: list[str]) -> None:
     with pytest.raises(LackingError, match="no image for linux/amd64"):
         choose_platform([entry(one, f"sha256:{number:064}") for number, one in enumerate(platforms)], "amd64")
 

@@ -43,5 +43,5 @@ def test_a_job_that_only_one_of_them_knows() -> None:
     assert Slurm().read_facts("", "") is None and Slurm().read_facts("rubbish", "a|b") is None
 
 
-def test_variables_of_a_job_are_told_from_those_of_the_cluster() -> None:
+def test_tells_variables_of_a_job_from_those_of_the_cluster() -> None:
     assert Slurm().is_of_job("SLURM_NTASKS") and not Slurm().is_of_job("SLURM_CONF") and not Slurm().is_of_job("PATH")

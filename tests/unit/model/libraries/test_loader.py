@@ -77,7 +77,7 @@ def test_the_rpath_of_one_library_does_not_affect_another() -> None:
 
 
 @pytest.mark.parametrize("word", ["$ORIGIN", "${ORIGIN}"])
-def test_origin_is_where_the_file_lies_that_says_it(word: str) -> None:
+def test_origin_is_the_directory_of_the_file_that_uses_it(word: str) -> None:
     disk = Disk({"/o/bin/p": program("liba.so", runpath=(f"{word}/../lib",)), "/o/lib/liba.so": lib()})
     assert paths(disk, "/o/bin/p") == ["/o/bin/../lib/liba.so"]
 

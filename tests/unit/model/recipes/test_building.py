@@ -106,7 +106,7 @@ def test_unknown_options_of_a_recipe_are_reported_with_the_known_ones(request_: 
     assert caught.value.cure
 
 
-def test_another_version_is_another_address_without_a_checksum_that_is_not_its_own() -> None:
+def test_another_version_changes_the_url_and_drops_the_checksum() -> None:
     made = plan(request=BuildRequest("amd64", settings={"openmpi": "5.1.0"}))
     source = next(one for one in made.sources if one.name == "openmpi")
     assert source.url.endswith("/v5.1/openmpi-5.1.0.tar.bz2")

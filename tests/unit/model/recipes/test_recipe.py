@@ -112,7 +112,7 @@ def test_an_unknown_recipe_is_answered_with_the_nearest_name() -> None:
 @pytest.mark.parametrize(
     "value", ["a\nb", "a'b", 'a"b', "a$b", "a\\b", "a`b", "a;b", "a&b", "a|b", "a#b", "{a}", "ä", "a\0"]
 )
-def test_a_value_that_a_shell_or_a_dockerfile_would_take_for_its_own_is_refused(value: str) -> None:
+def test_refuses_values_that_a_shell_or_dockerfile_would_interpret(value: str) -> None:
     with pytest.raises(BadInputError, match="contains characters that are special"):
         check_value(value, "--set x:")
 
