@@ -211,6 +211,46 @@ authorize_ssh_key = "/k"
 """
 """An environment definition file of CSCS with all documented keys, and the one that it inherits from."""
 
+COMPOSE = """\
+name: project
+x-common: &common
+  environment: {SHARED: "yes"}
+services:
+  train:
+    <<: *common
+    image: nvcr.io/nvidia/pytorch:24.01-py3
+    entrypoint: ["python", "-u"]
+    command: train.py --name "two words" $${HOME}
+    working_dir: /work
+    environment:
+      MODE: it's "quoted", %(name)s
+      OWNED: $(touch owned)
+      KEY: ${SECRET}
+      PATH: /custom/bin:${PATH}
+    volumes:
+    - ./data:/data:ro
+    - /store:/store
+    - cache:/cache
+    - ${SCRATCH}:/scratch
+    - ~/code:/code:z
+    - {type: bind, source: /long, target: /form, read_only: true}
+    - {type: tmpfs, target: /tmpfs}
+    devices: ["/dev/fuse", "/dev/a:/dev/b", "nvidia.com/gpu=all"]
+    ports: ["8888:8888"]
+    ipc: host
+    restart: always
+    privileged: true
+    env_file: secrets.env
+    deploy:
+      replicas: 2
+      resources:
+        limits: {cpus: '4', memory: 8G}
+        reservations:
+          devices: [{driver: nvidia, count: all, capabilities: [gpu]}]
+volumes: {cache: }
+"""
+"""A Compose file with one service and the keys that real ones have."""
+
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:
     """Write files by path; return the directory."""
@@ -266,5 +306,21 @@ def write_edf(root: Path) -> Path:
             "moving.toml": 'image = "ubuntu:latest"\n',
             "broken.toml": "image = [\n",
             "circle.toml": 'base_environment = "circle"\n',
+        },
+    )
+
+
+def write_compose(root: Path) -> Path:
+    """Write Compose files: one with one service, others that are wrong or have several."""
+    service = "image: docker.io/library/redis:7"
+    return write_tree(
+        root,
+        {
+            "train/compose.yaml": COMPOSE,
+            "several/docker-compose.yml": f"services:\n  one: {{{service}}}\n  two: {{{service}}}\n",
+            "built/compose.yml": "services: {web: {build: .}}\n",
+            "extended/compose.yml": f"services: {{web: {{{service}, extends: {{service: base}}}}}}\n",
+            "other/singularity-compose.yml": "version: '2.0'\ninstances: {web: {image: docker://a/b:1}}\n",
+            "broken/compose.yaml": "services: [\n",
         },
     )

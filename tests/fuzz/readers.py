@@ -32,6 +32,7 @@ from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.trust.provenance import parse_provenance
 from hpcmod.image.web.authorization import parse_challenges
 from hpcmod.image.web.credentials import find_credentials
+from hpcmod.importing.compose import convert_service
 from hpcmod.importing.edf import convert_edf
 from hpcmod.importing.edf_files import EdfPath, read_edf
 from hpcmod.importing.lumi_eb import convert_easyconfig
@@ -77,7 +78,7 @@ from hpcmod.render.easyconfig import render_easyconfig
 from hpcmod.resources import known_endings, runscript_templates
 from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
-from tests.foreign_recipes import EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS
+from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS
 from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
 from tests.ld_cache import make_cache
 from tests.logs import excerpts
@@ -239,6 +240,12 @@ def _edf(directory: Path) -> Iterator[Reader]:
     yield Reader(read, lambda dice: mutate(dice, dice.choice((EDF.encode(), EDF_BASE.encode()))))
 
 
+def _import_compose(data: bytes) -> None:
+    for variables in (Variables(complete=False), Variables({"SCRATCH": "/s", "SECRET": "x"})):
+        render_easyconfig(convert_service(text_of(data), Path("/x/compose.yaml"), variables).easyconfig)
+
+
+texts("Compose file", _import_compose, [COMPOSE.encode()])
 texts("easyconfig", lambda data: read_named_image(text_of(data), "x.eb"), [EASYCONFIG.encode()])
 texts("easyconfig of LUMI", _import_lumi, [LUMI.encode()])
 texts("container.yaml of shpc", _import_shpc, [SAMTOOLS.encode(), ODD_ALIASES.encode()])

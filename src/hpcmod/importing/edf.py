@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
+from hpcmod.importing.carried import Findings, carry_environment, report_binds_by_hand, shown_text
 from hpcmod.importing.edf_files import EdfPath, EnvironmentFile, read_edf
 from hpcmod.importing.formats import ImportFormat, ImportOption, Watch
-from hpcmod.importing.mounts import SQUASHFS, make_bind, shell_text
+from hpcmod.importing.mounts import make_bind, shell_text
 from hpcmod.importing.outcome import (
     UNPINNED,
     ImportedEasyconfig,
@@ -30,7 +31,6 @@ from hpcmod.importing.outcome import (
 )
 from hpcmod.importing.variables import Variables
 from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.spec import why_no_variable
 
 _TRUE, _FALSE = "true", "false"
 _CXI, _OFI_NCCL = "com.hooks.cxi.enabled", "com.hooks.aws_ofi_nccl."
@@ -55,16 +55,6 @@ _DEVICES = {
 """Devices with what decides about them; empty: the module has them anyway."""
 
 _USER = re.compile(r"(?P<user>[^@/:#]+)@(?!sha256:)(?P<rest>.+)", re.DOTALL)
-_LONGEST_SHOWN = 2000  # characters of a value in a message
-
-
-@dataclass
-class _Findings:
-    """What is not the same in the easyconfig, one clause each."""
-
-    left_out: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def import_edf(
@@ -100,7 +90,7 @@ def convert_edf(edf: EnvironmentFile, path: Path, variables: Variables) -> Impor
     BadInputError
         If its image is missing, not in a registry, or has neither a digest nor a tag.
     """
-    said = _Findings(notes=list(edf.notes))
+    said = Findings(notes=list(edf.notes))
     reference = _find_image(edf.image, variables, said)
     name = path.name.removesuffix(".toml")
     easyconfig, left_out = describe_registry_image(
@@ -110,7 +100,7 @@ def convert_edf(edf: EnvironmentFile, path: Path, variables: Variables) -> Impor
         description=f"Environment {name}: {reference.repository.rpartition('/')[2]} from {reference.registry}",
         url="",
         commands=(),
-        environment=_environment(edf, variables, said),
+        environment=carry_environment(edf.env, variables, said, empty="the file would unset it"),
     )
     easyconfig = replace(
         easyconfig, bind_paths=_binds(edf, variables, said), netstack=_netstack(dict(edf.annotations), said)
@@ -125,17 +115,17 @@ def convert_edf(edf: EnvironmentFile, path: Path, variables: Variables) -> Impor
     )
 
 
-def _find_image(given: str, variables: Variables, said: _Findings) -> ImageReference:
+def _find_image(given: str, variables: Variables, said: Findings) -> ImageReference:
     """Return the image of `[USER@][REGISTRY#]IMAGE[:TAG]`, or of a registry name with slashes."""
     if not given:
         raise BadInputError("it names no image: only other environments can use it, as base_environment", "")
     try:
         text = variables.substitute(given)
     except BadInputError as err:
-        raise BadInputError(f"its image {_shown(given)!r}: {err.message}; try --expand", "") from err
+        raise BadInputError(f"its image {shown_text(given)!r}: {err.message}; try --expand", "") from err
     if text.startswith((".", "/", "~")) or text.endswith((".sqsh", ".squashfs")):
         raise BadInputError(
-            f"its image {_shown(text)!r} is a squashfs file: name the registry image it comes from, or make a SIF "
+            f"its image {shown_text(text)!r} is a squashfs file: name the registry image it comes from, or make a SIF "
             "(unsquashfs -d DIR FILE; apptainer build NAME_VERSION.sif DIR) and use hpcmod import sif",
             "",
         )
@@ -149,41 +139,7 @@ def _find_image(given: str, variables: Variables, said: _Findings) -> ImageRefer
     return ImageReference.parse(f"docker://{registry}/{image}" if mark else f"docker://{with_registry(place)}")
 
 
-def _environment(edf: EnvironmentFile, variables: Variables, said: _Findings) -> list[tuple[str, str]]:
-    """Return the variables that an easyconfig can set."""
-    chosen = []
-    for name, given in edf.env:
-        try:
-            value = variables.substitute(given)
-            reason = why_no_variable(name, value)
-        except BadInputError as err:
-            value, reason = given, err.message
-        if reason:
-            said.left_out.append(f"the variable {_shown(name)}: {_shown(reason)}{_how_to_set(name, given)}")
-            continue
-        chosen.append((name, value))
-        if not value:
-            said.changed.append(f"the variable {name} is empty in the container; the file would unset it")
-    if chosen:
-        said.changed.append("variables that you set before loading the module win over those of the file")
-    return chosen
-
-
-def _how_to_set(name: str, given: str) -> str:
-    """Return how a user can set a variable of the container; empty if that is not possible."""
-    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
-        return ""
-    after = given.removeprefix(f"${{{name}}}:")
-    if name == "PATH" and after != given:
-        name, given = "APPEND_PATH", after
-    elif name == "PATH" and given.endswith(":${PATH}"):
-        first = shell_text(f"{_shown(given.removesuffix('${PATH}'))}${{SINGULARITYENV_PREPEND_PATH}}")
-        both = f"SINGULARITYENV_PREPEND_PATH={first} APPTAINERENV_PREPEND_PATH={first}"
-        return f"; after loading the module: export {both}"
-    return f"; after loading the module: export SINGULARITYENV_{name}={shell_text(_shown(given))}"
-
-
-def _binds(edf: EnvironmentFile, variables: Variables, said: _Findings) -> tuple[str, ...]:
+def _binds(edf: EnvironmentFile, variables: Variables, said: Findings) -> tuple[str, ...]:
     """Return the binds; a later mount hides an earlier one at the same place."""
     chosen: dict[str, str] = {}
     by_hand: list[str] = []
@@ -194,18 +150,15 @@ def _binds(edf: EnvironmentFile, variables: Variables, said: _Findings) -> tuple
                 raise BadInputError(f"it is no bind: singularity exec --scratch {destination}", "")
             bind, lost = make_bind(source, destination, flags)
         except BadInputError as err:
-            said.left_out.append(f"the mount {_shown(given)}: {_shown(err.message)}")
+            said.left_out.append(f"the mount {shown_text(given)}: {shown_text(err.message)}")
             if "$" in given or given.startswith("./"):
-                by_hand.append(re.sub(r"^\./", "${PWD}/", re.sub(":sqsh$", f":{SQUASHFS}", _shown(given))))
+                by_hand.append(given)
             continue
         chosen.pop(destination, None)
         chosen[destination] = bind
         if lost:
-            said.left_out.append(f"{', '.join(lost)} of the mount {_shown(given)}: the runtime decides")
-    if by_hand:
-        said.left_out.append(
-            f"for these mounts, before loading the module: export SINGULARITY_BINDPATH={shell_text(','.join(by_hand))}"
-        )
+            said.left_out.append(f"{', '.join(lost)} of the mount {shown_text(given)}: the runtime decides")
+    report_binds_by_hand(by_hand, said)
     return tuple(chosen.values())
 
 
@@ -217,36 +170,36 @@ def _split(mount: str) -> tuple[str, str, list[str]]:
     return source, destination or source, re.split("[+,]", flags) if flags else []
 
 
-def _netstack(annotations: Mapping[str, str], said: _Findings) -> str:
+def _netstack(annotations: Mapping[str, str], said: Findings) -> str:
     """Return the mode of the host's network libraries; report the annotations."""
     off = annotations.get(_CXI) == _FALSE and annotations.get(f"{_OFI_NCCL}enabled") != _TRUE
     groups: dict[str, list[str]] = {}
     for name, value in annotations.items():
         if not (off and name == _CXI):
             known = (text for start, text in (_BY_PROFILE | _INSTEAD).items() if name.startswith(start))
-            groups.setdefault(next(known, _NOTHING), []).append(f"{_shown(name)} = {_shown(value)}")
+            groups.setdefault(next(known, _NOTHING), []).append(f"{shown_text(name)} = {shown_text(value)}")
     for text, names in groups.items():
         clauses = said.changed if text in _BY_PROFILE.values() else said.left_out
         clauses.append(f"the annotation{'s' if len(names) > 1 else ''} {', '.join(names)}: {text}")
     return "off" if off else ""
 
 
-def _report_devices(edf: EnvironmentFile, said: _Findings) -> None:
+def _report_devices(edf: EnvironmentFile, said: Findings) -> None:
     for device in edf.devices:
         decides = _DEVICES.get(device, _DEVICES.get(device.partition("=")[0]))
         if decides:
-            said.changed.append(f"the device {_shown(device)}: {decides}")
+            said.changed.append(f"the device {shown_text(device)}: {decides}")
         elif decides is None and device.startswith("/dev/"):
-            said.changed.append(f"the device {_shown(device)}: the container has all of the host's /dev")
+            said.changed.append(f"the device {shown_text(device)}: the container has all of the host's /dev")
         elif decides is None:
-            said.left_out.append(f"the device {_shown(device)}: request devices from the scheduler, e.g. srun --gpus")
+            said.left_out.append(f"the device {shown_text(device)}: request it from the scheduler: srun --gpus=N")
 
 
-def _report_start(edf: EnvironmentFile, said: _Findings) -> None:
+def _report_start(edf: EnvironmentFile, said: Findings) -> None:
     """Report how the container starts: directory, entry point, and whether it is writable."""
     if edf.workdir:
         said.left_out.append(
-            f"workdir {_shown(edf.workdir)}: singularity exec --pwd {shell_text(_shown(edf.workdir))} $SIF"
+            f"workdir {shown_text(edf.workdir)}: singularity exec --pwd {shell_text(shown_text(edf.workdir))} $SIF"
         )
     if edf.entrypoint is not False:
         why = "" if edf.entrypoint else ", which runs by default"
@@ -254,10 +207,6 @@ def _report_start(edf: EnvironmentFile, said: _Findings) -> None:
     if edf.writable is not False:
         why = "" if edf.writable else ", the default"
         said.left_out.append(f"a writable container{why}: singularity exec --writable-tmpfs $SIF")
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _convert(paths: Iterable[Path], _: Watch, *, expand: bool = False) -> tuple[Outcome, ...]:

@@ -20,6 +20,7 @@ from hpcmod.importing.outcome import Outcome
 GROUP = "hpcmod.importers"
 
 BUILT_IN = {
+    "compose": "hpcmod.importing.compose:FORMAT",
     "edf": "hpcmod.importing.edf:FORMAT",
     "lumi-eb": "hpcmod.importing.lumi_eb:FORMAT",
     "ngc": "hpcmod.importing.ngc:FORMAT",
