@@ -100,10 +100,10 @@ def _judge_nccl(reading: Reading, networks: Sequence[str], expected: Expected) -
             "Add `fabric` to [network] of the profile.",
         )
     wanted = "IB" if expected.fabric == "ib" else "OFI"
-    right = set(networks) == {wanted} and (
-        wanted == "IB" or set(reading.values("provider")) <= {expected.fabric}
-    )  # a log without NET lines names no provider
-    if right:
+    providers = set(reading.values("provider"))
+    if set(networks) == {wanted} and wanted == "OFI" and not providers:
+        return Finding(UNKNOWN, "network", f"{found}; the log does not name the provider of libfabric", _TRY)
+    if set(networks) == {wanted} and (wanted == "IB" or providers == {expected.fabric}):
         return Finding(OK, "network", found)
     name = "InfiniBand or RoCE" if wanted == "IB" else f"OFI through {expected.fabric}"
     reasons = [rule for rule in _noted(reading, REASON) if rule.hinders in ("", wanted)]

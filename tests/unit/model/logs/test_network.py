@@ -78,6 +78,10 @@ def test_another_provider_fails() -> None:
     assert levels(OFI.replace("is cxi", "is tcp"), SLINGSHOT)[0] == ("fail", "network")
 
 
+def test_libfabric_without_a_provider_is_unknown() -> None:
+    assert levels("NCCL INFO Using network AWS Libfabric", SLINGSHOT) == [("unknown", "network")]
+
+
 def test_a_profile_without_a_fabric_leaves_it_unknown() -> None:
     assert levels(OFI, Expected()) == [("unknown", "network")]
 
