@@ -251,6 +251,27 @@ volumes: {cache: }
 """
 """A Compose file with one service and the keys that real ones have."""
 
+SINGULARITY_COMPOSE = """\
+version: "2.0"
+instances:
+  web:
+    image: docker://org/nginx:1.2
+    volumes:
+    - ./nginx.conf:/etc/nginx/conf.d/default.conf:ro
+    - /store:/store
+    volumes_from: [other]
+    ports: ["80"]
+    network: {enable: false}
+    start:
+      options: [fakeroot, nv]
+      args: "-x y"
+    run: []
+    exec: {command: printenv A}
+    post: {commands: [ls]}
+    colour: green
+"""
+"""A file of singularity-compose with one instance and all documented keys but build."""
+
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:
     """Write files by path; return the directory."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.store import open_catalogue
 from tests.builds import make_small_base
 from tests.corpus import make_image
-from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, SAMTOOLS
+from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, SAMTOOLS, SINGULARITY_COMPOSE
 from tests.host_libraries import make_host
 from tests.integration.conftest import write_easyconfig
 from tests.oci_corpus import f, tar_bytes, write_layout
@@ -223,6 +223,7 @@ def _recipes(ground: Ground) -> None:
     for name, text in (
         *(("samtools/container.yaml", SAMTOOLS), ("lumi.eb", LUMI), ("pytorch/1.lua", NGC)),
         *(("edf/pytorch.toml", EDF), ("edf/common.toml", EDF_BASE), ("compose.yaml", COMPOSE)),
+        ("singularity-compose.yml", SINGULARITY_COMPOSE),
     ):
         (source / name).parent.mkdir(exist_ok=True)
         (source / name).write_text(text)
@@ -355,6 +356,9 @@ SCENES: dict[str, Scene] = {
     "import compose": Scene(("import", "compose", "--output", "out/ec", "source/compose.yaml"), _recipes),
     "import edf": Scene(("import", "edf", "--output", "out/ec", "source/edf/pytorch.toml"), _recipes),
     "import ngc": Scene(("import", "ngc", "--output", "out/ec", "source/pytorch/1.lua"), _recipes),
+    "import singularity-compose": Scene(
+        ("import", "singularity-compose", "--output", "out/ec", "source/singularity-compose.yml"), _recipes
+    ),
     "install": Scene(("install", "source/Toy-1.0.eb"), _sources),
     "install shared": Scene(("install", "source/Toy-1.0.eb", "--prefix", "{top}/project"), _shared_prefix),
     "update": Scene(("update", "Toy"), _installed),

@@ -39,6 +39,7 @@ from hpcmod.importing.lumi_eb import convert_easyconfig
 from hpcmod.importing.ngc import convert_module
 from hpcmod.importing.outcome import ImportedEasyconfig
 from hpcmod.importing.shpc import convert_recipe
+from hpcmod.importing.singularity_compose import convert_instance
 from hpcmod.importing.variables import Variables
 from hpcmod.lock import read_holder
 from hpcmod.machine import load_site
@@ -78,7 +79,7 @@ from hpcmod.render.easyconfig import render_easyconfig
 from hpcmod.resources import known_endings, runscript_templates
 from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
-from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS
+from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS, SINGULARITY_COMPOSE
 from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
 from tests.ld_cache import make_cache
 from tests.logs import excerpts
@@ -246,6 +247,14 @@ def _import_compose(data: bytes) -> None:
 
 
 texts("Compose file", _import_compose, [COMPOSE.encode()])
+
+
+def _import_instance(data: bytes) -> None:
+    path = Path("/x/singularity-compose.yml")
+    render_easyconfig(convert_instance(text_of(data), path).easyconfig)
+
+
+texts("file of singularity-compose", _import_instance, [SINGULARITY_COMPOSE.encode()])
 texts("easyconfig", lambda data: read_named_image(text_of(data), "x.eb"), [EASYCONFIG.encode()])
 texts("easyconfig of LUMI", _import_lumi, [LUMI.encode()])
 texts("container.yaml of shpc", _import_shpc, [SAMTOOLS.encode(), ODD_ALIASES.encode()])

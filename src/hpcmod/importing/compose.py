@@ -113,7 +113,11 @@ def convert_service(text: str, path: Path, variables: Variables, wanted: str | N
         If PyYAML is not installed.
     """
     tree = load_yaml(text, str(path))
-    name, service = _choose(tree, wanted)
+    if isinstance(tree, dict) and "instances" in tree:
+        raise BadInputError("it has instances and no services: hpcmod import singularity-compose", "")
+    name, service = choose_named_table(tree, "service", wanted)
+    if "extends" in service:
+        raise BadInputError(f"its service {name} extends another: import the output of `docker compose config`", "")
     said = Findings()
     reference = _find_image(service, variables)
     pairs = list(_environment(service.get("environment"), said))
@@ -126,7 +130,7 @@ def convert_service(text: str, path: Path, variables: Variables, wanted: str | N
         commands=(),
         environment=carry_environment(pairs, variables, said, empty=""),
     )
-    easyconfig = replace(easyconfig, bind_paths=_binds(service.get("volumes"), path, variables, said))
+    easyconfig = replace(easyconfig, bind_paths=volume_binds(service.get("volumes"), path, variables, said))
     _report_start(service, said)
     _report_devices(service, said)
     _report_deploy(service.get("deploy"), said)
@@ -138,26 +142,27 @@ def convert_service(text: str, path: Path, variables: Variables, wanted: str | N
     )
 
 
-def _choose(tree: object, wanted: str | None) -> tuple[str, dict[str, Any]]:
-    """Return the name and the keys of the service to convert."""
-    services = tree.get("services") if isinstance(tree, dict) else None
-    if isinstance(tree, dict) and "instances" in tree:
-        raise BadInputError("it is a file of singularity-compose, which has instances and no services", "")
-    if not isinstance(services, dict) or not services:
-        raise BadInputError("it has no services", "")
-    names = [str(name) for name in services]
-    if wanted is not None and wanted not in services:
-        raise BadInputError(f"it has no service {wanted!r}, only {', '.join(names)}", "")
+def choose_named_table(tree: object, what: str, wanted: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the name and the keys of the service or instance to convert.
+
+    Raises
+    ------
+    BadInputError
+        If there is none, or there are several and none is wanted.
+    """
+    table = tree.get(f"{what}s") if isinstance(tree, dict) else None
+    if not isinstance(table, dict) or not table:
+        raise BadInputError(f"it has no {what}s", "")
+    names = [str(name) for name in table]
+    if wanted is not None and wanted not in table:
+        raise BadInputError(f"it has no {what} {wanted!r}, only {', '.join(names)}", "")
     if wanted is None and len(names) > 1:
-        raise BadInputError(f"it has several services: {', '.join(names)}; choose one with --service NAME", "")
+        raise BadInputError(f"it has several {what}s: {', '.join(names)}; choose one with --{what} NAME", "")
     name = wanted or names[0]
-    service = _merged(services[name])
-    if "extends" in service:
-        raise BadInputError(f"its service {name} extends another: import the output of `docker compose config`", "")
-    return name, service
+    return name, merge_tables(table[name])
 
 
-def _merged(value: object, depth: int = 0) -> dict[str, Any]:
+def merge_tables(value: object, depth: int = 0) -> dict[str, Any]:
     """Return a table with the tables of its key `<<`, which this reader of YAML takes for an ordinary key."""
     if not isinstance(value, dict):
         raise BadInputError("a service or its environment is not a table", "")
@@ -169,7 +174,7 @@ def _merged(value: object, depth: int = 0) -> dict[str, Any]:
         raise BadInputError(f"a key `<<` has more than {_MOST_TABLES} tables", "")
     merged: dict[str, Any] = {}
     for one in reversed(tables):
-        merged.update(_merged(one, depth + 1))
+        merged.update(merge_tables(one, depth + 1))
     merged.update({str(key): item for key, item in value.items() if key != "<<"})
     return merged
 
@@ -188,13 +193,13 @@ def _find_image(service: Mapping[str, Any], variables: Variables) -> ImageRefere
 
 def _environment(given: object, said: Findings) -> Iterator[tuple[str, str]]:
     """Yield the variables of either form, a table or a list of NAME=VALUE."""
-    pairs = _merged(given).items() if isinstance(given, dict) else []
+    pairs = merge_tables(given).items() if isinstance(given, dict) else []
     for name, value in pairs:
         if isinstance(value, str):
             yield name, value
         else:
             said.left_out.append(f"the variable {shown_text(name)}: its value is not text")
-    for one in _texts(given if isinstance(given, list) else [], "environment", said):
+    for one in texts_of(given if isinstance(given, list) else [], "environment", said):
         name, equals, value = one.partition("=")
         if equals:
             yield name, value
@@ -202,7 +207,7 @@ def _environment(given: object, said: Findings) -> Iterator[tuple[str, str]]:
             said.changed.append(f"the variable {shown_text(name)}: yours is passed, unless the image sets it")
 
 
-def _texts(given: object, key: str, said: Findings) -> list[str]:
+def texts_of(given: object, key: str, said: Findings) -> list[str]:
     """Return the strings of a list, or a single one; report anything else."""
     items = given if isinstance(given, list) else [] if given is None else [given]
     if any(not isinstance(one, str) for one in items):
@@ -210,7 +215,7 @@ def _texts(given: object, key: str, said: Findings) -> list[str]:
     return [one for one in items if isinstance(one, str)]
 
 
-def _binds(given: object, path: Path, variables: Variables, said: Findings) -> tuple[str, ...]:
+def volume_binds(given: object, path: Path, variables: Variables, said: Findings) -> tuple[str, ...]:
     """Return the binds of volumes; relative sources are relative to the Compose file."""
     chosen: dict[str, str] = {}
     by_hand: list[str] = []
@@ -248,9 +253,9 @@ def _volume(volume: object, variables: Variables) -> tuple[str, str, list[str]]:
         if len(parts) > 3:
             raise BadInputError("it is not SOURCE:DESTINATION[:FLAGS]", "")
         return parts[0], parts[1], parts[2].split(",") if len(parts) > 2 else []
-    table = _merged(volume)
+    table = merge_tables(volume)
     if table.get("type") != "bind":
-        raise BadInputError(f"a volume of type {_word(table.get('type'))} does not exist here: bind a directory", "")
+        raise BadInputError(f"a volume of type {word_of(table.get('type'))} does not exist here: bind a directory", "")
     source, target = (table.get(key) for key in ("source", "target"))
     if not isinstance(source, str) or not isinstance(target, str):
         raise BadInputError("it has no source or target", "")
@@ -261,10 +266,11 @@ def _volume(volume: object, variables: Variables) -> tuple[str, str, list[str]]:
 
 def _named(volume: object) -> str:
     target = volume.get("target") if isinstance(volume, dict) else None
-    return f"at {_word(target)}"
+    return f"at {word_of(target)}"
 
 
-def _word(value: object) -> str:
+def word_of(value: object) -> str:
+    """Return text for a message, or the type of any other value: nested lists may be very large when printed."""
     return shown_text(value) if isinstance(value, str) else f"({type(value).__name__})"
 
 
@@ -279,7 +285,7 @@ def _report_start(service: Mapping[str, Any], said: Findings) -> None:
         said.left_out.append("the image's entry point and command: singularity run $SIF")
     directory = service.get("working_dir")
     if directory is not None:
-        shown = _word(directory)
+        shown = word_of(directory)
         said.left_out.append(f"working_dir {shown}: singularity exec --pwd {shell_text(shown)} $SIF")
     if service.get("read_only") != "true":
         said.left_out.append("a writable container, the default: singularity exec --writable-tmpfs $SIF")
@@ -288,14 +294,14 @@ def _report_start(service: Mapping[str, Any], said: Findings) -> None:
 def _command(given: object, key: str, said: Findings) -> str:
     """Return a command for a shell, from a list or from a line that Compose splits without a shell."""
     try:
-        words = shlex.split(given) if isinstance(given, str) else _texts(given, key, said)
+        words = shlex.split(given) if isinstance(given, str) else texts_of(given, key, said)
     except ValueError:
         words = [str(given)]
     return shown_text(" ".join(shell_text(word) if "$" in word else shlex.quote(word) for word in words))
 
 
 def _report_devices(service: Mapping[str, Any], said: Findings) -> None:
-    for device in _texts(service.get("devices"), "devices", said):
+    for device in texts_of(service.get("devices"), "devices", said):
         source, _, rest = device.partition(":")
         if device.endswith("/gpu=all"):
             said.changed.append(f"the device {shown_text(device)}: {_GPUS}")
@@ -307,16 +313,16 @@ def _report_devices(service: Mapping[str, Any], said: Findings) -> None:
 
 def _report_deploy(given: object, said: Findings) -> None:
     """Report the resources of a service: the scheduler assigns them."""
-    deploy = _merged(given) if isinstance(given, dict) else {}
+    deploy = merge_tables(given) if isinstance(given, dict) else {}
     resources = deploy.pop("resources", {})
-    for kind, table in _merged(resources).items() if isinstance(resources, dict) else ():
-        for key, value in _merged(table).items() if isinstance(table, dict) else ():
+    for kind, table in merge_tables(resources).items() if isinstance(resources, dict) else ():
+        for key, value in merge_tables(table).items() if isinstance(table, dict) else ():
             name = f"deploy.resources.{shown_text(kind)}.{shown_text(key)}"
             if key == "devices":
                 said.changed.append(f"{name}: {_GPUS}")
             else:
                 how = {"cpus": "srun --cpus-per-task=N", "memory": "srun --mem=SIZE"}.get(key, "ask the scheduler")
-                said.left_out.append(f"{name} = {_word(value)}: {how}")
+                said.left_out.append(f"{name} = {word_of(value)}: {how}")
     if deploy:
         said.left_out.append(f"deploy.{', deploy.'.join(map(shown_text, deploy))}: the scheduler decides")
 

@@ -25,6 +25,7 @@ BUILT_IN = {
     "lumi-eb": "hpcmod.importing.lumi_eb:FORMAT",
     "ngc": "hpcmod.importing.ngc:FORMAT",
     "shpc": "hpcmod.importing.shpc:FORMAT",
+    "singularity-compose": "hpcmod.importing.singularity_compose:FORMAT",
     "sif": "hpcmod.importing.sif:FORMAT",
 }
 """hpcmod's own formats. setup.cfg lists them too, but these are found without reading package metadata."""
