@@ -99,7 +99,7 @@ def test_an_environment_of_cscs_becomes_a_module_with_its_mounts_and_variables(
     )
     (tmp_path / "tool.toml").write_text(
         f"base_environment = './base.toml'\nimage = 'quay.io#org/tool:1.2'\nmounts = ['{tmp_path}/plain:/plain:ro', "
-        "'${SCRATCH}:/scratch']\n[env]\nMODE = \"it's mine\"\n"
+        "'${SCRATCH}:/scratch']\n[env]\nMODE = \"it's mine\"\nPATH = '${PATH}:/custom/bin'\nNODE = '${WHO}-1'\n"
     )
     done = hpcmod(eb, "import", "edf", tmp_path / "tool.toml", "--output", tmp_path / "out")
     assert done.returncode == 0, done.stderr
@@ -107,11 +107,16 @@ def test_an_environment_of_cscs_becomes_a_module_with_its_mounts_and_variables(
     (tmp_path / "tool-1.2.eb").write_text(re.sub("image = .*", f"image = '{tiny_sif}'", text))
     installed = eb(tmp_path / "tool-1.2.eb")
     assert installed.returncode == 0, installed.stdout
-    (by_hand,) = re.findall(r"export SINGULARITY_BINDPATH=\S+", done.stdout)
-    script = "import os; print(*map(os.environ.get, ('MODE', 'KEEP')), *(open(p).read() for p in %s), sep='|')"
-    files = ("/data/inside", "/plain/file", "/scratch/own")
-    (tmp_path / "plain/own").write_text("of the user")
-    said = lmod(
-        f'SCRATCH={tmp_path}/plain; {by_hand}; module load tool/1.2 && python -c "{script % (files,)}"', eb.modules
+    (before,) = re.findall(r"export SINGULARITY_BINDPATH=\S+", done.stdout)
+    after = "; ".join(re.findall(r"export SINGULARITYENV_\S+", done.stdout))
+    names, files = ("MODE", "KEEP", "NODE"), ("/data/inside", "/plain/file", "/scratch/own")
+    script = (
+        f"import os; print(*map(os.environ.get, {names}), *(open(p).read() for p in {files}), "
+        "os.environ['PATH'].split(':')[-1], sep='|')"
     )
-    assert said.stdout.strip() == "it's mine|k|of the squashfs|of the directory|of the user", said.stderr
+    line = f'SCRATCH={tmp_path}/plain WHO=me; {before}; module load tool/1.2 && {after}; python -c "{script}"'
+    said = lmod(line, eb.modules)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.strip() == "it's mine|k|me-1|of the squashfs|of the directory|of the user|/custom/bin", (
+        said.stderr
+    )
