@@ -9,7 +9,17 @@ from click.testing import CliRunner, Result
 
 from hpcmod.cli.main import main
 from hpcmod.importing.formats import BUILT_IN
-from tests.foreign_recipes import LUMI, LUMI_NAME, NGC, write_lumi, write_ngc, write_shpc, write_tree
+from tests.foreign_recipes import (
+    LUMI,
+    LUMI_NAME,
+    NGC,
+    write_compose,
+    write_edf,
+    write_lumi,
+    write_ngc,
+    write_shpc,
+    write_tree,
+)
 from tests.importers import add_distribution
 
 
@@ -111,3 +121,21 @@ def test_a_broken_format_is_one_warning_and_the_others_work(tmp_path: Path, own_
     assert "Traceback" not in called.stderr and "site-lists does not work" in called.stderr
     write_tree(tmp_path / "in", {"pytorch/1.lua": NGC})
     assert run("ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
+
+
+def test_options_of_a_format_are_given_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run("compose", write_compose(tmp_path / "in") / "several", "--service", "two", "--dry-run")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "converted two/7")
+    write_tree(tmp_path, {"x.toml": "image = 'a:1'\nmounts = ['${SCRATCH}:/x']\n"})
+    monkeypatch.setenv("SCRATCH", "/s/me")
+    assert run("edf", tmp_path / "x.toml", "--expand", "--output", tmp_path / "out").exit_code == 0
+    assert "bind_paths = ['/s/me:/x']" in (tmp_path / "out/x/x/x-1.eb").read_text()
+    assert "no such option" in run("ngc", tmp_path, "--expand").stderr.lower()
+
+
+def test_what_changes_is_in_the_table_and_in_json(tmp_path: Path) -> None:
+    write_edf(tmp_path)
+    assert "          changed: the variable UNSET is empty" in run("edf", tmp_path / "pytorch.toml", "--dry-run").stdout
+    (row,) = json.loads(run("edf", tmp_path / "pytorch.toml", "--dry-run", "--json").stdout)["recipes"]
+    assert row["changed"]
+    assert row["left_out"]
