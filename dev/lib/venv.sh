@@ -12,6 +12,8 @@ make_venv() {
     "$system_python" -m venv "$venv"
     venv_pip --no-compile wheel setuptools
     venv_pip --no-compile -e "${checkout}[dev]"
+    # py-spy apart: tests choose whether it is on PATH
+    venv_pip --no-compile --no-deps --upgrade --target "$stack/tools/py-spy" py-spy
 }
 
 venv_pip() { logged pip "$venv/bin/python" -m pip install --disable-pip-version-check "$@"; }

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stack import CHECKOUT, Cluster, Done, EasyBuild, Stack, run, start_cluster, stop_cluster
+from tests.stack import CHECKOUT, Cluster, Done, EasyBuild, Stack, start_cluster, stop_cluster
 
 MEET = CHECKOUT / "tests" / "e2e" / "meet.py"
 
@@ -164,12 +164,8 @@ def torch_installed(stack: Stack, machine: Cluster, torch_sif: Path, tmp_path_fa
 
 @pytest.fixture(scope="session")
 def py_spy(stack: Stack) -> str:
-    """Return the directory of py-spy, which pip downloads into the stack the first time."""
-    place = stack.root / "tools" / "py-spy"
-    if not (place / "bin" / "py-spy").exists():
-        line = [str(stack.python), "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), "py-spy"]
-        must(run(line, os.environ))
-    return str(place / "bin")
+    """Return the directory of py-spy, which is not on PATH."""
+    return str(stack.root / "tools" / "py-spy" / "bin")
 
 
 @pytest.fixture
