@@ -29,6 +29,7 @@ PUBLISHED = {
     "cli/runs/allocation.py": "the option --sbatch",
     "cli/publish/publish.py": "help of --slurm",
     "check/easyconfigs/lint.py": "the suffix of batch scripts",
+    "importing/compose.py": "advice about keys that have no counterpart",
     "importing/edf.py": "advice about keys that have no counterpart",
     "model/bandwidth/nccl_tests.py": "command lines in logs of benchmarks",
     "model/bandwidth/products.py": "the option --sbatch",
