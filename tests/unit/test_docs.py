@@ -84,6 +84,7 @@ def faults_of(line: str) -> list[str]:
     return faults
 
 
+@pytest.mark.slow
 def test_every_verb_and_flag_of_hpcmod_exists() -> None:
     lines = ((path, line) for path in PAGES for line in code_of(path.read_text(encoding="utf-8")))
     assert [(str(path), fault) for path, line in lines for fault in faults_of(line)] == []

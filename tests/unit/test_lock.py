@@ -197,6 +197,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("changes", ELSEWHERE)
 @pytest.mark.parametrize("clock", [-86_400, 0, 86_400])
+@pytest.mark.slow
 def test_a_holder_elsewhere_is_never_considered_dead(
     path: Path, changes: dict[str, str], clock: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,8 @@ import pytest
 from hpcmod.errors import LackingError
 from hpcmod.process import call, follow, run, which
 
+pytestmark = pytest.mark.slow
+
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]

@@ -22,6 +22,8 @@ from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.catalogue.journal import Change
 from tests.unit.catalogue.stage import ADA, make_shop
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3600.0
 
 

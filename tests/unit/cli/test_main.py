@@ -179,6 +179,7 @@ WITH_JSON = [line for line, command in commands() if any(one.name == "as_json" f
 
 
 @pytest.mark.parametrize("line", WITH_JSON)
+@pytest.mark.slow
 def test_errors_are_json_too_where_json_is_asked_for(line: str) -> None:
     result = CliRunner().invoke(main, [*line.split()[1:], "--json", "--no-such-option"])
     error = json.loads(result.stdout)["error"]

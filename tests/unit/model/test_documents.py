@@ -25,6 +25,7 @@ def test_scalars_are_strings() -> None:
 
 
 @pytest.mark.parametrize("text", ["a: [", "!!python/object/apply:os.getcwd []", "x" * (1 << 21), "[" * 5000])
+@pytest.mark.slow
 def test_yaml_that_is_not_plain_is_refused(text: str) -> None:
     with pytest.raises(BadInputError, match="f: "):
         load_yaml(text, "f")

@@ -85,6 +85,7 @@ def logical_lines(text: str) -> list[str]:
 
 
 @each_plan
+@pytest.mark.slow
 def test_a_dockerfile_holds_only_what_every_engine_knows(name: str) -> None:
     lines = [line for line in logical_lines(render_dockerfile(PLANS[name], templates=TEMPLATES)) if line]
     allowed = ("# ", "FROM ", "COPY hpcmod/", "RUN --mount=type=bind,", "ENV ", "LABEL ")
@@ -103,6 +104,7 @@ def test_both_forms_run_the_same_commands_in_the_same_order(name: str) -> None:
 
 
 @each_plan
+@pytest.mark.slow
 def test_environment_in_an_image_appends_without_an_empty_entry_and_holds_no_tunable(name: str) -> None:
     lines = logical_lines(render_dockerfile(PLANS[name], templates=TEMPLATES))
     for line in (line for line in lines if line.startswith("ENV ")):
@@ -115,6 +117,7 @@ def test_environment_in_an_image_appends_without_an_empty_entry_and_holds_no_tun
 
 
 @each_plan
+@pytest.mark.slow
 def test_a_definition_removes_nothing_that_post_shares_with_the_host(name: str) -> None:
     text = render_definition(PLANS[name], templates=TEMPLATES)
     removed = re.findall(r"\brm\b.*", text)

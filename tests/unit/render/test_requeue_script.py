@@ -14,6 +14,8 @@ from hpcmod.model.site import Site
 from hpcmod.render.jobscript import render_jobscript
 from tests.unit.runscripts.scripts import make_program
 
+pytestmark = pytest.mark.slow
+
 SRUN = """#!/bin/bash
 # Stands for srun: a training that ends with status 3 when its rank gets the signal, else with 4.
 printf 'srun %s\\n' "${*: -1}" >>"$LOG"

@@ -17,6 +17,8 @@ from hpcmod.model.plan import RunscriptSettings
 from hpcmod.resources import node_program
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
 
+pytestmark = pytest.mark.slow
+
 SRUN = """#!/bin/bash
 # Stands for srun on $ANSWERING nodes, all of them this machine.
 while [[ $1 == -* ]]; do shift; done

@@ -12,6 +12,8 @@ import pytest
 from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import DISTRIBUTED, PATIENT_PROGRAM, Rank, Scripts, make_program, task
 
+pytestmark = pytest.mark.slow
+
 COMPILES = "#!/bin/bash\necho compiled >$TRITON_CACHE_DIR/kernel-$RANK\nexit 7\n"
 PLANTS = """#!/bin/bash
 mkdir -p "$TO"

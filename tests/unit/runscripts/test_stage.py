@@ -15,6 +15,8 @@ import pytest
 
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
 
+pytestmark = pytest.mark.slow
+
 SRUN = """#!/bin/bash
 # Stands for srun on one node: what it starts gets our stdin, and with --error=none no stderr.
 while [[ $1 == -* ]]; do shift; done

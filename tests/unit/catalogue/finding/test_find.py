@@ -75,6 +75,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "cure"), WRONG.items(), ids=WRONG)
+@pytest.mark.slow
 def test_a_missing_file_or_not_clear_is_answered_with_the_nearest(
     catalogues: tuple[Catalogue, ...], text: str, cure: str
 ) -> None:

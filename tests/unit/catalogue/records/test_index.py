@@ -13,6 +13,8 @@ from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.images.facts import Package
 from tests.catalogues import make_catalogue, make_record, put
 
+pytestmark = pytest.mark.slow
+
 MODULES = ["PyTorch/2.7.1", "PyTorch/2.10.0", "vLLM/0.9", "jax/0.6"]
 
 

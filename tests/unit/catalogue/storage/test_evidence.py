@@ -8,6 +8,8 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.evidence import Evidence, inode_of
 from tests.unit.catalogue.stage import make_shop
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Catalogue:

@@ -18,6 +18,8 @@ from tests.catalogues import make_catalogue, make_record, put
 from tests.corpus import CONDA_TREE, Program, make_image
 from tests.installations import install
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "\x1b]0;mine\x07 <b>$(id)"
 
 
