@@ -60,6 +60,7 @@ def public_names(path: Path) -> Iterator[str]:
             yield node.name
 
 
+@pytest.mark.slow
 def test_a_public_name_means_one_thing() -> None:
     """Functions of cli/ are left out: they carry the names of the commands that users type."""
     found = defaultdict(list)

@@ -862,6 +862,7 @@ def judge_scene(scene: Scene, tmp_path: Path) -> Verdict:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@pytest.mark.slow
 def test_the_verdict_on(scene: Scene, tmp_path: Path) -> None:
     verdict = judge_scene(scene, tmp_path)
     shown = "\n".join(f"{one.level} {one.rule}: {one.found} | {one.cure}" for one in verdict.findings)

@@ -206,6 +206,7 @@ def test_an_image_whose_proof_fails_leaves_the_old_one(
 
 @pytest.mark.parametrize("mode", ["copy", "link", "central"])
 @pytest.mark.parametrize(("make", "code", "words"), corpus.BROKEN, ids=[make.__name__ for make, _, _ in corpus.BROKEN])
+@pytest.mark.slow
 def test_no_broken_image_is_installed_in_any_mode(
     make: Callable[[Path], Path], code: int, words: str, mode: str, plan: InstallPlan, root: Path, tmp_path: Path
 ) -> None:

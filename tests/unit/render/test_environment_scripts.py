@@ -58,6 +58,7 @@ def test_shellcheck_and_bash_find_nothing(plan: InstallPlan, tmp_path: Path) -> 
         assert subprocess.run(argv, capture_output=True, text=True).stdout == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("name", ["lumi", "quotes", "command", "variable", "backslashes", "jinja", "utf-8", "formats"])
 def test_sourcing_sets_every_value_as_it_is(name: str, shell: str, tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ def logical_lines(text: str) -> list[str]:
     return text.replace("\\\n", " ").splitlines()
 
 
-@each_plan
 @pytest.mark.slow
+@each_plan
 def test_a_dockerfile_holds_only_what_every_engine_knows(name: str) -> None:
     lines = [line for line in logical_lines(render_dockerfile(PLANS[name], templates=TEMPLATES)) if line]
     allowed = ("# ", "FROM ", "COPY hpcmod/", "RUN --mount=type=bind,", "ENV ", "LABEL ")
@@ -103,8 +103,8 @@ def test_both_forms_run_the_same_commands_in_the_same_order(name: str) -> None:
     assert len(dockerfile) == len(PLANS[name].steps)
 
 
-@each_plan
 @pytest.mark.slow
+@each_plan
 def test_environment_in_an_image_appends_without_an_empty_entry_and_holds_no_tunable(name: str) -> None:
     lines = logical_lines(render_dockerfile(PLANS[name], templates=TEMPLATES))
     for line in (line for line in lines if line.startswith("ENV ")):
@@ -116,8 +116,8 @@ def test_environment_in_an_image_appends_without_an_empty_entry_and_holds_no_tun
             assert "::" not in value
 
 
-@each_plan
 @pytest.mark.slow
+@each_plan
 def test_a_definition_removes_nothing_that_post_shares_with_the_host(name: str) -> None:
     text = render_definition(PLANS[name], templates=TEMPLATES)
     removed = re.findall(r"\brm\b.*", text)

@@ -89,6 +89,7 @@ def test_shellcheck_finds_nothing(settings: RunscriptSettings, tmp_path: Path) -
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", ALL_SETTINGS)
 def test_bash_can_parse_every_script(settings: RunscriptSettings) -> None:
     for text in all_scripts(settings).values():

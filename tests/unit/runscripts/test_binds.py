@@ -14,6 +14,8 @@ from hpcmod.model.libraries.netstack import ON_HOST
 from hpcmod.model.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
 OLD_NAMES = ("SINGULARITY_BIND", "APPTAINER_BIND")
 

@@ -13,6 +13,8 @@ from hpcmod.model.plan import RunscriptSettings
 from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, task
 
+pytestmark = pytest.mark.slow
+
 
 def test_caches_are_private_and_of_the_user_the_job_and_the_node(rank: Rank, tmp_path: Path) -> None:
     (path,) = rank.sees(task(3), "MIOPEN_USER_DB_PATH")

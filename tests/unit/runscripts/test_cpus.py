@@ -16,6 +16,8 @@ from hpcmod.render.runscript import render_runscript
 from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import EIGHT, Rank, make_program, task
 
+pytestmark = pytest.mark.slow
+
 OURS = sorted(os.sched_getaffinity(0))
 NEAR = ((OURS[0],), (OURS[-1],))
 SHOW = """#!/bin/bash

@@ -12,6 +12,8 @@ from tests.stack import CHECKOUT
 from tests.unit.runscripts.fake_gpus import WAYS, DeviceError, FakeGPUs
 from tests.unit.runscripts.scripts import EIGHT, Rank, Scripts, task
 
+pytestmark = pytest.mark.slow
+
 PAGE = CHECKOUT / "docs" / "reference" / "gpus.md"
 VARIABLES = {
     "amd": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),

@@ -12,6 +12,8 @@ from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import Scripts
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
 
+pytestmark = pytest.mark.slow
+
 FIRST_HOSTS = [
     ("nid005023", "nid005023"),
     ("nid[005023-005026]", "nid005023"),

@@ -12,6 +12,8 @@ from hpcmod.model.site import NodeType
 from tests.unit.runscripts.scripts import EIGHT, Rank, Scripts, task
 from tests.unit.runscripts.test_launchers import flux, openmpi, pals
 
+pytestmark = pytest.mark.slow
+
 AMD = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 ALL = {"HPCMOD_GPUS": "all"}
 

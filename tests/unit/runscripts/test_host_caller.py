@@ -9,6 +9,8 @@ import pytest
 
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program
 
+pytestmark = pytest.mark.slow
+
 HOST, CONTAINER = "host", "container"
 Ask = Callable[..., str]
 

@@ -12,6 +12,8 @@ import pytest
 from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, task
 
+pytestmark = pytest.mark.slow
+
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK")
 TOLD = {"MASTER_ADDR": "nid001"}
 

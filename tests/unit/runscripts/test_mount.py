@@ -16,6 +16,8 @@ from hpcmod.render.runscript import render_mount
 from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program, task
 
+pytestmark = pytest.mark.slow
+
 SHOW_MASK = "#!/bin/bash\nwhile read -r name value; do [[ $name != SigIgn: ]] || echo $value; done </proc/self/status\n"
 SHOW_PATH = '#!/bin/bash\nprintf "%s\\n" "$PATH"\n'
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)

@@ -10,6 +10,8 @@ from hpcmod.model.site import NodeType
 from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Rank, Scripts, make_program, task
 from tests.unit.runscripts.test_launchers import mpich
 
+pytestmark = pytest.mark.slow
+
 TWO = task(1, (1, 1), ROCR_VISIBLE_DEVICES=EIGHT, SLURM_JOB_ID="7")
 PORT = str(10240 + (7 * 13957) % 22511)
 TORCHRUN = [

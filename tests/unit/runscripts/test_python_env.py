@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = [
     pytest.param("conda-python-simple", (), id="simple"),
     pytest.param("conda-python-distributed", (), id="distributed"),

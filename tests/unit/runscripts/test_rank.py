@@ -10,6 +10,8 @@ import pytest
 from hpcmod.model.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import BATCH, DISTRIBUTED, RANKS, Rank, Scripts, task
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("number", range(4))
 def test_every_rank_of_an_uneven_step_knows_its_place(rank: Rank, number: int) -> None:

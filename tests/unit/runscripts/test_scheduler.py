@@ -10,6 +10,8 @@ import pytest
 
 from hpcmod.resources import runscript_templates
 
+pytestmark = pytest.mark.slow
+
 OWNERS = {
     "_scheduler.bash.j2": "reads the variables of a job, and gives them names that are the same for all schedulers",
     "_check-node.py.j2": "reads the variables of a task: it is Python, and also runs without the run scripts",

@@ -18,6 +18,7 @@ SHOWN = {"amd": {"ROCR_VISIBLE_DEVICES": EIGHT}, "nvidia": {"CUDA_VISIBLE_DEVICE
 EIGHT_SHOWN = {"amd": SHOWN["amd"], "nvidia": {"CUDA_VISIBLE_DEVICES": EIGHT}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("site", sorted(site_profiles()))
 def test_explains_the_settings_of_a_sites_last_rank(
     tmp_path: Path, site: str, golden: Callable[[Path, str], None]

@@ -15,6 +15,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("one", ROWS)
+@pytest.mark.slow
 def test_a_row_holds(one: Row) -> None:
     check(one)
 

@@ -77,6 +77,7 @@ def test_a_right_script_gives_none(path: Path) -> None:
 
 
 @pytest.mark.parametrize("part, name, machine, line, rule, fault", DESK_FAULTS, ids=[row[1] for row in DESK_FAULTS])
+@pytest.mark.slow
 def test_a_script_from_the_desk_gives_its_one_fault(
     part: str, name: str, machine: str, line: str, rule: str, fault: str
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_script_from_the_desk_gives_its_one_fault(
 
 
 @pytest.mark.parametrize("path", DESK_RIGHT, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_a_right_script_from_the_desk_gives_none(path: Path) -> None:
     assert lint_job(read(path), site(path.stem.partition("--")[0])) == ()
 

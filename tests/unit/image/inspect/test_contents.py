@@ -96,6 +96,7 @@ def test_programs_next_to_python_are_listed_once(tmp_path: Path) -> None:
     assert (facts.commands, facts.tools) == (("python3", "python3.12", "solve"), ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "prefix"),
     [
@@ -214,6 +215,7 @@ def test_labels_keep_every_character(tmp_path: Path) -> None:
     assert facts.labels == (("a", "caf\u00e9"), ("z", '$(reboot) `x` "]]" \n'))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "expected"),
     [

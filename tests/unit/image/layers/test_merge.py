@@ -115,6 +115,7 @@ EXPECTED: dict[str, Shown] = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.slow
 def test_an_edge_merges_into(name: str) -> None:
     assert merged(*CASES[name].layers) == EXPECTED[name]
 

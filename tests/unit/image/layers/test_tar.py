@@ -49,6 +49,7 @@ def as_tarfile_sees_it(tar: bytes) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - {"names-beyond-path-max"}))  # which tarfile reads and we refuse
+@pytest.mark.slow
 def test_every_edge_is_read_as_tarfile_reads_it(name: str) -> None:
     for layer in CASES[name].layers:
         tar = tar_bytes(layer)

@@ -114,6 +114,7 @@ def test_refuses_a_program_that_is_not_python(text: str) -> None:
         read_static_values(text, "x.eb")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grown", ["[x, x]", "(x, x)", "{'a': x, 'b': x}", "[{'a': (x, x)}]", "x + x"])
 def test_a_list_that_holds_another_twice_forty_times_over_ends(grown: str) -> None:
     read = read_static_values("x = ['a']\n" + f"x = {grown}\n" * 40 + "name = 'a'\n", "x.eb")

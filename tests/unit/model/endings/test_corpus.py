@@ -44,6 +44,7 @@ def is_explained(one: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("one", excerpts("corpus.toml"), ids=lambda one: one["source"].partition("//")[2])
+@pytest.mark.slow
 def test_an_excerpt_is_explained(one: dict[str, Any]) -> None:
     found = explain(one["text"])
     assert is_explained(one), found
@@ -63,6 +64,7 @@ def test_every_excerpt_has_a_public_source() -> None:
 
 
 @pytest.mark.parametrize("one", excerpts("held_out.toml"), ids=lambda one: one["source"].partition("//")[2])
+@pytest.mark.slow
 def test_an_excerpt_that_the_first_rules_did_not_know_is_explained(one: dict[str, Any]) -> None:
     """The first score is in docs/explanation/run-diagnosis.md; what was missed then has `first = "missed"`."""
     assert is_explained(one), explain(one["text"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(sorted(ANSWER)), VALUES))
 def test_no_answer_makes_the_reader_fail(answer: dict[str, object]) -> None:
     parse_facts(answer, arrived=0.0)

@@ -36,6 +36,7 @@ def test_only_our_own_parts_are_replaced(syntax: str) -> None:
     assert found.with_parts(*parts(new, syntax)) == whole(new, syntax)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("syntax", SYNTAXES)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_texts_are_part_of_ours(syntax: str, text: str) -> None:
