@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import jinja2
-
 from hpcmod.model.bandwidth.comparison import BandwidthVerdict, describe_group
 from hpcmod.model.bandwidth.products import ProductSpeed
 from hpcmod.model.bandwidth.sizes import format_binary_size, format_rate
 from hpcmod.model.bandwidth.startup import StartTime
 from hpcmod.model.finding import Finding
 from hpcmod.render.bandwidth_chart import make_charts, render_svg
-from hpcmod.render.page import presentable
+from hpcmod.render.page import html_environment
 
 TEMPLATE = "bandwidth.html.j2"
 """Name of the template among the files of pages/."""
@@ -36,15 +34,7 @@ class BandwidthReport:
 
 def render_report(report: BandwidthReport, templates: Mapping[str, str]) -> str:
     """Return the report as HTML."""
-    environment = jinja2.Environment(
-        loader=jinja2.DictLoader(dict(templates)),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=presentable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = html_environment(templates)
     environment.filters["rate"] = format_rate
     charts = [(chart, render_svg([chart])) for chart in make_charts(report.verdicts)]
     return environment.get_template(TEMPLATE).render(report=report, groups=_make_groups(report.verdicts), charts=charts)

@@ -43,7 +43,7 @@ def read_logs(paths: Sequence[Path]) -> tuple[Reading, list[str]]:
 
 
 def _files_of(path: Path) -> list[Path]:
-    """Return the files of a directory, in order; a path that is no directory is returned itself."""
+    """Return the files of a directory, in order; any other path is returned as it is."""
     try:
         return sorted(entry for entry in path.iterdir() if entry.is_file())
     except NotADirectoryError:

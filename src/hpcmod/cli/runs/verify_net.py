@@ -164,8 +164,7 @@ def _make_command(
     layout = make_layout(request, site)
     step, ranks = make_step(request, site, layout), allocation.nodes * layout.tasks
     beside = scheduler_of(site).step_beside(step.command, tasks=ranks)
-    runtime_flags = site.runtime_flags if layout.gpus else ()
-    return (*beside, str(found.program), "exec", *runtime_flags, "--", *step.program), ranks
+    return (*beside, str(found.program), "exec", "--", *step.program), ranks
 
 
 def _gpus(flags: VerifyFlags, site: Site, allocation: Allocation) -> int:
