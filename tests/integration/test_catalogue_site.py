@@ -131,13 +131,14 @@ def listing(browser: Browser, site: Path) -> Browser:
 
 VISIBLE = """
 const titles = [...document.querySelectorAll("#containers > li h3")];
-return titles.filter(title => title.checkVisibility()).map(title => title.innerText);
+return titles.filter(title => title.checkVisibility()).map(title => title.textContent);
 """
 
 
 def shown(browser: Browser) -> list[str]:
     """Name the containers that the list shows; one call, as a call for each of 2000 takes half a minute."""
-    return [title.strip().replace(" ", "/") for title in browser.execute_script(VISIBLE)]
+    # textContent, because innerText is empty until the browser has drawn a row that came into view
+    return ["/".join(title.split()) for title in browser.execute_script(VISIBLE)]
 
 
 def search(browser: Browser, text: str) -> list[str]:
