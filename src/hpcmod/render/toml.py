@@ -38,7 +38,7 @@ def _is_table(names: tuple[str, ...], value: Mapping[str, Any]) -> bool:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_text(name)
 
 
 def _value(value: Any) -> str:
@@ -52,9 +52,10 @@ def _value(value: Any) -> str:
         items = [_value(element) for element in value]
         line = f"[{', '.join(items)}]"
         return line if len(line) <= _LONGEST else "[\n" + "".join(f"    {item},\n" for item in items) + "]"
-    return _text(str(value))
+    return toml_text(str(value))
 
 
-def _text(text: str) -> str:
+def toml_text(text: str) -> str:
+    """Quote for TOML: a string in double quotes."""
     # JSON's escapes are valid in TOML, except for DEL
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

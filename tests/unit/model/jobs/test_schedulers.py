@@ -31,6 +31,7 @@ PUBLISHED = {
     "check/easyconfigs/lint.py": "the suffix of batch scripts",
     "importing/compose.py": "advice about keys that have no counterpart",
     "importing/edf.py": "advice about keys that have no counterpart",
+    "model/easyconfigs/edf.py": "advice about parameters that have no counterpart",
     "model/bandwidth/nccl_tests.py": "command lines in logs of benchmarks",
     "model/bandwidth/products.py": "the option --sbatch",
     "model/compat/network.py": "advice about the MPI of an image",
