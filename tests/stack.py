@@ -134,6 +134,7 @@ class EasyBuild:
             "EASYBUILD_TMPDIR": str(self.top / "tmp"),
             "EASYBUILD_MODULES_TOOL": tool,
             "EASYBUILD_MODULE_SYNTAX": self.syntax,
+            "PYTHONOPTIMIZE": "0",  # `python -O`, the default, compiles the standard library anew in each `eb`
         }
         return ModuleTool(self.stack, self.top, self.modules_tool).environment(**{**own, **self.variables})
 

@@ -48,7 +48,8 @@ class Venv:
     def environment(self, eb: EasyBuild, **more: str) -> dict[str, str]:
         """Make the environment of a user of this venv who has configured nothing but where to install to."""
         env = eb.environment()
-        del env["EASYBUILD_ROBOT_PATHS"]
+        for name in ("EASYBUILD_ROBOT_PATHS", "PYTHONOPTIMIZE"):
+            del env[name]
         return {**env, "PATH": f"{self.root / 'bin'}:{env['PATH']}", "EB_PYTHON": str(self.python), **more}
 
     def pip(self, *args: str | Path) -> None:

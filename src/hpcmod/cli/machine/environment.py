@@ -39,7 +39,10 @@ def eb_environment() -> dict[str, str]:
 
 def environment_of_eb() -> dict[str, str]:
     """Return the complete environment for an `eb` process that must find hpcmod's easyblocks and easyconfigs."""
-    ours = {"EB_PYTHON": sys.executable, **eb_environment()}
+    # unless told otherwise, `eb` starts `python -O`, for which the Python of a system has no byte code that can be
+    # reused: each `eb` would compile about a hundred modules of the standard library again
+    optimize = os.environ.get("PYTHONOPTIMIZE") or "0"
+    ours = {"EB_PYTHON": sys.executable, "PYTHONOPTIMIZE": optimize, **eb_environment()}
     if find_spec("easybuild.easyblocks.generic.containermodule"):
         # not needed, and EasyBuild accepts it only if easybuild-easyblocks is installed as well
         ours.pop("EASYBUILD_INCLUDE_EASYBLOCKS", None)
