@@ -33,6 +33,7 @@ from hpcmod.render.runscript import (
     ENVIRONMENT_SCRIPTS,
     RUNSCRIPTS,
     render_environment,
+    render_host_programs,
     render_mount,
     render_runscript,
     render_runtime,
@@ -249,6 +250,8 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     for command in RUNTIMES:
         yield f"bin/{command}", render_runtime(command, settings, templates=templates)
     yield "libexec/squashfuse_ll", render_mount(settings, templates=templates)
+    for name, text in render_host_programs(settings, templates=templates).items():
+        yield f"libexec/{name}", text
     yield "bin/start-shell", render_start_shell(settings, templates=templates)
     for name in ENVIRONMENT_SCRIPTS:
         yield name, render_environment(name, plan, templates=templates)

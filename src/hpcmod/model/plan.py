@@ -12,7 +12,7 @@ from hpcmod.model.guard import make_guard
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.libraries.swap import make_library_path, swaps_libraries
 from hpcmod.model.packages.place import PACKED_OPTIONS, USER_LAYER_IN_CONTAINER, PackagePlace, make_tag
-from hpcmod.model.site import Binds, NodeType, Site
+from hpcmod.model.site import Binds, HostCommands, NodeType, Site
 from hpcmod.model.spec import COMMAND_NAME, InstallSpec
 from hpcmod.model.versions import choose_tunables, find_versions
 
@@ -78,6 +78,8 @@ class RunscriptSettings:
     """Variables that keep the host's Python out of the container, by their names inside; see hpcmod.model.guard."""
     container_variables: tuple[str, ...] = ()
     """Other variables that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
+    host_commands: HostCommands = field(default_factory=HostCommands)
+    """Commands of the host for programs in the container, if the user asks for them."""
     own_packages: PackagePlace | None = None
     """Where the user's own packages are looked for; None without a Python in the image."""
     python_bin: str = ""
@@ -298,6 +300,7 @@ def _make_runscript_settings(
         profilers=_PROFILERS.get(site.gpu_vendor, ("py-spy",)),
         host_suffix=site.host_suffix,
         refused=site.launcher.refused,
+        host_commands=site.host_commands,
         guard=tuple(pair for pair in make_guard(facts) if f"APPTAINERENV_{pair[0]}" not in names),
         container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),
         python_bin=_python_bin(facts),

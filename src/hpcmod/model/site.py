@@ -147,6 +147,27 @@ class JobRules:
 
 
 @dataclass(frozen=True)
+class HostCommands:
+    """Commands of the host that programs in a container may run if the user asks for it: `[host_commands]`."""
+
+    allowed: tuple[str, ...] = ()
+    """Names, or absolute paths; empty: none."""
+    environment: tuple[str, ...] = (
+        "SLURM_*",
+        "SBATCH_*",
+        "SALLOC_*",
+        "SQUEUE_*",
+        "SINFO_*",
+        "TERM",
+        "COLUMNS",
+        "LINES",
+    )
+    """Variables that such a command takes from the container instead of from the host; `*` matches any characters."""
+    refused_options: tuple[str, ...] = ("--prolog", "--epilog", "--task-prolog", "--task-epilog")
+    """Options that are refused: they make a scheduler run programs besides the job's own."""
+
+
+@dataclass(frozen=True)
 class Bandwidth:
     """A bus bandwidth measured on this machine, as a reference for the benchmark."""
 
@@ -233,6 +254,7 @@ class Site:
     launcher: Launcher = Launcher()
     job: JobRules = JobRules()
     stage_places: tuple[StagePlace, ...] = ()
+    host_commands: HostCommands = HostCommands()
     proxies: tuple[tuple[str, str], ...] = ()
     """Proxy variables for internet access from compute nodes; set only on request."""
     bandwidths: tuple[Bandwidth, ...] = ()

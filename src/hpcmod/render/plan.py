@@ -20,6 +20,8 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
     yield from (f"run script: {plan.runscripts_directory}/{name}" for name in RUNSCRIPTS)
     yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in (*plan.commands, *RUNTIMES, "start-shell"))
     yield f"keeps the image mounted when a job receives a signal: {plan.spec.root}/libexec/squashfuse_ll"
+    if plan.runscripts.host_commands.allowed:
+        yield f"commands of the host, with HPCMOD_HOST_COMMANDS=1: {', '.join(plan.runscripts.host_commands.allowed)}"
     if plan.user_layer:
         yield f"user packages: {plan.user_layer.directory}, {plan.user_layer.venv} in the container"
     yield from (f"bind if it exists: {' else '.join(str(bind) for bind in group)}" for group in plan.binds)

@@ -34,6 +34,10 @@ ENVIRONMENT_SCRIPTS = ("in-environment", "environment.sh")
 """Replacements for the module where there is no module tool: a program, and a file to source."""
 
 
+HOST_PROGRAMS = ("host-command", "host-commands")
+"""Python programs below libexec/ that run commands of the host for a container: the asking one, and the helper."""
+
+
 class _Literal(str):
     """A string returned by a quoting filter."""
 
@@ -122,6 +126,11 @@ def render_mount(settings: RunscriptSettings, *, templates: Mapping[str, str]) -
         If a setting cannot be written into a script.
     """
     return _rendered("squashfuse_ll", templates, settings=settings)
+
+
+def render_host_programs(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of HOST_PROGRAMS by name; empty if the site profile allows no commands of the host."""
+    return {name: templates[f"{name}.j2"] for name in HOST_PROGRAMS} if settings.host_commands.allowed else {}
 
 
 def render_environment(name: str, plan: InstallPlan, *, templates: Mapping[str, str]) -> str:

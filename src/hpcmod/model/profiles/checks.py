@@ -75,6 +75,24 @@ def paths(value: Any) -> tuple[str, ...]:
     return tuple(path(item) for item in texts(value))
 
 
+def host_commands(value: Any) -> tuple[str, ...]:
+    """Validate a list of commands of the host: names, or absolute paths."""
+    found = texts(value)
+    for command in found:
+        if not re.fullmatch(r"(/([\w.+-]+/)*)?[A-Za-z0-9_][\w.+-]*", command, re.ASCII):
+            raise ValueError(f"must be names or absolute paths of commands, found {command!r}")
+    return found
+
+
+def variable_patterns(value: Any) -> tuple[str, ...]:
+    """Validate a list of names of variables, in which `*` matches any characters."""
+    found = texts(value)
+    for name in found:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*\*?", name):
+            raise ValueError(f"must be names of variables, `*` only at the end, found {name!r}")
+    return found
+
+
 def place(value: Any) -> str:
     """Validate an absolute path that may begin with a variable, such as $HOME/x."""
     if not re.match(r"/|\$\{?[A-Za-z_]", check_text(value)):

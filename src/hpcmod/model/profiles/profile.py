@@ -18,6 +18,7 @@ from hpcmod.model.site import (
     STAGE_PLACES,
     Bandwidth,
     Binds,
+    HostCommands,
     JobRules,
     Launcher,
     Netstack,
@@ -218,6 +219,7 @@ def make_site(profiles: Sequence[Profile]) -> Site:
         launcher=Launcher(**_below(merged, "launcher")),
         trust=TrustPolicy(**_below(merged, "trust")),
         job=JobRules(**_below(merged, "job")),
+        host_commands=HostCommands(**_below(merged, "host_commands")),
         stage_places=tuple(StagePlace(name, **values) for name, values in _named(merged, "stage").items()),
         bandwidths=tuple(
             Bandwidth(collective, nodes, rate, size)

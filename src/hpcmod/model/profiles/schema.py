@@ -9,7 +9,7 @@ from typing import Any
 from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.trust import parse_keys, parse_needs
 from hpcmod.model.profiles import checks as check
-from hpcmod.model.site import FABRICS, LAUNCHERS, NETSTACK_MODES
+from hpcmod.model.site import FABRICS, LAUNCHERS, NETSTACK_MODES, HostCommands
 
 
 @dataclass(frozen=True)
@@ -284,6 +284,24 @@ SCHEMA: Mapping[str, Key] = {
         check.place, "path", "a node-local directory that a job may fill, `nvme` or `ram`; may contain variables"
     ),
     "stage.*.flag": Key(check.option, "string", "sbatch option that a job needs to get this storage"),
+    "host_commands.allowed": Key(
+        check.host_commands,
+        "list of strings",
+        "commands of the host, by name or absolute path, that programs in a container may run if the user sets "
+        "`HPCMOD_HOST_COMMANDS=1` (default: none)",
+    ),
+    "host_commands.environment": Key(
+        check.variable_patterns,
+        "list of strings",
+        "variables that these commands take from the container instead of from the host; `*` matches any characters "
+        f"(default: {', '.join(f'`{name}`' for name in HostCommands().environment)})",
+    ),
+    "host_commands.refused_options": Key(
+        check.options,
+        "list of strings",
+        "options that are refused for these commands "
+        f"(default: {', '.join(f'`{name}`' for name in HostCommands().refused_options)})",
+    ),
     "proxies": Key(
         check.variables,
         "table of strings",
