@@ -47,6 +47,8 @@ optional = []
 [environment]
 NCCL_SOCKET_IFNAME = "hsn"
 GLOO_SOCKET_IFNAME = "hsn0"
+[host_commands]
+allowed = ["srun", "sbatch", "squeue", "scancel", "sinfo"]
 [stage.ram]
 directory = "{local}"
 [stage.nvme]
