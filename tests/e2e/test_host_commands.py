@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Jobs, must
+from tests.e2e.test_interactive import lab as lab
+from tests.e2e.test_interactive import lab_installed as lab_installed
+from tests.walkthroughs import blocks
 
 pytestmark = pytest.mark.stack
 
@@ -61,3 +65,44 @@ def test_they_are_off_unless_the_user_asks_and_only_those_of_the_profile(tiny_jo
     assert done.returncode == 9
     assert "command 'bash' of the host is not allowed in the container" in done.stderr
     assert "the site profile allows srun sbatch squeue scancel sinfo" in done.stderr
+
+
+def test_the_commands_of_the_page_work(tiny_jobs: Jobs) -> None:
+    lines = [line.strip() for block in blocks("host-commands", "console")[:3] for line in block.splitlines()]
+    done = must(tiny_jobs("bash", "-c", "\n".join(["set -e", *lines])))
+    version, *hosts = done.stdout.split("\n", 1)
+    assert version.startswith("slurm")
+    assert {host[:3] for host in hosts[0].split()} == {"nid"}
+
+
+NOTEBOOK = """
+import sys
+from jupyter_client.manager import KernelManager
+from jupyter_client.kernelspec import KernelSpecManager
+manager = KernelManager(kernel_name="lab-1.0", kernel_spec_manager=KernelSpecManager(kernel_dirs=[sys.argv[1]]))
+manager.start_kernel(cwd=".")
+client = manager.blocking_client()
+client.start_channels()
+client.wait_for_ready(timeout=60)
+printed = []
+def hook(message):
+    printed.append(message["content"].get("text", ""))
+for cell in sys.argv[2:]:
+    client.execute_interactive(cell, timeout=60, output_hook=hook)
+print("".join(printed))
+client.stop_channels()
+manager.shutdown_kernel()
+"""
+
+
+def test_a_notebook_starts_steps_and_submits_jobs(lab: Jobs) -> None:
+    place = lab.hpcmod("kernel", "Lab", "--host-commands", JUPYTER_DATA_DIR=str(lab.directory)).stdout
+    (lab.directory / "job.sh").write_text("#!/bin/bash\n#SBATCH -t 1 -o out.txt\nhostname\n")
+    python = lab.machine.stack.python
+    kernels = Path(place.strip()).parent
+    cells = ("!srun -n1 hostname", "!sbatch --wait job.sh", "print(_exit_code)")
+    done = must(lab(python, "-c", NOTEBOOK, kernels, *cells))
+    lines = [line for line in done.stdout.splitlines() if "setlocale" not in line]  # the image lacks the locale
+    host, submitted, status = lines[:3]
+    assert (host.strip()[:3], submitted.split()[:3], status) == ("nid", ["Submitted", "batch", "job"], "0")
+    assert (lab.directory / "out.txt").read_text().startswith("nid")

@@ -23,6 +23,7 @@ from hpcmod.model.interactive.kernel import KernelSpec, make_kernel, render_kern
 @click.argument("container", required=False, default="", shell_complete=complete_container)
 @click.option("--name", default="", help="Name of the kernel (default: the module's, in lower case).")
 @click.option("--display-name", default="", metavar="TEXT", help="Name that notebooks show (default: the module's).")
+@click.option("--host-commands", is_flag=True, help="Let notebooks run the commands of the host that the site allows.")
 @click.option("--remove", is_flag=True, help="Remove the kernels of a container, or with --name this one.")
 @click.option("--list", "listing", is_flag=True, help="List the kernels that hpcmod installed.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written or removed; change nothing.")
@@ -32,6 +33,7 @@ def kernel_verb(
     container: str,
     name: str,
     display_name: str,
+    host_commands: bool,
     remove: bool,
     listing: bool,
     dry_run: bool,
@@ -47,6 +49,7 @@ def kernel_verb(
     Examples:
       hpcmod kernel PyTorch
       hpcmod kernel PyTorch/2.7.1 --name torch --display-name "PyTorch 2.7 (my packages)"
+      hpcmod kernel PyTorch --host-commands
       hpcmod kernel --list
       hpcmod kernel PyTorch --remove
     """
@@ -58,18 +61,23 @@ def kernel_verb(
     elif remove:
         _remove(directory, container, name, dry_run=dry_run, as_json=as_json)
     elif container:
-        _install(directory, container, name, display_name, site, dry_run=dry_run, as_json=as_json)
+        here = look_around(site)
+        found = find_ready(here, container)
+        kernel = make_kernel(
+            str(found.program),
+            found.module,
+            str(found.root),
+            name=name,
+            display_name=display_name,
+            host_commands=host_commands,
+        )
+        check_python_module(found, "ipykernel", "ipykernel")
+        _install(directory, kernel, dry_run=dry_run, as_json=as_json)
     else:
         raise click.UsageError("give a container, or --list")
 
 
-def _install(
-    directory: Path, container: str, name: str, display_name: str, site: str | None, *, dry_run: bool, as_json: bool
-) -> None:
-    here = look_around(site)
-    found = find_ready(here, container)
-    kernel = make_kernel(str(found.program), found.module, str(found.root), name=name, display_name=display_name)
-    check_python_module(found, "ipykernel", "ipykernel")
+def _install(directory: Path, kernel: KernelSpec, *, dry_run: bool, as_json: bool) -> None:
     path = directory / kernel.name if dry_run else install_kernel(directory, kernel)
     if as_json:
         print_json(dry_run=dry_run, kernels=[_values(directory, kernel)])

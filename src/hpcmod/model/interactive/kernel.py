@@ -16,6 +16,9 @@ _NAME = re.compile(r"[a-z0-9._-]+")
 _CONNECTION = "{connection_file}"
 """Replaced by the Jupyter client with the path of a file that it writes for each kernel it starts."""
 
+_HOST_COMMANDS = "HPCMOD_HOST_COMMANDS"
+"""Variable that makes the run scripts offer commands of the host in the container."""
+
 
 @dataclass(frozen=True)
 class KernelSpec:
@@ -29,9 +32,13 @@ class KernelSpec:
     root: str
     """Directory of the installation."""
     argv: tuple[str, ...]
+    host_commands: bool = False
+    """Whether notebooks may run the commands of the host that the site profile allows."""
 
 
-def make_kernel(program: str, module: str, root: str, *, name: str = "", display_name: str = "") -> KernelSpec:
+def make_kernel(
+    program: str, module: str, root: str, *, name: str = "", display_name: str = "", host_commands: bool = False
+) -> KernelSpec:
     """Return the kernel of an installation.
 
     Parameters
@@ -42,6 +49,8 @@ def make_kernel(program: str, module: str, root: str, *, name: str = "", display
         Name of the kernel; empty: the module's, in lower case.
     display_name
         Name that notebooks show; empty: the module's name.
+    host_commands
+        Whether notebooks may run the commands of the host that the site profile allows.
 
     Raises
     ------
@@ -67,7 +76,7 @@ def make_kernel(program: str, module: str, root: str, *, name: str = "", display
         "-f",
         _CONNECTION,
     )
-    return KernelSpec(chosen, display_name or module, module, root, start)
+    return KernelSpec(chosen, display_name or module, module, root, start, host_commands)
 
 
 def render_kernel(kernel: KernelSpec) -> str:
@@ -76,6 +85,7 @@ def render_kernel(kernel: KernelSpec) -> str:
         "argv": list(kernel.argv),
         "display_name": kernel.display_name,
         "language": "python",
+        **({"env": {_HOST_COMMANDS: "1"}} if kernel.host_commands else {}),
         "metadata": {"debugger": True, "hpcmod": {"module": kernel.module, "root": kernel.root}},
     }
     return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
@@ -92,7 +102,8 @@ def parse_kernel(name: str, text: str) -> KernelSpec | None:
         return None
     argv = tuple(str(word) for word in values["argv"])
     shown = str(values.get("display_name", name))
-    return KernelSpec(name, shown, str(ours.get("module", "")), str(ours.get("root", "")), argv)
+    offers = _HOST_COMMANDS in _table(values, "env")
+    return KernelSpec(name, shown, str(ours.get("module", "")), str(ours.get("root", "")), argv, offers)
 
 
 def _table(values: Any, key: str) -> dict[str, Any]:

@@ -24,6 +24,13 @@ def test_a_rendered_kernel_is_read_back() -> None:
     assert json.loads(render_kernel(kernel))["display_name"] == "Ä (mine)"
 
 
+def test_a_kernel_asks_for_commands_of_the_host_only_if_told() -> None:
+    assert "env" not in json.loads(render_kernel(make_kernel(PROGRAM, "A/1", "/sw")))
+    kernel = make_kernel(PROGRAM, "A/1", "/sw", host_commands=True)
+    assert parse_kernel("a-1", render_kernel(kernel)) == kernel
+    assert json.loads(render_kernel(kernel))["env"] == {"HPCMOD_HOST_COMMANDS": "1"}
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"argv": ["python"]}', '{"metadata": {"hpcmod": {"module": "A/1"}}}'])
 def test_kernels_of_others_are_not_ours(text: str) -> None:
     assert parse_kernel("python3", text) is None

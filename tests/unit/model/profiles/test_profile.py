@@ -8,7 +8,7 @@ from hpcmod.model.condition import Bound, Condition
 from hpcmod.model.images.trust import TrustPolicy, TrustRule
 from hpcmod.model.profiles.profile import make_site, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA
-from hpcmod.model.site import Bandwidth, JobRules, Launcher, Netstack, NodeType, Site, StagePlace, Tunable
+from hpcmod.model.site import Bandwidth, HostCommands, JobRules, Launcher, Netstack, NodeType, Site, StagePlace, Tunable
 
 WHOLE = """
 name = "x1"
@@ -99,6 +99,10 @@ slurm = "24.11"
 [stage.nvme]
 directory = "/mnt/bb/$USER"
 flag = "-C nvme"
+[host_commands]
+allowed = ["srun", "/opt/slurm/bin/squeue"]
+environment = ["SLURM_*"]
+refused_options = ["--prolog"]
 [proxies]
 https_proxy = "http://proxy:3128/"
 [bandwidth]
@@ -193,6 +197,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             slurm="24.11",
         ),
         stage_places=(StagePlace("nvme", "/mnt/bb/$USER", "-C nvme"),),
+        host_commands=HostCommands(("srun", "/opt/slurm/bin/squeue"), ("SLURM_*",), ("--prolog",)),
         proxies=(("https_proxy", "http://proxy:3128/"),),
         bandwidths=(Bandwidth("all_reduce", 1, 125.0), Bandwidth("all_reduce", 2, 85.5, 4096)),
     )
@@ -309,6 +314,11 @@ def test_an_empty_list_removes_what_the_base_gave() -> None:
         pytest.param(
             '[network]\nhost_suffix = "$(id)"', "network.host_suffix: must be the end of a", id="command in a host"
         ),
+        pytest.param(
+            '[host_commands]\nallowed = ["../srun"]', "host_commands.allowed: must be names", id="path of a command"
+        ),
+        pytest.param('[host_commands]\nallowed = ["x=y"]', "host_commands.allowed: must be names", id="= in a command"),
+        pytest.param('[host_commands]\nenvironment = ["*"]', "must be names of variables", id="all variables"),
         pytest.param('[network]\nhost_suffix = "i."', "network.host_suffix: must be the end of a", id="dot at the end"),
         pytest.param(
             '[caches]\nnode_local = "tmp"', "caches.node_local: must be an absolute path", id="relative cache"
