@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import open_catalogue
+from tests.batch_scripts import PLAIN
 from tests.builds import make_small_base
 from tests.corpus import make_image
 from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, SAMTOOLS, SINGULARITY_COMPOSE
@@ -223,7 +224,7 @@ def _recipes(ground: Ground) -> None:
     for name, text in (
         *(("samtools/container.yaml", SAMTOOLS), ("lumi.eb", LUMI), ("pytorch/1.lua", NGC)),
         *(("edf/pytorch.toml", EDF), ("edf/common.toml", EDF_BASE), ("compose.yaml", COMPOSE)),
-        ("singularity-compose.yml", SINGULARITY_COMPOSE),
+        *(("singularity-compose.yml", SINGULARITY_COMPOSE), ("job.sh", PLAIN)),
     ):
         (source / name).parent.mkdir(exist_ok=True)
         (source / name).write_text(text)
@@ -351,6 +352,7 @@ SCENES: dict[str, Scene] = {
     "bundle export": Scene(("bundle", "export", "out/b.tar", "source/Toy-1.0.eb", "source/toy.sif"), _fetched),
     "bundle import": Scene(("bundle", "import", "out/b.tar", "-o", "out/here"), _bundled),
     "import sif": Scene(("import", "sif", "--output", "out/ec", "source/toy.sif"), _fetched),
+    "import batch": Scene(("import", "batch", "--output", "out/ec", "source/job.sh"), _recipes),
     "import shpc": Scene(("import", "shpc", "--output", "out/ec", "source/samtools/container.yaml"), _recipes),
     "import lumi-eb": Scene(("import", "lumi-eb", "--output", "out/ec", "source/lumi.eb"), _recipes),
     "import compose": Scene(("import", "compose", "--output", "out/ec", "source/compose.yaml"), _recipes),

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,7 @@ from hpcmod.importing.edf_files import EdfPath, read_edf
 from hpcmod.importing.lumi_eb import convert_easyconfig
 from hpcmod.importing.ngc import convert_module
 from hpcmod.importing.outcome import ImportedEasyconfig
+from hpcmod.importing.scripts.batch import convert_script
 from hpcmod.importing.shpc import convert_recipe
 from hpcmod.importing.singularity_compose import convert_instance
 from hpcmod.importing.variables import Variables
@@ -79,6 +81,7 @@ from hpcmod.model.recipes.recipe import parse_recipe
 from hpcmod.render.easyconfig import render_easyconfig
 from hpcmod.render.edf import render_edf
 from hpcmod.resources import known_endings, runscript_templates
+from tests.batch_scripts import IMAGES, JOB, OPTIONS, REST
 from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
 from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS, SINGULARITY_COMPOSE
@@ -260,6 +263,17 @@ environment = {{'A': 'b "c"', 'T': '%%(name)s'}}
 netstack = 'off'
 """
 texts("easyconfig as an EDF", _export_edf, [EXPORTED.encode()])
+
+
+def _import_script(data: bytes) -> None:
+    for one in convert_script(text_of(data), Path("/x/job.sh"), {"SCRATCH": "/s"}):
+        render_easyconfig(one.easyconfig)
+        for line in one.commands:
+            shlex.split(line)
+
+
+SCRIPTS = [text for table in (IMAGES, OPTIONS, JOB, REST) for samples in table.values() for text in samples]
+texts("batch script with a container", _import_script, [text.encode() for text in SCRIPTS])
 
 
 def _import_compose(data: bytes) -> None:

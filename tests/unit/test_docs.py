@@ -14,6 +14,7 @@ from hpcmod import errors, resources
 from hpcmod.check.jobs.lint import RULES
 from hpcmod.cli.main import main
 from hpcmod.errors import HpcmodError
+from hpcmod.importing.formats import guess_format
 from hpcmod.model.catalogue.advisory_schema import KEYS, parse_advisory
 from hpcmod.model.jobs.masks import cpu_masks
 from hpcmod.model.profiles.profile import make_site, parse_profile
@@ -77,6 +78,8 @@ def faults_of(line: str) -> list[str]:
                 if word.partition("=")[0] not in (*options, "-h", "--help"):
                     faults.append(f"no flag {word}: {line}")
             elif isinstance(command, click.Group):
+                if command.name == "import":
+                    word = guess_format(Path(word)) or word
                 if word not in verbs_of(command):
                     faults.append(f"no verb {word}: {line}")
                     break

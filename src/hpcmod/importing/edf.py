@@ -91,7 +91,7 @@ def convert_edf(edf: EnvironmentFile, path: Path, variables: Variables) -> Impor
         If its image is missing, not in a registry, or has neither a digest nor a tag.
     """
     said = Findings(notes=list(edf.notes))
-    reference = _find_image(edf.image, variables, said)
+    reference = edf_image(edf.image, variables, said)
     name = path.name.removesuffix(".toml")
     easyconfig, left_out = describe_registry_image(
         name,
@@ -115,7 +115,7 @@ def convert_edf(edf: EnvironmentFile, path: Path, variables: Variables) -> Impor
     )
 
 
-def _find_image(given: str, variables: Variables, said: Findings) -> ImageReference:
+def edf_image(given: str, variables: Variables, said: Findings) -> ImageReference:
     """Return the image of `[USER@][REGISTRY#]IMAGE[:TAG]`, or of a registry name with slashes."""
     if not given:
         raise BadInputError("it names no image: only other environments can use it, as base_environment", "")

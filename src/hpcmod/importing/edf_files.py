@@ -77,19 +77,20 @@ class EdfPath:
             places, own = [self.working / name], beside.parent / name
         else:
             places, own = [one / f"{name}.toml" for one in self.directories], beside.parent / f"{name}.toml"
-        found = next(filter(_is_file, places), None)
+        found = next(filter(is_file, places), None)
         if found:
             return found, ""
-        if _is_file(own):
+        if is_file(own):
             return own, f"base_environment {name} was found next to the file that names it, not in the search path"
         searched = ", ".join(dict.fromkeys(str(one.parent) for one in (*places, own)))
         raise BadInputError(f"base_environment {name!r} is not in {searched}; set EDF_PATH", "")
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Return whether a path that a foreign file names is an existing file that can be looked up."""
     try:
         return path.is_file()
-    except OSError:  # a name that is too long, or a directory that the user may not search
+    except (OSError, ValueError):  # a name that is too long or has a NUL, or a directory that the user may not search
         return False
 
 

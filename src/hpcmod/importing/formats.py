@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase as fnmatch
 from importlib import import_module, metadata
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from hpcmod.importing.outcome import Outcome
 GROUP = "hpcmod.importers"
 
 BUILT_IN = {
+    "batch": "hpcmod.importing.scripts.batch:FORMAT",
     "compose": "hpcmod.importing.compose:FORMAT",
     "edf": "hpcmod.importing.edf:FORMAT",
     "lumi-eb": "hpcmod.importing.lumi_eb:FORMAT",
@@ -29,6 +31,18 @@ BUILT_IN = {
     "sif": "hpcmod.importing.sif:FORMAT",
 }
 """hpcmod's own formats. setup.cfg lists them too, but these are found without reading package metadata."""
+
+FILE_NAMES = {
+    "batch": ("*.sh", "*.sbatch", "*.slurm", "*.job", "*.batch"),
+    "compose": ("compose.y*ml", "docker-compose*.y*ml", "podman-compose*.y*ml"),
+    "singularity-compose": ("singularity-compose*.y*ml",),
+    "edf": ("*.toml",),
+    "lumi-eb": ("*.eb",),
+    "ngc": ("*.lua",),
+    "shpc": ("container.yaml",),
+    "sif": ("*.sif",),
+}
+"""Names of files by which `hpcmod import FILE` chooses a format of hpcmod."""
 
 OURS = "hpcmod"
 
@@ -131,6 +145,11 @@ def find_format(name: str) -> ListedFormat | None:
     if name in BUILT_IN:
         return ListedFormat(name, BUILT_IN[name], OURS)
     return next((one for one in list_formats() if one.name == name), None)
+
+
+def guess_format(path: Path) -> str:
+    """Return the format of a file by its name; empty if no format of hpcmod has such files."""
+    return next((name for name, names in FILE_NAMES.items() if any(fnmatch(path.name, one) for one in names)), "")
 
 
 def _entry_points() -> Iterable[metadata.EntryPoint]:

@@ -33,6 +33,8 @@ class ImportedEasyconfig:
     """Other information for the user, one clause each."""
     changed: tuple[str, ...] = ()
     """What has a different effect than before, one clause each."""
+    commands: tuple[str, ...] = ()
+    """Command lines to use in place of the recipe's own, once the module is installed."""
     namespace: tuple[str, ...] = ()
     """What precedes the name in the image's source, e.g. ("quay.io", "biocontainers")."""
 

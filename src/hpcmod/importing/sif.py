@@ -105,9 +105,9 @@ def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, list[str
     The label comes last, because an image inherits it from its base image: 22.04 is Ubuntu's.
     """
     stem = path.name.removesuffix(".sif")
-    split = _SPLIT.fullmatch(stem)
+    split = split_name(stem)
     if split:
-        return split["name"], split["version"], []
+        return (*split, [])
     if not _NAME.fullmatch(stem):
         raise BadInputError(f"{path}: {stem[:80]!r} is not valid as a module name: rename it to NAME_VERSION.sif", "")
     package = _version_of(_PACKAGES.get(stem.lower(), stem.lower()), facts)
@@ -117,6 +117,12 @@ def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, list[str
     if _NAME.fullmatch(label):
         return stem, label, [f"the version comes from a label, perhaps inherited from the base image: {label}"]
     raise BadInputError(f"{path}: neither its name nor its content gives a version: rename it to NAME_VERSION.sif", "")
+
+
+def split_name(stem: str) -> tuple[str, str] | None:
+    """Return name and version in the name of a SIF without its suffix, NAME_VERSION or NAME-VERSION; None without."""
+    split = _SPLIT.fullmatch(stem)
+    return (split["name"], split["version"]) if split else None
 
 
 def _version_of(package: str, facts: ImageFacts) -> str:

@@ -33,6 +33,8 @@ class ImportRow:
     """What has a different effect than in the recipe."""
     reason: str = ""
     """Reason for a refusal."""
+    commands: tuple[str, ...] = ()
+    """Command lines to use in place of the recipe's own."""
 
 
 def write_easyconfigs(
@@ -68,7 +70,16 @@ def write_easyconfigs(
         if status == CONVERTED and not dry_run:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, text)
-        yield ImportRow(status, one.origin, one.easyconfig.module, str(path), one.left_out, one.notes, one.changed)
+        yield ImportRow(
+            status,
+            one.origin,
+            one.easyconfig.module,
+            str(path),
+            one.left_out,
+            one.notes,
+            one.changed,
+            commands=one.commands,
+        )
 
 
 def _comments(one: ImportedEasyconfig, verb: str) -> Iterator[str]:
@@ -76,6 +87,7 @@ def _comments(one: ImportedEasyconfig, verb: str) -> Iterator[str]:
     yield from (f"not carried over: {clause}" for clause in one.left_out)
     yield from (f"changed: {clause}" for clause in one.changed)
     yield from one.notes
+    yield from (f"in place of the script: {line}" for line in one.commands)
 
 
 def _status(path: Path, text: str, *, force: bool) -> str:

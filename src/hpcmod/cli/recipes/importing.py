@@ -13,7 +13,7 @@ import click
 
 from hpcmod.cli.output import print_json, print_message, print_table, print_text, tell
 from hpcmod.errors import LackingError, NotFoundError
-from hpcmod.importing.formats import ImportFormat, ImportOption, ListedFormat, find_format, list_formats
+from hpcmod.importing.formats import ImportFormat, ImportOption, ListedFormat, find_format, guess_format, list_formats
 from hpcmod.importing.outcome import Outcome
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 from hpcmod.progress import ProgressLine
@@ -33,6 +33,15 @@ class _Formats(click.Group):
             return _make_command(listed, listed.load())
         except LackingError as err:
             return _make_failing_command(cmd_name, err)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Choose the format by the file's name if a file is given instead of a format."""
+        first = Path(args[0])
+        if find_format(args[0]) is None and first.is_file() and guess_format(first):
+            args = [guess_format(first), *args]
+        return super().resolve_command(ctx, args)
 
 
 def _load_all() -> list[tuple[ListedFormat, ImportFormat]]:
@@ -65,6 +74,7 @@ def _list_formats(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 def importing() -> None:
     """Make easyconfigs from recipes of other tools, or a SIF.
 
+    Without a format, the file's name decides.
     The recipes are read, never run. Other Python packages can add formats. Exit code 1: a recipe was refused, or a
     different easyconfig already exists.
 
@@ -75,6 +85,7 @@ def importing() -> None:
       hpcmod import ngc ngc-container-environment-modules
       hpcmod import edf ~/.edf
       hpcmod import sif /shared/images
+      hpcmod import job.sh
       hpcmod import --list-formats
     """
 
@@ -166,5 +177,6 @@ def _show(row: ImportRow) -> None:
     lines += [f"          not carried over: {clause}" for clause in row.left_out]
     lines += [f"          changed: {clause}" for clause in row.changed]
     lines += [f"          note: {clause}" for clause in row.notes]
+    lines += [f"          {line}" for line in row.commands]
     for line in lines:
         print_text(line.replace("\n", "?"))

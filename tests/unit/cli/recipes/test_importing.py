@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from hpcmod.cli.main import main
 from hpcmod.importing.formats import BUILT_IN
+from tests.batch_scripts import PLAIN
 from tests.foreign_recipes import (
     LUMI,
     LUMI_NAME,
@@ -58,7 +59,8 @@ def test_json_holds_all_of_the_table(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert (said["version"], said["dry_run"]) == (1, True)
     assert said["converted"] + said["refused"] == len(said["recipes"]) == 22
-    assert set(said["recipes"][0]) == {"status", "origin", "module", "path", "left_out", "notes", "changed", "reason"}
+    fields = {"status", "origin", "module", "path", "left_out", "notes", "changed", "reason", "commands"}
+    assert set(said["recipes"][0]) == fields
     assert not (tmp_path / "out").exists()
 
 
@@ -139,3 +141,13 @@ def test_what_changes_is_in_the_table_and_in_json(tmp_path: Path) -> None:
     (row,) = json.loads(run("edf", tmp_path / "pytorch.toml", "--dry-run", "--json").stdout)["recipes"]
     assert row["changed"]
     assert row["left_out"]
+
+
+def test_without_a_format_the_name_of_the_file_decides(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"job.sh": PLAIN, "x.toml": "image = 'a:1'\n", "notes.txt": PLAIN})
+    done = run(tmp_path / "job.sh", "--output", tmp_path / "out")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1].strip() == "hpcmod job tool/1.2 -- prog"
+    assert "# in place of the script: hpcmod job tool/1.2 -- prog" in (tmp_path / "out/t/tool/tool-1.2.eb").read_text()
+    assert run(tmp_path / "x.toml", "--dry-run").stdout.startswith("converted x/1")
+    assert "No such command" in run(tmp_path / "notes.txt").stderr

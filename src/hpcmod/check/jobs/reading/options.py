@@ -30,6 +30,8 @@ SLURM_FLAGS = {
     "contiguous", "hold", "immediate", "multi-prog", "spread-job", "use-min-nodes", "disable-status", "test-only",
     "exact", "whole", "interactive", "x11", "propagate", "requeue", "no-requeue", "parsable", "preserve-env",
     "oversubscribe", "wait-all-nodes", "get-user-env", "reboot", "overcommit",
+    "container-mount-home", "no-container-mount-home", "container-writable", "container-readonly",
+    "container-remap-root", "no-container-remap-root", "container-entrypoint", "no-container-entrypoint",
 }  # fmt: skip
 """Long options of srun and sbatch whose value, if they take one, must follow an `=`."""
 

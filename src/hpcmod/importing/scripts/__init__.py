@@ -1,0 +1,1 @@
+"""Import batch scripts that start a container by hand."""
