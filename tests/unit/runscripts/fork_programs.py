@@ -1,0 +1,326 @@
+"""Programs of the kinds that people run, each to be started plainly and by a fork: same output, same end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, the words before and after its file, and what it reads."""
+
+    text: str
+    before: tuple[str, ...] = ()
+    """Options of Python; `-m` and `-c` replace the file."""
+    after: tuple[str, ...] = ()
+    stdin: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+
+
+PROGRAMS = {
+    "interpreter": Program(
+        """
+import os, sys
+print(sys.argv, sys.path, sys.flags, sys.executable, sys.warnoptions, sys._xoptions, sys.prefix)
+print(__name__, __file__, __spec__, __package__, type(__loader__).__name__, __builtins__.__name__, __doc__)
+print(sorted(globals()))
+print(sys.modules["__main__"].__dict__ is globals(), os.getcwd(), sys.stdout.encoding, sys.stdout.line_buffering)
+print(open("/proc/self/cmdline").read().split(chr(0)), os.umask(0))
+""",
+        before=("-W", "ignore", "-X", "dev", "-u"),
+        after=("a", "b c", "--epochs=3", "*"),
+    ),
+    "environment": Program("""
+import os, signal, resource
+hidden = ("SHLVL", "_")
+print(sorted(item for item in os.environ.items() if item[0] not in hidden))
+os.system("env | grep -v ^SHLVL= | grep -v ^_= | sort")
+print(os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0), os.umask(0), signal.pthread_sigmask(0, ()))
+print([signal.getsignal(number) for number in (1, 2, 3, 10, 12, 13, 15, 17)], resource.getrlimit(resource.RLIMIT_CORE))
+print([line for line in open("/proc/self/status") if line.startswith(("SigIgn", "SigBlk"))])
+print(sorted(number for number in map(int, os.listdir("/proc/self/fd")) if number < 3))
+"""),
+    "traceback": Program("""
+def train():
+    raise ValueError('no data')
+try:
+    {}['x']
+except KeyError:
+    train()
+"""),
+    "exit code": Program("""
+import os
+me = int(os.environ['RANK'])
+import sys
+sys.exit(me + 3)
+"""),
+    "stdin and multiprocessing": Program(
+        """
+import multiprocessing, os, sys
+def work(number):
+    return number * 2, __name__, multiprocessing.current_process().name
+if __name__ == "__main__":
+    print(sys.stdin.readline(), sys.stdin.read())
+    for method in ("spawn", "fork"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(method, pool.map(work, [1, 2, 3]))
+""",
+        stdin="first\nrest\n",
+    ),
+}
+"""Run by every test run."""
+
+MORE = {
+    "message at exit": Program("""
+import sys
+sys.exit('cannot train: no data')
+"""),
+    "exit without cleaning up": Program("""
+import os
+print('lost')
+os._exit(7)
+"""),
+    "abort": Program("""
+import os
+print('kept', flush=True)
+os.abort()
+"""),
+    "killed by itself": Program("""
+import os, signal
+os.kill(os.getpid(), signal.SIGKILL)
+"""),
+    "default SIGTERM": Program("""
+import os, signal, time
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(9)
+"""),
+    "keyboard interrupt": Program("""
+raise KeyboardInterrupt
+"""),
+    "interrupt by signal": Program("""
+import os, signal, time
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(9)
+"""),
+    "handler": Program("""
+import os, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: (print("checkpoint"), sys.exit(9)))
+os.kill(os.getpid(), signal.SIGUSR1)
+signal.pause()
+"""),
+    "alarm": Program("""
+import signal
+signal.alarm(1)
+signal.pause()
+"""),
+    "broken pipe": Program("""
+import os
+r, w = os.pipe()
+os.close(r)
+os.write(w, b'x')
+"""),
+    "forkserver": Program("""
+import multiprocessing as mp
+def work(queue):
+    queue.put(("child", __name__))
+if __name__ == "__main__":
+    mp.set_start_method("forkserver")
+    queue = mp.Queue()
+    child = mp.Process(target=work, args=(queue,))
+    child.start()
+    print(queue.get(), child.join(), child.exitcode)
+"""),
+    "shared memory": Program("""
+from multiprocessing import shared_memory, Manager, Lock
+if __name__ == "__main__":
+    block = shared_memory.SharedMemory(create=True, size=10)
+    block.buf[0] = 7
+    print(shared_memory.SharedMemory(block.name).buf[0])
+    block.close(); block.unlink()
+    with Manager() as manager:
+        print(list(manager.list([1, 2])))
+"""),
+    "threads": Program("""
+import threading, time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+def square(x): return x * x
+if __name__ == "__main__":
+    print(threading.main_thread() is threading.current_thread(), threading.active_count())
+    with ThreadPoolExecutor(4) as pool, ProcessPoolExecutor(2) as others:
+        print(list(pool.map(square, range(9))), list(others.map(square, range(9))))
+    threading.Timer(0.2, lambda: print("after main")).start()
+"""),
+    "exception in a thread": Program("""
+import threading
+threading.Thread(target=lambda: 1 / 0, name='t').start()
+"""),
+    "logging": Program("""
+import logging, sys, warnings
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(module)s %(message)s %(processName)s")
+logging.getLogger("train").info("epoch %d", 1)
+logging.captureWarnings(True)
+warnings.warn("slow")
+logging.shutdown()
+"""),
+    "warnings": Program("""
+import warnings
+for _ in range(3):
+    warnings.warn('old', DeprecationWarning)
+    warnings.warn('x', stacklevel=1)
+"""),
+    "wrong arguments": Program(
+        """
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument('--lr', type=float, required=True)
+p.parse_args()
+""",
+        after=("--lr", "x"),
+    ),
+    "help": Program(
+        """
+import argparse
+p = argparse.ArgumentParser(description='Train')
+p.add_argument('--lr')
+p.parse_args()
+""",
+        after=("--help",),
+    ),
+    "at exit": Program("""
+import atexit
+for n in range(3):
+    atexit.register(print, 'end', n)
+print('begin')
+"""),
+    "asyncio": Program("""
+import asyncio
+async def main():
+    await asyncio.sleep(0.01)
+    print('done')
+asyncio.run(main())
+"""),
+    "subprocess": Program("""
+import subprocess, sys
+print(subprocess.run([sys.executable, '-c', 'import os; print(os.environ["RANK"])'], capture_output=True, text=True))
+"""),
+    "module": Program("", before=("-m", "calendar", "2026", "11")),
+    "command": Program("", before=("-c", "import sys; print(sys.argv, __name__, sys.path[0]); sys.exit(4)", "a")),
+    "debugger on a pipe": Program(
+        """
+x = 1
+x = 2
+print(x)
+""",
+        before=("-m", "pdb"),
+        stdin="n\nn\np x\nq\n",
+    ),
+    "breakpoint": Program(
+        """
+x = 5
+breakpoint()
+print(x)
+""",
+        stdin="p x\nc\n",
+    ),
+    "random numbers with a seed": Program(
+        """
+import random, hashlib
+random.seed(3)
+print(random.random(), hash('a'))
+""",
+        env=(("PYTHONHASHSEED", "7"),),
+    ),
+    "hook": Program("""
+import sys
+sys.excepthook = lambda *a: print('hook', a[0].__name__, a[2].tb_frame.f_code.co_filename)
+1 / 0
+"""),
+    "stack": Program("""
+import inspect, sys, traceback
+print(len(inspect.stack()), sys._getframe().f_back)
+traceback.print_stack()
+"""),
+    "profiler": Program("", before=("-m", "timeit", "-n", "1", "-r", "1", "-p", "pass")),
+    "trace of lines": Program(
+        """
+import os
+print(os.path.basename('a/b'))
+""",
+        before=("-m", "trace", "--listfuncs"),
+    ),
+    "unit tests": Program("""
+import unittest
+class T(unittest.TestCase):
+    def test(self): self.assertEqual(1, 2)
+unittest.main()
+"""),
+    "pickle of main": Program("""
+import pickle
+class Model:
+    pass
+print(type(pickle.loads(pickle.dumps(Model()))), Model.__module__)
+"""),
+    "unflushed text and fork": Program(r"""
+import os, sys
+sys.stdout.write('half ')
+if os.fork() == 0:
+    sys.stdout.write('child\n')
+    sys.exit(0)
+os.wait()
+print('parent')
+"""),
+    "faulthandler": Program("""
+import faulthandler, os, signal
+faulthandler.enable()
+os.kill(os.getpid(), signal.SIGSEGV)
+"""),
+    "syntax error": Program("""
+def f(:
+"""),
+    "missing import": Program("""
+import not_a_module
+"""),
+    "recursion": Program("""
+import sys
+sys.setrecursionlimit(60)
+def f(n): return f(n + 1)
+try:
+    f(0)
+except RecursionError as e:
+    print(e)
+"""),
+    "binary output": Program("""
+import sys
+sys.stdout.buffer.write(bytes(range(256)) * 500)
+"""),
+    "large output": Program("""
+for n in range(20000):
+    print('line', n)
+"""),
+    "children that outlive": Program("""
+import subprocess
+subprocess.Popen(['sleep', '0.3'])
+print('gone')
+"""),
+    "group": Program("""
+import os, signal
+signal.signal(signal.SIGTERM, lambda *_: (print('group'), exit(3)))
+os.killpg(0, signal.SIGTERM)
+"""),
+    "import of own module": Program("""
+import sys
+sys.path.insert(0, '/nonexistent')
+import __main__
+print(__main__.sys is sys)
+"""),
+    "recorded time": Program("""
+import time
+print(time.time() > 1e9, time.process_time() < 60)
+"""),
+    "uuid and temporary files": Program("""
+import tempfile, uuid, os
+with tempfile.NamedTemporaryFile() as f:
+    print(os.path.exists(f.name), uuid.uuid5(uuid.NAMESPACE_DNS, 'a'))
+"""),
+}
+"""Run with HPCMOD_THOROUGH=1."""
