@@ -27,7 +27,8 @@ def render_jobscript(plan: JobPlan) -> str:
     """
     words = SCHEDULERS[plan.scheduler].words
     requeue = _render_requeue(plan.requeue, words)
-    sections = (_render_head(plan), _render_setup(plan, words), _render_check(plan), _render_staging(plan), requeue)
+    setup = (_render_setup(plan, words), _render_report(plan), _render_check(plan), _render_staging(plan))
+    sections = (_render_head(plan), *setup, requeue)
     return "\n".join("\n".join(section) + "\n" for section in (*sections, *_render_steps(plan, words)) if section)
 
 
@@ -50,6 +51,22 @@ def _render_setup(plan: JobPlan, words: ShellWords) -> list[str]:
     ]
 
 
+_REPORT = """\
+# Measure how long the ranks take to start, and print a summary when this script ends.
+mark() { export HPCMOD_TIMES="${HPCMOD_TIMES-} $1=$(date +%s.%N)"; }
+trap '"$RUNSCRIPTS"/start-report' EXIT
+mark script"""
+
+
+def _render_report(plan: JobPlan) -> list[str]:
+    return [_REPORT] if plan.report else []
+
+
+def _mark(plan: JobPlan, name: str) -> list[str]:
+    """Return the line that notes when a part of the script begins, if the start is measured."""
+    return [f"mark {name}"] if plan.report else []
+
+
 _CHECKS = {
     "stop": ("and say which to leave out.", '"$RUNSCRIPTS"/check-nodes || exit'),
     "resubmit": ("and submit this script again without it.", '"$RUNSCRIPTS"/check-nodes --resubmit "$0" || exit'),
@@ -60,7 +77,8 @@ def _render_check(plan: JobPlan) -> list[str]:
     if not plan.check:
         return []
     then, command = _CHECKS[plan.check]
-    return [f"# Check all nodes before the ranks start. If one should not be used, end the job {then}", command]
+    why = f"# Check all nodes before the ranks start. If one should not be used, end the job {then}"
+    return [why, *_mark(plan, "check"), command]
 
 
 def _render_staging(plan: JobPlan) -> list[str]:
@@ -71,6 +89,7 @@ def _render_staging(plan: JobPlan) -> list[str]:
     return [
         '# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if',
         "# copying fails, it is unchanged.",
+        *_mark(plan, "stage"),
         *(line for command in commands for line in (f'staged=$("$RUNSCRIPTS"/{command}) || exit', 'eval "$staged"')),
     ]
 
@@ -121,10 +140,14 @@ def _render_steps(plan: JobPlan, words: ShellWords) -> Iterator[list[str]]:
         is_last = number == len(steps)
         if is_last and any(job_step.program[:1] == (PYTHON,) for job_step in steps):
             yield _render_epilog(words.task_epilog)
-        lines = [f"# {quote.sh_comment(step.why)}"]
+        measured = plan.report and step is plan.step
+        marks = [*_mark(plan, "step"), "export HPCMOD_TIMING=1"] if measured else _mark(plan, "other")
+        lines = [*marks, f"# {quote.sh_comment(step.why)}"]
         if _has_shell_words(step):
             lines += ["# The ranks expand variables in single quotes, not this shell.", "# shellcheck disable=SC2016"]
         yield [*lines, f"{run}{render_step(step)}{'' if is_last else ' || exit'}"]
+        if measured and not is_last:
+            yield ["unset HPCMOD_TIMING"]
 
 
 def _render_loading(module: JobModule, words: ShellWords) -> Iterator[str]:

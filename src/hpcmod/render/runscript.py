@@ -26,6 +26,7 @@ RUNSCRIPTS = (
     "signal-ranks",
     "stage-data",
     "stage-image",
+    "start-report",
 )
 """Names of the scripts in the run script directory; the wrappers call run-in-env."""
 

@@ -126,3 +126,21 @@ def test_a_bad_node_ends_the_script_before_the_ranks_start(tmp_path: Path) -> No
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run(rendered(made(check="stop")), tmp_path, RUNSCRIPTS=str(tmp_path))
     assert (failed.value.returncode, failed.value.stdout) == (1, "module load X/1.0\n")
+
+
+def test_a_report_is_printed_at_the_end_and_leaves_the_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "start-report").write_text('#!/bin/bash\nprintf "|%s" $HPCMOD_TIMES | sed "s/=[^|]*//g"; exit 5\n')
+    (tmp_path / "check-nodes").write_text("#!/bin/bash\n")
+    (tmp_path / "start-report").chmod(0o755)
+    (tmp_path / "check-nodes").chmod(0o755)
+    plan = made(("a.py",), check="stop", report=True, before=(("first.py",),), then=(("last.py",),))
+    text = rendered(plan).replace("last.py", "$HPCMOD_TIMING.py")
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        run(f"{text}exit 3\n", tmp_path, RUNSCRIPTS=str(tmp_path))
+    assert failed.value.returncode == 3
+    steps = "".join(f"[/an image.sif][conda-python-distributed][{name}]" for name in ("first.py", "a.py", ".py"))
+    assert failed.value.stdout == f"module load X/1.0\n{steps}|script|check|other|step|other"
+
+
+def test_nothing_is_measured_unless_asked() -> None:
+    assert not [word for word in ("HPCMOD_TIM", "start-report", "mark ") if word in rendered(made())]

@@ -128,6 +128,7 @@ def test_every_script_that_starts_something_holds_the_settings() -> None:
         "squashfuse_ll",
         "stage-data",
         "stage-image",
+        "start-report",
     }
 
 

@@ -177,6 +177,12 @@ FAULTS = [
         ["--profile-rank=0", "--launcher=torchrun"], "needs one task per rank", id="profile of a launcher's rank"
     ),
     pytest.param(["--profile-rank", "3", "--profiler", "vtune -x"], "profiler 'vtune' not found", id="profiler"),
+    pytest.param(
+        ["--profile-rank", "0", "--profiler=torch", "--profile-steps=x"], "expected a number", id="steps to profile"
+    ),
+    pytest.param(
+        ["--profile-rank", "0", "--profiler=nsys", "--profile-steps=2"], "with --profiler torch", id="steps of another"
+    ),
     pytest.param(["--rdzv", "etcd", "--launcher=torchrun"], "--rdzv is 'etcd', expected static or c10d", id="rdzv"),
     pytest.param(["--max-restarts=x", "--launcher=torchrun"], "--max-restarts is 'x'", id="restarts"),
     pytest.param(["--tee=4", "--launcher=torchrun"], "--tee is '4', expected 0 to 3", id="tee"),
@@ -223,7 +229,8 @@ def test_help_names_every_option_and_its_variable(rank: Rank, option: str) -> No
     ran = rank({}, option)
     assert ran.status == 0
     words = "--gpus-visible --ranks-per-node --profile-rank --profiler --debug --save-caches --restore-caches"
-    for word in [*words.split(), "--launcher", "--hpcmod-explain", "HPCMOD_LAUNCHER", "HPCMOD_CPUS"]:
+    words += " --profile-steps --launcher --hpcmod-explain HPCMOD_LAUNCHER HPCMOD_TIMING HPCMOD_CPUS"
+    for word in words.split():
         assert word in ran.stdout
 
 
@@ -238,6 +245,13 @@ ROCPROFV3 = ("--hip-trace", "--stats", "--output-directory", "{}", "--")
         pytest.param("nsys", (), ["profile", "--force-overwrite=true", "--output={}", "python", "x.py"], id="NVIDIA"),
         pytest.param("py-spy", (), ["record", "--output", "{}.svg", "--", "python", "x.py"], id="CPU"),
         pytest.param("nsys", ("--profiler", "py-spy"), ["record", "--output", "{}.svg", "--", "python", "x.py"]),
+        pytest.param(
+            "nsys",
+            ("--profiler", "py-spy:speedscope"),
+            ["record", "--format", "speedscope", "--output", "{}.speedscope.json", "--", "python", "x.py"],
+            id="py-spy with times",
+        ),
+        pytest.param("perf", (), ["record", "-g", "--output={}.perf.data", "--", "python", "x.py"], id="kernel too"),
         pytest.param("nsys", ("--profiler=mine -o  'a *"), ["-o", "'a", "*", "python", "x.py"], id="the user's own"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hpcmod.errors import HpcmodError
 from hpcmod.install.installed import Installed
-from hpcmod.model.jobs.request import JobRequest, is_command_line
+from hpcmod.model.jobs.request import JobRequest, is_command_line, profiler_program
 
 if TYPE_CHECKING:
     from hpcmod.image.inspect.commands import ImageCommands
@@ -37,7 +37,7 @@ def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Faul
     programs = [words for words in (request.program, *request.before, *request.then) if words]
     files = [find_script(words) for words in programs if not is_command_line(words)]
     commands = [words[0] for words in programs if is_command_line(words)]
-    profiler = request.script_option("profiler").split()[:1]
+    profiler = profiler_program(request.script_option("profiler"))
     files += [name for name in commands if "/" in name]
     names = [name for name in commands if "/" not in name]
     missing = [name for name in files if name and not _is_on_host(name, start, request.binds)]
@@ -51,8 +51,10 @@ def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Faul
 
 
 def _find_missing_check(request: JobRequest, installed: Installed | None) -> Iterator[Fault]:
-    if request.check and installed and "runscripts/check-nodes" not in installed.files:
-        yield f"{installed.module} was installed without check-nodes", f"hpcmod update {installed.module}"
+    asked = (("check-nodes", request.check), ("start-report", request.report))
+    for name in (script for script, needed in asked if needed):
+        if installed and f"runscripts/{name}" not in installed.files:
+            yield f"{installed.module} was installed without {name}", f"hpcmod update {installed.module}"
 
 
 def find_script(program: Sequence[str]) -> str:

@@ -59,6 +59,7 @@ class JobFlags(RunFlags):
     dry_run: bool
     check: bool
     check_resubmit: bool
+    report: bool
     lint: bool
     rerun: str
     as_json: bool
@@ -75,6 +76,7 @@ def less_common_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--max-requeues", default=MOST_REQUEUES, metavar="N", help="Maximum requeues (default: 10)."),
         click.option("--requeue-on", default="", metavar="SIG@SECONDS", help="Signal for a checkpoint, then requeue."),
         click.option("--check-resubmit", is_flag=True, help="As --check, and submit the job again without bad nodes."),
+        click.option("--report", is_flag=True, help="Print at the end how long the ranks took to start."),
         click.option("--check", is_flag=True, help="Check the nodes first, and end the job if one is bad."),
         click.option("--then", multiple=True, metavar="COMMAND", help="Program to run afterwards on the same ranks."),
         click.option("--before", multiple=True, metavar="COMMAND", help="Program to run once, before the ranks start."),
@@ -137,6 +139,7 @@ def make_request(flags: JobFlags, loading: JobModule, *, image_mpi: str, runtime
         requeue=parse_requeue(flags.requeue_on, flags.max_requeues) if flags.requeue_on else None,
         before=tuple(_split(words, "--before") for words in flags.before),
         check="resubmit" if flags.check_resubmit else "stop" if flags.check else "",
+        report=flags.report,
         then=tuple(_split(words, "--then") for words in flags.then),
         variables=tuple(_parse_variable(text) for text in flags.variables),
         mpi=flags.mpi,

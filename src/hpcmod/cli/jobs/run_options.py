@@ -17,6 +17,9 @@ from hpcmod.model.site import LAUNCHERS
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
 """Values that completion offers for --mpi; srun may accept more."""
 
+PROFILERS = ("torch", "rocprofv3", "rocprof", "nsys", "py-spy", "perf")
+"""Values that completion offers for --profiler; any other command is accepted."""
+
 
 @dataclass(frozen=True)
 class RunFlags:
@@ -34,6 +37,7 @@ class RunFlags:
     binds: tuple[str, ...]
     profile_rank: str
     profiler: str
+    profile_steps: str
     save_caches: str
     restore_caches: str
     rdzv: str | None
@@ -81,7 +85,15 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("-B", "--bind", "binds", multiple=True, help="Additional bind path."),
         click.option("--profile-rank", default="", help="Ranks to run under a profiler: 14 or 0,8."),
-        click.option("--profiler", default="", help="Profiler: rocprofv3, rocprof, nsys, py-spy, or any command."),
+        click.option(
+            "--profiler",
+            default="",
+            help="Profiler: torch, rocprofv3, rocprof, nsys, py-spy, perf, or any command.",
+            shell_complete=lambda *_: list(PROFILERS),
+        ),
+        click.option(
+            "--profile-steps", default="", metavar="N", help="Optimizer steps that torch records; 0: all (default: 3)."
+        ),
         click.option("--save-caches", default="", metavar="DIR", help="Directory to save compiled kernels to."),
         click.option("--restore-caches", default="", metavar="DIR", help="Directory to restore compiled kernels from."),
         click.option("--rdzv", default=None, type=click.Choice(("static", "c10d")), help="torchrun rendezvous."),
@@ -96,7 +108,8 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
 def script_options(flags: RunFlags) -> tuple[str, ...]:
     """Return the options for the run script."""
     torchrun = ("rdzv", "max-restarts", "tee")
-    names = ("gpus-visible", *torchrun, "save-caches", "restore-caches", "profile-rank", "profiler", "debug")
+    profiling = ("profile-rank", "profiler", "profile-steps")
+    names = ("gpus-visible", *torchrun, "save-caches", "restore-caches", *profiling, "debug")
     pairs = [(f"--{name}", str(getattr(flags, name.replace("-", "_")) or "")) for name in names]
     return tuple(word for pair in pairs if pair[1] for word in pair)
 

@@ -45,6 +45,8 @@ class JobPlan:
     """Pairs of directory and file."""
     check: str
     """What to do if a node should not be used, one of CHECKS; empty: the nodes are not checked."""
+    report: bool
+    """Whether the script measures the start of the ranks, and prints a summary at its end."""
     before: tuple[Step, ...]
     """Steps that run before the main step; if one fails, the job ends."""
     step: Step
@@ -84,6 +86,7 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         stage_image=place.directory if place and request.stage else "",
         stage_data=tuple((place.directory, name) for name in request.stage_data) if place else (),
         check=request.check,
+        report=request.report,
         before=tuple(make_single_step(program, request, site, layout) for program in request.before),
         step=make_step(request, site, layout),
         then=tuple(make_step(replace(request, program=program), site, layout) for program in request.then),
@@ -181,6 +184,8 @@ def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
         yield "Staging rarely pays off on one node: it reads the complete image; a run without it reads only parts."
     if is_command(request) and request.script_options:
         yield f"{request.program[0]} is not Python: ignoring {' '.join(request.script_options)}."
+    if request.report and is_command(request):
+        yield f"{request.program[0]} is not Python: --report measures only what is before the ranks."
     wrong = explain_mpi(request.image_mpi, site.launcher, choose_mpi(request.image_mpi, site.launcher, request.mpi))
     if wrong and not request.mpi:
         yield wrong

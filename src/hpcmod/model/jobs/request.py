@@ -26,6 +26,12 @@ _STAGED = re.compile(r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|squashfs|sqsh|sqf
 _DEBUGS = ("rccl", "nccl", "hip", "miopen", "torch", "mpi")
 """Libraries whose debug logs the run script can switch on."""
 
+TORCH = "torch"
+"""Profiler of PyTorch itself, which needs no program."""
+
+_SPEEDSCOPE = "speedscope"
+"""Format of py-spy that keeps the times of its samples."""
+
 _ANY_VALUE = re.compile(r"[A-Za-z0-9_.,:=@%+*/?\[\]()|&-]+")
 
 _LAUNCHER_MODULES = {
@@ -82,6 +88,8 @@ class JobRequest:
     """What to do shortly before the time limit; None: nothing."""
     check: str = ""
     """What to do if a node should not be used, one of CHECKS; empty: the nodes are not checked."""
+    report: bool = False
+    """Whether the job prints a summary of its start when it ends."""
     then: tuple[tuple[str, ...], ...] = ()
     """Programs to run after `program`, one after the other, on the same ranks."""
 
@@ -143,6 +151,12 @@ def _find_launcher(program: tuple[str, ...]) -> str:
     return _LAUNCHER_MODULES.get(program[options[0] + 1], "")
 
 
+def profiler_program(profiler: str) -> list[str]:
+    """Return the program in the image that a value of --profiler needs, as a list; empty if it needs none."""
+    words = [word.removesuffix(f":{_SPEEDSCOPE}") for word in profiler.split()[:1]]
+    return [word for word in words if word != TORCH]
+
+
 def _check_variables(request: JobRequest) -> None:
     for name, value in request.variables:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
@@ -160,6 +174,11 @@ def _check_options(request: JobRequest) -> None:
         raise BadInputError(f"--debug {unknown[0]}: unknown log", f"Choose from {', '.join(_DEBUGS)}.")
     if request.script_option("profiler") and not request.script_option("profile-rank"):
         raise BadInputError("--profiler needs --profile-rank, the ranks to profile", "Add --profile-rank 0.")
+    steps = request.script_option("profile-steps")
+    if steps and (not steps.isdigit() or request.script_option("profiler") != TORCH):
+        raise BadInputError(
+            f"--profile-steps {steps}: expected a number, with --profiler torch", "Add --profiler torch."
+        )
 
 
 def is_command(request: JobRequest) -> bool:

@@ -137,7 +137,9 @@ def test_a_module_that_was_installed_without_the_check_of_nodes_is_named(tmp_pat
     request = JobRequest(("train.py",), "Toy/1.0", check="stop")
     old, new = (
         Installed("Toy/1.0", tmp_path / "Toy/1.0.lua", tmp_path, {"files": files})
-        for files in ([], ["runscripts/check-nodes"])
+        for files in ([], ["runscripts/check-nodes", "runscripts/start-report"])
     )
     assert find_missing(request, old) == (("Toy/1.0 was installed without check-nodes", "hpcmod update Toy/1.0"),)
+    reports = JobRequest(("train.py",), "Toy/1.0", report=True)
+    assert find_missing(reports, old) == (("Toy/1.0 was installed without start-report", "hpcmod update Toy/1.0"),)
     assert find_missing(request, new) == ()

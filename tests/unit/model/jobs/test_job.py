@@ -193,6 +193,7 @@ def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None
         ({"script_options": ("--debug", "rccl,foo")}, "--debug foo"),
         ({"script_options": ("--profiler", "rocprof")}, "--profiler needs"),
         ({"script_options": ("--profile-rank", "0,4")}, "'4' is not a rank"),
+        ({"script_options": ("--profile-rank", "0", "--profile-steps", "2")}, "with --profiler torch"),
         ({"script_options": ("--profile-rank", "all")}, "'all' is not a rank"),
     ],
 )
