@@ -134,13 +134,18 @@ class EasyBuild:
             "EASYBUILD_TMPDIR": str(self.top / "tmp"),
             "EASYBUILD_MODULES_TOOL": tool,
             "EASYBUILD_MODULE_SYNTAX": self.syntax,
+            "FANCYLOGGER_IGNORE_MPI4PY": "1",
             "PYTHONOPTIMIZE": "0",  # `python -O`, the default, compiles the standard library anew in each `eb`
         }
         return ModuleTool(self.stack, self.top, self.modules_tool).environment(**{**own, **self.variables})
 
+    def command(self, *args: str | Path) -> list[str]:
+        """Return what the script `eb` runs. It starts Python twice more to choose one; test_install.py runs it."""
+        return [str(self.stack.python), "-m", "easybuild.main", *map(str, args)]
+
     def __call__(self, *args: str | Path, cwd: Path | None = None, **env: str) -> Done:
         """Run `eb ARGS`; stderr is joined to stdout. The caller judges the return code."""
-        argv = ["bash", "-c", 'exec "$@" 2>&1', "eb", str(self.stack.python.parent / "eb"), *map(str, args)]
+        argv = ["bash", "-c", 'exec "$@" 2>&1', "eb", *self.command(*args)]
         return run(argv, {**self.environment(), **env}, cwd or self.top)
 
 

@@ -23,9 +23,10 @@ def large_image(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def start(eb: EasyBuild, number: int, *args: str | Path) -> subprocess.Popen[str]:
-    argv = [str(eb.stack.python.parent / "eb"), *map(str, args)]
     env = {**eb.environment(), "EASYBUILD_TMPDIR": str(eb.top / f"tmp{number}")}
-    return subprocess.Popen(argv, env=env, cwd=eb.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        eb.command(*args), env=env, cwd=eb.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def test_one_of_eight_concurrent_runs_installs_and_all_succeed(

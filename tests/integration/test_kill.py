@@ -44,10 +44,9 @@ def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
 def kill_at(eb: EasyBuild, seconds: float, *args: str | Path) -> str:
     """Start `eb ARGS`, kill it and all it started after so many seconds, and return the step it was in."""
     log = eb.top / "killed.log"
-    argv = [str(eb.stack.python.parent / "eb"), *map(str, args)]
     with log.open("w") as out:
         started = subprocess.Popen(
-            argv,
+            eb.command(*args),
             env={**eb.environment(), "PYTHONUNBUFFERED": "1"},
             cwd=eb.top,
             stdout=out,
