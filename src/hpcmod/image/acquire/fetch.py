@@ -13,15 +13,17 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-
-import requests
+from typing import TYPE_CHECKING
 
 from hpcmod.errors import BusyError, HpcmodError, LackingError, RemoteError, VerificationError
 from hpcmod.image.copy import FULL, no_space
 from hpcmod.image.integrity import BLOCK, Progress, Ticker, check_sha256, hash_range, parse_sha256
 from hpcmod.image.preflight import Need, check_room
-from hpcmod.image.web.client import Answer, Client, Retry, insist
+from hpcmod.image.web.client import Answer, Client, Retry, insist, open_session
 from hpcmod.model.images.reference import check_address, redact
+
+if TYPE_CHECKING:
+    import requests
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # e.g. Lustre mounted without flock
 
@@ -47,7 +49,7 @@ def fetch_file(
     partial: Path | str,
     *,
     checksum: str | None = None,
-    session_factory: Callable[[], requests.Session] = requests.Session,
+    session_factory: Callable[[], requests.Session] = open_session,
     progress: Progress | None = None,
     resume: bool = True,
     keep_note: bool = False,

@@ -9,14 +9,16 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
-
-import requests
 
 from hpcmod.errors import RemoteError
 from hpcmod.image.web.client import Auth, Client, LoginError, anonymous
 from hpcmod.image.web.credentials import Credentials
 from hpcmod.model.images.reference import check_address, redact
+
+if TYPE_CHECKING:
+    import requests
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar, Union
+from typing import TYPE_CHECKING, TypeVar, Union
 from urllib.parse import urljoin, urlsplit
-
-import requests
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
 from hpcmod.image.web.pace import Watchdog, call_within
 from hpcmod.model.images.reference import check_address, origin, redact, split_credentials
+
+if TYPE_CHECKING:  # loading it takes 0.07 s, which commands that stay on this machine save
+    import requests
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ _HARMLESS = ("user-agent", "accept", "accept-encoding", "connection")
 
 _LOGIN = "The file needs a login: put the machine, login and password into ~/.netrc (mode 600)."
 
-Auth = Callable[[requests.PreparedRequest], requests.PreparedRequest]
+Auth = Callable[["requests.PreparedRequest"], "requests.PreparedRequest"]
 """Adds credentials to a request to the server they are for."""
 
 _Auth = Union[tuple[str, str], Auth, None]
@@ -168,6 +169,8 @@ class Client:
     def _ask(
         self, url: str, headers: dict[str, str | None], auth: _Auth, form: Mapping[str, str] | None
     ) -> requests.Response:
+        import requests
+
         ask = self._session.get if form is None else partial(self._session.post, data=form)
         try:
             return call_within(
@@ -261,6 +264,13 @@ def _printable(text: str) -> str:
     return _UNPRINTABLE.sub("?", text)
 
 
+def open_session() -> requests.Session:
+    """Return a session with the settings of this machine."""
+    import requests
+
+    return requests.Session()
+
+
 def anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """Send a request without credentials, not even those of ~/.netrc."""
     return request
@@ -312,6 +322,8 @@ def _validator(response: requests.Response) -> str:
 
 def _explain(err: requests.RequestException, url: str) -> str:
     """Return why there is no connection; requests wraps the reason several times."""
+    import requests
+
     host, said = urlsplit(url).hostname or url, str(err)
     if re.search(r"NameResolution|getaddrinfo|Name or service not known|Temporary failure in name", said):
         return f"unknown host {host}"
@@ -328,6 +340,8 @@ def _kept(done: int) -> str:
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:
     """Yield the body; raise an error if the server sends it too slowly."""
+    import requests
+
     try:
         watchdog = Watchdog(response.raw.fileno(), _CHUNK_TIME)
     except (OSError, ValueError):  # the complete body is already here

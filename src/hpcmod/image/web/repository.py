@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-
-import requests
+from typing import TYPE_CHECKING
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError, VerificationError
 from hpcmod.image.cache import Cache
@@ -25,10 +24,14 @@ from hpcmod.image.web.client import (
     Unreachable,
     anonymous,
     insist,
+    open_session,
 )
 from hpcmod.image.web.credentials import Credentials, find_credentials
 from hpcmod.model.images.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
 from hpcmod.model.images.reference import ImageReference, check_address
+
+if TYPE_CHECKING:
+    import requests
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ def _login_of_user(registry: str, repository: str) -> Credentials | None:
 class Access:
     """Options for accessing registries; `requests` reads proxies and certificates from the environment."""
 
-    session_factory: Callable[[], requests.Session] = requests.Session
+    session_factory: Callable[[], requests.Session] = open_session
     """Returns the session for all requests."""
     allow_http: bool = False
     """Whether to try plain http if https does not work; always allowed for registries on this machine."""
