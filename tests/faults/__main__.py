@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.faults.inject import ERRORS, KILL
+from tests.faults.kinds import ERRORS, KILL
 from tests.faults.scenes import SCENES
 from tests.faults.trials import HEAD, Choice, Done, try_verb
 from tests.stack import find_stack, read_stack
@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("--every-error", action="store_true", help="try all four errors at each point, not one in turn")
     faults = (KILL, *ERRORS)
     parser.add_argument("--fault", action="append", choices=faults, help="only this fault; may be repeated")
+    parser.add_argument("--by", choices=("point", "place"), default="point", help="try each system call, or each place")
     parser.add_argument("--done", type=Path, metavar="FILE", help="record trials here, and skip those that it has")
     given = parser.parse_args()
     if unknown := set(given.verbs) - set(SCENES):
@@ -37,7 +38,7 @@ def main() -> None:
     bad, done = 0, Done(given.done)
     for verb in given.verbs or SCENES:
         with tempfile.TemporaryDirectory(prefix="hpcmod-faults-") as work:
-            choice = Choice(given.most, tuple(given.fault or ()), given.every_error)
+            choice = Choice(given.most, tuple(given.fault or ()), given.by == "place", given.every_error)
             report = try_verb(verb, stack, Path(work), choice, done)
         print(report.row(), flush=True)
         bad += len(report.bad)

@@ -52,6 +52,10 @@ def describe_state(top: Path) -> str:
     return every.hexdigest()
 
 
+_KNOWN: dict[tuple[str, int, int], str] = {}
+"""Digests by path, inode and time of the last change, which no program can set."""
+
+
 def _mode(path: Path) -> str:
     return f"{path.lstat().st_mode:o}"
 
@@ -59,6 +63,14 @@ def _mode(path: Path) -> str:
 def _digest(path: Path) -> str:
     if path.is_symlink():
         return f"-> {path.readlink()}"
+    status = path.stat()
+    key = str(path), status.st_ino, status.st_ctime_ns
+    if key not in _KNOWN:
+        _KNOWN[key] = _read_digest(path)
+    return _KNOWN[key]
+
+
+def _read_digest(path: Path) -> str:
     data = path.read_bytes()
     if path.name == "journal.jsonl":
         return " ".join(sorted(set(re.findall(r'"verb": "(\w+)"', data.decode()))))

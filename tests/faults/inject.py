@@ -6,9 +6,12 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.faults.kinds import KILL
+from tests.faults.places import MARK, Shim
 
 WRITES = (
     *("write", "pwrite64", "writev", "copy_file_range", "sendfile", "ftruncate", "fallocate", "fsync", "fdatasync"),
@@ -17,25 +20,43 @@ WRITES = (
 )
 """System calls that change a file system; opening a file to create it is found by its flags."""
 
+ON_FILES = (
+    "write",
+    "sendfile",
+    "pwrite64",
+    "writev",
+    "ftruncate",
+    "fallocate",
+    "fsync",
+    "fdatasync",
+    "fchmod",
+    "fchown",
+)
+"""Those of them whose first argument is an open file."""
+
 OPENS = ("openat", "openat2", "open")
 
-ERRORS = ("EIO", "ENOSPC", "EDQUOT", "ESTALE")
-KILL = "KILL"
+LIMIT = 300.0
+"""Seconds after which a run counts as stuck."""
 
-_LIMIT = 300.0  # seconds after which a run counts as stuck
-_DESCRIPTOR = re.compile(r'"/proc/(self|\d+)/fd/\d+')  # hpcmod's paths through open directories; see fs/
+_OURS = re.compile(r'"/proc/(self|\d+)/fd/\d+|/\.hpcmod-')  # hpcmod's paths through open directories, temporary files
+_UNUSED = re.compile(r'AT_FDCWD<[^>]*>(?=, "/)')  # the working directory, before an absolute path
 _LINE = re.compile(r"((?P<pid>\d+) +)?(?P<call>\w+)\((?P<arguments>.*)")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One system call of a run: the n-th of its name in its thread."""
+    """One system call of a run: the n-th of its name in its thread, or of its place in its process."""
 
     call: str
     number: int
-    """Counted from 1 in each thread, as strace counts."""
+    """Counted from 1 in each thread, as strace counts; if it has a place, in each process at this place."""
     what: str
     """Its arguments, for a person."""
+    place: str = ""
+    """Name of the lines of Python that make it; empty if no Python was seen, as in programs that have none."""
+    lines: str = ""
+    """Those lines, for a person; without any, the program and the file without digits."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +73,14 @@ STUCK = -1000
 
 
 def find_points(
-    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, below: Path, log: Path, children: bool = True
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    below: Path,
+    log: Path,
+    children: bool = True,
+    shim: Shim | None = None,
 ) -> list[Point]:
     """Run a command whole, and list its system calls that write below a directory.
 
@@ -60,35 +88,70 @@ def find_points(
     ----------
     children
         Whether those of its threads and child processes count too.
+    shim
+        Finds the places of the calls; without it, points have none.
 
     Raises
     ------
     RuntimeError
         If the command fails.
     """
-    options = ["-y", "-e", f"trace={','.join((*WRITES, *OPENS))}", "-o", str(log)]
+    options = ["-y", "-e", f"trace={','.join((*WRITES, *OPENS, 'faccessat', 'execve'))}", "-o", str(log)]
+    variables = shim.recording() if shim else {}
+    options += [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
     done = run_traced(argv, options, env=env, cwd=cwd, children=children)
     if done.status:
         raise RuntimeError(f"{' '.join(argv)}: {done.status}\n{done.output}")
+    text = log.read_text(errors="replace")
+    return list(_points_in(text, below, shim.lines() if shim else {}))
+
+
+def _points_in(log: str, below: Path, lines: Mapping[str, str]) -> Iterator[Point]:
     counts: dict[tuple[str, str], int] = {}
-    points: dict[tuple[str, int], Point] = {}
-    for line in log.read_text(errors="replace").splitlines():
+    marks: dict[str, tuple[str, int]] = {}
+    programs: dict[str, str] = {}
+    seen = set()
+    for line in log.splitlines():
         found = _LINE.match(line)
         if found is None:
             continue
-        key = found["pid"] or "", found["call"]
-        counts[key] = counts.get(key, 0) + 1
-        creates = found["call"] not in OPENS or "O_CREAT" in found["arguments"]
-        if creates and (str(below) in found["arguments"] or _DESCRIPTOR.search(found["arguments"])):
-            point = Point(found["call"], counts[key], found["arguments"][:120])
-            points.setdefault((point.call, point.number), point)
-    return list(points.values())
+        pid, call, arguments = found["pid"] or "", found["call"], found["arguments"]
+        if "/hpcmod-fault-places" in arguments:  # the shim's own calls
+            continue
+        counts[pid, call] = counts.get((pid, call), 0) + 1
+        if call == "execve":
+            programs[pid] = arguments.split('"')[1].rpartition("/")[2] if '"' in arguments else ""
+        elif mark := MARK.search(arguments) if call == "faccessat" else None:
+            marks[pid] = mark["place"], int(mark["number"])
+        elif _writes_below(call, arguments, below):
+            place, number = marks.pop(pid, ("", counts[pid, call]))
+            where = lines.get(place) or f"{call} of {programs.get(pid, 'a child')}: {_without_digits(arguments, below)}"
+            if (place or call, number) not in seen:
+                seen.add((place or call, number))
+                yield Point(call, number, arguments[:120], place, where)
+
+
+def _writes_below(call: str, arguments: str, below: Path) -> bool:
+    creates = call in WRITES or (call in OPENS and "O_CREAT" in arguments)
+    if call in ON_FILES:  # not what is written, which may be a message with a path
+        arguments = arguments.partition(",")[0]
+    arguments = _UNUSED.sub("", arguments)
+    return creates and (str(below) in arguments or bool(_OURS.search(arguments)))
+
+
+def _without_digits(arguments: str, below: Path) -> str:
+    """Return the file in a call's arguments, without the parts of its name that differ from run to run."""
+    name = re.search(rf"{re.escape(str(below))}([^\">]*)", arguments)
+    return re.sub(r"[0-9a-f]{16,}|\d+", "#", name[1]) if name else ""
 
 
 def run_with_fault(
     argv: Sequence[str], point: Point, fault: str, *, env: Mapping[str, str], cwd: Path, children: bool = True
 ) -> Ran:
-    """Run a command, and have one of its system calls fail with an error, or kill the process that makes it."""
+    """Run a command under strace, and have one of its system calls fail, or kill the process that makes it.
+
+    The fault also hits the call of this number in each child process; `Shim.failing` has a fault happen once.
+    """
     how = f"signal={KILL}" if fault == KILL else f"error={fault}"
     options = ["-e", f"trace={point.call}", "-e", f"inject={point.call}:{how}:when={point.number}", "-o", os.devnull]
     return run_traced(argv, options, env=env, cwd=cwd, children=children)
@@ -116,7 +179,7 @@ def run_plainly(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Ra
         start_new_session=True,
     ) as started:
         try:
-            output = started.communicate(timeout=_LIMIT)[0]
+            output = started.communicate(timeout=LIMIT)[0]
         except subprocess.TimeoutExpired:
             os.killpg(started.pid, signal.SIGKILL)
             return Ran(STUCK, started.communicate()[0])

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hpcmod.errors import HpcmodError
 from tests.faults.compare import describe_state, signature
-from tests.faults.inject import ERRORS, KILL, STUCK, Point, Ran, find_points, run_plainly, run_with_fault
+from tests.faults.inject import STUCK, Point, Ran, find_points, run_with_fault
+from tests.faults.kinds import ERRORS, KILL, PLACE_ERRORS
+from tests.faults.places import Shim, make_shim
 from tests.faults.scenes import SCENES, Ground, Scene
+from tests.faults.snapshot import Snapshot
+from tests.faults.warm import Warm, warmed
 from tests.stack import Stack
 
 CODES = {0, *(kind.exit_code for kind in (HpcmodError, *HpcmodError.__subclasses__()))}
@@ -29,6 +31,10 @@ class Report:
     verb: str
     points: int = 0
     """System calls that write, of the run without a fault."""
+    places: int = 0
+    """Lines of code that make them."""
+    missed: int = 0
+    """Trials in which the system call was not made."""
     trials: Counter[str] = field(default_factory=Counter)
     """By fault: how many were tried."""
     bad: list[str] = field(default_factory=list)
@@ -37,10 +43,11 @@ class Report:
     def row(self) -> str:
         """Render a line of the table."""
         errors = sum(count for fault, count in self.trials.items() if fault != KILL)
-        return f"{self.verb:18} {self.points:6} {self.trials[KILL]:6} {errors:7} {len(self.bad):4}"
+        counts = (self.points, self.places, self.trials[KILL], errors, self.missed, len(self.bad))
+        return f"{self.verb:27} {' '.join(f'{count:6}' for count in counts)}"
 
 
-HEAD = f"{'verb':18} {'points':>6} {'kills':>6} {'errors':>7} {'bad':>4}"
+HEAD = f"{'verb':27} {'points':>6} {'places':>6} {'kills':>6} {'errors':>6} {'missed':>6} {'bad':>6}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,8 @@ class Choice:
     """Trials at most, spread evenly over the run."""
     faults: tuple[str, ...] = ()
     """Faults to try at each point; empty: KILL, and one of ERRORS in turn."""
+    by_place: bool = False
+    """Whether each place is tried with each of the faults, instead of each point; without faults, PLACE_ERRORS."""
     every_error: bool = False
     """Whether each point is tried with all of ERRORS, if no faults are named."""
 
@@ -87,91 +96,127 @@ def try_verb(
         Called with a line for each trial that ended badly.
     """
     scene, report = SCENES[verb], Report(verb)
-    judged: dict[str, list[str]] = {}
     with contextlib.ExitStack() as services:
         ground = Ground(stack, directory / "ground", services)
         ground.top.mkdir()
         scene.prepare(ground)
-        before = directory / "before"
-        _copy(ground.top, before)
-        argv = ground.argv(scene.words)
-        how: dict[str, Any] = {"env": ground.environment(), "cwd": ground.top, "children": scene.children}
-        points = find_points(argv, below=ground.top, log=directory / "log", **how)
+        before = Snapshot(ground.top, directory / "before")
+        shim = make_shim(ground.top, directory, children=scene.children)
+        points = find_points(
+            ground.argv(scene.words),
+            env=ground.environment(),
+            cwd=ground.top,
+            below=ground.top,
+            log=directory / "log",
+            children=scene.children,
+            shim=shim,
+        )
+        library = shim.library if shim else None
+        warm = services.enter_context(warmed(stack.python, ground.environment(), library))
         whole = signature(ground.top, contents=scene.same)
-        report.points = len(points)
+        trials = _Trials(scene, ground, shim, warm, whole)
+        report.points, report.places = len(points), len({point.lines for point in points})
         for point, fault in _choose(points, choice):
-            key = (verb, point.call, str(point.number), fault)
+            key = (verb, point.place or point.call, str(point.number), fault)
             if key not in done.wrong:
-                _copy(before, ground.top)
-                ran = run_with_fault(argv, point, fault, **how)
-                done.add(key, list(_judge(ran, fault, scene, ground, whole, judged)))
+                before.restore()
+                wrong = trials.make(point, fault)
+                if wrong is None:
+                    report.missed += 1
+                    continue
+                done.add(key, wrong)
             report.trials[fault] += 1
             for wrong in done.wrong[key]:
-                report.bad.append(f"{verb}: {fault} at {point.call} number {point.number} ({point.what}): {wrong}")
+                at = f"{point.call} number {point.number} ({point.what}\n  {point.lines})"
+                report.bad.append(f"{verb}: {fault} at {at}: {wrong}")
                 tell(report.bad[-1])
     return report
 
 
-def _copy(source: Path, target: Path) -> None:
-    if target.exists():
-        shutil.rmtree(target)
-    shutil.copytree(source, target, symlinks=True)
-
-
 def _choose(points: Sequence[Point], choice: Choice) -> Iterator[tuple[Point, str]]:
     """Spread the trials over the points of a run."""
-    errors = ERRORS if choice.every_error else ()
-    every = [
-        (point, fault)
-        for number, point in enumerate(points)
-        for fault in choice.faults or (KILL, *(errors or ERRORS[number % len(ERRORS) :][:1]))
-    ]
+    if choice.by_place:
+        every = list(_by_place(points, choice.faults or PLACE_ERRORS))
+    else:
+        errors = ERRORS if choice.every_error else ()
+        every = [
+            (point, fault)
+            for number, point in enumerate(points)
+            for fault in choice.faults or (KILL, *(errors or ERRORS[number % len(ERRORS) :][:1]))
+        ]
     # an odd step, so that both kills and errors come up
     step = max(1, math.ceil(len(every) / choice.most)) | 1 if len(every) > choice.most else 1
     yield from every[::step]
 
 
-def _judge(
-    ran: Ran, fault: str, scene: Scene, ground: Ground, whole: dict[str, str], judged: dict[str, list[str]]
-) -> Iterator[str]:
-    """Yield everything that is wrong after a fault; run the command again where it was not finished.
-
-    Parameters
-    ----------
-    judged
-        What was wrong after running the command again, by the state that the fault left: many faults leave the same
-        one. Added to.
-    """
-    if "Traceback (most recent call last)" in ran.output:
-        yield f"traceback: {ran.output[-700:]}"
-    if ran.status == STUCK:
-        yield "stuck"
-    elif ran.status >= 0 and ran.status not in CODES and not (fault == KILL and ran.status == 128 + 9):
-        yield f"exit code {ran.status}: {ran.output[-300:]}"
-    differences = _differences(ground.top, whole, contents=scene.same)
-    if not differences:
-        return
-    if ran.status == 0 and not (scene.later and all(f" {scene.later}" in one for one in differences.split(", "))):
-        yield f"lost, with exit code 0: {differences}"
-    elif ran.status == 0 and scene.says not in ran.output:
-        yield f"left without a word: {differences}"
-    state = describe_state(ground.top)
-    if state not in judged:
-        judged[state] = list(_run_again(scene, ground, whole))
-    yield from judged[state]
+def _by_place(points: Sequence[Point], faults: Sequence[str]) -> Iterator[tuple[Point, str]]:
+    """Choose for each place and fault one of its calls: the first, one in the middle, or the last, in turn."""
+    places: dict[str, list[Point]] = {}
+    for point in points:
+        places.setdefault(point.lines, []).append(point)
+    for calls in places.values():
+        for number, fault in enumerate(faults):
+            yield (calls[0], calls[len(calls) // 2], calls[-1])[number % 3], fault
 
 
-def _run_again(scene: Scene, ground: Ground, whole: dict[str, str]) -> Iterator[str]:
-    argv, env = ground.argv(scene.words), ground.environment()
-    again = run_plainly(argv, env=env, cwd=ground.top)
-    if again.status and _differences(ground.top, whole, contents=scene.same):
-        yield f"stuck: run again it ends with {again.status}: {again.output[-500:]}"
-    elif different := _differences(ground.top, whole, contents=scene.same):
-        yield f"run again, not as without a fault: {different}"
-    for words in scene.checks:
-        checked = run_plainly(ground.argv(words), env=env, cwd=ground.top)
-        if checked.status:
-            yield f"{' '.join(words)} ends with {checked.status}: {checked.output[-300:]}"
+@dataclass(frozen=True)
+class _Trials:
+    """What every trial of a verb needs."""
+
+    scene: Scene
+    ground: Ground
+    shim: Shim | None
+    warm: Warm
+    whole: dict[str, str]
+    """The result of the run without a fault."""
+    judged: dict[str, list[str]] = field(default_factory=dict)
+    """What was wrong after running the command again, by the state that the fault left: many leave the same one."""
+
+    def make(self, point: Point, fault: str) -> list[str] | None:
+        """Return what is wrong after a fault; None if the call was not made."""
+        argv, how = self.ground.argv(self.scene.words), {"cwd": self.ground.top}
+        env = self.ground.environment()
+        if self.shim and point.place:
+            ran = self.warm.run(argv, env={**env, **self.shim.failing(point.place, point.number, fault)}, **how)
+            if not self.shim.once.exists():
+                return None
+        else:
+            ran = run_with_fault(argv, point, fault, env=env, children=self.scene.children, **how)
+        return list(self._judge(ran, fault))
+
+    def _judge(self, ran: Ran, fault: str) -> Iterator[str]:
+        """Yield everything that is wrong after a fault; run the command again where it was not finished."""
+        scene, ground, whole = self.scene, self.ground, self.whole
+        if "Traceback (most recent call last)" in ran.output:
+            yield f"traceback: {ran.output[-700:]}"
+        if ran.status == STUCK:
+            yield "stuck"
+        elif ran.status >= 0 and ran.status not in CODES and not (fault == KILL and ran.status == 128 + 9):
+            yield f"exit code {ran.status}: {ran.output[-300:]}"
+        differences = _differences(ground.top, whole, contents=scene.same)
+        if not differences:
+            return
+        if ran.status == 0 and not (scene.later and all(f" {scene.later}" in one for one in differences.split(", "))):
+            yield f"lost, with exit code 0: {differences}"
+        elif ran.status == 0 and scene.says not in ran.output:
+            yield f"left without a word: {differences}"
+        state = describe_state(ground.top)
+        if state not in self.judged:
+            self.judged[state] = list(self._run_again())
+        yield from self.judged[state]
+
+    def _run_again(self) -> Iterator[str]:
+        scene, ground, whole = self.scene, self.ground, self.whole
+        env = ground.environment()
+        again = self.warm.run(ground.argv(scene.words), env=env, cwd=ground.top)
+        if again.status and _differences(ground.top, whole, contents=scene.same):
+            yield f"stuck: run again it ends with {again.status}: {again.output[-500:]}"
+        elif different := _differences(ground.top, whole, contents=scene.same):
+            yield f"run again, not as without a fault: {different}"
+        for words in scene.checks:
+            checked = self.warm.run(ground.argv(words), env=env, cwd=ground.top)
+            if checked.status:
+                yield f"{' '.join(words)} ends with {checked.status}: {checked.output[-300:]}"
 
 
 def _differences(top: Path, whole: dict[str, str], *, contents: bool) -> str:

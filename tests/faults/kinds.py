@@ -1,0 +1,9 @@
+"""Names of the faults."""
+
+from __future__ import annotations
+
+ERRORS = ("EIO", "ENOSPC", "EDQUOT", "ESTALE")
+KILL = "KILL"
+
+PLACE_ERRORS = ("EIO", "EDQUOT", "ESTALE")
+"""Errors that are tried once at each place; ENOSPC and KILL at each point."""
