@@ -154,14 +154,26 @@ def run_with_fault(
     """
     how = f"signal={KILL}" if fault == KILL else f"error={fault}"
     options = ["-e", f"trace={point.call}", "-e", f"inject={point.call}:{how}:when={point.number}", "-o", os.devnull]
-    return run_traced(argv, options, env=env, cwd=cwd, children=children)
+    return run_traced(argv, options, env=env, cwd=cwd, children=children, stop_at_all=fault == KILL)
 
 
 def run_traced(
-    argv: Sequence[str], options: Sequence[str], *, env: Mapping[str, str], cwd: Path, children: bool = True
+    argv: Sequence[str],
+    options: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    children: bool = True,
+    stop_at_all: bool = False,
 ) -> Ran:
-    """Run a command under strace, with all its children or without."""
-    follow = ["-f", "--seccomp-bpf"] if children else []
+    """Run a command under strace, with all its children or without.
+
+    Parameters
+    ----------
+    stop_at_all
+        Whether to stop at every system call: otherwise strace 6.1 does not send the signals that it should inject.
+    """
+    follow = ["-f", *([] if stop_at_all else ["--seccomp-bpf"])] if children else []
     return run_plainly(["strace", *follow, "-qq", "-e", "signal=none", *options, *argv], env=env, cwd=cwd)
 
 

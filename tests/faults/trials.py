@@ -116,7 +116,7 @@ def try_verb(
         whole = signature(ground.top, contents=scene.same)
         trials = _Trials(scene, ground, shim, warm, whole)
         report.points, report.places = len(points), len({point.lines for point in points})
-        for point, fault in _choose(points, choice):
+        for point, fault in choose(points, choice):
             key = (verb, point.place or point.call, str(point.number), fault)
             if key not in done.wrong:
                 before.restore()
@@ -133,8 +133,8 @@ def try_verb(
     return report
 
 
-def _choose(points: Sequence[Point], choice: Choice) -> Iterator[tuple[Point, str]]:
-    """Spread the trials over the points of a run."""
+def choose(points: Sequence[Point], choice: Choice) -> Iterator[tuple[Point, str]]:
+    """Yield the trials, spread over the points of a run."""
     if choice.by_place:
         every = list(_by_place(points, choice.faults or PLACE_ERRORS))
     else:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from hpcmod.cli.main import main
+from tests.faults.inject import Point
 from tests.faults.scenes import CHANGES_NOTHING, NEEDS_A_JOB, RUNS_A_PROGRAM, SCENES
+from tests.faults.snapshot import Snapshot
+from tests.faults.trials import Choice, choose
 from tests.verbs import verbs_of
 
 
@@ -27,3 +32,37 @@ def test_each_command_that_changes_something_is_tried_with_faults() -> None:
     others = CHANGES_NOTHING | NEEDS_A_JOB | RUNS_A_PROGRAM
     assert commands - tried - others == set()
     assert others - commands == set()
+
+
+def test_each_place_is_tried_with_each_error_at_its_first_its_middle_and_its_last_call() -> None:
+    points = [Point("write", number, "", "a", "write < x.py:1") for number in range(1, 6)]
+    points.append(Point("fsync", 1, "", "b", "fsync < x.py:2"))
+    chosen = [(point.call, point.number, fault) for point, fault in choose(points, Choice(100, by_place=True))]
+    writes = [("write", 1, "EIO"), ("write", 3, "EDQUOT"), ("write", 5, "ESTALE")]
+    assert chosen == [*writes, ("fsync", 1, "EIO"), ("fsync", 1, "EDQUOT"), ("fsync", 1, "ESTALE")]
+
+
+def test_only_what_changed_is_restored(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / "a/b").mkdir(parents=True)
+    for name in ("same", "changed", "removed", "a/b/deep"):
+        (top / name).write_text(name)
+    (top / "link").symlink_to("same")
+    os.utime(top / "a", ns=(1, 1))
+    snapshot, before = Snapshot(top, tmp_path / "copy"), (top / "same").stat()
+    (top / "changed").write_text("x")
+    (top / "removed").unlink()
+    (top / "added").mkdir()
+    (top / "link").unlink()
+    (top / "link").mkdir()
+    (top / "a/b/deep").rename(top / "added/deep")
+    (top / "a").chmod(0o500)
+    snapshot.restore()
+    assert {str(path.relative_to(top)) for path in top.rglob("*")} == {
+        *("same", "changed", "removed", "link", "a", "a/b", "a/b/deep")
+    }
+    assert (top / "changed").read_text() == "changed"
+    assert (top / "a/b/deep").read_text() == "a/b/deep"
+    assert (top / "link").readlink().name == "same"
+    assert ((top / "a").stat().st_mtime_ns, (top / "a").stat().st_mode & 0o777) == (1, 0o755)
+    assert (top / "same").stat().st_ino == before.st_ino

@@ -50,13 +50,23 @@ def clear_leftovers(directory: Path, name: str | None = None, *, alone: bool = F
     except (FileNotFoundError, NotADirectoryError):
         return
     try:
-        for found in os.listdir(place):
-            stem, separator, token = found.rpartition(f"{_PART}-")
-            is_meant = separator and stem.startswith(".") and (name is None or _stem(name) == f"{stem}{_PART}")
-            if is_meant and (alone or _is_dead(place, found, token)):
-                _remove(place, found)
+        _clear(place, name, alone=alone)
     finally:
         os.close(place)
+
+
+def clear_leftovers_of(directory: int, name: str) -> None:
+    """Remove what dead processes left of one final name in an open directory, if it can be listed."""
+    with suppress(OSError):
+        _clear(directory, name, alone=False)
+
+
+def _clear(place: int, name: str | None, *, alone: bool) -> None:
+    for found in os.listdir(f"/proc/self/fd/{place}"):  # a handle (O_PATH) cannot be listed itself
+        stem, separator, token = found.rpartition(f"{_PART}-")
+        is_meant = separator and stem.startswith(".") and (name is None or _stem(name) == f"{stem}{_PART}")
+        if is_meant and (alone or _is_dead(place, found, token)):
+            _remove(place, found)
 
 
 def is_private(status: os.stat_result) -> bool:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from hpcmod.fs.beneath import open_beneath
 from hpcmod.fs.reading import as_regular_file, read_whole
 from hpcmod.fs.removal import is_open_to, remove_at
-from hpcmod.fs.temporary import temporary_name
+from hpcmod.fs.temporary import clear_leftovers_of, temporary_name
 
 _HANDLE = os.O_PATH | os.O_CLOEXEC  # a handle of a path; nothing is read or written through it
 
@@ -234,7 +234,8 @@ def write_file(path: Path | str, content: str | bytes, *, mode: int = 0o644) -> 
 
 
 def write_at(directory: int, name: str, content: str | bytes, mode: int) -> None:
-    """Write a file atomically in an open directory."""
+    """Write a file atomically in an open directory, and remove what killed processes left of it."""
+    clear_leftovers_of(directory, name)
     temporary = temporary_name(name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
@@ -251,7 +252,8 @@ def write_at(directory: int, name: str, content: str | bytes, mode: int) -> None
 
 
 def link_at(directory: int, name: str, target: str) -> None:
-    """Create a symbolic link in an open directory, replacing a file of that name."""
+    """Create a symbolic link in an open directory, replacing a file of that name, as `write_at` does."""
+    clear_leftovers_of(directory, name)
     temporary = temporary_name(name)
     os.symlink(target, temporary, dir_fd=directory)
     try:

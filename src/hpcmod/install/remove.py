@@ -7,15 +7,16 @@ completed by the next run. What is left then are packages that users added, and 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
 from hpcmod.fs.anchored import renamed_in_errors
-from hpcmod.fs.removal import prune, remove_path
+from hpcmod.fs.removal import prune
 from hpcmod.fs.tree import Tree
 from hpcmod.image.trust.provenance import sidecar
 from hpcmod.install.installed import RECORD, Installed, read_installed, read_record
@@ -70,7 +71,7 @@ def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
             f"Check the directory, then remove the modulefile {modulefile} and the directory yourself.",
         )
     for path in (modulefile, root):
-        if path.stat().st_uid != os.geteuid():
+        if not _is_owned(path):
             raise BadInputError(f"{path} belongs to another user", "Ask its owner to remove it.")
     removed, kept = _divide(installed, with_packages=with_packages)
     return Removal((modulefile, *_links_to(modulefile, installed.name)), root, removed, kept)
@@ -116,26 +117,44 @@ def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None
     BusyError
         If it is being installed.
     BadInputError
-        If its directory was exchanged after the decision what to remove.
+        If its directory, or that of its module, was exchanged after the decision what to remove.
     """
-    with _alone(installed, tell), _opened(installed, removal) as tree:
-        modulefile, *links = removal.modulefiles
-        for path in links:
-            path.unlink(missing_ok=True)
-        unfinished = modulefile if _is_unfinished(modulefile) else _unfinished_name(modulefile)
-        if unfinished != modulefile:
-            modulefile.rename(unfinished)
-        unmark_default(installed)
-        for path in links:
-            prune(path.parent)
-        record = removal.root / RECORD
-        for path in sorted(removal.removed, key=lambda path: path == record):
-            tree.remove_all(path.relative_to(removal.root))
-        prune(removal.root)
-        prune(removal.root.parent)
-    unfinished.unlink(missing_ok=True)  # after releasing the lock: once this name is gone, nothing is left
+    modulefile, *links = removal.modulefiles
+    unfinished = modulefile if _is_unfinished(modulefile) else _unfinished_name(modulefile)
+    with _opened_modules(installed, modulefile) as modules:
+        with _alone(installed, tell), _opened(installed, removal) as tree:
+            _remove_links(links, modulefile.parents[2])
+            if unfinished != modulefile:
+                modules.rename(modulefile.name, unfinished.name)
+            unmark_default(replace(installed, modulefile=modules.root / modulefile.name))
+            for path in links:
+                prune(path.parent)
+            record = removal.root / RECORD
+            for path in sorted(removal.removed, key=lambda path: path == record):
+                tree.remove_all(path.relative_to(removal.root))
+            prune(removal.root)
+            prune(removal.root.parent)
+        modules.remove(unfinished.name)  # after releasing the lock: once this name is gone, nothing is left
     prune(unfinished.parent)
     prune_prefix(removal.root.parents[1])
+
+
+def _remove_links(links: Iterable[Path], modules: Path) -> None:
+    tree = Tree(modules)
+    for path in links:
+        with suppress(FileNotFoundError):
+            if stat.S_ISLNK(tree.status(path).st_mode):
+                tree.remove(path)
+
+
+@contextmanager
+def _opened_modules(installed: Installed, modulefile: Path) -> Iterator[Tree]:
+    """Open the directory of the modulefile, as `_opened` does that of the installation."""
+    with _open_directory(modulefile.parent) as directory, renamed_in_errors(directory / modulefile.name, modulefile):
+        found = read_installed(directory / modulefile.name, installed.module)
+        if found is None or found.root != installed.root or not _is_owned(found.modulefile):
+            raise BadInputError(f"{modulefile} was exchanged meanwhile", f"See who did it: ls -ld {modulefile.parent}")
+        yield Tree(directory)
 
 
 @contextmanager
@@ -144,16 +163,24 @@ def _opened(installed: Installed, removal: Removal) -> Iterator[Tree]:
     if not removal.removed:
         yield Tree(removal.root)
         return
-    directory = os.open(removal.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        tree = Tree(Path(f"/proc/self/fd/{directory}"))
-        is_ours = os.fstat(directory).st_uid == os.geteuid()
-        if not is_ours or read_record(tree.root).get("module") != installed.module:
+    with _open_directory(removal.root) as directory, renamed_in_errors(directory / RECORD, removal.root / RECORD):
+        if not _is_owned(directory) or read_record(directory).get("module") != installed.module:
             raise BadInputError(f"{removal.root} was exchanged meanwhile", f"See who did it: ls -ld {removal.root}")
-        with renamed_in_errors(tree.root / RECORD, removal.root / RECORD):
-            yield tree
+        yield Tree(directory)
+
+
+@contextmanager
+def _open_directory(path: Path) -> Iterator[Path]:
+    """Open a directory; yield a path that leads to it whatever others rename meanwhile."""
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield Path(f"/proc/self/fd/{directory}")
     finally:
         os.close(directory)
+
+
+def _is_owned(path: Path) -> bool:
+    return path.stat().st_uid == os.geteuid()
 
 
 def find_unfinished(trees: Iterable[Path], module: str) -> Installed | None:
@@ -213,7 +240,7 @@ def find_left_packages(software: Iterable[Path], module: str) -> list[Path]:
 
 def _is_removed(root: Path) -> bool:
     """Return whether a directory of this user no longer contains an installation."""
-    return root.is_dir() and root.stat().st_uid == os.geteuid() and not (root / RECORD).exists()
+    return root.is_dir() and _is_owned(root) and not (root / RECORD).exists()
 
 
 def is_user_packages(path: Path) -> bool:
@@ -222,8 +249,17 @@ def is_user_packages(path: Path) -> bool:
 
 
 def remove_left_packages(path: Path) -> None:
-    """Remove packages found by `find_left_packages`, and directories that become empty."""
-    remove_path(path)
+    """Remove packages found by `find_left_packages`, and directories that become empty.
+
+    Raises
+    ------
+    BadInputError
+        If their directory was exchanged since then.
+    """
+    with _open_directory(path.parent) as directory, renamed_in_errors(directory / path.name, path):
+        if not _is_removed(directory):
+            raise BadInputError(f"{path.parent} was exchanged meanwhile", f"See who did it: ls -ld {path.parent}")
+        Tree(directory).remove_all(path.name)
     for directory in path.parents[:2]:
         prune(directory)
     prune_prefix(path.parents[2])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.fs.reading import UnusableFileError
+from hpcmod.fs.temporary import temporary_name
 from hpcmod.fs.tree import Tree, write_file
 
 
@@ -210,3 +211,22 @@ def test_a_second_name_is_given_to_regular_files_only(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="not a regular file"):
         tree.link("link", "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "new"]
+
+
+def test_a_write_removes_what_killed_processes_left_of_the_same_file(tree: Tree) -> None:
+    for name in ("file", "link", "other"):
+        child = os.fork()
+        if not child:
+            (tree.root / "d" / temporary_name(name)).touch()
+            os._exit(0)
+        os.waitpid(child, 0)
+    tree.write("d/file", "new")
+    tree.symlink("d/link", "file")
+    assert [name.partition("-part")[0] for name in names(tree.root / "d")] == [".other.hpcmod", "file", "link"]
+
+
+def test_a_directory_that_cannot_be_listed_can_be_written(tree: Tree) -> None:
+    (tree.root / "d").chmod(0o300)
+    tree.write("d/file", "new")
+    (tree.root / "d").chmod(0o700)
+    assert names(tree.root / "d") == ["file"]

@@ -87,3 +87,44 @@ def test_nothing_is_removed_from_a_directory_that_took_the_place_of_the_installa
         remove(found, removal, tell=print)
     assert (found.root / "bin/mine").exists()
     assert modulefile.exists()
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_no_file_is_removed_from_a_directory_that_took_the_place_of_the_modules(tmp_path: Path, is_link: bool) -> None:
+    modulefile = install(tmp_path, "PyTorch/1")
+    (found,) = find_installed([tmp_path / "modules/all"])
+    removal = make_removal(found, with_packages=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / modulefile.name).write_text("mine")
+    modulefile.parent.rename(tmp_path / "moved")
+    modulefile.parent.symlink_to(home) if is_link else home.rename(modulefile.parent)
+    with pytest.raises(BadInputError, match="was exchanged"):
+        remove(found, removal, tell=print)
+    assert [path.name for path in modulefile.parent.iterdir()] == [modulefile.name]
+    assert (found.root / "bin/python").exists()
+
+
+def test_a_link_that_is_no_longer_a_link_is_kept(tmp_path: Path) -> None:
+    modulefile = install(tmp_path, "PyTorch/1")
+    link = tmp_path / "modules/ai/PyTorch" / modulefile.name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(modulefile)
+    (found,) = find_installed([tmp_path / "modules/all"])
+    removal = make_removal(found, with_packages=False)
+    link.unlink()
+    link.write_text("mine")
+    remove(found, removal, tell=print)
+    assert not modulefile.exists()
+    assert link.read_text() == "mine"
+
+
+def test_packages_are_not_removed_from_a_directory_that_took_the_place_of_theirs(prefix: Path) -> None:
+    packages = prefix / "software/PyTorch/1/user-software"
+    packages.parent.rename(prefix / "moved")
+    packages.mkdir(parents=True)
+    (packages / "mine").touch()
+    (packages.parent / "record.json").touch()
+    with pytest.raises(BadInputError, match="was exchanged"):
+        remove_left_packages(packages)
+    assert (packages / "mine").exists()
