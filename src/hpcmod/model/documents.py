@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -13,6 +14,7 @@ else:
     import tomli as tomllib
 
 _LONGEST = 1 << 20  # characters; the longest recipe of shpc's registry, with 310 aliases, has 40,000
+_NESTED = re.compile(r"(?:[\[{]\s*){50}")  # for each level, PyYAML goes over all levels again
 
 
 def load_toml(text: str, what: str) -> dict[str, Any]:
@@ -59,6 +61,8 @@ def load_yaml(text: str, where: str) -> Any:
 
     if len(text) > _LONGEST:
         raise BadInputError(f"{where}: {len(text)} characters, which is too long", "")
+    if _NESTED.search(text):
+        raise BadInputError(f"{where}: nested too deeply", "Write it without nested lists and maps.")
     try:
         loader = yaml.SafeLoader(text)
         loader.yaml_implicit_resolvers = {}  # keep plain scalars as strings: the tag 1.10 is not the number 1.1

@@ -29,3 +29,10 @@ def test_scalars_are_strings() -> None:
 def test_yaml_that_is_not_plain_is_refused(text: str) -> None:
     with pytest.raises(BadInputError, match="f: "):
         load_yaml(text, "f")
+
+
+@pytest.mark.parametrize("text", ["[" * 3000, "{ [\n" * 60])
+def test_deeply_nested_yaml_is_refused_before_it_is_scanned(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yaml.SafeLoader", None)
+    with pytest.raises(BadInputError, match="nested too deeply"):
+        load_yaml(text, "x.yml")
