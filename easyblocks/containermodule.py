@@ -112,6 +112,8 @@ class ContainerModule(EasyBlock):
             start_log(read_settings(os.environ))
         if self.cfg["image"]:
             self.cfg["sources"] = [self.cfg["image"]]
+            if "@sha256:" in self.cfg["image"]:  # the digest counts as a checksum, also in `eb --check-contrib`
+                self.cfg["checksums"] = self.cfg["checksums"] or [None]
         sources = self.cfg["sources"] or [f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"]
         self.image = sources[0]["filename"] if isinstance(sources[0], dict) else sources[0]
         for name in list(self.module_load_environment.vars):

@@ -230,6 +230,14 @@ def _recipes(ground: Ground) -> None:
         (source / name).write_text(text)
 
 
+def _tagged(ground: Ground) -> None:
+    registry = ground.services.enter_context(run_registry(ground.top.parent / "registry"))
+    registry.push_image("org/tool", [b""], tag="1")
+    (ground.top / "source").mkdir()
+    easyconfig = f"name = 'tool'\nversion = '1'\nimage = 'docker://{registry.host}/org/tool:1'\nchecksums = [None]\n"
+    (ground.top / "source/tool.eb").write_text(easyconfig)
+
+
 def _host_libraries(ground: Ground) -> None:
     _fetched(ground)
     make_host(ground.top)
@@ -361,6 +369,7 @@ SCENES: dict[str, Scene] = {
     "import singularity-compose": Scene(
         ("import", "singularity-compose", "--output", "out/ec", "source/singularity-compose.yml"), _recipes
     ),
+    "pin": Scene(("pin", "source/tool.eb"), _tagged),
     "install": Scene(("install", "source/Toy-1.0.eb"), _sources),
     "install shared": Scene(("install", "source/Toy-1.0.eb", "--prefix", "{top}/project"), _shared_prefix),
     "update": Scene(("update", "Toy"), _installed),

@@ -124,6 +124,10 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "recipes.importing:importing",
             "Make easyconfigs from recipes of other tools, or a SIF.",
         ),
+        "pin": (
+            "recipes.pinning:pin_verb",
+            "Write the digests of images into easyconfigs.",
+        ),
         "export": (
             "recipes.exporting:exporting",
             "Describe a container for other tools.",

@@ -1,0 +1,79 @@
+"""The command `hpcmod pin`: write the digests of images into easyconfigs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import hpcmod
+from hpcmod import machine
+from hpcmod.check.easyconfigs.files import read_recipe
+from hpcmod.cli.containers import site_option
+from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.errors import HpcmodError
+from hpcmod.fs.tree import write_file
+from hpcmod.model.easyconfigs.easyconfig_text import read_named_image
+from hpcmod.model.images.reference import ImageReference
+
+if TYPE_CHECKING:
+    from hpcmod.image.acquire.fetch_sif import ObtainOptions
+
+
+@click.command("pin")
+@click.argument("easyconfigs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--allow-http", is_flag=True, help="Ask a registry without TLS.")
+@click.option("--dry-run", is_flag=True, help="Print the digests; write nothing.")
+@site_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, site: str | None, as_json: bool) -> None:
+    """Write the digests of images into easyconfigs.
+
+    Asks the registry what the tag of each image means now, and adds that digest to `image`. From then on, the
+    easyconfig installs that image, whatever happens to the tag. An image that has a digest is left unchanged. If one
+    cannot be pinned, the others are, and the exit code is that of the first error.
+
+    \b
+    Examples:
+      hpcmod pin PyTorch-2.10.0-ngc-25.12-singularity.eb
+      hpcmod pin --dry-run easyconfigs/*/*/*.eb
+    """
+    from hpcmod.image.settings import make_options
+
+    profile = machine.find_machine(None, os.environ, flag=site).site
+    tool = f"hpcmod {hpcmod.__version__}"
+    options = make_options(profile, os.environ, tool=tool, use_cache=False, allow_http=allow_http, tell=tell)
+    rows, failed = [], 0
+    for path in easyconfigs:
+        try:
+            row = _pin(path, options, dry_run=dry_run)
+        except HpcmodError as err:
+            tell(f"{path}: {err.message}. {err.cure}")
+            failed = failed or err.exit_code
+            continue
+        rows.append(row)
+        if not as_json:
+            what = "pinned" if row["changed"] else "unchanged" if row["digest"] else "not in a registry"
+            print_text(f"{what:17} {path}  {row['digest']}".rstrip())
+    if as_json:
+        print_json(dry_run=dry_run, easyconfigs=rows)
+    sys.exit(failed)
+
+
+def _pin(path: Path, options: ObtainOptions, *, dry_run: bool) -> dict[str, str | bool]:
+    """Pin the image of one easyconfig; return its row of the output."""
+    from hpcmod.image.acquire.fetch_sif import pin
+    from hpcmod.model.easyconfigs.pinning import pin_image
+
+    text = read_recipe(path)
+    reference = ImageReference.parse(read_named_image(text, str(path)).reference)
+    digest = pin(reference, options).digest
+    changed = bool(digest) and not reference.digest
+    if changed:
+        new = pin_image(text, str(path), digest)
+        if not dry_run:
+            write_file(path, new, mode=path.stat().st_mode & 0o777)
+    return {"path": str(path), "image": reference.canonical, "digest": digest, "changed": changed}

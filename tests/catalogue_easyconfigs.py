@@ -1,0 +1,146 @@
+"""Install the easyconfigs of the repository from a stand-in image, and load their modules.
+
+`python -m tests.catalogue_easyconfigs` does it for all, with Lmod and with Environment Modules, in about five minutes;
+CI installs a few that differ (tests/integration/test_catalogue_easyconfigs.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpcmod.image.trust.provenance import Provenance, now, write_provenance
+from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS
+from hpcmod.model.easyconfigs.static_values import read_static_values
+from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.spec import parse_commands
+from tests.corpus import make_sif, pack
+from tests.integration.conftest import unpack
+from tests.stack import CHECKOUT, EasyBuild, ModuleTool, Stack, find_stack, read_stack
+
+SYNTAXES = {"lmod": "Lua", "envmodules": "Tcl"}
+_FAKE = "#!/bin/sh\nexit 0\n"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An easyconfig of the repository that installs an existing image."""
+
+    path: Path
+    values: Mapping[str, Any]
+
+    @property
+    def module(self) -> str:
+        """Name of its module."""
+        return f"{self.values['name']}/{self.values['version']}{self.values.get('versionsuffix', '')}"
+
+    @property
+    def reference(self) -> ImageReference:
+        """Its image."""
+        return ImageReference.parse(self.values.get("image") or self.values["sources"][0])
+
+    @property
+    def programs(self) -> list[str]:
+        """What its wrappers start: names, or absolute paths in the image."""
+        return [words[0] for _, words in parse_commands(self.values.get("wrapped_commands", []))]
+
+    @property
+    def commands(self) -> list[str]:
+        """What its module puts on PATH, as far as the easyconfig says it."""
+        return [name for name, _ in parse_commands(self.values.get("wrapped_commands", []))] or ["start-shell"]
+
+
+def list_easyconfigs(names: Sequence[str] = ()) -> list[Listed]:
+    """Return the easyconfigs that install an image, or those whose file names start with one of the names."""
+    files = sorted((CHECKOUT / "easyconfigs").rglob("*.eb"))
+    read = (Listed(path, read_static_values(path.read_text(), path.name, constants=CONSTANTS).known) for path in files)
+    found = [one for one in read if one.values["easyblock"] == "ContainerModule"]
+    return [one for one in found if not names or one.path.name.startswith(tuple(names))]
+
+
+def make_stand_in(tiny_sif: Path, directory: Path, easyconfigs: Iterable[Listed]) -> Path:
+    """Write an image in which every command of the easyconfigs exists, and succeeds whatever its arguments."""
+    root = unpack(tiny_sif, directory / "root")
+    for part in ("opt", "usr/share", ".singularity.d"):  # the size of it, and its environment
+        shutil.rmtree(root / part, ignore_errors=True)
+    for program in {program for one in easyconfigs for program in one.programs} | {"python", "pip"}:
+        write_fake(root / (program[1:] if program.startswith("/") else f"usr/local/bin/{program}"))
+    body = pack(root, directory / "body", "-noI", "-noD", "-noF", "-noX").read_bytes()
+    return make_sif(directory / "stand-in.sif", body)
+
+
+def write_fake(path: Path) -> None:
+    """Write a program that does nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_FAKE)
+    path.chmod(0o755)
+
+
+def place_images(easyconfigs: Iterable[Listed], stand_in: Path, central: Path) -> None:
+    """Put the stand-in where each easyconfig searches for its image, as if it had been fetched for its digest."""
+    sha256, size = hashlib.sha256(stand_in.read_bytes()).hexdigest(), stand_in.stat().st_size
+    for one in easyconfigs:
+        reference = one.reference
+        link = central / (reference.path if reference.kind == "path" else reference.file_name)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if link.is_symlink():
+            continue
+        link.symlink_to(stand_in)
+        if reference.pinned:
+            write_provenance(
+                link, Provenance(reference.canonical, reference.digest, sha256, size, now(), "tests: a stand-in")
+            )
+
+
+def failures(eb: EasyBuild, easyconfigs: Sequence[Listed], *options: str) -> list[str]:
+    """Install them in one run, and load each module; return what is wrong, by module."""
+    done = eb(*options, *(one.path for one in easyconfigs))
+    if done.returncode:
+        return [done.stdout[-4000:]]
+    tool = ModuleTool(eb.stack, eb.top, eb.modules_tool)
+    said = tool("\n".join(map(_check, easyconfigs)), eb.modules)
+    return said.stdout.splitlines() + ([said.stderr] if said.stderr.strip() else [])
+
+
+def _check(one: Listed) -> str:
+    """Return bash that loads a module, and prints its name unless its commands are those on PATH."""
+    ours = " && ".join(f'[ "$(command -v {name})" = "$CONTAINERROOT/bin/{name}" ]' for name in one.commands)
+    return f"(module load {one.module} && [ -f $SIF ] && {ours}) || echo 'failed: {one.module}'"
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.catalogue_easyconfigs", description=__doc__)
+    parser.add_argument("names", nargs="*", help="beginnings of file names (default: all easyconfigs)")
+    parser.add_argument("--tool", choices=SYNTAXES, help="module tool (default: each in turn)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Install the easyconfigs with each module tool; return 1 if one fails."""
+    given = _parse()
+    stack: Stack | None = read_stack(find_stack())
+    if stack is None:
+        sys.exit("./dev/stack has not run: it installs EasyBuild, the module tools and the images")
+    easyconfigs = list_easyconfigs(given.names)
+    wrong = []
+    for tool in [given.tool] if given.tool else SYNTAXES:
+        with tempfile.TemporaryDirectory() as directory:
+            top = Path(directory)
+            eb = EasyBuild(stack, top, top / "central", tool, SYNTAXES[tool])
+            eb.central.mkdir()
+            place_images(easyconfigs, make_stand_in(stack.tiny_sif, top, easyconfigs), eb.central)
+            found = failures(eb, easyconfigs)
+            print(f"{tool}: {len(easyconfigs)} easyconfigs, {len(found)} failures", *found, sep="\n", flush=True)
+            wrong += found
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
